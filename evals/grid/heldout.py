@@ -2,17 +2,14 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from evals.collect.pool import Grounds
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
 from evals.golden.loading import GoldenSet, load_golden
 from evals.grid.axes import Plan
 from evals.grid.cells import Cell
-from evals.grid.choice import Choice, HeldOut, held_out
+from evals.grid.choice import held_out, objective_scores
 from evals.grid.measure import Measured, measure
-from evals.grid.recommending import objective_scores
 from evals.judge.judge import Judge
 from evals.metrics import criteria as gates
 from evals.metrics.collaborators import Collaborators
@@ -74,8 +71,8 @@ def with_held_out(
     missing = (found.judging and found.judging.incomplete) or found.swept.ranking.reason
     if missing:
         return replace(whole, notes=[*whole.notes, f"there is no figure on the held-out queries: {missing}"])
-    held_out = _of(swept.choice, own, found)
-    return replace(whole, swept=replace(swept, held_out=held_out))
+    scores = objective_scores(found.swept.grid, own.objective, found.context)
+    return replace(whole, swept=replace(swept, held_out=held_out(swept.choice, scores)))
 
 
 def _with_all_its_cost(result: Measured, config: ExperimentConfig, judge: Judge | None) -> Measured:
@@ -104,10 +101,3 @@ def _objective_alone(config: ExperimentConfig) -> ExperimentConfig:
     once = config.judge.model_copy(update={"rejudge": 0})
     settings = {"metrics": tuple(config.objective.metrics), "criteria": {}, "objective": own, "judge": once}
     return config.model_copy(update=settings)
-
-
-def _of(choice: Choice, config: ExperimentConfig, found: Measured) -> HeldOut:
-    """Return the figure; the scores of the one cell stand in every column, of which only that one is read."""
-    assert found.swept is not None
-    scores = objective_scores(found.swept.grid, config.objective, found.context)
-    return held_out(choice, replace(scores, values=np.repeat(scores.values, choice.n_cells, axis=1)))

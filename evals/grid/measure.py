@@ -18,11 +18,10 @@ from evals.golden.source_pages import Sources
 from evals.grid.abstaining import Abstaining, abstaining, wanted_rates
 from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Configuration, Grid, score_cells
-from evals.grid.choice import Choice, HeldOut
+from evals.grid.choice import Choice, HeldOut, decide
 from evals.grid.compared_cell import compared_cell
 from evals.grid.judging_rounds import CellProof, Stop, judge_until_proved
 from evals.grid.objective import Ranking, describe, needed, rank
-from evals.grid.recommending import decide
 from evals.grid.sampled_cells import cell_summary, with_samples
 from evals.judge.cascade import judge_below
 from evals.judge.trust.measuring import measure as measure_trust

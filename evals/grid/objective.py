@@ -96,6 +96,11 @@ def rank(
     )
 
 
+def meeting(grid: Grid, constraints: Mapping[str, str]) -> NDArray[np.bool_]:
+    """Return which cells meet every constraint."""
+    return _allowed(grid, constraints)[0]
+
+
 def thresholds(grid: Grid) -> NDArray[np.float64]:
     """Return the threshold of every cell; 0 where none is in force."""
     cuts = len(grid.top_ks)

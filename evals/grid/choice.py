@@ -1,0 +1,595 @@
+"""The choice of a cell: objective query by query, cells that may be the best, the one recommended. Pure and seeded.
+
+Two statements, never mixed. *Of these queries*: how far the chosen cell is below the best; where all are judged that is
+what was measured, else what judging in rounds proved. *Of all that users may ask*: which cells may be the best, and how
+far each may be below it, both at 95% for all cells together (`evals.stats.best`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.config.sweep import ObjectiveConfig
+from evals.grid.cells import Grid
+from evals.grid.judging_rounds import CellProof
+from evals.grid.objective import TOKENS, Ranking, describe, meeting, thresholds
+from evals.grid.sampled_cells import comparable, guesses, sampled_intervals
+from evals.metrics import metric_named
+from evals.metrics.declaration import Context, QueryMetric
+from evals.stats import intervals as stats
+from evals.stats.best import Compared, compare_with_best, with_unseen
+from evals.stats.intervals import FEWEST, SAME, Interval
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Bounds = tuple[Floats, Floats]
+# ragas' perfect precision is 1 − 1e-10 / relevant: no difference.
+DECIMALS = 9
+# Columns at once: of many queries a further copy of all cells would be gigabytes.
+BLOCK = 64
+# 80% of a normal distribution lie below.
+POWER = 0.8416212335729143
+MOST_QUERIES = 1_000_000
+PREFERRED = "of these it has the least strict threshold, then the lowest cost"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QueryScores:
+    """One metric of every query in every cell.
+
+    Attributes:
+        values: [queries, cells], the same queries for every metric; NaN where one has no score.
+        is_bounded: True if each value lies within 0 and 1.
+        judged: Number of queries that a judge saw, where it saw a sample and the values are pseudo-values; else None.
+    """
+
+    values: Floats
+    is_bounded: bool = True
+    judged: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ObjectiveScores:
+    """Score to maximise: a column for every cell, whose mean is the cell's value.
+
+    Attributes:
+        objective: As text.
+        values: [queries, cells], finite; more is better.
+        strata: [queries]; queries of one number are exchangeable, and how many there are of each is no chance.
+        bounds: The lowest and the highest possible value of each query; None where there are none.
+        dropped: Queries left out because some cells score them and others do not.
+        judged: Number of queries that a judge saw, where it saw a sample of them; else None.
+        guesses: [cells], by which the best cell is chosen in place of the means, which owe much to chance where a judge
+            saw few queries; None for the means.
+        ends: The intervals [cells] that runs of the cells have, where the objective is a single metric of which a
+            sample was judged; else None, and intervals are those of the values' means.
+    """
+
+    objective: str
+    values: Floats
+    strata: NDArray[np.int64]
+    bounds: Bounds | None = None
+    dropped: int = 0
+    judged: int | None = None
+    guesses: Floats | None = None
+    ends: Bounds | None = None
+
+    @property
+    def span(self) -> float:
+        """The largest difference of two cells on one query; the largest seen where there are no bounds."""
+        if self.bounds is None:
+            return float(np.ptp(self.values, axis=1).max())
+        return float((self.bounds[1] - self.bounds[0]).max())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cells:
+    """The cells of a grid.
+
+    Attributes:
+        labels: Label of each cell, such as `top_k 5, threshold 0.3`.
+        cost: [cells], mean context tokens.
+        threshold: [cells], below which a chunk is left out; 0 where none is in force.
+        allowed: [cells], whether it meets the constraints.
+        near: [cells], whether verdicts prove a cell near enough to the best to be recommended; None for all.
+    """
+
+    labels: tuple[str, ...]
+    cost: Floats
+    threshold: Floats
+    allowed: Bools
+    near: Bools | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """Rank and bounds of a cell. Cells that scored the same on every query are one, labelled by the preferred of them.
+
+    Attributes:
+        cell: Its place in the grid.
+        members: The places of all cells that scored the same on every query, the preferred first, which is `cell`.
+        label: Label of `cell`.
+        cost: Mean context tokens of `cell`.
+        value: Mean of the objective.
+        interval: 95% interval of `value`, for this cell alone.
+        in_set: True if it may be the best of all that users may ask (95%, for all cells together).
+        difference: `value` minus that of the best cell, at most 0.
+        lower: Simultaneous 95% lower bound on (this cell − the best of all that users may ask), at most 0; None if not
+            computable.
+    """
+
+    cell: int
+    members: tuple[int, ...]
+    label: str
+    cost: float
+    value: float
+    interval: Interval
+    in_set: bool
+    difference: float
+    lower: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """Recommended cell, with the evidence for it.
+
+    Attributes:
+        objective: Objective, as text.
+        margin: Largest loss against the best cell that the recommended one may have, in units of the objective.
+        n: Queries it is over; `dropped`, how many were left out because some cells score them and others do not;
+            `judged`, how many of them the judge saw, None where it saw all or there is none.
+        n_cells: Cells of the grid.
+        standings: Of the cells that meet the constraints, the highest value first, the preferred first among equals.
+        recommended: The cheapest standing whose bound is within the margin, if it is cheaper than `best`; or `best`.
+        queries_needed: Number of queries needed to prefer a cheaper cell (with power 80%), were the differences
+            as measured; None where one is preferred already, or where no number of queries would do.
+        note: Reason why the set and the bounds are not computable, or empty.
+    """
+
+    objective: str
+    margin: float
+    n: int
+    dropped: int
+    n_cells: int
+    standings: tuple[Standing, ...]
+    recommended: Standing
+    queries_needed: int | None
+    note: str = ""
+    judged: int | None = None
+
+    @property
+    def best(self) -> Standing:
+        """The best as measured, or by corrected verdicts."""
+        return self.standings[0]
+
+    @property
+    def best_set(self) -> tuple[Standing, ...]:
+        """The 95% confidence set of best cells, the highest value first; all where it is not computable."""
+        return tuple(standing for standing in self.standings if standing.in_set)
+
+    @property
+    def n_allowed(self) -> int:
+        """Number of cells that meet the constraints."""
+        return sum(len(standing.members) for standing in self.standings)
+
+    @property
+    def proved(self) -> bool:
+        """Whether the recommended cell is within the margin of the best of all that users may ask (95%)."""
+        return _is_within(self.recommended, self.margin)
+
+    @property
+    def reason(self) -> str:
+        """The reason for the recommendation, a sentence."""
+        return _reason(self)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeldOut:
+    """The recommended cell on queries that had no part in the choice: the unbiased figure.
+
+    Attributes:
+        label: The cell.
+        value: Mean of the objective on the held-out queries; `n`, how many there are.
+        interval: Its 95% interval.
+        chosen_on: Its value on the queries it was chosen on.
+        optimism: `chosen_on` − `value`: how much choosing flattered, and chance.
+    """
+
+    label: str
+    value: float
+    n: int
+    interval: Interval
+    chosen_on: float
+    optimism: float
+
+
+def decide(
+    grid: Grid,
+    ranking: Ranking,
+    objective: ObjectiveConfig,
+    context: Context,
+    proof: CellProof | None = None,
+    users: Bools | None = None,
+) -> Choice | None:
+    """Choose a cell.
+
+    Args:
+        grid: The grid.
+        ranking: Its cells by the objective; those in its order meet the constraints.
+        objective: Metrics to optimise, and the largest loss against the best that a cheaper cell may have.
+        context: Inputs of the metrics, among them the verdicts; its seed is that of the simulated deviations.
+        proof: What verdicts prove of the cells *of these queries*, where judging ended with a proof: its cell is the
+            best, and a cheaper one is recommended only if it is proved within the margin as well. Cells that it dropped
+            are not recommended, but may be the best for users.
+        users: As in `choose`.
+
+    Returns:
+        None where cells are not ranked.
+    """
+    if ranking.reason:
+        return None
+    allowed = np.zeros(len(grid), dtype=np.bool_)
+    allowed[list(ranking.order)] = True
+    scores, near = objective_scores(grid, objective, context), None
+    if proof is not None and proof.chosen is not None and scores.guesses is not None:
+        near = allowed & (proof.within <= proof.margin)
+        if allowed[proof.chosen]:
+            scores.guesses[proof.chosen] = np.inf
+        allowed |= meeting(grid, objective.constraints)
+    cells = Cells(
+        labels=tuple(describe(grid, index) for index in range(len(grid))),
+        cost=grid.metrics[TOKENS].mean,
+        threshold=thresholds(grid),
+        allowed=allowed,
+        near=near,
+    )
+    return choose(scores, cells, margin=objective.margin, seed=context.seed, users=users)
+
+
+def choose(
+    scores: ObjectiveScores, cells: Cells, *, margin: float = 0.02, seed: int = 0, users: Bools | None = None
+) -> Choice:
+    """Choose the best cell, the confidence set of best cells, and the cheapest cell proved to be within the margin.
+
+    Args:
+        scores: The objective of every query in every cell.
+        cells: Cells in the order of the columns of `scores`, at least one of them allowed.
+        margin: Largest loss against the best that a cheaper cell may have, in units of the objective.
+        seed: Seed of the simulated deviations.
+        users: [cells], which may be the best of all that users may ask, where it is told already: after judging in
+            rounds each cell's membership is that of its last look.
+    """
+    # Cells that miss a constraint are no rivals: they would only widen the set. A threshold that cost nothing so far
+    # saves little and leaves out more among other queries, so of equal cells the least strict is preferred.
+    preference = np.lexsort((cells.cost, cells.threshold))
+    groups = _alike(scores.values, preference[cells.allowed[preference]])
+    first = np.array([group[0] for group in groups])
+    own = replace(
+        scores,
+        values=np.take(scores.values, first, axis=1),
+        ends=None if scores.ends is None else (scores.ends[0][first], scores.ends[1][first]),
+    )
+    mean, cost = own.values.mean(axis=0), cells.cost[first]
+    guessed = mean if scores.guesses is None else np.array([scores.guesses[list(group)].max() for group in groups])
+    # Within SAME means are equal: rounding must not override the preference.
+    best = int((guessed >= guessed.max() - SAME).argmax())
+    members, lower, needed, note = np.ones(len(groups), dtype=np.bool_), None, None, _too_few(own)
+    if not note:
+        compared = compare_with_best(
+            own.values, loss=_usual_loss(own, best), span=own.span, strata=own.strata, judged=own.judged, seed=seed
+        )
+        is_tied, members = np.array([len(group) > 1 for group in groups]), compared.members
+        # Cells with equal scores here may differ on other queries, so their bound is not 0.
+        lower = np.where(is_tied & members, np.minimum(compared.lower, _behind_its_like(own, compared)), compared.lower)
+        if not (lower[cost < cost[best]] >= -margin).any():
+            needed = _queries_needed(own, compared, cost < cost[best], is_tied, margin)
+    if users is not None:
+        members = np.array([users[list(group)].any() for group in groups])
+    intervals = _intervals(own)
+    standings = [
+        Standing(
+            cell=group[0],
+            members=group,
+            label=cells.labels[group[0]],
+            cost=float(cost[index]),
+            value=float(mean[index]),
+            interval=intervals[index],
+            in_set=bool(members[index]),
+            difference=min(0.0, float(mean[index] - mean[best])),
+            lower=None if lower is None else float(lower[index]),
+        )
+        for index, group in enumerate(groups)
+    ]
+    # The best by preference stands first, even if another mean is larger by rounding.
+    leader = standings.pop(best)
+    standings.sort(key=lambda standing: -standing.value)
+    within = [s for s in standings if s.cost < leader.cost and _is_within(s, margin) and _is_near(s, cells.near)]
+    return Choice(
+        objective=scores.objective,
+        margin=margin,
+        n=len(scores.values),
+        dropped=scores.dropped,
+        n_cells=len(cells.labels),
+        standings=(leader, *standings),
+        recommended=min(within, key=lambda standing: (standing.cost, -standing.value), default=leader),
+        queries_needed=needed,
+        note=note,
+        judged=scores.judged,
+    )
+
+
+def held_out(choice: Choice, scores: ObjectiveScores) -> HeldOut:
+    """Return the recommended cell on held-out queries.
+
+    The value of the best of many cells on the queries that made it the best is too high; on others it is not.
+
+    Args:
+        choice: Made on other queries (the split `dev`).
+        scores: The same objective on the held-out queries (the split `test`), of the recommended cell alone.
+    """
+    value = float(scores.values.mean())
+    return HeldOut(
+        label=choice.recommended.label,
+        value=value,
+        n=len(scores.values),
+        interval=_intervals(scores)[0],
+        chosen_on=choice.recommended.value,
+        optimism=choice.recommended.value - value,
+    )
+
+
+def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -> ObjectiveScores:
+    """Return the objective of every query in every cell."""
+    metrics = [metric for name in objective.metrics if isinstance(metric := metric_named(name), QueryMetric)]
+    whole = len({metric.scope for metric in metrics}) > 1
+    scores = combine(
+        objective.metrics, {metric.name: _scores(grid, metric, context, whole=whole) for metric in metrics}
+    )
+    if not scores.judged:
+        return scores
+    alone = next(iter(objective.metrics)) if [*objective.metrics.values()] == [1.0] else None
+    ends = None if alone is None else sampled_intervals(grid, alone)
+    return replace(scores, guesses=guesses(grid, objective.metrics), ends=ends)
+
+
+def _scores(grid: Grid, metric: QueryMetric, context: Context, *, whole: bool) -> QueryScores:
+    """Return a metric over the queries of its scope, or over all, without a score for the others."""
+    cells = grid.metrics[metric.name]
+    values = grid.matrix(metric, context) if cells.sample is None else comparable(grid, metric.name)
+    if whole and metric.scope != "all":
+        inside = [case.in_scope == (metric.scope == "in_scope") for case in grid.pool.cases]
+        values, own = np.full((len(inside), len(grid)), np.nan), values
+        values[inside] = own
+    if cells.sample is not None:
+        return QueryScores(values=values, is_bounded=False, judged=cells.n_common)
+    return QueryScores(values=values, is_bounded=metric.interval != "amount")
+
+
+def combine(weights: Mapping[str, float], scores: Mapping[str, QueryScores]) -> ObjectiveScores:
+    """Return the weighted sum of the metrics' means as a column of per-query values for every cell.
+
+    Metrics may be over different queries (in scope, out of scope): a metric over n of all N queries counts N/n times
+    its weight on these, so that a column's mean is the weighted sum of the means. A query that some cells score and
+    others do not is dropped, as it would favour cells that drop it; one that no cell scores is not of that metric.
+
+    Args:
+        weights: Metric to weight; one of which less is better has a negative weight.
+        scores: Metric to its scores, all over the same queries and cells.
+    """
+    gaps = {metric: np.isnan(scores[metric].values) for metric in weights}
+    partial = np.any([gap.any(axis=1) & ~gap.all(axis=1) for gap in gaps.values()], axis=0)
+    scored = np.stack([~gap.all(axis=1) & ~partial for gap in gaps.values()], axis=1)
+    kept = np.asarray(scored.any(axis=1))
+    scored = scored[kept]
+    counts = np.maximum(1, scored.sum(axis=0))
+    factors = scored * np.array([*weights.values()]) * len(scored) / counts
+    parts = (_weighted(scores[metric].values, kept, on) for metric, on in zip(weights, factors.T, strict=True))
+    values = next(parts)
+    for part in parts:
+        values = values + part
+    is_bounded = all(scores[metric].is_bounded for metric in weights)
+    return ObjectiveScores(
+        objective=_written(weights),
+        values=values,
+        strata=_strata(scored),
+        bounds=(np.minimum(factors, 0).sum(axis=1), np.maximum(factors, 0).sum(axis=1)) if is_bounded else None,
+        dropped=int(partial.sum()),
+        judged=min((s.judged for s in scores.values() if s.judged is not None), default=None),
+    )
+
+
+def _weighted(values: Floats, kept: Bools, weights: Floats) -> Floats:
+    """Return scores [queries, cells] times the weight of each query, 0 where one is NaN; no copy if nothing changes."""
+    values = values if kept.all() else values[kept]
+    return values if (weights == 1).all() else np.where(weights[:, None] == 0, 0.0, values * weights[:, None])
+
+
+def _strata(scored: Bools) -> NDArray[np.int64]:
+    """Group queries by the metrics that score them; fewer than ten of a kind go with the most numerous kind."""
+    _, numbers, counts = np.unique(scored, axis=0, return_inverse=True, return_counts=True)
+    strata = numbers.reshape(-1).astype(np.int64)
+    return np.where(counts[strata] < FEWEST, counts.argmax(), strata)
+
+
+def _written(weights: Mapping[str, float]) -> str:
+    text = ""
+    for metric, weight in weights.items():
+        sign = "− " if weight < 0 else "+ " if text else ""
+        text += (" " if text else "") + sign + ("" if abs(weight) == 1 else f"{abs(weight):g} ") + metric
+    return text
+
+
+def _alike(values: Floats, cells: NDArray[np.intp]) -> list[tuple[int, ...]]:
+    """Group these columns by identical values, in their order; the groups in the order of their first."""
+    groups: dict[bytes, list[int]] = {}
+    for columns in np.array_split(cells, -(-len(cells) // BLOCK)):
+        rounded = np.ascontiguousarray((np.round(values[:, columns], DECIMALS) + 0.0).T)
+        for column, scores in zip(columns.tolist(), rounded, strict=True):
+            groups.setdefault(sha256(scores).digest(), []).append(column)
+    return [tuple(group) for group in groups.values()]
+
+
+def _too_few(scores: ObjectiveScores) -> str:
+    n = scores.judged or len(scores.values)
+    judged = "" if scores.judged is None else "judged "
+    few = f"not computable: {n} {judged}{'query is' if n == 1 else 'queries are'} too few, {FEWEST} are needed"
+    return few if n < FEWEST else ""
+
+
+def _usual_loss(scores: ObjectiveScores, best: int) -> float:
+    """Return the best cell's mean score above the floor where it scores or, if higher, where some cell does not."""
+    if scores.bounds is None:
+        return scores.span
+    gained = scores.values[:, best] - scores.bounds[0]
+    scored = gained > SAME
+    lost = scored & (scores.values.min(axis=1) - scores.bounds[0] <= SAME)
+    return max((float(gained[rows].mean()) for rows in (scored, lost) if rows.any()), default=scores.span)
+
+
+def _behind_its_like(scores: ObjectiveScores, compared: Compared) -> Floats:
+    """Return the bounds [cells] below another cell that scored the same on every query; NaN outside of the set."""
+    nothing = np.zeros_like(compared.lower)
+    moved, error = with_unseen(nothing, nothing, len(scores.values), scores.span, times=compared.unseen)
+    return moved - compared.quantiles * error
+
+
+def _queries_needed(
+    scores: ObjectiveScores, compared: Compared, is_cheaper: Bools, is_tied: Bools, margin: float
+) -> int | None:
+    """Return the least number of queries at which a cheaper cell's bound would be within the margin, with power 80%.
+
+    Differences and variances are taken to be as measured. At that number a bound stays above −margin although its
+    difference falls 0.84 standard errors short of what is expected; cells that would no longer be in the set are left
+    out. None where a million queries would not do.
+    """
+    values, n = scores.values, len(scores.values)
+    mean, span = values.mean(axis=0), scores.span
+    among = np.flatnonzero(compared.members)
+    cheap = np.flatnonzero(is_cheaper & (mean > mean.max() - margin))
+    quantiles = compared.quantiles[among]
+    centred = values.copy()
+    for stratum in np.unique(scores.strata):
+        centred[scores.strata == stratum] -= values[scores.strata == stratum].mean(axis=0)
+
+    def bounds(rows: NDArray[np.intp], queries: int, quantiles: Floats) -> Floats:
+        square = (centred**2).mean(axis=0)
+        variance = square[rows, None] + square[among] - 2 / n * centred[:, rows].T @ centred[:, among]
+        difference = mean[rows, None] - mean[among]
+        moved, error = with_unseen(difference, np.maximum(variance, 0.0), queries, span, times=compared.unseen)
+        return moved - quantiles * error
+
+    def is_enough(queries: int) -> bool:
+        stay = ~(bounds(among, queries, quantiles) > 0).any(axis=0)
+        lower = bounds(cheap, queries, quantiles + POWER)
+        lower[(cheap[:, None] == among) & ~is_tied[among]] = 0.0
+        return bool((lower[:, stay] >= -margin).all(axis=1).any())
+
+    if not cheap.size or not is_enough(MOST_QUERIES):
+        return None
+    low, high = n, MOST_QUERIES
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def _intervals(scores: ObjectiveScores) -> list[Interval]:
+    """Return the 95% interval of every column's mean.
+
+    Strata are independent: the distances from their means to their ends add up in squares, each by its share (MOVER,
+    Zou & Donner, 2008).
+    """
+    values, mean = scores.values, scores.values.mean(axis=0)
+    below, above = np.zeros_like(mean), np.zeros_like(mean)
+    for stratum in np.unique(scores.strata):
+        rows = scores.strata == stratum
+        part, share = values if rows.all() else values[rows], rows.mean()
+        floor, ceiling = (0.0, 0.0) if scores.bounds is None else (side[rows] for side in scores.bounds)
+        low, high = stats.mean_intervals(
+            part, shares=scores.bounds is not None, floor=float(np.min(floor)), ceiling=float(np.max(ceiling))
+        )
+        own = part.mean(axis=0)
+        below += np.nan_to_num(share * (own - low)) ** 2
+        above += np.nan_to_num(share * (high - own)) ** 2
+    known = below + above > 0
+    low, high = np.where(known, [mean - np.sqrt(below), mean + np.sqrt(above)], np.nan)
+    if scores.ends is not None:
+        low, high = scores.ends
+    note = "not computable: all values are equal"
+    if len(values) < FEWEST:
+        note = f"not computable: {len(values)} {'value is' if len(values) == 1 else 'values are'} too few"
+    return [
+        Interval(low=lower, high=other) if np.isfinite(lower) else Interval(note=note)
+        for lower, other in zip(low.tolist(), high.tolist(), strict=True)
+    ]
+
+
+def _is_within(standing: Standing, margin: float) -> bool:
+    return standing.lower is not None and standing.lower >= -margin
+
+
+def _is_near(standing: Standing, near: Bools | None) -> bool:
+    return near is None or bool(near[list(standing.members)].any())
+
+
+def explain(choice: Choice) -> tuple[str, str, str]:
+    """Explain the recommended cell, the best cell with the number of cells that may be as good, and the reason."""
+    judged = "" if choice.judged is None else f", {choice.judged} of them judged"
+    dropped = f", {choice.dropped} not scored in all cells" if choice.dropped else ""
+    count = sum(len(standing.members) for standing in choice.best_set)
+    of = f"{choice.n_allowed:,} cells"
+    if choice.n_allowed < choice.n_cells:
+        of += f" that meet the constraints (of {choice.n_cells:,})"
+    for_users = choice.note or f"of all that users may ask, {count:,} of {of} may be the best (95%)"
+    return (
+        f"Recommended: {_described(choice.recommended, choice.objective)} (n={choice.n}{judged}{dropped})",
+        f"Best {_measured(choice)}: {_described(choice.best)}; {for_users}",
+        f"Reason: {choice.reason}",
+    )
+
+
+def _measured(choice: Choice) -> str:
+    return "as measured" if choice.judged is None else "by corrected verdicts"
+
+
+def _described(standing: Standing, objective: str = "") -> str:
+    more, interval = len(standing.members) - 1, standing.interval
+    others = f", and {more:,} more cell{'s' * (more > 1)} with the same scores" if more else ""
+    known = interval.low is not None and interval.high is not None
+    ends = f"({interval.low:.3f} … {interval.high:.3f})" if known else "(interval not computable)"
+    value = f"{objective} {standing.value:.3f}".lstrip()
+    return f"{standing.label}{others} · {value} {ends} · {standing.cost:,.0f} tokens"
+
+
+def _reason(choice: Choice) -> str:
+    best, chosen, by = choice.best, choice.recommended, _measured(choice)
+    alike = len(best.members)
+    if len(choice.standings) == 1:
+        return (
+            f"all {alike} cells scored the same on every query, and {PREFERRED}" if alike > 1 else "it is the only cell"
+        )
+    if choice.note:
+        return f"it is the best {by}; whether a cheaper one is as good is {choice.note}"
+    if chosen is not best:
+        of_these = "of these queries it is" if choice.judged is None else f"{by} it is"
+        return (
+            f"it costs {chosen.cost:,.0f} context tokens instead of {best.cost:,.0f}; {of_these} "
+            f"{-chosen.difference:.3f} below the best, of all that users may ask at most {-(chosen.lower or 0.0):.3f} "
+            f"(95%)"
+        )
+    behind = f"it is at most {-chosen.lower:.3f} below the best" if chosen.lower else "no cell is better"
+    measured = f"it is the best {by} (of all that users may ask {behind}, 95%)"
+    if not any(standing.cost < best.cost for standing in choice.standings):
+        return f"{measured}, and none is cheaper"
+    likes = ""
+    if alike > 1 and not choice.proved:
+        likes = f"; {alike} cells scored the same so far, which more queries may tell apart; {PREFERRED}"
+    if choice.queries_needed is None:
+        return f"{measured}, and every cheaper cell is behind it by {choice.margin:g} or more{likes}"
+    # Rounded up to two digits: the number is not known better.
+    unit = int(10 ** max(0, len(str(choice.queries_needed)) - 2))
+    about = -(-choice.queries_needed // unit) * unit
+    return f"{measured}; {choice.n} queries are not enough to prefer a cheaper one, about {about:,} would be{likes}"

@@ -1,0 +1,363 @@
+"""The choice of a cell, from scores and from a grid: by hand, by brute force, and what is said of it."""
+
+from dataclasses import replace
+from math import sqrt
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from evals.config.sweep import ObjectiveConfig
+from evals.grid.choice import (
+    Cells,
+    Choice,
+    ObjectiveScores,
+    QueryScores,
+    choose,
+    combine,
+    decide,
+    explain,
+    held_out,
+    objective_scores,
+)
+from evals.grid.measure import Swept
+from evals.grid.objective import describe, rank
+from evals.metrics import METRICS
+from evals.metrics.declaration import Context, QueryMetric
+from evals.stats import intervals as stats
+from tests.support.experiment import settings
+from tests.support.grid_world import Bench, make_world
+
+Floats = NDArray[np.float64]
+NAN = float("nan")
+CONTEXT = Context(required=(), sources=None, relevant_texts=None, seed=3)
+SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1"}
+
+
+def shares(values: object, **others: object) -> ObjectiveScores:
+    array = np.asarray(values, dtype=float)
+    n = len(array)
+    made = ObjectiveScores(
+        objective="m", values=array, strata=np.zeros(n, dtype=np.int64), bounds=(np.zeros(n), np.ones(n))
+    )
+    return replace(made, **others)  # type: ignore[arg-type]
+
+
+def cells(cost: object, *, allowed: object = None, threshold: object = None) -> Cells:
+    costs = np.asarray(cost, dtype=float)
+    return Cells(
+        labels=tuple(f"top_k {number + 1}" for number in range(len(costs))),
+        cost=costs,
+        threshold=np.zeros(len(costs)) if threshold is None else np.asarray(threshold, dtype=float),
+        allowed=np.ones(len(costs), dtype=np.bool_) if allowed is None else np.asarray(allowed, dtype=np.bool_),
+    )
+
+
+def chosen(values: object, cost: object, *, margin: float = 0.02, **others: object) -> Choice:
+    return choose(shares(values), cells(cost, **others), margin=margin, seed=1)
+
+
+def graded(queries: int, count: int, seed: int = 0) -> Floats:
+    rng = np.random.default_rng(seed)
+    latent = rng.normal(size=(queries, 1)) + 0.3 * rng.normal(size=(queries, count))
+    return np.asarray(np.clip(0.5 + 0.2 * latent, 0, 1))
+
+
+BASE = graded(1_000, 1)[:, 0]
+# Behind by 0.2 on five queries of a thousand.
+NEARLY = np.where(np.arange(1_000) % 200 == 0, BASE - 0.2, BASE)
+
+
+def test_a_choice_has_its_standings_set_and_recommendation() -> None:
+    values, cost = np.column_stack([0.4 * BASE, NEARLY, BASE, BASE]), [100, 200, 900, 400]
+    found = chosen(values, cost)
+    assert (found.best.cell, found.best.members, found.best.label, found.best.cost) == (3, (3, 2), "top_k 4", 400)
+    assert [standing.cell for standing in found.standings] == [3, 1, 0]
+    assert [standing.difference for standing in found.standings] == pytest.approx([0, -0.001, -0.6 * BASE.mean()])
+    assert [standing.cell for standing in found.best_set] == [3, 1]
+    assert (found.recommended.cell, found.proved, found.queries_needed) == (1, True, None)
+    assert -0.02 <= (found.recommended.lower or -1) < -0.001
+    assert (found.n, found.n_cells, found.n_allowed, found.dropped) == (1_000, 4, 4, 0)
+    for standing in found.standings:
+        alone = stats.mean_interval(values[:, standing.cell].tolist())
+        assert standing.interval.low == pytest.approx(alone.low)
+    order = [2, 0, 3, 1]
+    other = chosen(values[:, order], np.array(cost)[order])
+    assert [order[standing.cell] for standing in other.standings] == [3, 1, 0]
+    assert chosen(values, cost) == found
+
+
+def test_of_two_cells_the_bound_is_that_of_students_t_with_a_query_on_which_the_cheaper_loses() -> None:
+    """By hand: n differences and one of −1, less Student's one-sided quantile (at least 2) times the standard error."""
+    from scipy.stats import t
+
+    values, n = np.column_stack([BASE[:200], np.clip(BASE[:200] - 0.05 * (np.arange(200) % 3 == 0), 0, 1)]), 200
+    more = np.append(values[:, 1] - values[:, 0], -1.0)
+    expected = more.mean() - max(2.0, t.isf(0.05, n - 1)) * more.std() / sqrt(n)
+    lower = chosen(values, [2, 1]).standings[1].lower
+    assert lower == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("count", "seed", "binary"), [(2, 0, False), (5, 1, False), (12, 2, False), (12, 3, True), (30, 4, False)]
+)
+def test_the_set_is_that_of_a_plain_step_down_with_a_loss_not_seen(count: int, seed: int, binary: bool) -> None:
+    """Brute force: every pair of cells, and deviations of their means drawn from the covariance of queries."""
+    from scipy.stats import norm, t
+
+    rng = np.random.default_rng(seed)
+    values = graded(60, count, seed) - np.linspace(0, 0.25, count)
+    values = np.clip(np.round(values) if binary else values, 0, 1)
+    n, best = 60, int(values.mean(axis=0).argmax())
+    loss = values[:, best][values[:, best] > 0].mean()
+    deviations = rng.multivariate_normal(np.zeros(count), np.cov(values.T, ddof=0), size=40_000)
+    left, sure = list(range(count)), []
+    while True:
+        out = []
+        for i in left:
+            leads = [(r, values[:, r] - values[:, i]) for r in left if r != i]
+            spread = {r: d.std() for r, d in leads}
+            largest = np.max([(deviations[:, r] - deviations[:, i]) / spread[r] for r, _ in leads if spread[r]], axis=0)
+            quantile = t.isf(norm.sf(np.quantile(largest, 0.95)), n - 1)
+            over = []
+            for _, difference in leads:
+                more = np.append(difference, -loss)
+                over.append(more.mean() - quantile * more.std() / sqrt(n))
+            sure.append(max(over))
+            out += [i] if max(over) > 0 else []
+        left = [i for i in left if i not in out]
+        if not out or len(left) == 1:
+            break
+    found = {cell for standing in chosen(values, np.arange(count)).best_set for cell in standing.members}
+    near = sum(abs(lead) < 0.002 for lead in sure)
+    assert len(found ^ set(left)) <= near
+
+
+def test_equal_scores_of_few_queries_are_not_equality() -> None:
+    few = chosen(np.column_stack([BASE - 0.4, BASE, BASE])[:40], [1, 2, 3])
+    assert (few.best.members, few.proved, few.best.in_set) == ((1, 2), False, True)
+    # n zeros and a query of −1, less two standard errors.
+    more = np.append(np.zeros(40), -1.0)
+    assert few.best.lower == pytest.approx(more.mean() - 2 * more.std() / sqrt(40))
+    assert "2 cells scored the same so far, which more queries may tell apart" in few.reason
+    assert chosen(np.column_stack([BASE - 0.4, BASE, BASE]), [1, 2, 3]).proved
+
+
+def test_of_equal_cells_the_least_strict_is_preferred_then_the_cheapest() -> None:
+    turned = np.concatenate([BASE[500:], BASE[:500]])
+    assert chosen(np.column_stack([BASE, turned]), [2, 1]).best.cell == 1
+    assert chosen(np.column_stack([BASE, turned]), [2, 1], threshold=[0.0, 0.4]).best.cell == 0
+    found = chosen(np.column_stack([BASE] * 3), [98, 100, 300], threshold=[0.5, 0.3, 0.3])
+    assert (found.recommended.members, found.recommended.cost) == ((1, 2, 0), 100)
+
+
+def test_the_queries_needed_are_the_least_that_would_prove_a_cheaper_cell_with_power() -> None:
+    """By hand for two cells: (n d − 1 in n + 1 queries) less (2 + 0.8416) standard errors, at −0.02."""
+    rare = np.column_stack([np.full(40, 0.9), np.where(np.arange(40) == 7, 0.6, 0.9)])
+    number = chosen(rare, [2, 1]).queries_needed
+    assert number is not None
+
+    def bound(n: int) -> float:
+        mean = (n * -0.0075 - 1) / (n + 1)
+        square = (n * 0.3**2 / 40 + 1) / (n + 1)
+        return float(mean - 2.8416212335729143 * sqrt((square - mean**2) / n))
+
+    assert bound(number) >= -0.02 > bound(number - 1)
+    assert (chosen(rare, [2, 1], margin=0.05).queries_needed or number) < number
+    assert chosen(rare, [2, 1], margin=0.0074).queries_needed is None
+    assert chosen(rare, [1, 2]).queries_needed is None
+
+
+def test_a_wider_margin_lets_a_cheaper_cell_pass() -> None:
+    values = np.column_stack([BASE - 0.03, BASE])
+    assert [chosen(values, [1, 2], margin=margin).recommended.cell for margin in (0.02, 0.05)] == [1, 0]
+
+
+def test_cells_that_miss_a_constraint_are_out() -> None:
+    found = chosen(np.column_stack([BASE - 0.3, BASE, NEARLY]), [1, 2, 3], allowed=[True, False, True])
+    assert (found.best.cell, found.n_allowed, found.n_cells) == (2, 2, 3)
+    assert {standing.cell for standing in found.standings} == {0, 2}
+
+
+def test_who_may_be_the_best_for_users_is_taken_as_given() -> None:
+    values = np.column_stack([BASE - 0.3, NEARLY, BASE])
+    found = choose(shares(values), cells([1, 2, 3]), users=np.array([True, False, True]))
+    assert [standing.cell for standing in found.best_set] == [2, 0]
+    near = replace(cells([1, 2, 3]), near=np.array([True, False, True]))
+    assert choose(shares(values), near).recommended.cell == 2
+
+
+@pytest.mark.parametrize("queries", [1, 2, 9])
+def test_fewer_than_ten_queries_compare_nothing(queries: int) -> None:
+    found = chosen(np.hstack([graded(queries, 2), np.full((queries, 1), 0.95)]), [1, 3, 2])
+    assert found.note.startswith(f"not computable: {queries} quer") and found.reason.endswith(found.note)
+    assert (found.best.cell, found.proved, found.queries_needed) == (2, False, None)
+    assert len(found.best_set) == 3 and {standing.lower for standing in found.standings} == {None}
+    assert explain(found)[1].endswith(found.note)
+
+
+def test_amounts_have_no_bounds_and_intervals_of_their_own() -> None:
+    found = choose(shares(-100 * graded(200, 3), bounds=None), cells([1, 2, 3]), margin=30.0)
+    assert found.recommended.cell == 0
+    assert found.best.interval.high is not None and found.best.interval.high < 0
+
+
+@given(st.integers(0, 10_000), st.integers(1, 40), st.integers(1, 8), st.sampled_from(["graded", "few", "binary"]))
+def test_it_always_names_a_cell_and_a_reason(seed: int, queries: int, count: int, kind: str) -> None:
+    values = graded(queries, count, seed)
+    values = {"graded": values, "few": np.round(values, 1), "binary": np.round(values)}[kind]
+    found = chosen(values, np.random.default_rng(seed).integers(1, 4, count))
+    assert found.recommended in found.standings and found.best in found.best_set
+    assert found.recommended.cost <= found.best.cost
+    assert sorted(m for s in found.standings for m in s.members) == list(range(count))
+    assert all(s.value <= found.best.value + 1e-9 for s in found.standings)
+    assert found.recommended is found.best or found.proved
+    assert found.reason and len(explain(found)) == 3
+
+
+def test_what_is_said_keeps_these_queries_and_all_that_users_may_ask_apart() -> None:
+    found = chosen(np.column_stack([BASE - 0.3, NEARLY, BASE]), [100, 200, 900])
+    first, second, third = explain(found)
+    assert first.startswith("Recommended: top_k 2 · m ") and first.endswith(" · 200 tokens (n=1000)")
+    assert second.endswith("· 900 tokens; of all that users may ask, 2 of 3 cells may be the best (95%)")
+    lower = -(found.recommended.lower or 0)
+    assert third == (
+        "Reason: it costs 200 context tokens instead of 900; of these queries it is 0.001 below the best, of all that "
+        f"users may ask at most {lower:.3f} (95%)"
+    )
+    few = chosen(np.column_stack([NEARLY, BASE])[:60], [1, 2])
+    assert few.reason.startswith("it is the best as measured (of all that users may ask it is at most 0.")
+    assert "; 60 queries are not enough to prefer a cheaper one, about " in few.reason
+    worse = chosen(np.column_stack([BASE - 0.05, BASE]), [1, 2]).reason
+    assert worse == (
+        "it is the best as measured (of all that users may ask no cell is better, 95%), and every cheaper cell is "
+        "behind it by 0.02 or more"
+    )
+    assert chosen(np.column_stack([BASE, NEARLY]), [1, 2]).reason.endswith("and none is cheaper")
+    assert chosen(BASE[:, None], [7]).reason == "it is the only cell"
+    assert chosen(np.column_stack([BASE] * 3), [3, 1, 2]).reason.startswith(
+        "all 3 cells scored the same on every query"
+    )
+    sampled = choose(
+        shares(np.column_stack([BASE, NEARLY]), judged=80, dropped=3), cells([1, 2], allowed=[True, False])
+    )
+    first, second, _ = explain(sampled)
+    assert first.endswith("(n=1000, 80 of them judged, 3 not scored in all cells)")
+    assert second.startswith("Best by corrected verdicts") and "of 1 cells that meet the constraints (of 2)" in second
+
+
+def test_the_held_out_figure_is_of_other_queries() -> None:
+    choice, other = chosen(np.column_stack([BASE, NEARLY]), [1, 2]), graded(50, 1, seed=5)
+    found = held_out(choice, shares(other))
+    assert (found.n, found.chosen_on) == (50, choice.recommended.value)
+    assert found.value == pytest.approx(other.mean())
+    assert found.optimism == pytest.approx(choice.recommended.value - other.mean())
+    assert found.interval == choose(shares(other), cells([1])).best.interval
+
+
+class TestTheObjective:
+    RNG = np.random.default_rng(4)
+    INSIDE = np.arange(42) < 30
+    NDCG, RECALL = (np.where(np.arange(42)[:, None] < 30, RNG.random((42, 4)), NAN) for RNG in (RNG, RNG))
+    ABSTENTION = np.where(np.arange(42)[:, None] < 30, NAN, RNG.integers(0, 2, (42, 4)))
+    TOKENS = 500 * RNG.random((42, 4))
+    KNOWN: ClassVar = {
+        "n": QueryScores(values=NDCG),
+        "r": QueryScores(values=RECALL),
+        "a": QueryScores(values=ABSTENTION),
+        "t": QueryScores(values=TOKENS, is_bounded=False),
+    }
+
+    def test_one_metric_is_itself_on_the_queries_it_scores(self) -> None:
+        made = combine({"n": 1.0}, self.KNOWN)
+        assert np.array_equal(made.values, self.NDCG[self.INSIDE])
+        assert (made.objective, made.dropped, made.span, set(made.strata.tolist())) == ("n", 0, 1.0, {0})
+
+    def test_weights_over_the_same_queries_are_summed_query_by_query(self) -> None:
+        made = combine({"r": 0.7, "n": 0.3}, self.KNOWN)
+        assert made.values == pytest.approx((0.7 * self.RECALL + 0.3 * self.NDCG)[self.INSIDE])
+        assert made.objective == "0.7 r + 0.3 n"
+        assert combine({"a": -2.0, "n": 1.0}, self.KNOWN).objective == "− 2 a + n"
+
+    @given(st.lists(st.floats(-3, 3).filter(lambda w: abs(w) > 1e-3), min_size=4, max_size=4))
+    def test_the_mean_of_a_column_is_the_weighted_sum_of_the_means(self, chosen: list[float]) -> None:
+        weights = dict(zip(self.KNOWN, chosen, strict=True))
+        made = combine(weights, self.KNOWN)
+        expected = sum(w * np.nanmean(self.KNOWN[m].values, axis=0) for m, w in weights.items())
+        assert made.values.mean(axis=0) == pytest.approx(expected, abs=1e-9)
+        assert sorted(np.unique(made.strata, return_counts=True)[1].tolist()) == [12, 30]
+        assert made.bounds is None
+
+    def test_values_stay_within_their_bounds(self) -> None:
+        """42 queries: of the 30 in scope each counts 42/30, of the 12 out of scope each −0.5 · 42/12."""
+        made = combine({"n": 1.0, "a": -0.5}, self.KNOWN)
+        assert made.bounds is not None
+        low, high = made.bounds
+        assert (low.min(), high.max(), made.span) == pytest.approx((-1.75, 1.4, 1.75))
+        assert (low[:, None] <= made.values).all() and (made.values <= high[:, None]).all()
+
+    def test_the_interval_of_a_sum_over_strata_adds_theirs_in_squares(self) -> None:
+        made = combine({"n": 0.8, "a": 0.2}, self.KNOWN)
+        found = choose(made, cells([1, 2, 3, 4]))
+        for standing in found.standings:
+            parts = [
+                (weight, values.mean(), stats.mean_interval(values.tolist()))
+                for weight, table in ((0.8, self.NDCG), (0.2, self.ABSTENTION))
+                for values in [table[:, standing.cell][~np.isnan(table[:, standing.cell])]]
+            ]
+            down = sqrt(sum((w * (mean - (own.low or 0))) ** 2 for w, mean, own in parts))
+            assert standing.interval.low == pytest.approx(standing.value - down)
+
+    def test_few_queries_of_a_kind_go_with_the_others(self) -> None:
+        few = np.where(np.arange(42)[:, None] < 38, NAN, 1.0) * np.ones(4)
+        made = combine({"n": 1.0, "b": 1.0}, {"n": self.KNOWN["n"], "b": QueryScores(values=few)})
+        assert len(set(made.strata.tolist())) == 1
+
+    def test_a_query_that_only_some_cells_score_is_dropped_by_all_metrics(self) -> None:
+        holed = self.NDCG.copy()
+        holed[3, 1] = NAN
+        made = combine({"h": 1.0, "r": 1.0}, {"h": QueryScores(values=holed), "r": self.KNOWN["r"]})
+        assert made.dropped == 1
+        assert made.values == pytest.approx(np.delete((holed + self.RECALL)[self.INSIDE], 3, axis=0))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Swept:
+    world = settings(
+        make_world(tmp_path_factory.mktemp("world")),
+        metrics=["ranking/*", "scope/*"],
+        sweep=SWEEP,
+        retriever__candidates=20,
+    )
+    swept = Bench(world, {}).grid(world).swept
+    assert swept is not None
+    return swept
+
+
+def test_the_scores_of_a_grid_are_its_matrices_and_add_up_to_the_ranking(found: Swept) -> None:
+    metric = METRICS["ranking/ndcg_at_10"]
+    assert isinstance(metric, QueryMetric)
+    alone = objective_scores(found.grid, ObjectiveConfig(metrics={metric.name: 1.0}), CONTEXT)
+    assert np.array_equal(alone.values, found.grid.matrix(metric, CONTEXT))
+    wanted = ObjectiveConfig(metrics={"ranking/recall_at_5": 2.0, "scope/abstention": 1.0, "ranking/mrr_at_5": 1.0})
+    summed = objective_scores(found.grid, wanted, CONTEXT)
+    assert summed.values.mean(axis=0) == pytest.approx(rank(found.grid, wanted).values, abs=1e-12)
+
+
+def test_the_choice_of_a_grid_is_of_its_ranked_cells(found: Swept) -> None:
+    choice, best = found.choice, found.ranking.order[0]
+    assert choice is not None
+    assert (choice.n_cells, choice.n_allowed, choice.best.cell) == (100, 100, best)
+    assert choice.best.value == pytest.approx(found.ranking.values[best], abs=1e-12)
+    assert choice.recommended.label == describe(found.grid, choice.recommended.cell)
+    assert choice.recommended.cost == found.grid.metrics["cost/context_tokens"].mean[choice.recommended.cell]
+    wanted = ObjectiveConfig(constraints={"scope/false_answer": "<= 0.4"})
+    ranking, rates = rank(found.grid, wanted), found.grid.metrics["scope/false_answer"].mean
+    bound = decide(found.grid, ranking, wanted, CONTEXT)
+    assert bound is not None and bound.n_allowed == int((rates <= 0.4).sum()) < 100
+    assert all(rates[standing.cell] <= 0.4 for standing in bound.standings)
+    assert decide(found.grid, ranking, wanted, CONTEXT) == bound
+    assert decide(found.grid, replace(ranking, reason="for the test"), wanted, CONTEXT) is None
