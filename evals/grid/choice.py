@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
-from evals.grid.judging_rounds import CellProof
+from evals.grid.judging import CellProof
 from evals.grid.objective import TOKENS, Ranking, describe, meeting, thresholds
 from evals.grid.sampled_cells import comparable, guesses, sampled_intervals
 from evals.metrics import metric_named

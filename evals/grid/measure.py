@@ -20,7 +20,7 @@ from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Configuration, Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
 from evals.grid.compared_cell import compared_cell
-from evals.grid.judging_rounds import CellProof, Stop, judge_until_proved
+from evals.grid.judging import CellProof, judge_until_proved
 from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.sampled_cells import cell_summary, with_samples
 from evals.judge.cascade import judge_below
@@ -342,11 +342,12 @@ def _judged(
     results, _ = grid.laid_out()
     if margin is None:
         return judge_sample(judge, metrics, list(results.observations()), blank, results), None
-    stop, cheaper = Stop(margin=margin, sample=judge.config.sample), None
+    cheaper = None
     ask: Callable[[Sequence[Observation]], Judging] = partial(judge.judge, metrics, seed=config.seed)
     if judge.below:
         cheaper, ask = judge_below(judge, metrics, list(results.observations()), config.seed)
-    return judge_until_proved(ask, stop, metrics, config.objective, grid, blank, cheaper)
+    sample = judge.config.sample
+    return judge_until_proved(ask, margin, sample, metrics, config.objective, grid, blank, cheaper)
 
 
 def _scored(grid: Grid, metrics: Mapping[str, Metric], context: Context, proof: CellProof | None) -> Grid:
@@ -382,7 +383,7 @@ def _summarised(grid: Grid, metrics: Mapping[str, Metric], context: Context) -> 
 def _chosen(config: ExperimentConfig, grid: Grid, context: Context, proof: CellProof | None) -> Swept:
     incomplete = context.judging.incomplete if context.judging else ""
     ranking = rank(grid, config.objective, incomplete, proof.remaining if proof else None)
-    choice = decide(grid, ranking, config.objective, context, proof)
+    choice = decide(grid, ranking, config.objective, context, proof, proof.users if proof else None)
     return Swept(grid=grid, ranking=ranking, choice=choice, proof=proof)
 
 

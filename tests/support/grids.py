@@ -6,7 +6,7 @@ from typing import Any
 
 from evals.grid.abstaining import Abstaining
 from evals.grid.choice import Choice
-from evals.grid.judging_rounds import CellProof
+from evals.grid.judging import CellProof
 from evals.grid.measure import Measured, Swept
 from tests.support.experiment import settings
 from tests.support.grid_world import Bench, make_world
