@@ -125,7 +125,7 @@ def test_intervals_of_differences_that_are_mostly_ties_cover(share: float, n: in
     rng = np.random.default_rng(n)
     for name, (sizes, mean) in POPULATIONS.items():
         differences = tied(sizes, share, rng, (n, SAMPLES))
-        low, high = difference_intervals(differences, 1.0, binary=name.startswith("hits"))
+        low, high = difference_intervals(differences, 1.0)
         covered = ((low <= (1 - share) * mean + 1e-12) & ((1 - share) * mean - 1e-12 <= high)).mean()
         assert covered - 2 * np.sqrt(covered * (1 - covered) / SAMPLES) >= 0.93, name
 
