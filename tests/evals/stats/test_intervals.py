@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize_scalar
-from scipy.stats import binomtest, norm
+from scipy.optimize import brentq, minimize_scalar
+from scipy.stats import binomtest, moment, norm
 from scipy.stats import t as student_t
 
 from evals.stats import intervals as stats
@@ -65,7 +65,22 @@ class TestMeanInterval:
         assert (float(low[0]) + 1) / 3 == pytest.approx(found.low)
         assert (float(high[0]) + 1) / 3 == pytest.approx(found.high)
 
-    def test_of_amounts_is_students(self) -> None:
+    @pytest.mark.parametrize("seed", range(4))
+    def test_of_amounts_solves_the_score_equation(self, seed: int) -> None:
+        """(m − δ)² n = t² V(δ), by root finding on either side of m."""
+        values = np.random.default_rng(seed).lognormal(3, 0.8, 12 + 20 * seed)
+        mean, variance, n = float(values.mean()), values.var(ddof=1), len(values)
+        slope, quantile = moment(values, 3) / moment(values, 2), student_t.ppf(0.975, n - 1)
+
+        def excess(delta: float) -> float:
+            return float((mean - delta) ** 2 * n - quantile**2 * (variance + slope * (delta - mean)))
+
+        reach = 20 * float(values.std())
+        expected = brentq(excess, mean - reach, mean, xtol=1e-14), brentq(excess, mean, mean + reach, xtol=1e-14)
+        found = stats.mean_interval(values.tolist(), shares=False)
+        assert (found.low, found.high) == pytest.approx(expected, rel=1e-10)
+
+    def test_of_differences_is_students(self) -> None:
         values = np.random.default_rng(1).exponential(1, 40) - 0.5
         expected = student_t.interval(0.95, 39, loc=values.mean(), scale=values.std(ddof=1) / sqrt(40))
         found = stats.mean_interval(values.tolist(), shares=False)
@@ -73,7 +88,7 @@ class TestMeanInterval:
 
     def test_leans_to_the_long_tail(self) -> None:
         values = [0.0] * 30 + [0.2, 0.5, 0.9, 1.0, 0.4, 0.6, 0.3, 0.8, 0.7, 0.1]
-        found = stats.mean_interval(values)
+        found = stats.mean_interval(values, shares=False)
         assert found.high - fmean(values) > 1.2 * (fmean(values) - found.low)  # type: ignore[operator]
 
     def test_amounts_scale_and_change_sign(self) -> None:
