@@ -5,6 +5,7 @@ what was measured, else what judging in rounds proved. *Of all that users may as
 far each may be below it, both at 95% for all cells together (`evals.stats.best`).
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -285,7 +286,7 @@ def choose(
         # Cells with equal scores here may differ on other queries, so their bound is not 0.
         lower = np.where(is_tied & members, np.minimum(compared.lower, _behind_its_like(own, compared)), compared.lower)
         if not (lower[cost < cost[best]] >= -margin).any():
-            needed = _queries_needed(own, compared, cost < cost[best], is_tied, margin)
+            needed = _queries_needed(own, compared, best, cost < cost[best], margin)
     if users is not None:
         members = np.array([users[list(group)].any() for group in groups])
     intervals = _intervals(own)
@@ -306,7 +307,8 @@ def choose(
     # The best by preference stands first, even if another mean is larger by rounding.
     leader = standings.pop(best)
     standings.sort(key=lambda standing: -standing.value)
-    within = [s for s in standings if s.cost < leader.cost and _is_within(s, margin) and _is_near(s, cells.near)]
+    near = np.ones(len(cells.labels), dtype=np.bool_) if cells.near is None else cells.near
+    within = [s for s in standings if s.cost < leader.cost and _is_within(s, margin) and near[list(s.members)].any()]
     return Choice(
         objective=scores.objective,
         margin=margin,
@@ -457,43 +459,25 @@ def _behind_its_like(scores: ObjectiveScores, compared: Compared) -> Floats:
 
 
 def _queries_needed(
-    scores: ObjectiveScores, compared: Compared, is_cheaper: Bools, is_tied: Bools, margin: float
+    scores: ObjectiveScores, compared: Compared, best: int, cheaper: Bools, margin: float
 ) -> int | None:
-    """Return the least number of queries at which a cheaper cell's bound would be within the margin, with power 80%.
+    """Return the least number of queries at which a cheaper cell would be proved within the margin of the best.
 
-    Differences and variances are taken to be as measured. At that number a bound stays above −margin although its
-    difference falls 0.84 standard errors short of what is expected; cells that would no longer be in the set are left
-    out. None where a million queries would not do.
+    With power 80%, were differences to the best and their variances as measured: its bound stays above −margin although
+    the difference falls 0.84 standard errors short. None where a million queries would not do.
     """
-    values, n = scores.values, len(scores.values)
-    mean, span = values.mean(axis=0), scores.span
-    among = np.flatnonzero(compared.members)
-    cheap = np.flatnonzero(is_cheaper & (mean > mean.max() - margin))
-    quantiles = compared.quantiles[among]
-    centred = values.copy()
+    differences = scores.values[:, cheaper] - scores.values[:, [best]]
+    mean, centred = differences.mean(axis=0), differences.copy()
     for stratum in np.unique(scores.strata):
-        centred[scores.strata == stratum] -= values[scores.strata == stratum].mean(axis=0)
-
-    def bounds(rows: NDArray[np.intp], queries: int, quantiles: Floats) -> Floats:
-        square = (centred**2).mean(axis=0)
-        variance = square[rows, None] + square[among] - 2 / n * centred[:, rows].T @ centred[:, among]
-        difference = mean[rows, None] - mean[among]
-        moved, error = with_unseen(difference, np.maximum(variance, 0.0), queries, span, times=compared.unseen)
-        return moved - quantiles * error
+        centred[scores.strata == stratum] -= differences[scores.strata == stratum].mean(axis=0)
 
     def is_enough(queries: int) -> bool:
-        stay = ~(bounds(among, queries, quantiles) > 0).any(axis=0)
-        lower = bounds(cheap, queries, quantiles + POWER)
-        lower[(cheap[:, None] == among) & ~is_tied[among]] = 0.0
-        return bool((lower[:, stay] >= -margin).all(axis=1).any())
+        moved, error = with_unseen(mean, (centred**2).mean(axis=0), queries, scores.span, times=compared.unseen)
+        return bool((moved - (compared.quantiles[best] + POWER) * error >= -margin).any())
 
-    if not cheap.size or not is_enough(MOST_QUERIES):
+    if not is_enough(MOST_QUERIES):
         return None
-    low, high = n, MOST_QUERIES
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    return bisect_left(range(MOST_QUERIES), True, lo=len(scores.values), key=is_enough)
 
 
 def _intervals(scores: ObjectiveScores) -> list[Interval]:
@@ -529,10 +513,6 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
 
 def _is_within(standing: Standing, margin: float) -> bool:
     return standing.lower is not None and standing.lower >= -margin
-
-
-def _is_near(standing: Standing, near: Bools | None) -> bool:
-    return near is None or bool(near[list(standing.members)].any())
 
 
 def explain(choice: Choice) -> tuple[str, str, str]:

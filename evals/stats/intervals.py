@@ -7,8 +7,10 @@ means δ whose distance to the observed mean m is at most z standard errors of t
 Of values 0 and 1 this is Wilson's interval (1927), of differences −1, 0 and 1 Tango's (1998). The likelihood is Owen's
 empirical one (1988) with the bounds added to its support, which is Honda and Takemura's (2010).
 
-Amounts have Student's interval, percentiles two order statistics (Conover, 1999, section 3.2), AUROC the interval of
-Newcombe (2006, method 5). docs/method.md has the figures of simulations.
+Amounts have Student's interval with a variance that changes with the mean by the third central moment over the second,
+as in a natural exponential family (Johnson, 1978, corrects t by that ratio): of tokens, which most queries of a strict
+cell have none of, Student's own holds the mean in 90% of samples of 40. Percentiles have two order statistics (Conover,
+1999, section 3.2), AUROC has the interval of Newcombe (2006, method 5). docs/method.md has the figures of simulations.
 """
 
 from collections.abc import Sequence
@@ -106,20 +108,38 @@ def mean_intervals(values: Floats, *, shares: bool, floor: float = 0.0, ceiling:
             found = bounded_intervals(block, floor, ceiling)
         else:
             known = (np.ptp(block, axis=0) > SAME) & (len(block) >= FEWEST)
-            found = student_intervals(block)
+            found = student_intervals(block, slope=_slope(block))
         ends[:, columns] = np.where(known, found, np.nan)
     low, high = ends
     return low, high
 
 
-def student_intervals(values: Floats, alpha: float = 1 - LEVEL) -> Pair:
-    """Return Student's intervals m ± t s/√n of the means of columns [n, columns], n at least 1."""
+def student_intervals(values: Floats, alpha: float = 1 - LEVEL, slope: Floats | float = 0.0) -> Pair:
+    """Return Student's intervals of the means of columns, |m − δ| ≤ t √(V(δ)/n) with V(δ) = s² + slope · (δ − m).
+
+    Args:
+        values: [n, columns], n at least 1.
+        alpha: Probability that an interval misses the mean, between 0 and 1.
+        slope: [columns], how the variance changes with the mean; 0 where nothing is known of that.
+    """
     # In place of scipy.stats, whose import takes half a second.
     from scipy.special import stdtrit
 
     n, mean = len(values), values.mean(axis=0)
-    half = -stdtrit(max(1, n - 1), alpha / 2) * np.sqrt(((values - mean) ** 2).sum(axis=0) / (max(1, n - 1) * n))
-    return mean - half, mean + half
+    square = float(stdtrit(max(1, n - 1), alpha / 2)) ** 2
+    variance = ((values - mean) ** 2).sum(axis=0) / max(1, n - 1)
+    tilt = square * slope
+    root = np.sqrt(tilt**2 + 4 * n * square * variance)
+    return mean + (tilt - root) / (2 * n), mean + (tilt + root) / (2 * n)
+
+
+def _slope(values: Floats) -> Floats:
+    """Return third over second central moment of columns of one sign; 0 of both signs, whose skewness says little."""
+    centred = values - values.mean(axis=0)
+    of_one_sign, square = (values >= 0).all(axis=0) | (values <= 0).all(axis=0), (centred**2).mean(axis=0)
+    known = of_one_sign & (square > 0)
+    slope: Floats = np.divide((centred**3).mean(axis=0), square, out=np.zeros_like(square), where=known)
+    return slope
 
 
 def bounded_intervals(values: Floats, floor: float, ceiling: float, alpha: float = 1 - LEVEL) -> Pair:
