@@ -65,7 +65,7 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
             experiment (by default all) when left out.
         top_k: Number of results that count; that of the retriever or the experiment when left out.
         experiment: All other settings, such as criteria, judge and source pages.
-        from_retrieval: Folder of a saved retrieval (`Outputs.retrieval`) to start from, in place of a retriever; no
+        from_retrieval: File of a saved retrieval (`Outputs.retrieval`) to start from, in place of a retriever; no
             store is then opened, nothing is embedded, and latency and determinism are not measured.
         outputs: Files to write at once; `Evaluation.save` writes them later.
         env: Environment that holds API keys; the process environment and `.env` when left out.

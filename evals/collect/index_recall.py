@@ -7,7 +7,6 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from evals.collect.passes import ROUNDING, Progress
-from evals.collect.saved.retriever import SavedRetriever
 from retrievers.retriever.protocol import FindsNeighbours, Retriever
 from retrievers.search.candidate_table import Candidates, CandidateTable, Chunks
 
@@ -17,8 +16,6 @@ MARGIN = 20
 
 def is_approximate(retriever: Retriever) -> bool:
     """Return True if a retriever's search for vectors may miss near ones, and can be compared with an exact one."""
-    if isinstance(retriever, SavedRetriever):
-        return any(retriever.variant.table.ann_recall)
     info = retriever.info
     exact = (retriever.settings.search_params or {}).get("exact")
     return info is not None and info.is_approximate and not exact and _compares(retriever)

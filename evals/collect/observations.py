@@ -1,6 +1,5 @@
 """What an evaluation deals in: scores, what was observed of a query, summaries, verdicts. All frozen."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal
@@ -11,12 +10,9 @@ from pydantic.json_schema import SkipJsonSchema
 
 from evals.golden.case import Case
 from evals.golden.evidence import Relevance
-from retrievers.config import RetrieverConfig
-from retrievers.records import Chunk, StageTimings
-from retrievers.search.candidate_table import Candidates, CandidateTable, Chunks
-from retrievers.search.selection import returned
+from retrievers.records import StageTimings
+from retrievers.search.candidate_table import Candidates, CandidateTable
 from retrievers.search.table_builder import table_of
-from retrievers.store.chunk_table import Codes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,11 +64,6 @@ class Observation:
         return tuple(dict.fromkeys(self.selection.chunk_ids))
 
     @property
-    def candidate_ids(self) -> tuple[str, ...]:
-        """The ids of the candidates in rank order, a repeated one counted once."""
-        return tuple(dict.fromkeys(self.candidates.chunk_ids))
-
-    @property
     def top_score(self) -> float | None:
         """The best score of a vector before the threshold; None for a retriever that has no such scores.
 
@@ -82,39 +73,6 @@ class Observation:
         if candidates.no_cosine:
             return None
         return float(candidates.column("semantic").max(initial=0.0 if candidates.distance == "cosine" else -np.inf))
-
-
-def observations_of(
-    cases: Sequence[Case], relevance: Mapping[str, Relevance], table: CandidateTable, settings: RetrieverConfig
-) -> tuple[Observation, ...]:
-    """Put golden queries and their candidates together, with what threshold and cut leave of these.
-
-    Args:
-        cases: The golden queries.
-        relevance: Case id to what is relevant.
-        table: The candidates of the cases, in their order.
-        settings: The threshold, the cut and the grouping.
-    """
-    return tuple(
-        Observation(
-            case=case,
-            relevance=relevance[case.id],
-            candidates=candidates,
-            selection=returned(candidates, settings),
-        )
-        for case, candidates in zip(cases, table, strict=True)
-    )
-
-
-def distinct_chunks(observations: Sequence[Observation]) -> list[Chunk]:
-    """Return the chunks among the candidates of any query, each once."""
-    codes: dict[int, list[Codes]] = {}
-    numbered: dict[int, Chunks] = {}
-    for observation in observations:
-        chunks = observation.candidates.table.chunks
-        numbered[id(chunks)] = chunks
-        codes.setdefault(id(chunks), []).append(observation.candidates.codes)
-    return [numbered[key][code] for key, each in codes.items() for code in np.unique(np.concatenate(each)).tolist()]
 
 
 @dataclass(frozen=True, kw_only=True)

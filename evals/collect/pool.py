@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 T = TypeVar("T")
+Find = Callable[[Sequence[int]], "Pool"]
+"""From numbers of variants to what is found for some golden queries under them."""
 # Items that one integer holds as bits.
 BITS = 63
 
@@ -37,17 +39,27 @@ class Pool:
         cases: The golden queries.
         tables: Candidates by variant, rows as `cases`; all tables share their chunks.
         relevance: By variant, what is relevant to each query. It differs where chunks cannot be listed.
+        texts: The texts of relevant chunks by chunk id; None where chunks cannot be listed, and what is relevant was
+            looked for among those that were found.
+        notes: By variant, what a reader of its results must know.
     """
 
     cases: tuple[Case, ...]
     tables: tuple[CandidateTable, ...]
     relevance: tuple[tuple[Relevance, ...], ...]
+    texts: Mapping[str, str] | None = None
+    notes: tuple[tuple[str, ...], ...] = ()
     _told: dict[str, dict[int, Any]] = field(default_factory=dict)
 
     @property
     def chunks(self) -> Chunks:
         """The chunks by their code."""
         return self.tables[0].chunks
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether the searches for vectors were compared with exact ones."""
+        return any(any(table.ann_recall) for table in self.tables)
 
     @cached_property
     def codes(self) -> list[int]:

@@ -1,12 +1,10 @@
 """The open resources of an experiment, closed at the end, and the distance of its collection."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
-from evals.collect.saved.writable import MANIFEST
 from evals.config.experiment import ExperimentConfig
 from evals.config.judge import JudgeConfig
 from evals.experiment.embedded_index import index_if_stale, owns_collection
@@ -21,6 +19,7 @@ from retrievers.config import RetrieverConfig, factory
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import ConfigError
 from retrievers.net.patience import patient
+from retrievers.records import Distance
 from retrievers.retriever.opened import open_retriever
 from retrievers.retriever.protocol import Retriever
 from retrievers.store import open_client, read_info, with_distance
@@ -29,7 +28,7 @@ from retrievers.terminal.command import Progress
 
 @contextmanager
 def open_collaborators(
-    inputs: Inputs, env: Mapping[str, str], progress: Progress, *, retrievers: Sequence[Retriever] = ()
+    inputs: Inputs, env: Mapping[str, str], progress: Progress, *, retrievers: Sequence[Retriever] | None = None
 ) -> Iterator[Collaborators]:
     """Open what the experiment names: its judge, its retriever (of a sweep one for each variant) and its source pages.
 
@@ -37,14 +36,15 @@ def open_collaborators(
         inputs: The experiment.
         env: The environment that holds API keys.
         progress: Called as pages are indexed and queries are retrieved, timed and judged.
-        retrievers: Open retrievers in place of those that the experiment names. They are left open.
+        retrievers: Open retrievers in place of those that the experiment names, which are left open; empty where
+            nothing is searched.
 
     Raises:
         RetrievalError: Something cannot be opened, or the collection not be brought up to date.
     """
     config = inputs.config
     with patient(config.retriever.store.wait_s), _judge(config.judge, env, progress) as judge:
-        if retrievers:
+        if retrievers is not None:
             sources = open_sources(config.sources)
             yield Collaborators(retrievers=retrievers, progress=progress, sources=sources, judge=judge)
             return
@@ -52,7 +52,7 @@ def open_collaborators(
             yield Collaborators(retrievers=opened, progress=progress, sources=sources, judge=judge, reference=reference)
 
 
-def with_its_distance(inputs: Inputs, env: Mapping[str, str], saved: Path | None) -> Inputs:
+def with_its_distance(inputs: Inputs, env: Mapping[str, str], saved: Mapping[str, Any] | None = None) -> Inputs:
     """Return an experiment whose settings, and those of its sweep, have the distance of the collection.
 
     Thresholds, their direction and the fusions that can be follow from it, and so it is read before all else.
@@ -60,7 +60,7 @@ def with_its_distance(inputs: Inputs, env: Mapping[str, str], saved: Path | None
     Args:
         inputs: The experiment.
         env: The environment that holds API keys.
-        saved: Folder of a saved retrieval to start from, in place of the collection.
+        saved: Settings with which it was searched, in place of the collection.
 
     Raises:
         RetrievalError: The store cannot be asked, or a setting does not go with the distance.
@@ -68,7 +68,7 @@ def with_its_distance(inputs: Inputs, env: Mapping[str, str], saved: Path | None
     config, settings = inputs.config, inputs.config.retriever
     if settings.python is not None or settings.distance is not None or owns_collection(config):
         return inputs
-    completed = _of_saved(saved, settings) if saved else _of_collection(settings, env)
+    completed = _of_collection(settings, env) if saved is None else _of_saved(saved.get("distance"), settings)
     if completed == settings:
         return inputs
     whole = config.model_copy(update={"retriever": completed})
@@ -124,16 +124,10 @@ def _of_collection(settings: RetrieverConfig, env: Mapping[str, str]) -> Retriev
             client.close()
 
 
-def _of_saved(folder: Path, settings: RetrieverConfig) -> RetrieverConfig:
-    """Return the settings with the saved distance; a folder that cannot be read is refused where it is used."""
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        distance = manifest["variants"][0]["settings"].get("distance")
-    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError):
-        return settings
+def _of_saved(distance: Distance | None, settings: RetrieverConfig) -> RetrieverConfig:
     if distance is None:
         return settings
     try:
         return RetrieverConfig.model_validate({**settings.model_dump(exclude_unset=True), "distance": distance})
     except ValueError as error:
-        raise ConfigError(f"--from-retrieval {folder}: its distance is {distance}: {error}") from None
+        raise ConfigError(f"the saved retrieval is of a collection with the distance {distance}: {error}") from None

@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from evals.collect.pool import Grounds, ground
+from evals.collect.pool import Find
 from evals.config.experiment import ExperimentConfig
 from evals.experiment import provenance
 from evals.experiment.baseline import against_baseline
@@ -19,15 +20,19 @@ from evals.experiment.provenance import checked_at_end
 from evals.experiment.publishing import TrackingRun, publish
 from evals.experiment.reference import beside_reference
 from evals.experiment.report_files import export, save_data
+from evals.experiment.retrieving import finders, fitting, save
 from evals.golden.loading import GoldenSet
 from evals.grid.heldout import with_held_out
-from evals.grid.measure import Measured, measure
+from evals.grid.measure import Measured, alone, measure_pool
 from evals.metrics.collaborators import Collaborators
 from evals.report.building import build_report
 from evals.report.building.run import slices
 from evals.report.model import Facts, Report
 from retrievers.retriever.protocol import Retriever
 from retrievers.terminal.command import progress_bar
+
+if TYPE_CHECKING:
+    from evals.collect.saved import SavedPool
 
 
 def run_experiment(
@@ -50,16 +55,16 @@ def run_experiment(
         shown: True to draw progress on a terminal.
         golden: Golden queries in place of those that the experiment names.
         retriever: An open retriever in place of the one that the experiment names. It is left open.
-        from_retrieval: Folder of a saved retrieval to start from; no store is then opened, and nothing embedded.
+        from_retrieval: File of a saved retrieval to start from; no store is then opened, and nothing embedded.
         measured: Called once everything is measured and the report is saved, before page, figures and MLflow.
 
     Raises:
         RetrievalError: A fault of the settings or the golden data, before anything is retrieved; or a search, the
             judge or a file failed. A failure of MLflow is in the result.
     """
-    inputs = load_inputs(config, golden)
+    inputs, saved = load_inputs(config, golden), None
     if retriever is None:
-        inputs = with_its_distance(inputs, env, from_retrieval)
+        inputs, saved = _settled(inputs, env, from_retrieval)
         config = inputs.config
     # UTC, so that names of runs sort alike on every machine.
     stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
@@ -67,14 +72,12 @@ def run_experiment(
     stem = config.tracking.run_name or f"{config.name}-{stamp}"
     with settle(wanted, config.tracking, stem) as outputs, ExitStack() as bar:
         progress = bar.enter_context(progress_bar(shown=shown))
-        retrievers = [retriever] if retriever else _saved(from_retrieval, inputs)
-        with open_collaborators(inputs, env, progress, retrievers=retrievers) as collaborators:
-            grounds = [
-                ground(split, collaborators.retriever, collaborators.sources)
-                for split in (inputs.golden, *([inputs.held_out] if inputs.held_out else []))
-            ]
-            run = TrackingRun(config, name, collaborators.retriever.label)
-            result, facts = _measured(inputs, grounds, collaborators)
+        given = [retriever] if retriever else () if saved else None
+        with open_collaborators(inputs, env, progress, retrievers=given) as collaborators:
+            find, *held_out = finders(inputs, collaborators, saved)
+            label = saved.origin.variants[0].label if saved else collaborators.retriever.label
+            run = TrackingRun(config, name, label)
+            result, facts = _measured(inputs, find, held_out, collaborators, saved)
             report = build_report(result, facts).model_copy(update={"run": name, "slices": slices(result)})
             report = beside_reference(report, inputs, collaborators)
             if inputs.baseline:
@@ -85,9 +88,7 @@ def run_experiment(
             if measured:
                 measured(evaluation)
             if outputs.retrieval:
-                from evals.experiment.saved_retrieval import save_retrieval
-
-                save_retrieval(outputs.retrieval, inputs, result, facts, collaborators)
+                save(outputs.retrieval, result.results.lists.pool, held_out, facts, collaborators)
             export(evaluation, config.retriever)
             with progress_bar(shown=shown) as progress:
                 return publish(evaluation, text, inputs.golden, run, progress)
@@ -108,42 +109,57 @@ def plan_experiment(
         env: The environment that holds API keys.
         shown: True to draw progress on a terminal.
         width: Width of the terminal, in columns.
-        from_retrieval: Folder of a saved retrieval to start from.
+        from_retrieval: File of a saved retrieval to start from.
 
     Raises:
         RetrievalError: A fault of the settings or the golden data, or a search failed.
     """
-    inputs = with_its_distance(load_inputs(config), env, from_retrieval)
-    retrievers = _saved(from_retrieval, inputs)
+    inputs, saved = _settled(load_inputs(config), env, from_retrieval)
     with (
         progress_bar(shown=shown) as progress,
-        open_collaborators(inputs, env, progress, retrievers=retrievers) as collaborators,
+        open_collaborators(inputs, env, progress, retrievers=() if saved else None) as collaborators,
     ):
-        return describe_plan(inputs, collaborators, width=width)
+        return describe_plan(inputs, collaborators, saved, width=width)
 
 
-def _saved(folder: Path | None, inputs: Inputs) -> Sequence[Retriever]:
-    """Return retrievers that answer from a saved retrieval; none where no folder is given."""
-    if folder is None:
-        return ()
-    from evals.experiment.saved_retrieval import open_saved
+def _settled(inputs: Inputs, env: Mapping[str, str], file: Path | None) -> "tuple[Inputs, SavedPool | None]":
+    """Return the experiment with the distance of its collection, and what it needs of a saved retrieval, if any."""
+    if file is None:
+        return with_its_distance(inputs, env), None
+    from evals.collect.saved import read
 
-    return open_saved(folder, inputs)
+    saved = read(file)
+    inputs = with_its_distance(inputs, env, saved.origin.variants[0].settings)
+    return inputs, fitting(file, saved, inputs)
 
 
-def _measured(inputs: Inputs, grounds: Sequence[Grounds], collaborators: Collaborators) -> tuple[Measured, Facts]:
+def _measured(
+    inputs: Inputs,
+    find: Find,
+    held_out: Sequence[Find],
+    collaborators: Collaborators,
+    saved: "SavedPool | None",
+) -> tuple[Measured, Facts]:
     """Measure the experiment, and gather the facts that make it comparable.
 
     Args:
         inputs: The experiment.
-        grounds: Relevant chunks of its golden queries, then of the held-out ones where there are any.
+        find: Finds its golden queries.
+        held_out: Finds those that are held out, where there are any.
         collaborators: Retrievers, source pages and judge.
+        saved: The saved retrieval that it starts from, None where it searches.
     """
-    retriever, judge = collaborators.retriever, collaborators.judge
+    config, sweep, judge = inputs.config, inputs.sweep, collaborators.judge
     chats = [tier.chat for tier in judge.tiers] if judge else []
-    facts = provenance.gather(inputs.config, inputs.golden, retriever, chats)
+    retriever = None if saved else collaborators.retriever
+    facts = provenance.gather(config, inputs.golden, retriever, chats, saved)
     started = time.time()
-    result, facts = checked_at_end(_result(inputs, grounds, collaborators), facts, retriever)
+    pool = find(range(len((sweep or alone(config)).variants)))
+    result = measure_pool(config, pool, collaborators, sweep)
+    if sweep and held_out:
+        result = with_held_out(config, sweep, result, held_out[0], collaborators)
+    if retriever:
+        result, facts = checked_at_end(result, facts, retriever)
     return result, facts.model_copy(update={"duration_s": round(time.time() - started, 3)})
 
 
@@ -151,12 +167,3 @@ def _evaluation(result: Measured, report: Report, outputs: Outputs) -> Evaluatio
     if result.swept:
         return Sweep(report=report, result=result, outputs=outputs)
     return Evaluation(report=report, result=result, outputs=outputs)
-
-
-def _result(inputs: Inputs, grounds: Sequence[Grounds], collaborators: Collaborators) -> Measured:
-    """Measure a run, or a grid where the experiment has a sweep."""
-    config, sweep = inputs.config, inputs.sweep
-    result = measure(config, inputs.golden, grounds[0], collaborators, sweep)
-    if sweep and inputs.held_out:
-        return with_held_out(config, sweep, result, inputs.held_out, grounds[1], collaborators)
-    return result

@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from evals.collect.saved.writable import check_retrieval_folder
 from evals.config.experiment import ExperimentConfig, TrackingConfig
 from evals.config.files import check_writable
 from evals.config.run_label import run_label
@@ -31,7 +30,7 @@ class Outputs:
         junit: Criteria and queries as JUnit XML.
         html: The report as a page.
         export: The retriever's settings for an application.
-        retrieval: The folder for what was retrieved, from which other runs can start.
+        retrieval: What was retrieved as Parquet, from which other runs can start.
     """
 
     report: Path | None = None
@@ -58,10 +57,8 @@ def settle(wanted: Outputs, config: TrackingConfig, name: str) -> Iterator[Outpu
         check_database(config.uri)
     # All checks come before the work: a fault found at the end would cost the whole run.
     _refuse_shared(asdict(wanted))
-    for file in (wanted.report, wanted.junit, wanted.html, wanted.export):
+    for file in (wanted.report, wanted.junit, wanted.html, wanted.export, wanted.retrieval):
         check_writable(file)
-    if wanted.retrieval:
-        check_retrieval_folder(wanted.retrieval)
     if wanted.report or not config.enabled:
         yield wanted
         return

@@ -2,46 +2,57 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from evals.collect.index_recall import is_approximate
 from evals.collect.observations import Observation
-from evals.collect.pool import Grounds
-from evals.collect.saved.retriever import SavedRetriever
+from evals.collect.pool import Find, Grounds, Pool
 from evals.config.experiment import ExperimentConfig
 from evals.experiment.loading import Inputs
 from evals.golden.evidence import Relevance
 from evals.golden.loading import GoldenSet
 from evals.grid.axes import Plan
-from evals.grid.measure import alone, grid_metrics, retrieve
+from evals.grid.measure import alone, grid_of, metrics_of, retrieve
 from evals.judge.call_estimate import JudgePlan, plan, stopped
 from evals.judge.cascade import tier_sizes
 from evals.judge.judge import Judge
-from evals.metrics import NEED_A_JUDGE, choose, needs, reach
+from evals.metrics import NEED_A_JUDGE, needs
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.declaration import Metric
 from evals.report.plan import render_plan, retrieval_calls
-from retrievers.retriever.protocol import Retriever
+
+if TYPE_CHECKING:
+    from evals.collect.saved import SavedPool
 
 
-def describe_plan(inputs: Inputs, collaborators: Collaborators, *, width: int) -> str:
+def describe_plan(inputs: Inputs, collaborators: Collaborators, saved: "SavedPool | None" = None, *, width: int) -> str:
     """Retrieve once, which embeds every query, and count what everything else would call.
 
     Args:
         inputs: The experiment.
         collaborators: The retriever, or one for each variant of a sweep, and the judge if there is one.
+        saved: The saved retrieval that it starts from, None where it searches.
         width: Width of the terminal, in columns.
 
     Raises:
         RetrievalError: A search failed.
     """
     config, judge = inputs.config, collaborators.judge
+    whole = inputs.sweep or alone(config)
     approximate = any(map(is_approximate, collaborators.retrievers))
-    metrics = grid_metrics(config, approximate=approximate) if inputs.sweep else _metrics(config, judge, approximate)
-    selected = _selected(inputs.sweep or alone(config), inputs.golden, collaborators)
+    metrics = metrics_of(config, inputs.sweep, approximate=approximate)
+    find = _finder(whole, inputs.golden, collaborators, saved)
+    selected = _selected(whole, find(range(len(whole.variants))))
     in_rounds = inputs.sweep is not None and config.judge.stop.margin is not None
     calls = _tier_plans(judge, list(metrics), selected, config.seed, in_rounds=in_rounds) if judge else []
-    held_out = _held_out_calls(inputs, judge, collaborators) if judge else None
-    return render_plan(calls, _searches(inputs, metrics, collaborators), held_out=held_out, width=width, color=False)
+    held_out = None
+    if judge and inputs.held_out and not NEED_A_JUDGE.isdisjoint(config.objective.metrics):
+        find = _finder(whole, inputs.held_out, collaborators, saved)
+        held_out = max(_calls_of_a_cell(config, whole, number, find, judge) for number in range(len(whole.variants)))
+    none = [f"none: all candidates are in the saved retrieval {saved.name!r}"] if saved else []
+    searches = none or _searches(inputs, metrics, collaborators)
+    return render_plan(calls, searches, held_out=held_out, width=width, color=False)
 
 
 def _tier_plans(
@@ -60,23 +71,22 @@ def _tier_plans(
     return [replace(one, stopped=whole if one is plans[-1] else "") for one in plans]
 
 
-def _metrics(config: ExperimentConfig, judge: Judge | None, approximate: bool) -> Mapping[str, Metric]:
-    patterns, judged = [*config.metrics, *config.criteria], judge is not None
-    length = reach(config.retriever)
-    return choose(patterns, config.latency.concurrency, judged=judged, approximate=approximate, reach=length)
-
-
-def _selected(plan: Plan, golden: GoldenSet, collaborators: Collaborators) -> list[Observation]:
-    """Retrieve once, and return what the judge would see: every distinct result. Labels say nothing of it."""
+def _finder(plan: Plan, golden: GoldenSet, collaborators: Collaborators, saved: "SavedPool | None") -> Find:
+    """Return what finds golden queries; what is relevant to them says nothing of what the judge will see."""
+    if saved:
+        return partial(saved.pool, golden.cases)
     grounds = Grounds(relevance={case.id: Relevance() for case in golden.cases}, texts={})
-    results, _ = retrieve(plan, golden, grounds, collaborators).laid_out()
+    return partial(retrieve, plan, golden, grounds, collaborators)
+
+
+def _selected(plan: Plan, pool: Pool) -> list[Observation]:
+    """Return what the judge would see: every distinct result."""
+    results, _ = grid_of(plan, pool).laid_out()
     return list(results.observations())
 
 
 def _searches(inputs: Inputs, metrics: Mapping[str, Metric], collaborators: Collaborators) -> list[str]:
     """Return the calls of retrieval, line by line; of a sweep the lines of every variant begin with its name."""
-    if isinstance(collaborators.retriever, SavedRetriever):
-        return [f"none: all candidates are in the saved retrieval {collaborators.retriever.retrieval.name!r}"]
     config, cases = inputs.config, len(inputs.golden.cases)
     further = _further_searches(config, metrics, cases)
     names = [""]
@@ -102,22 +112,10 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], collaborators: Coll
     ] + of_the_chosen
 
 
-def _held_out_calls(inputs: Inputs, judge: Judge, collaborators: Collaborators) -> int | None:
-    """Return the most calls that measuring the chosen cell on held-out queries takes; None where it takes none."""
-    config, held_out = inputs.config, inputs.held_out
-    if held_out is None or NEED_A_JUDGE.isdisjoint(config.objective.metrics):
-        return None
-    return max(
-        _calls_of_a_cell(config, retriever, held_out, judge, collaborators) for retriever in collaborators.retrievers
-    )
-
-
-def _calls_of_a_cell(
-    config: ExperimentConfig, retriever: Retriever, golden: GoldenSet, judge: Judge, collaborators: Collaborators
-) -> int:
+def _calls_of_a_cell(config: ExperimentConfig, plan: Plan, number: int, find: Find, judge: Judge) -> int:
     """Count the calls that the objective takes at the widest cell of a variant: no other cell of it takes more."""
-    of_variant = config.model_copy(update={"retriever": retriever.settings})
-    widest = _selected(alone(of_variant), golden, replace(collaborators, retrievers=[retriever]))
+    of_variant = config.model_copy(update={"retriever": plan.variants[number].settings})
+    widest = _selected(alone(of_variant), find([number]))
     return sum(tier.total.calls for tier in _tier_plans(judge, list(config.objective.metrics), widest, config.seed))
 
 

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from evals.collect.saved.retriever import SavedRetriever
 from evals.config.experiment import ExperimentConfig
 from evals.golden.loading import GoldenSet
 from evals.grid.measure import Measured
@@ -22,6 +21,7 @@ from retrievers.retriever.protocol import Retriever
 from retrievers.text.secrets import redacted
 
 if TYPE_CHECKING:
+    from evals.collect.saved import SavedPool
     from evals.judge.ask.chat import Chat
 
 LIBRARIES = (
@@ -33,13 +33,20 @@ SAMPLE = 256
 CONFIGURATION = ("dimension", "distance", "vectors", "sparse_vectors", "embedding")
 
 
-def gather(config: ExperimentConfig, golden: GoldenSet, retriever: Retriever, chats: "Sequence[Chat]" = ()) -> Facts:
+def gather(
+    config: ExperimentConfig,
+    golden: GoldenSet,
+    retriever: Retriever | None,
+    chats: "Sequence[Chat]" = (),
+    saved: "SavedPool | None" = None,
+) -> Facts:
     """Return all facts of a run that are known before it.
 
     Args:
         config: The experiment.
         golden: Its golden queries.
-        retriever: The retriever that is evaluated.
+        retriever: The retriever that is evaluated; None where it searched in an earlier run.
+        saved: What that run saved.
         chats: The judge's model, of a cascade all models, the strongest last; none without a judge.
 
     Raises:
@@ -53,15 +60,12 @@ def gather(config: ExperimentConfig, golden: GoldenSet, retriever: Retriever, ch
         cases=len(golden.cases),
         in_scope=inside,
         out_of_scope=len(golden.cases) - inside,
-        collection=collection_facts(retriever),
-        saved_retrieval=_saved_retrieval(retriever),
-        retriever=retriever.label,
-        relevance="returned" if retriever.info is None else "collection",
-        embedding=retriever.embedding_label,
         judge=judge_facts(*chats) if chats else None,
         versions=versions(),
         commit=code_commit(),
         seed=config.seed,
+        **(_of_saved(saved) if saved else {}),
+        **(_of(retriever) if retriever else {}),
     )
 
 
@@ -109,14 +113,11 @@ def collection_facts(retriever: Retriever) -> CollectionFacts | None:
     """Return the collection as it is now: its size, vectors and recorded model, the content of up to 256 points.
 
     Beside it stands how its server runs it, on which no chunk depends. None for a retriever whose chunks cannot be
-    listed. Of a saved retrieval it is the collection at the time of saving.
+    listed.
 
     Raises:
         StoreError: The store failed.
     """
-    if isinstance(retriever, SavedRetriever):
-        collection = retriever.retrieval.collection
-        return None if collection is None else CollectionFacts.model_validate(collection)
     surveyed = retriever.survey()
     if surveyed is None:
         return None
@@ -142,11 +143,27 @@ def collection_facts(retriever: Retriever) -> CollectionFacts | None:
     return facts.model_copy(update={"fingerprint": digest})
 
 
-def _saved_retrieval(retriever: Retriever) -> SavedRetrievalFacts | None:
-    if not isinstance(retriever, SavedRetriever):
-        return None
-    saved = retriever.retrieval
-    return SavedRetrievalFacts(folder=saved.name, saved_at=saved.saved_at, versions=dict(saved.versions))
+def _of(retriever: Retriever) -> dict[str, Any]:
+    return {
+        "collection": collection_facts(retriever),
+        "retriever": retriever.label,
+        "relevance": "returned" if retriever.info is None else "collection",
+        "embedding": retriever.embedding_label,
+    }
+
+
+def _of_saved(saved: "SavedPool") -> dict[str, Any]:
+    """Return the facts at the time of saving."""
+    origin = saved.origin
+    return {
+        "collection": origin.collection and CollectionFacts.model_validate(origin.collection),
+        "saved_retrieval": SavedRetrievalFacts(
+            folder=saved.name, saved_at=origin.saved_at, versions=dict(origin.versions)
+        ),
+        "retriever": origin.variants[0].label,
+        "relevance": "returned" if origin.collection is None else "collection",
+        "embedding": origin.variants[0].embedding,
+    }
 
 
 def _fingerprint(facts: Section, exclude: set[str]) -> str:

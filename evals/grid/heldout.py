@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from evals.collect.pool import Grounds
+from evals.collect.pool import Find
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
 from evals.golden.loading import GoldenSet, load_golden
 from evals.grid.axes import Plan
 from evals.grid.cells import Cell
 from evals.grid.choice import held_out, objective_scores
-from evals.grid.measure import Measured, measure
+from evals.grid.measure import Measured, measure_pool
 from evals.judge.judge import Judge
 from evals.metrics import criteria as gates
 from evals.metrics.collaborators import Collaborators
@@ -42,8 +42,7 @@ def with_held_out(
     config: ExperimentConfig,
     plan: Plan,
     result: Measured,
-    golden: GoldenSet,
-    grounds: Grounds,
+    find: Find,
     collaborators: Collaborators,
 ) -> Measured:
     """Add the figure of the chosen cell on held-out queries to a grid, and the cost of judging them.
@@ -52,9 +51,8 @@ def with_held_out(
         config: The experiment.
         plan: The sweep of the grid.
         result: The grid, and what was chosen.
-        golden: The held-out queries.
-        grounds: Relevant chunks of these queries.
-        collaborators: A retriever for each variant of the plan, with source pages and judge where there are any.
+        find: Finds the held-out queries.
+        collaborators: The judge and the source pages, where there are any.
 
     Raises:
         RetrievalError: A search failed.
@@ -63,9 +61,8 @@ def with_held_out(
     if swept is None or swept.choice is None:
         return result
     own, cell = _objective_alone(config), swept.grid.cell(swept.choice.recommended.cell)
-    alone = _cell_alone(plan, cell)
-    its = replace(collaborators, retrievers=[collaborators.retrievers[cell.configuration]])
-    found = measure(own, golden, grounds, its, alone)
+    pool = find([cell.configuration])
+    found = measure_pool(own, pool, replace(collaborators, retrievers=()), _cell_alone(plan, cell))
     assert found.swept is not None
     whole = _with_all_its_cost(result, config, collaborators.judge)
     missing = (found.judging and found.judging.incomplete) or found.swept.ranking.reason

@@ -9,7 +9,6 @@ from evals.collect import passes
 from evals.collect.index_recall import is_approximate, with_ann_recall
 from evals.collect.observations import Gate, Observation, Observed, Score, Summary, ValidationReport
 from evals.collect.pool import Grounds, Pool
-from evals.collect.saved.retriever import NOT_MEASURED, SavedRetriever
 from evals.config.experiment import ExperimentConfig
 from evals.errors import ExperimentError
 from evals.golden.evidence import Relevance
@@ -29,7 +28,7 @@ from evals.judge.verdicts import Judging
 from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, metric_named, needs, reach
 from evals.metrics import criteria as gates
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.declaration import NO_LABELS, Context, Metric, Need, QueryMetric
+from evals.metrics.declaration import NO_LABELS, Context, Metric, QueryMetric
 from evals.metrics.metadata import usual_in
 from evals.metrics.notes import depth_notes, notes
 from evals.metrics.outcomes import validate
@@ -42,8 +41,7 @@ from retrievers.errors import nearest
 from retrievers.retriever.protocol import Retriever
 from retrievers.search.candidate_table import CandidateTable
 
-# What is measured of one variant alone, unless a constraint names it.
-MEASURED_APART: tuple[Need, ...] = ("latency", "determinism", "index")
+NOT_MEASURED = "not measured: the run started from a saved retrieval"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,12 +131,30 @@ def measure(
         JudgeError: The judge refused its very first call.
     """
     approximate = any(map(is_approximate, collaborators.retrievers))
-    metrics = grid_metrics(config, approximate=approximate) if sweep else _run_metrics(config, approximate=approximate)
-    plan = sweep or alone(config)
+    exactly = needs(metrics_of(config, sweep, approximate=approximate), "index")
+    pool = retrieve(sweep or alone(config), golden, grounds, collaborators, exactly=exactly)
+    return measure_pool(config, pool, collaborators, sweep)
+
+
+def measure_pool(
+    config: ExperimentConfig, pool: Pool, collaborators: Collaborators, sweep: Plan | None = None
+) -> Measured:
+    """Score what was found for golden queries, wherever it is from.
+
+    Args:
+        config: The experiment.
+        pool: The candidates under every variant, in their order.
+        collaborators: As for `measure`; without retrievers, latency and determinism are not measured.
+        sweep: The cells; None for the experiment's own.
+
+    Raises:
+        RetrievalError: As for `measure`.
+    """
+    metrics = metrics_of(config, sweep, approximate=pool.is_compared)
     measured_first = config.objective.constraints if sweep else metrics
-    grid = retrieve(plan, golden, grounds, collaborators, exactly=needs(metrics, "index"))
+    grid = grid_of(sweep or alone(config), pool)
     grid = _with_passes(grid, range(len(grid.configurations)), config, measured_first, collaborators)
-    blank = _context(config, grounds, collaborators.sources, grid.pool)
+    blank = _context(config, collaborators.sources, pool)
     judge, proof, swept, shown = collaborators.judge, None, None, 0
     context = blank
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
@@ -206,7 +222,14 @@ def grid_metrics(config: ExperimentConfig, *, approximate: bool = False) -> dict
     return {name: metric for name, metric in every.items() if name in chosen or (passed and name == VERDICT_METRIC)}
 
 
-def _run_metrics(config: ExperimentConfig, *, approximate: bool) -> dict[str, Metric]:
+def metrics_of(config: ExperimentConfig, sweep: Plan | None, *, approximate: bool) -> dict[str, Metric]:
+    """Return the metrics of a run, or of a grid where there is a sweep.
+
+    Raises:
+        ExperimentError: A name or pattern fits no metric, or an objective is none over queries.
+    """
+    if sweep:
+        return grid_metrics(config, approximate=approximate)
     metrics = choose(
         [*config.metrics, *config.criteria],
         config.latency.concurrency,
@@ -219,24 +242,32 @@ def _run_metrics(config: ExperimentConfig, *, approximate: bool) -> dict[str, Me
 
 
 def retrieve(
-    plan: Plan, golden: GoldenSet, grounds: Grounds, collaborators: Collaborators, *, exactly: bool = False
-) -> Grid:
-    """Run golden queries through every variant, once each, in batches at full depth.
+    plan: Plan,
+    golden: GoldenSet,
+    grounds: Grounds,
+    collaborators: Collaborators,
+    numbers: Sequence[int] | None = None,
+    *,
+    exactly: bool = False,
+) -> Pool:
+    """Run golden queries through variants, once each, in batches at full depth.
 
     Args:
-        plan: The variants, thresholds and cuts.
+        plan: The variants.
         golden: The golden queries.
         grounds: Relevant chunks of these queries.
         collaborators: A retriever for each variant, in their order.
+        numbers: The variants that are wanted; all when left out.
         exactly: Search exactly, too, and note what the approximate search missed.
 
     Raises:
         RetrievalError: A search failed.
     """
     tables, relevance = list[CandidateTable](), list[tuple[Relevance, ...]]()
-    for variant, retriever in zip(plan.variants, collaborators.retrievers, strict=True):
-        name = variant.name if len(plan.variants) > 1 else ""
-        progress = _with_name(collaborators.progress, name) if name else collaborators.progress
+    wanted = range(len(plan.variants)) if numbers is None else numbers
+    for number in wanted:
+        retriever, name = collaborators.retrievers[number], plan.variants[number].name
+        progress = _with_name(collaborators.progress, name) if len(wanted) > 1 else collaborators.progress
         # One table of chunks for all variants, so that no chunk is read twice.
         table = passes.collect(retriever, golden.cases, progress, tables[0] if tables else None)
         if exactly:
@@ -245,8 +276,19 @@ def retrieve(
         table.release()
         tables.append(table)
         relevance.append(tuple(among[case.id] for case in golden.cases))
-    pool = Pool(cases=tuple(golden.cases), tables=tuple(tables), relevance=tuple(relevance))
-    lists = pool.lists(range(len(tables)))
+    return Pool(
+        cases=tuple(golden.cases),
+        tables=tuple(tables),
+        relevance=tuple(relevance),
+        texts=grounds.texts,
+        # After the searches, of which a retriever's notes may tell.
+        notes=tuple(collaborators.retrievers[number].notes for number in wanted),
+    )
+
+
+def grid_of(plan: Plan, pool: Pool) -> Grid:
+    """Return the cells of a plan over what was found under its variants; nothing is scored yet."""
+    lists = pool.lists(range(len(pool.tables)))
     return Grid(
         axes=plan.axes,
         top_ks=plan.top_ks,
@@ -260,11 +302,11 @@ def retrieve(
                     observations=tuple(
                         lists.observation(number * len(pool.cases) + row, ()) for row in range(len(pool.cases))
                     ),
-                    listed=retriever.info is not None,
-                    retriever_notes=retriever.notes,
+                    listed=pool.texts is not None,
+                    retriever_notes=notes,
                 ),
             )
-            for number, (variant, retriever) in enumerate(zip(plan.variants, collaborators.retrievers, strict=True))
+            for number, (variant, notes) in enumerate(zip(plan.variants, pool.notes, strict=True))
         ),
         pool=pool,
         notes=plan.notes,
@@ -288,7 +330,8 @@ def _with_passes(
     """
     configurations = list(grid.configurations)
     for number in numbers:
-        configuration, retriever = configurations[number], bench.retrievers[number]
+        configuration = configurations[number]
+        retriever = bench.retrievers[number] if bench.retrievers else None
         progress = _with_name(bench.progress, configuration.name) if len(numbers) > 1 else bench.progress
         observed = _passed(config, metrics, configuration.observed, retriever, progress)
         configurations[number] = replace(configuration, observed=observed)
@@ -299,10 +342,10 @@ def _passed(
     config: ExperimentConfig,
     metrics: Collection[str],
     observed: Observed,
-    retriever: Retriever,
+    retriever: Retriever | None,
     progress: passes.Progress,
 ) -> Observed:
-    if isinstance(retriever, SavedRetriever):
+    if retriever is None:
         return replace(observed, unmeasured=NOT_MEASURED)
     cases = [observation.case for observation in observed.observations]
     latency, repetitions = observed.latency, observed.repetitions
@@ -321,13 +364,13 @@ def _passed(
     return replace(observed, latency=latency, repetitions=repetitions)
 
 
-def _context(config: ExperimentConfig, grounds: Grounds, sources: Sources | None, pool: Pool) -> Context:
+def _context(config: ExperimentConfig, sources: Sources | None, pool: Pool) -> Context:
     """Return the inputs of metrics besides results, without verdicts."""
     required = config.retriever.metadata.required
     return Context(
         required=usual_in(pool) if required is None else required,
         sources=sources,
-        relevant_texts=grounds.texts,
+        relevant_texts=pool.texts,
         seed=config.seed,
     )
 

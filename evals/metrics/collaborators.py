@@ -14,7 +14,8 @@ class Collaborators:
     """Open resources of an evaluation.
 
     Attributes:
-        retrievers: Retrievers to evaluate: one, or for a sweep one for each of its variants, in their order.
+        retrievers: Retrievers to evaluate: one, or for a sweep one for each of its variants, in their order; none where
+            what they found is in a file.
         progress: Called with the stage, the amount done and the total.
         sources: The source pages, None when not known.
         judge: Judge of the metrics that need one; None without one.

@@ -77,7 +77,7 @@ def _add_retrieval(command: argparse.ArgumentParser) -> None:
         ("--save-retrieval", "save what was retrieved, so that other runs can start from it"),
         ("--from-retrieval", "start from a saved retrieval: no store is opened, and nothing embedded"),
     ):
-        either.add_argument(flag, type=path_argument, metavar="DIR", help=about)
+        either.add_argument(flag, type=path_argument, metavar="FILE", help=about)
 
 
 def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> ExperimentConfig:

@@ -105,7 +105,7 @@ class QdrantRetriever(BaseRetriever):
             settings = with_distance(settings, info)
             check_collection(client, settings, embeddings, info)
             if index is not None:
-                check_index(index, info)
+                check_index(index, info.name, info.index)
             among = compile_filters(client, settings, info)
             vectors = open_embedding_cache(settings.cache, env, hosted=settings.embedding.declared.hosted is True)
         except BaseException:

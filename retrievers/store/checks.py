@@ -57,23 +57,28 @@ def check_collection(
         _check_by_example(client, config, embeddings, info)
 
 
-def check_index(settings: IndexSettings, info: CollectionInfo) -> None:
+def check_index(settings: IndexSettings, name: str, recorded: Mapping[str, Any]) -> None:
     """Make sure that a collection was indexed with the settings that are named; others are as recorded.
+
+    Args:
+        settings: The settings.
+        name: The collection.
+        recorded: What it records of them; empty where `retrievers index` did not make it.
 
     Raises:
         CollectionStateError: It was indexed with another setting, or records none.
     """
-    for name, value in settings.named.items():
-        if not info.index:
+    for setting, value in settings.named.items():
+        if not recorded:
             raise CollectionStateError(
-                f"collection {info.name!r} records no index settings: `retrievers index` did not make it; expected "
-                f"index.{name} {value!r}; leave index.{name} out"
+                f"collection {name!r} records no index settings: `retrievers index` did not make it; expected "
+                f"index.{setting} {value!r}; leave index.{setting} out"
             )
-        if info.index.get(name) != value:
+        if recorded.get(setting) != value:
             raise CollectionStateError(
-                f"collection {info.name!r} was indexed with index.{name} {info.index.get(name)!r}, but {value!r} is "
-                f"expected; set index.{name} to the former or leave it out, or index the pages again "
-                f"(python -m retrievers index DIR --{name.replace('_', '-')} {str(value).lower()} --replace)"
+                f"collection {name!r} was indexed with index.{setting} {recorded.get(setting)!r}, but {value!r} is "
+                f"expected; set index.{setting} to the former or leave it out, or index the pages again "
+                f"(python -m retrievers index DIR --{setting.replace('_', '-')} {str(value).lower()} --replace)"
             )
 
 

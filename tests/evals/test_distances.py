@@ -1,6 +1,5 @@
 """Runs and grids over collections of every distance: cell by cell against single runs and brute force."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 
 from evals import Evaluation, Experiment, Outputs, evaluate, sweep
+from evals.collect.saved import read
 from evals.errors import ExperimentError
 from retrievers.errors import ConfigError
 from retrievers.records import Distance
@@ -125,10 +125,10 @@ def test_a_threshold_for_cosines_is_refused_before_anything_is_searched(tmp_path
 
 def test_a_saved_retrieval_keeps_scores_and_direction(made: tuple[Distance, dict[str, Any]], tmp_path: Path) -> None:
     distance, store = made
-    whole, folder = experiment(store, {}), tmp_path / "saved"
-    first = evaluate(golden=GOLDEN, experiment=whole, outputs=Outputs(retrieval=folder))
-    assert json.loads((folder / "manifest.json").read_text())["info"]["distance"] == distance
-    again = evaluate(golden=GOLDEN, experiment=whole, from_retrieval=folder)
+    whole, file = experiment(store, {}), tmp_path / "saved"
+    first = evaluate(golden=GOLDEN, experiment=whole, outputs=Outputs(retrieval=file))
+    assert (read(file).origin.collection or {})["distance"] == distance
+    again = evaluate(golden=GOLDEN, experiment=whole, from_retrieval=file)
     assert [row.retrieved for row in again.report.queries] == [row.retrieved for row in first.report.queries]
     assert figures(again)["scope/auroc"] == figures(first)["scope/auroc"]
 

@@ -7,13 +7,17 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
 
+from evals.collect.saved import read, write
+from evals.config.experiment import DatasetConfig
 from evals.golden import main as golden
+from evals.golden.loading import load_golden
 from evals.run import main as evaluate
 from tests.support.child import environment
 from tests.support.chromium import Chromium, chromium, find_chromium
@@ -194,8 +198,8 @@ def test_bad_input_is_told_and_nothing_is_written(folder: Path, run: Golden) -> 
     taken = socket.create_server(("127.0.0.1", 0))
     port = taken.getsockname()[1]
     for arguments, message in (
-        ((), "there is no pool: name saved retrievals with --pool DIR"),
-        (("--pool", "nowhere"), "--pool nowhere: expected a folder that --save-retrieval wrote"),
+        ((), "there is no pool: name saved retrievals with --pool FILE"),
+        (("--pool", "nowhere"), "--pool nowhere: expected a file that --save-retrieval wrote"),
         (("--write",), "golden.jsonl.labels.jsonl: no label to write"),
         (("--pool", "semantic", "--judge", "none.json"), "none.json"),
         (("--pool", "semantic", "--port", port), f"port {port} cannot be used"),
@@ -214,10 +218,10 @@ def test_bad_input_is_told_and_nothing_is_written(folder: Path, run: Golden) -> 
 
 
 def test_a_pool_of_two_collections_is_refused(folder: Path, run: Golden) -> None:
-    manifest = folder / "hybrid" / "manifest.json"
-    changed = json.loads(manifest.read_text())
-    changed["collection"]["fingerprint"] = "other"
-    manifest.write_text(json.dumps(changed))
+    saved = read(folder / "hybrid")
+    other = replace(saved.origin, collection={**(saved.origin.collection or {}), "fingerprint": "other"})
+    cases = load_golden(DatasetConfig(path=folder / "golden.jsonl")).cases
+    write(folder / "hybrid", [saved.pool(cases, [0])], other)
     done = run("--pool", "semantic", "hybrid")
     assert done.code == 2 and "the pool is of different collections: semantic of 'robots'" in done.err
 

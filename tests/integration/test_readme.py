@@ -158,7 +158,7 @@ def test_a_run_from_a_saved_retrieval_needs_no_store(after_make_run: Path) -> No
         assert (done.returncode, done.stderr, store.exists()) == (0, "", False)
     finally:
         away.rename(store)
-    assert "started from the retrieval 'retrieved'" in done.stdout
+    assert "started from the retrieval 'retrieved.parquet'" in done.stdout
 
 
 def test_commands_with_a_judge(after_make_run: Path) -> None:

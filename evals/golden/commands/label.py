@@ -35,7 +35,7 @@ def add_label(commands: Subcommands) -> None:
     )
     label.add_argument("file", type=path_argument, help="golden .jsonl file; its cases may lack evidence")
     label.add_argument(
-        "--pool", type=path_argument, nargs="+", default=[], metavar="DIR",
+        "--pool", type=path_argument, nargs="+", default=[], metavar="FILE",
         help="retrievals that evals.run --save-retrieval has written",
     )  # fmt: skip
     label.add_argument("--config", type=path_argument, metavar="FILE", help="a retriever that is asked now, as YAML")

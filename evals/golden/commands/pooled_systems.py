@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from evals.collect.passes import collect
-from evals.collect.saved.reading import read_folder
+from evals.collect.saved import read
 from evals.errors import DatasetError
 from evals.experiment.provenance import collection_facts
 from evals.golden.case import Case
@@ -24,7 +26,7 @@ class System:
     """What a system of the pool ranked highest.
 
     Attributes:
-        name: Folder of the retrieval, with the number of its variant where it holds several, or name of the settings.
+        name: File of the retrieval, with the number of its variant where it holds several, or name of the settings.
         collection: Facts of the collection, None where they are not known.
         depth: Depth to which it is pooled.
         chunks: Its best chunks by case id.
@@ -49,15 +51,15 @@ def systems(namespace: argparse.Namespace, cases: Sequence[Case], depth_of: Dept
         RetrievalError: A saved retrieval cannot be read, or the retriever failed.
     """
     ids = {case.id for case in cases}
-    for folder in namespace.pool:
-        saved = read_folder(folder, "--pool")
-        for number, variant in enumerate(saved.variants, 1):
+    for file in namespace.pool:
+        saved = read(file, "--pool")
+        for number, variant in enumerate(saved.origin.variants):
             if not (depth := depth_of(variant.settings)):
                 continue
-            rows = zip(variant.ids, variant.table, strict=True)
+            rows = zip(saved.ids, saved.table(number, np.arange(len(saved.ids))), strict=True)
             chunks = {case_id: _first(candidates.chunks, depth) for case_id, candidates in rows if case_id in ids}
-            name = f"{folder.name}#{number}" if len(saved.variants) > 1 else folder.name
-            yield System(name=name, collection=saved.collection, depth=depth, chunks=chunks)
+            name = f"{file.name}#{number + 1}" if len(saved.lists) > 1 else file.name
+            yield System(name=name, collection=saved.origin.collection, depth=depth, chunks=chunks)
     flags = flag_layer(namespace, RetrieverConfig)
     if namespace.config or flags.values:
         env = environment(os.environ)
@@ -76,7 +78,7 @@ def systems(namespace: argparse.Namespace, cases: Sequence[Case], depth_of: Dept
         collection = None if facts is None else facts.model_dump(mode="json")
         yield System(name=name, collection=collection, depth=depth, chunks=chunks)
     elif not namespace.pool:
-        raise DatasetError("there is no pool: name saved retrievals with --pool DIR, or a retriever with --config FILE")
+        raise DatasetError("there is no pool: name saved retrievals with --pool FILE, or a retriever by --config FILE")
 
 
 def _first(chunks: Sequence[Chunk], depth: int) -> list[Chunk]:

@@ -48,7 +48,7 @@ class JudgeFacts(Section):
 class SavedRetrievalFacts(Section):
     """The saved retrieval that the run started from."""
 
-    folder: str = Field(description="name of its folder, without the path")
+    folder: str = Field(description="name of its file, without the path; in older reports that of a folder")
     saved_at: str = Field(description="when it was saved, ISO 8601 with time zone")
     versions: dict[str, str] = Field({}, description="versions of Python and of the libraries that retrieved")
 

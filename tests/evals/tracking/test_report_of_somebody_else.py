@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evals import tracking
-from evals.collect.saved.reading import read_folder
+from evals.collect.saved import read
 from evals.compare import main as compare
 from evals.run import main as evaluate
 from evals.tracking.__main__ import main
@@ -111,11 +111,11 @@ def test_compared_and_as_a_baseline_it_is_data(evil: Path, capsys: pytest.Captur
 
 
 def test_a_saved_retrieval_is_read_without_a_pickle(evil: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made, folder = make_experiment(evil.parent / "made"), evil.parent / "retrieval"
-    call(evaluate, ["--config", made.config, "--quiet", "--save-retrieval", folder], capsys)
+    made, file = make_experiment(evil.parent / "made"), evil.parent / "retrieval"
+    call(evaluate, ["--config", made.config, "--quiet", "--save-retrieval", file], capsys)
     classes: list[object] = []
     reading = True
     sys.addaudithook(lambda event, found: classes.append(found) if reading and event == "pickle.find_class" else None)
-    assert read_folder(folder).variants
+    assert read(file).lists
     reading = False
     assert classes == []

@@ -5,9 +5,10 @@ import pytest
 from qdrant_client import models
 
 from retrievers.config import IndexSettings, RetrieverConfig
+from retrievers.config.indexing import recorded_settings
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import CollectionStateError, EmbeddingMismatchError
-from retrievers.store import MANIFEST_KEY, CollectionInfo, check_index
+from retrievers.store import MANIFEST_KEY, check_index
 from tests.support.checked import OTHER, TABLE, accepted, at, check, described, texts
 from tests.support.collections import TableEmbeddings, fill, settings
 from tests.support.hybrid import fill_sparse
@@ -30,8 +31,7 @@ def test_another_model_than_the_recorded_one_is_refused(pages: RetrieverConfig) 
 def indexed(changes: dict[str, Any], **named: Any) -> None:
     """Check settings against a collection that `retrievers index` made."""
     manifest = {"embedding": {"provider": "wordllama"}, **changes} if changes else {}
-    params: dict[str, Any] = {"points": 1, "dimension": 3, "distance": "cosine", "vectors": {}, "sparse_vectors": ()}
-    check_index(IndexSettings.model_validate(named), CollectionInfo(name="mine", manifest=manifest, **params))
+    check_index(IndexSettings.model_validate(named), "mine", recorded_settings(manifest))
 
 
 def test_index_settings_that_are_named_must_be_the_recorded_ones() -> None:
