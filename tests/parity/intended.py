@@ -189,9 +189,13 @@ LINES: Sequence[Line] = (
         for name in ("*grid*", "saved-retrieval")
     ),
     Line(r"\d … [-+]?[\d,.]+|ranking/ndcg_at_10 [\d.]+ \(", why=SHARES),
-    Line(r"interval [\d.]+ wide|: interval$|narrower", only="judged*", why=SHARES),
+    Line(r"interval [\d.]+|: interval$|narrower", only="judged*", why=SHARES),
     Line(r"^Reason: |^(- )?Best |that users may ask", why=USERS),
-    Line(r"cheaper|^it by 0.02|0.02 or more|scored the same so far|least strict|^apart; ", only="*grid*", why=USERS),
+    Line(
+        r"cheaper|^it by 0.02|0.02 or more|scored the same so far|least strict|^apart; |lowest cost",
+        only="*grid*",
+        why=USERS,
+    ),
     Line(r"cheaper|^it by 0.02|0.02 or more", only="saved-retrieval", why=USERS),
     *(Line(r"^ *\d+ (semantic|hybrid weighted) ", only=name, why=BEST) for name in ("grid-fusions", "judged-grid")),
     *(
@@ -199,11 +203,12 @@ LINES: Sequence[Line] = (
         for name in ("tracked-grid", "judged-grid-stop")
     ),
     Line(
-        r"p [\d.]+ by Holm|Holm: p adjusted|excludes 0; |^which are not paired|^statistics of the",
+        r"p [\d.]+ by Holm|Holm: p adjusted|excludes 0; |^Difference: other|by which better|^better and worse"
+        r"|^decided\. Without|^draws\) and |^statistics of the|^the whole run, which"
+        r"|^which are not paired|^by query and",
         only="compare*",
         why=SIGNS,
     ),
-    Line(r"^draws\) and |^the whole run, which|^decided\. Without", only="compare*", why=SIGNS),
     Line(r"a falling line to the left", why=RISK),
     Line(r"Expected of|proved within|^ *(queries +share|context)", only="judged-plan", why=WIDTHS),
     Line(r"^ *[\d.]+ +\d+%? +\d+|judge and golden labels agree", only="judged-plan", why=WIDTHS),
