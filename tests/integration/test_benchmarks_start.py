@@ -15,8 +15,6 @@ DATA = "DATA"
 SMALL: Mapping[str, Sequence[str]] = {
     "ann_recall": ("--points", "300", "--queries", "2", "--rounds", "1"),
     "choice": ("--sizes", "40x20", "--rounds", "1"),
-    "choice_cranfield": ("--data", DATA, "--draws", "1"),
-    "choice_methods": ("--draws", "1", "--queries", "10", "--only", "60 near ties"),
     "context": ("--limit", "60"),
     "cranfield": ("--data", DATA, "--rounds", "1"),
     "embedding_models": ("--data", DATA, "--limit", "20"),

@@ -72,6 +72,11 @@ DRAWS = "judge.stop judges a beginning of the order of whole queries"
 UNJUDGED = "the best case of unjudged chunks went: golden data that judge only some chunks are told by a note"
 RISK = "the ROC curve and the wanted rates say what a threshold does; nobody read risk by coverage"
 SETTINGS = "the setting went"
+SHARES = "means of shares have the interval of their bounds alone, 0 and 1 however few"
+BEST = "one comparison with the best: a query more, on which the leading cell loses"
+USERS = "what is said of these queries and of all that users may ask is kept apart"
+DROPPED = "a cell that judging dropped stays a rival, and may be the best of what users ask"
+SIGNS = "McNemar's test is the sign flip of 0 and 1; p is the test's, at least 0.05 where the interval holds 0"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
 RENAMED: Mapping[str, str] = {
@@ -133,7 +138,24 @@ LEAVES: Sequence[Leaf] = (
         Leaf(f"report.json:grid.choice.standings.*.{name}", GONE, why=UNJUDGED)
         for name in ("judged", "best_case", "sparsely_judged")
     ),
-    Leaf("report.json:grid.choice.explanation.1", CHANGED, why=WINS),
+    *(Leaf(f"*.ci_{side}", CHANGED, why=SHARES) for side in ("low", "high")),
+    *(Leaf(f"*.interval.{side}", CHANGED, why=SHARES) for side in ("low", "high")),
+    *(Leaf(f"*.sampled.alone_{side}", CHANGED, why=SHARES) for side in ("low", "high")),
+    *(Leaf(f"*metrics.ragas/llm_*.bound_{side}", CHANGED, why=SHARES) for side in ("low", "high")),
+    *(
+        Leaf(f"*metrics.content/{name}.note", CHANGED, why=SHARES)
+        for name in ("overlap", "section_match", "topic_match")
+    ),
+    Leaf("report.json:grid.choice.standings.*.lower", CHANGED, why=BEST),
+    Leaf("report.json:grid.choice.standings.*.in_set", CHANGED, why=BEST),
+    *(Leaf("report.json:grid.choice.set.*", to, why=BEST) for to in (ADDED, CHANGED)),
+    Leaf("report.json:grid.choice.queries_needed", CHANGED, why=BEST),
+    Leaf("report.json:grid.choice.reason", CHANGED, why=USERS),
+    Leaf("report.json:grid.choice.explanation.*", CHANGED, why=USERS),
+    Leaf("report.json:grid.choice.allowed", CHANGED, only="judged-grid-stop", why=DROPPED),
+    Leaf("report.json:grid.choice.standings.*", ADDED, only="judged-grid-stop", why=DROPPED),
+    *(Leaf(f"*.{name}", CHANGED, why=SIGNS) for name in ("p", "p_adjusted", "test", "verdict")),
+    Leaf("*:criteria.*.reason", CHANGED, only="compare*", why=SIGNS),
     Leaf("report.json:judge.bisection", GONE, why=BISECT),
     Leaf("report.json:metrics.cost/judge_calls_saved.*", GONE, why=BISECT),
     Leaf("report.json:metrics.judge/bisection_error.*", GONE, why=BISECT),
@@ -165,6 +187,27 @@ LINES: Sequence[Line] = (
             why=UNJUDGED,
         )
         for name in ("*grid*", "saved-retrieval")
+    ),
+    Line(r"\d … [-+]?[\d,.]+|ranking/ndcg_at_10 [\d.]+ \(", why=SHARES),
+    Line(r"interval [\d.]+|: interval$|narrower", only="judged*", why=SHARES),
+    Line(r"^Reason: |^(- )?Best |that users may ask", why=USERS),
+    Line(
+        r"cheaper|^it by 0.02|0.02 or more|scored the same so far|least strict|^apart; |lowest cost",
+        only="*grid*",
+        why=USERS,
+    ),
+    Line(r"cheaper|^it by 0.02|0.02 or more", only="saved-retrieval", why=USERS),
+    *(Line(r"^ *\d+ (semantic|hybrid weighted) ", only=name, why=BEST) for name in ("grid-fusions", "judged-grid")),
+    *(
+        Line(r"^ *\d+ (semantic|hybrid weighted) ", only=name, why=BEST)
+        for name in ("tracked-grid", "judged-grid-stop")
+    ),
+    Line(
+        r"p [\d.]+ by Holm|Holm: p adjusted|excludes 0; |^Difference: other|by which better|^better and worse"
+        r"|^decided\. Without|^draws\) and |^statistics of the|^the whole run, which"
+        r"|^which are not paired|^by query and",
+        only="compare*",
+        why=SIGNS,
     ),
     Line(r"a falling line to the left", why=RISK),
     Line(r"Expected of|proved within|^ *(queries +share|context)", only="judged-plan", why=WIDTHS),

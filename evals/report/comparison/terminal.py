@@ -147,9 +147,8 @@ def _print_legend(console: Console, comparison: Comparison, family: int) -> None
     notes = ["Difference: other − baseline, over the queries scored in both. Win: the other is better."]
     if tests:
         notes.append(
-            f"Intervals: each at 95%. p: below 0.05 exactly where the interval excludes 0; the larger of the test's "
-            f"({'; '.join(tests)}) and the interval's own. Holm: p adjusted over all {family} tests, by which better "
-            "and worse are decided."
+            f"Intervals: each at 95%. p: of the test ({'; '.join(tests)}), at least 0.05 where the interval holds 0. "
+            f"Holm: p adjusted over all {family} tests, by which better and worse are decided."
         )
     if any(difference.note == WHOLE_RUN for difference in comparison.differences):
         notes.append("Without n: statistics of the whole run, which are not paired by query and have no p.")
