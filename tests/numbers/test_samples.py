@@ -1,0 +1,90 @@
+"""A judged beginning of a random order: corrected means and differences, and who is in it."""
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from tests.numbers.worlds import WORLDS, Counts, Floats, agreements, corrected, difference, draws, order_of, paired
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("setting", ["average precision", "hits", "rare losses"])
+@agreements
+@pytest.mark.parametrize(("n", "total"), [(20, 66), (20, 132), (40, 132), (40, 225)])
+def test_means_of_a_sample(setting: str, agreement: float, n: int, total: int) -> None:
+    world, number = WORLDS[setting](agreement), draws(10_000)
+    counts = Counts(f"{setting}, judge {agreement}, {n} of {total}")
+    for which, cell in {"best": int(world.truth.argmax()), "worst": int(world.truth.argmin())}.items():
+        of_these = of_all = 0
+        for seed in range(number):
+            rows = world.draw(total, seed)
+            judged = world.judged[rows, cell]
+            users, these = corrected(judged, world.proxy[rows, cell], n)
+            of_these += bool(these[0] - 1e-9 <= judged.mean() <= these[1] + 1e-9)
+            of_all += bool(users[0] <= world.truth[cell] <= users[1])
+        counts.at_least(f"{which} cell, what judging all would give", of_these, number, 0.95)
+        counts.at_least(f"{which} cell, the corrected mean's interval", of_all, number, 0.93)
+    counts.check()
+
+
+@pytest.mark.parametrize("setting", ["average precision", "hits", "rare losses"])
+@agreements
+@pytest.mark.parametrize(("n", "total"), [(20, 132), (40, 132), (40, 225), (60, 60)])
+def test_differences_of_a_sample(setting: str, agreement: float, n: int, total: int) -> None:
+    world, number = WORLDS[setting](agreement), draws(5_000)
+    best, *others = np.argsort(-world.truth).tolist()
+    counts = Counts(f"{setting}, judge {agreement}, {n} of {total}")
+    for which, other in {"near": others[len(others) // 3], "far": others[-2]}.items():
+        held = wider = found = contrary = differs = by_test = 0
+        truth = world.truth[other] - world.truth[best]
+        for seed in range(number):
+            rows = world.draw(total, seed)
+            judged, proxy = ((scores[rows, best], scores[rows, other]) for scores in (world.judged, world.proxy))
+            (low, high), p = difference(judged, proxy, n, seed)
+            alone, p_alone = paired(judged[0][:n], judged[1][:n], seed)
+            held += bool(low <= truth <= high)
+            wider += bool(high - low > alone[1] - alone[0] + 1e-9)
+            contrary += (low > 0 or high < 0) != (p < 0.05) or (n == total and (p < 0.05) != (p_alone < 0.05))
+            own = judged[1][:n] - judged[0][:n]
+            is_found, by_own = high < 0, own.mean() < 0 and sign_flip(own, seed) < 0.05  # the other is truly worse
+            found += is_found
+            differs += is_found != by_own
+            by_test += by_own and not is_found
+        counts.at_least(f"{which} cell, the difference's interval", held, number, 0.93)
+        counts.never(f"{which} cell, wider than the sample alone", wider)
+        counts.never(f"{which} cell, interval and p, or the test where all is judged, contradict", contrary)
+        counts.told(f"{which} cell, the difference is found", found / number)
+        # Of the draws in which only one of the two finds it, the correction loses at most half.
+        counts.at_most(f"{which} cell, found by the sample's exact test alone", by_test, max(1, differs), 0.5)
+    counts.check()
+
+
+def test_every_query_is_equally_likely_to_be_judged() -> None:
+    kinds = {"many": 90, "some": 9, "few": 4, "one": 1, "alone": 1}
+    types = {f"{kind}-{number}": kind for kind, count in kinds.items() for number in range(count)}
+    orders, counts = [order_of(types, seed) for seed in range(4_000)], Counts("sample")
+    counts.never("an order that is not of all queries", sum(sorted(o) != sorted(types) for o in orders))
+    counts.never("an order that is another when drawn again", order_of(types, 7) != orders[7])
+    for n in (5, 10, 21, 52, 100):
+        drawn = Counter(name for order in orders for name in order[:n])
+        # Each count is binomial; the one of all queries farthest out is beyond the limits in 1% of trials.
+        low, high = binom.ppf([0.005 / len(types), 1 - 0.005 / len(types)], len(orders), n / len(types))
+        shares = {kind: sum(drawn[f"{kind}-{i}"] for i in range(of)) / of / len(orders) for kind, of in kinds.items()}
+        text = ", ".join(f"{kind} {share:.4f}" for kind, share in shares.items())
+        out = sum(not low <= drawn[name] <= high for name in types)
+        counts.never(f"{n} drawn, expected {n / len(types):.4f} ({text}); unlikely counts", out)
+    counts.check()
+
+
+def sign_flip(differences: Floats, seed: int) -> float:
+    """P value of Fisher's randomisation: of all signs of at most 14 differences, else of 9,999 drawn."""
+    moved = differences[differences != 0]
+    if len(moved) <= 14:
+        signs = np.array(list(product((1.0, -1.0), repeat=len(moved))))
+        return float((np.abs(signs @ moved) >= abs(moved.sum()) - 1e-9).mean())
+    signs = np.random.default_rng(seed).choice((1.0, -1.0), (9_999, len(moved)))
+    return float((1 + (np.abs(signs @ moved) >= abs(moved.sum()) - 1e-9).sum()) / 10_000)

@@ -1,0 +1,340 @@
+"""Populations of queries with known means, what the project says of a draw of them, and limits on how often it holds.
+
+A population has the score of every query in every cell twice: by a judge, and by labels that agree with it in part.
+Chunks are shared: cells that return the same chunk of a query share the verdict on it, right or wrong.
+
+DRAWS=1 takes all draws that issue and docs name, as the nightly run does; without it a tenth. CRANFIELD=DIR names the
+folder of the Cranfield collection (cran.all.1400.xml, cran.qry.xml, cranqrel.trec.txt).
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import beta
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+Scorer = Callable[[Bools], Floats]
+Pair = tuple[float, float]
+QUERIES = 20_000
+DATA = os.environ.get("CRANFIELD", "")
+needs_cranfield = pytest.mark.skipif(not DATA, reason="CRANFIELD names no folder with the Cranfield collection")
+agreements = pytest.mark.parametrize("agreement", [0.97, 0.93, 0.80])
+
+
+def draws(whole: int) -> int:
+    """Number of draws to take of so many."""
+    return round(whole * float(os.environ.get("DRAWS", "0.1")))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class World:
+    """Scores within 0 and 1 of all queries in all cells, by the judge and by labels, [queries, cells].
+
+    On those `out_of_scope` the score tells how wrong a result is: half of their mean counts against a cell.
+    """
+
+    judged: Floats
+    proxy: Floats
+    cost: Floats
+    threshold: Floats
+    out_of_scope: Bools | None = None
+
+    @cached_property
+    def truth(self) -> Floats:
+        """What every cell is worth: its mean over the population, of two scopes the weighted sum of their means."""
+        if self.out_of_scope is None:
+            return np.asarray(self.judged.mean(axis=0))
+        wrong = self.judged[self.out_of_scope].mean(axis=0)
+        return np.asarray(self.judged[~self.out_of_scope].mean(axis=0) - wrong / 2)
+
+    @cached_property
+    def best(self) -> Bools:
+        """[cells], those that are worth most."""
+        return np.asarray(self.truth >= self.truth.max() - 1e-12)
+
+    def draw(self, n: int, seed: int) -> NDArray[np.intp]:
+        """Return n queries, independently."""
+        return np.random.default_rng([n, seed]).integers(0, len(self.judged), n)
+
+
+# How often a statement holds.
+
+
+class Counts:
+    """Estimates of a test: all are printed, then held against what is said, by one-sided 99% limits."""
+
+    def __init__(self, setting: str) -> None:
+        self._setting, self._wrong = setting, list[str]()
+
+    def at_least(self, what: str, count: int, of: int, share: float) -> None:
+        upper = beta.ppf(0.99, count + 1, of - count) if count < of else 1.0
+        self._say(f"{what}: {count}/{of} = {count / of:.4f}, at most {upper:.4f}; ≥ {share} is said", upper >= share)
+
+    def at_most(self, what: str, count: int, of: int, share: float) -> None:
+        lower = beta.ppf(0.01, count, of - count + 1) if count else 0.0
+        self._say(f"{what}: {count}/{of} = {count / of:.4f}, at least {lower:.4f}; ≤ {share} is said", lower <= share)
+
+    def never(self, what: str, count: int) -> None:
+        self._say(f"{what}: {count}; never is said", count == 0)
+
+    def told(self, what: str, figure: float) -> None:
+        """Print a figure of which nothing is said."""
+        self._say(f"{what}: {figure:.4f}", True)
+
+    def check(self) -> None:
+        assert not self._wrong, "\n".join(self._wrong)
+
+    def _say(self, text: str, holds: bool) -> None:
+        print(f"{' ' if holds else '!'} {self._setting}: {text}")  # noqa: T201
+        if not holds:
+            self._wrong.append(text)
+
+
+# Formulas of a ranking, by the length of the prefix that a cell returns: [..., depth] flags to [..., depth + 1] scores.
+
+
+def average_precision(useful: Bools) -> Floats:
+    """The mean precision at useful ranks, 0 without any."""
+    found = np.cumsum(useful, axis=-1)
+    summed = np.cumsum(useful * found / np.arange(1, useful.shape[-1] + 1), axis=-1)
+    return _from_nothing(summed / np.maximum(found, 1))
+
+
+def hit(useful: Bools) -> Floats:
+    """1 where something useful was returned, else 0."""
+    return _from_nothing(np.maximum.accumulate(useful, axis=-1).astype(float))
+
+
+def _from_nothing(scores: Floats) -> Floats:
+    return np.concatenate([np.zeros((*scores.shape[:-1], 1)), scores], axis=-1)
+
+
+def _world(
+    scorer: Scorer, ranked: Floats, told: tuple[Bools, Bools], cuts: Floats, top_ks: tuple[int, ...], depth: int = 10
+) -> World:
+    """A population of the cells variants × thresholds × top_ks.
+
+    `ranked` has similarities [queries, variants, chunks]; `told`, by judge and labels, whether a chunk is useful
+    [queries, chunks]; `cuts` are the thresholds, [variants, thresholds] where variants differ.
+    """
+    places = np.argsort(-ranked, axis=2)[:, :, :depth]
+    kept = (np.take_along_axis(ranked, places, axis=2)[:, :, :, None] >= cuts[..., None, :]).sum(axis=2)
+    lengths = np.minimum(kept[..., None], np.array(top_ks))
+    shape = len(ranked), ranked.shape[1], -1
+    judged, proxy = (
+        np.take_along_axis(
+            scorer(np.take_along_axis(useful[:, None, :], places, axis=2)), lengths.reshape(shape), axis=2
+        ).reshape(len(ranked), -1)
+        for useful in told
+    )
+    threshold = np.broadcast_to(np.arange(float(kept.shape[2]))[:, None], lengths.shape[1:]).ravel()
+    dearer = np.arange(ranked.shape[1])[:, None, None] / 100
+    return World(
+        judged=judged,
+        proxy=proxy,
+        cost=(lengths.mean(axis=0) + dearer).ravel(),
+        threshold=np.ascontiguousarray(threshold),
+    )
+
+
+# The populations.
+
+
+@cache
+def chunks(scorer: Scorer, agreement: float) -> World:
+    """48 cells: two retrievers that rank the same 14 chunks of a query alike, six values of top_k, four thresholds.
+
+    Queries are of two kinds, easy and hopeless, so that scores pile up at 0 and 1.
+    """
+    rng = np.random.default_rng(3)
+    worth = rng.gamma(0.7, 1.0, (QUERIES, 14)) + 0.8 * rng.standard_normal((QUERIES, 14))
+    easy = rng.random((QUERIES, 1)) < 0.7
+    labels = (worth > np.where(easy, 1.1, 2.6)) & (rng.random(worth.shape) < 0.9)
+    similar = worth[:, None, :] + np.array([0.45, 0.55])[:, None] * rng.standard_normal((QUERIES, 2, 14))
+    verdicts = labels ^ (rng.random(labels.shape) >= agreement)
+    return _world(scorer, similar, (verdicts, labels), np.array([-9, 0.0, 0.5, 1.0]), (1, 2, 3, 4, 6, 10))
+
+
+@cache
+def rare_losses(agreement: float, *, cells: int = 24, loss: float = 0.02, gain: float = 0.06) -> World:
+    """Cells that score the same on three quarters of the queries; else small gains, and on few everything is lost.
+
+    The first cell is the best: it gains a third of what the others gain, and loses nothing. The second scores 0 on
+    the share `loss` of the queries, the last on twice as many. Where labels and judge disagree on a result, labels tell
+    its score on another query.
+    """
+    rng = np.random.default_rng(4)
+    base = np.round(0.1 + 0.9 * rng.beta(1.2, 0.8, (QUERIES, 1)), 1)
+    differs = rng.random((QUERIES, 1)) < 0.25
+    gained = gain * rng.uniform(0.7, 1.3, cells) * (rng.random((QUERIES, cells)) < 0.9)
+    lost = rng.random((QUERIES, cells)) < np.linspace(loss, 2 * loss, cells)
+    gained[:, 0], lost[:, 0] = gain / 3, False
+    judged = np.where(lost, 0.0, np.where(differs, np.minimum(1.0, base + gained), base))
+    of_another = rng.permutation(judged)
+    by_query = rng.random((QUERIES, 1)) >= agreement
+    by_result = rng.random((QUERIES, cells)) >= agreement
+    proxy = np.where(np.where(differs, by_result, by_query), of_another, judged)
+    return World(judged=judged, proxy=proxy, cost=np.arange(cells, 0.0, -1.0), threshold=np.zeros(cells))
+
+
+@cache
+def scoped(agreement: float) -> World:
+    """30 cells of hits, a fifth of the queries out of scope: a strict threshold answers less of what it should not."""
+    rng = np.random.default_rng(5)
+    out = rng.random((QUERIES, 1)) < 0.2
+    useful = out | (rng.random((QUERIES, 8)) < 0.45 * np.exp(-0.25 * np.arange(8)))
+    similar = rng.normal(np.where(out, 0.35, 0.6), 0.15) - 0.02 * np.arange(8)
+    cuts = np.array([0.0, 0.3, 0.4, 0.5, 0.6, 0.7])
+    labels = useful ^ (rng.random(useful.shape) >= agreement)
+    world = _world(hit, similar[:, None, :], (useful, labels), cuts, (1, 2, 3, 5, 8), depth=8)
+    return replace(world, out_of_scope=out[:, 0])
+
+
+@cache
+def cranfield(scorer: Scorer, agreement: float) -> World:
+    """144 cells over Cranfield's 225 queries: three kinds of TF-IDF, latent semantics × 6 top_k × 6 thresholds."""
+    similar, labels = _search(Path(DATA))
+    highest = -np.sort(-similar, axis=2)[:, :, :10]
+    cuts = np.quantile(highest, [0, 0.05, 0.15, 0.3, 0.5, 0.7], axis=(0, 2)).T
+    verdicts = labels ^ (np.random.default_rng(6).random(labels.shape) >= agreement)
+    return _world(scorer, similar, (verdicts, labels), cuts, (1, 2, 3, 5, 7, 10))
+
+
+@cache
+def _search(folder: Path) -> tuple[Floats, Bools]:
+    """Similarities [queries, 4, documents] and labels [queries, documents]; queries are numbered in file order."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.preprocessing import normalize
+
+    documents, queries = (
+        re.findall(f"<{tag}>(.*?)</{tag}>", (folder / name).read_text(encoding="utf-8"), re.DOTALL)
+        for name, tag in (("cran.all.1400.xml", "text"), ("cran.qry.xml", "title"))
+    )
+    similar = []
+    for kind in {"use_idf": False}, {"ngram_range": (1, 2)}, {"sublinear_tf": True, "stop_words": "english"}:
+        words = TfidfVectorizer(**kind).fit(documents)
+        found, asked = words.transform(documents), words.transform(queries)
+        similar.append((asked @ found.T).toarray())
+    latent = TruncatedSVD(150, random_state=0).fit(found)
+    similar.append(normalize(latent.transform(asked)) @ normalize(latent.transform(found)).T)
+    labels = np.zeros((len(queries), len(documents)), dtype=np.bool_)
+    for line in (folder / "cranqrel.trec.txt").read_text(encoding="utf-8").splitlines():
+        query, _, document, grade = line.split()
+        labels[int(query) - 1, int(document) - 1] = int(grade) > 0
+    return np.stack(similar, axis=1), labels
+
+
+WORLDS: dict[str, Callable[[float], World]] = {
+    "average precision": partial(chunks, average_precision),
+    "hits": partial(chunks, hit),
+    "rare losses": rare_losses,
+    "60 cells, rarer losses": partial(rare_losses, cells=60, loss=0.015, gain=0.02),
+    "two scopes": scoped,
+    "Cranfield": partial(cranfield, average_precision),
+    "Cranfield, hits": partial(cranfield, hit),
+}
+"""By the agreement of judge and labels."""
+
+
+# What the project says: the only place that knows its functions.
+
+
+class Look(NamedTuple):
+    """Said after n queries: by all verdicts on these queries the chosen cell is at most `within` below the best."""
+
+    n: int
+    chosen: int
+    within: float
+
+
+def judge(judged: Floats, proxy: Floats, *, margin: float, seed: int) -> tuple[list[Look], Bools]:
+    """Judge queries in rounds: what each look says, and which cells may be the best for all users."""
+    from evals.sampling.rounds import judge_in_rounds
+
+    rounds = judge_in_rounds(lambda rows, cells: (judged[rows][:, cells], True), proxy, margin=margin, seed=seed)
+    return [Look(*look) for look in rounds.looks], rounds.users
+
+
+def chosen(world: World, rows: NDArray[np.intp], *, margin: float, seed: int) -> tuple[Bools, Floats, int, bool]:
+    """Choose by some queries: set of best cells, bounds on (cell − best), the one recommended, and whether proved."""
+    from evals.grid.choice import Cells, QueryScores, choose, combine
+
+    cells, values = len(world.cost), world.judged[rows]
+    out = np.zeros((len(rows), 1), dtype=np.bool_) if world.out_of_scope is None else world.out_of_scope[rows, None]
+    weights = {"found": 1.0, "false": -0.5} if out.any() else {"found": 1.0}
+    scores = {"found": np.where(out, np.nan, values), "false": np.where(out, values, np.nan)}
+    choice = choose(
+        combine(weights, {name: QueryScores(values=scores[name]) for name in weights}),
+        Cells(labels=("",) * cells, cost=world.cost, threshold=world.threshold, allowed=np.ones(cells, dtype=np.bool_)),
+        margin=margin,
+        seed=seed,
+    )
+    members, lower = np.zeros(cells, dtype=np.bool_), np.zeros(cells)
+    for standing in choice.standings:
+        members[list(standing.members)] = standing.in_set
+        lower[list(standing.members)] = standing.lower
+    return members, lower, choice.recommended.cell, choice.proved
+
+
+def corrected(judged: Floats, proxy: Floats, n: int) -> tuple[Pair, Pair]:
+    """Of one cell, judged on the first n: the interval for all users, and that of what judging all would give."""
+    from evals.metrics.sampled import judged_of_all
+    from evals.stats.corrected_mean import corrected_mean
+
+    mean = corrected_mean(judged, proxy, np.arange(len(judged)) < n)
+    return _pair(mean.interval.low, mean.interval.high), _pair(*judged_of_all(mean))
+
+
+def difference(judged: tuple[Floats, Floats], proxy: tuple[Floats, Floats], n: int, seed: int) -> tuple[Pair, float]:
+    """Compare two runs whose first n queries were judged: interval and p value."""
+    from evals.stats.corrected_difference import corrected_difference
+
+    pair = corrected_difference(judged, proxy, np.arange(len(judged[0])) < n, seed).paired
+    return _pair(pair.interval.low, pair.interval.high), pair.p
+
+
+def paired(first: Floats, second: Floats, seed: int) -> tuple[Pair, float]:
+    """Compare two runs of which all queries are scored: interval and p value."""
+    from evals.stats.paired import compare
+
+    pair = compare(first.tolist(), second.tolist(), seed)
+    return _pair(pair.interval.low, pair.interval.high), pair.p
+
+
+def of_means(values: Floats) -> tuple[Floats, Floats]:
+    """95% intervals of the means of columns of scores within 0 and 1."""
+    from evals.stats.intervals import mean_intervals
+
+    return mean_intervals(values, shares=True)
+
+
+def of_proportion(successes: int, n: int) -> Pair:
+    """95% interval of a proportion."""
+    from evals.stats.intervals import wilson
+
+    interval = wilson(successes, n)
+    return _pair(interval.low, interval.high)
+
+
+def order_of(types: Mapping[str, str], seed: int) -> list[str]:
+    """Ids in the order of judging, by id and query type."""
+    from evals.golden.case import Case
+    from evals.judge.sampling import judging_order
+
+    return judging_order((Case(id=name, query="?", query_type=kind) for name, kind in types.items()), seed)
+
+
+def _pair(low: float | None, high: float | None) -> Pair:
+    """Ends that are not computable exclude nothing."""
+    return -np.inf if low is None else low, np.inf if high is None else high
