@@ -1,8 +1,8 @@
-"""What choosing a cell of a grid costs: 10,000 bootstrap resamples of 1,000 queries in 400 cells, and larger grids.
+"""What choosing a cell of a grid costs, for grids of which no two cells score the same.
 
 python benchmarks/choice.py [--sizes 1000x400,225x400,225x4000] [--rounds 3]
 
-Bound: 5 s for all of the choice of 400 cells. Also shown: the error of single precision, and the same choice of 4,000.
+Bound: 5 s for the choice of 400 cells by 1,000 queries.
 """
 
 import argparse
@@ -18,10 +18,6 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from evals.grid.choice import Cells, ObjectiveScores, choose, explain
-from evals.grid.choice.choose import RESAMPLES
-from evals.grid.choice.confidence_set import best_set
-from evals.grid.choice.pairs import pair_up
-from evals.grid.choice.resample import resample
 
 LIMIT = 5.0
 
@@ -35,22 +31,14 @@ def main() -> None:
     for size in options.sizes.split(","):
         queries, cells = map(int, size.split("x"))
         measure(queries, cells, options.rounds if cells <= 400 else 1)
-    print(f"single precision: {precision():.1e} off at most in any of 1,000 resampled means of 400 cells")
 
 
 def measure(queries: int, cells: int, rounds: int) -> None:
-    """A whole choice and its steps, on scores of which no two cells have the same."""
+    """A whole choice."""
     scores, grid = synthetic(queries, cells)
-    rng = np.random.default_rng(0)
-    drawn, resampling = timed(lambda: resample(scores.values, scores.strata, RESAMPLES, rng), rounds)
-    pairs, pairing = timed(lambda: pair_up(scores, scores.values), rounds)
-    _, comparing = timed(lambda: best_set(pairs, drawn, rng), rounds)
-    choice, whole = timed(lambda: choose(scores, grid), rounds)
-    print(f"{RESAMPLES:,} resamples of {queries:,} queries in {cells:,} cells (medians of {rounds}; wall, CPU)")
-    for label, (wall, cpu) in {"resample": resampling, "pairs": pairing, "set and bounds": comparing}.items():
-        print(f"  {label:<16} {wall:6.2f} s {cpu:6.2f} s")
-    bound = f", {whole[0] / LIMIT:.2f} of the {LIMIT:g} s allowed" if (queries, cells) == (1_000, 400) else ""
-    print(f"  {'whole choice':<16} {whole[0]:6.2f} s {whole[1]:6.2f} s{bound}")
+    choice, (wall, cpu) = timed(lambda: choose(scores, grid), rounds)
+    bound = f", {wall / LIMIT:.2f} of the {LIMIT:g} s allowed" if (queries, cells) == (1_000, 400) else ""
+    print(f"{queries:,} queries in {cells:,} cells: {wall:.2f} s, CPU {cpu:.2f} s (medians of {rounds}){bound}")
     print("\n".join(f"    {line}" for line in explain(choice)))
 
 
@@ -80,18 +68,9 @@ def synthetic(queries: int, cells: int) -> tuple[ObjectiveScores, Cells]:
     every = np.ones(len(labels), dtype=np.bool_)
     threshold = np.tile(np.linspace(0, 0.95, cells // 20), 20)
     grid = Cells(labels=labels, cost=150 * lengths.mean(axis=0), threshold=threshold, allowed=every)
-    return ObjectiveScores(objective="precision", values=values, strata=np.zeros(queries, dtype=np.int64)), grid
-
-
-def precision() -> float:
-    """The largest error of a resampled mean kept in single precision."""
-    values = synthetic(1_000, 400)[0].values
-    kept = resample(values, np.zeros(1_000, dtype=np.int64), 1_000, np.random.default_rng(5))
-    places = np.random.default_rng(5).integers(0, 1_000, size=(1_000, 1_000))
-    mean = values.mean(axis=0)
-    return max(
-        float(np.abs(values[row].mean(axis=0) - mean - own).max()) for row, own in zip(places, kept, strict=True)
-    )
+    bounds = np.zeros(queries), np.ones(queries)
+    strata = np.zeros(queries, dtype=np.int64)
+    return ObjectiveScores(objective="precision", values=values, strata=strata, bounds=bounds), grid
 
 
 if __name__ == "__main__":

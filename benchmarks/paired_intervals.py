@@ -7,7 +7,7 @@ each method: the least and the median coverage of the true mean over the populat
 which the interval excludes 0 although the sign-flip test has p ≥ 0.05; the median width as a multiple of Student's.
 
 - ours: the interval of `evals.stats.paired`.
-- bounds: that of `evals.stats.bounded_intervals` alone.
+- bounds: that of `evals.stats.intervals.bounded_intervals` alone.
 - Student: the t interval.
 - signs: the sign-flip test inverted, all δ that it does not reject after δ was taken from every difference.
 """
@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from evals.stats.bounded_intervals import bounded_intervals
+from evals.stats.intervals import bounded_intervals, student_intervals
 from evals.stats.paired import ALPHA, EXACT, difference_intervals, sign_flip
-from evals.stats.score_intervals import student
 from tests.support.differences import POPULATIONS, tied
 
 Floats = NDArray[np.float64]
@@ -52,10 +51,10 @@ def simulate(share: float, n: int, samples: int) -> dict[str, Floats]:
     """Every method's [populations, 3]: coverage, share in conflict with the test, mean width over Student's."""
     rng = np.random.default_rng(n)
     rows: dict[str, list[list[float]]] = {}
-    for name, (sizes, mean) in POPULATIONS.items():
+    for sizes, mean in POPULATIONS.values():
         differences = tied(sizes, share, rng, (n, samples))
         accepted = p_values(differences, rng) >= ALPHA
-        ends = intervals(differences, accepted, whole=name.startswith("hits"))
+        ends = intervals(differences, accepted)
         student = np.mean(np.subtract(*ends["Student"][::-1]))
         for method, (low, high) in ends.items():
             covered = (low <= (1 - share) * mean + 1e-9) & ((1 - share) * mean - 1e-9 <= high)
@@ -67,21 +66,18 @@ def simulate(share: float, n: int, samples: int) -> dict[str, Floats]:
     return {method: np.array(found) for method, found in rows.items()}
 
 
-def intervals(differences: Floats, accepted: NDArray[np.bool_], *, whole: bool) -> Mapping[str, tuple[Floats, Floats]]:
+def intervals(differences: Floats, accepted: NDArray[np.bool_]) -> Mapping[str, tuple[Floats, Floats]]:
     """Lower and upper ends [samples] by method.
 
     Args:
         differences: [n, samples].
         accepted: Samples of which the test does not reject 0.
-        whole: Whether the scores are 0 or 1, so that each difference is as large as can be.
     """
-    low, high = difference_intervals(differences, 1.0, binary=whole)
-    mean, n = differences.mean(axis=0), len(differences)
-    half = student(np.asarray(float(n))) * differences.std(axis=0, ddof=1) / np.sqrt(n)
+    low, high = difference_intervals(differences, 1.0)
     return {
         "ours": (np.where(accepted, np.minimum(low, 0), low), np.where(accepted, np.maximum(high, 0), high)),
         "bounds": bounded_intervals(differences, -1.0, 1.0),
-        "Student": (mean - half, mean + half),
+        "Student": student_intervals(differences),
     }
 
 

@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evals.api import Evaluation, Experiment, Golden, Outputs, Sweep, compare_runs, evaluate, sweep
+    from evals.api import Evaluation, Experiment, Golden, Outputs, Sweep, compare_runs, evaluate, metric, sweep
 
-__all__ = ["Evaluation", "Experiment", "Golden", "Outputs", "Sweep", "compare_runs", "evaluate", "sweep"]
+__all__ = ["Evaluation", "Experiment", "Golden", "Outputs", "Sweep", "compare_runs", "evaluate", "metric", "sweep"]
 
 
 def __getattr__(name: str) -> Any:

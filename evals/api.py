@@ -14,6 +14,8 @@ from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.output_files import Outputs
 from evals.golden.loading import GoldenSet as Golden
 from evals.golden.loading import golden_set
+from evals.metrics import adopt
+from evals.metrics.own import metric
 from retrievers.config import RetrieverConfig
 from retrievers.config.layers import environment
 from retrievers.retriever.protocol import Retriever
@@ -24,13 +26,15 @@ if TYPE_CHECKING:
     from langchain_qdrant import QdrantVectorStore
 
     from evals.golden.loading import GoldenData
+    from evals.metrics.declaration import QueryMetric
     from evals.report.comparison.records import Comparison
 
     Documents: TypeAlias = Sequence[Document | str]
     Function: TypeAlias = Callable[[str], Documents] | Callable[[str], Awaitable[Documents]]
+    Metric: TypeAlias = str | QueryMetric | Callable[..., float | bool | None]
     AnyRetriever: TypeAlias = BaseRetriever | QdrantVectorStore | Retriever | Function
 
-__all__ = ["Evaluation", "Experiment", "Golden", "Outputs", "Sweep", "compare_runs", "evaluate", "sweep"]
+__all__ = ["Evaluation", "Experiment", "Golden", "Outputs", "Sweep", "compare_runs", "evaluate", "metric", "sweep"]
 Result = TypeVar("Result")
 
 
@@ -38,7 +42,7 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
     retriever: "AnyRetriever | None" = None,
     golden: "GoldenData | None" = None,
     *,
-    metrics: Sequence[str] | None = None,
+    metrics: "Sequence[Metric] | None" = None,
     top_k: int | None = None,
     experiment: Experiment | None = None,
     from_retrieval: Path | None = None,
@@ -57,7 +61,8 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
             a query to documents or texts. It is left open. The retriever that the experiment names when left out.
         golden: A path, dictionaries, a DataFrame or a Hugging Face dataset, with the fields of docs/golden.md; a quote
             needs no `source_url`. The experiment's dataset when left out.
-        metrics: Names or patterns such as `ranking/*`; those of the experiment (by default all) when left out.
+        metrics: Names or patterns such as `ranking/*`, and functions declared by `evals.metric`; those of the
+            experiment (by default all) when left out.
         top_k: Number of results that count; that of the retriever or the experiment when left out.
         experiment: All other settings, such as criteria, judge and source pages.
         from_retrieval: Folder of a saved retrieval (`Outputs.retrieval`) to start from, in place of a retriever; no
@@ -79,10 +84,14 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
     return _ran(config, retriever, golden, top_k, from_retrieval, outputs, env, progress=progress, measured=measured)
 
 
-def sweep(
-    experiment: Experiment,
+def sweep(  # noqa: PLR0913 the public entry: all but the first two have names and defaults
+    given: "Experiment | AnyRetriever | None" = None,
     golden: "GoldenData | None" = None,
     *,
+    top_k: Sequence[int] | str = (),
+    threshold: Sequence[float] | str = (),
+    metrics: "Sequence[Metric] | None" = None,
+    experiment: Experiment | None = None,
     from_retrieval: Path | None = None,
     outputs: Outputs | None = None,
     env: Mapping[str, str] | None = None,
@@ -93,7 +102,12 @@ def sweep(
     """Measure every cell of the experiment's grid and recommend one.
 
     Args:
-        experiment: An experiment with a `sweep`.
+        given: An experiment with a `sweep`; or a retriever, as for `evaluate`, whose results are cut. Where a threshold
+            is swept, a function returns pairs of a document or text and its similarity.
+        top_k: Cuts, such as `1:20`; those of the experiment's sweep when left out.
+        threshold: Thresholds, such as `0:0.6:0.05`, likewise.
+        metrics: As for `evaluate`.
+        experiment: All other settings, where a retriever or nothing is given.
         golden: As for `evaluate`.
         from_retrieval: As for `evaluate`.
         outputs: As for `evaluate`.
@@ -105,10 +119,21 @@ def sweep(
     Raises:
         RetrievalError: As for `evaluate`; and no cell meets the constraints.
     """
-    config = _settled(experiment, track=track)
-    if not config.sweep.axes:
+    retriever = None if isinstance(given, Experiment) else given
+    config = _settled(given if isinstance(given, Experiment) else experiment, metrics=metrics, track=track)
+    axes = {name: values for name, values in (("top_k", top_k), ("threshold", threshold)) if values}
+    swept = type(config.sweep).model_validate(config.sweep.model_dump(exclude_unset=True) | axes)
+    if not swept.axes:
         raise ExperimentError("the experiment has no sweep; expected at least one axis, such as sweep: {top_k: 1:10}")
-    evaluation = _ran(config, None, golden, None, from_retrieval, outputs, env, progress=progress, measured=measured)
+    if retriever is not None and (others := swept.axes.keys() - {"top_k", "threshold"}):
+        raise ExperimentError(f"sweep: of a given retriever top_k and threshold can be swept, got {min(others)!r} too")
+    if retriever is not None and swept.threshold:
+        least = config.retriever.model_copy(update={"threshold": min(swept.threshold)})
+        config = config.model_copy(update={"retriever": least})
+    config = config.model_copy(update={"sweep": swept})
+    evaluation = _ran(
+        config, retriever, golden, None, from_retrieval, outputs, env, progress=progress, measured=measured
+    )
     assert isinstance(evaluation, Sweep)
     return evaluation
 
@@ -157,10 +182,11 @@ def compare_runs(
     )
 
 
-def _settled(experiment: Experiment | None, *, metrics: Sequence[str] | None = None, track: bool) -> Experiment:
+def _settled(experiment: Experiment | None, *, metrics: "Sequence[Metric] | None", track: bool) -> Experiment:
     config = experiment or Experiment()
+    names = tuple(each if isinstance(each, str) else adopt(each).name for each in metrics or ())
     changed: dict[str, Any] = {"tracking": config.tracking.model_copy(update={"enabled": track})}
-    return config.model_copy(update=changed | ({"metrics": tuple(metrics)} if metrics else {}))
+    return config.model_copy(update=changed | ({"metrics": names} if names else {}))
 
 
 def _ran(  # noqa: PLR0913 the arguments of the public functions

@@ -25,8 +25,6 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 T = TypeVar("T")
-# The deepest at which a metric looks at the ideal order.
-DEEPEST = 10
 # Items that one integer holds as bits.
 BITS = 63
 
@@ -194,11 +192,10 @@ class Lists:
 
     @cached_property
     def ideal(self) -> Integers:
-        """The ten highest grades of all that is relevant, descending, 0 beyond the last; shape (lists, 10)."""
-        ideal = np.zeros((len(self), DEEPEST), dtype=np.int64)
+        """The grades of all that is relevant, descending, 0 beyond the last; shape (lists, at least 3)."""
+        ideal = np.zeros((len(self), max(3, self.relevant.max(initial=0))), dtype=np.int64)
         for row, relevance in enumerate(self.relevance):
-            best = sorted(relevance.grades.values(), reverse=True)[:DEEPEST]
-            ideal[row, : len(best)] = best
+            ideal[row, : len(relevance.grades)] = sorted(relevance.grades.values(), reverse=True)
         return ideal
 
     @cached_property

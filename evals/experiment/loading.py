@@ -11,7 +11,7 @@ from evals.grid.axes import Plan, plan
 from evals.grid.heldout import load_held_out
 from evals.grid.measure import grid_metrics
 from evals.judge.tasks import JUDGED, PRECISION, RELEVANCE
-from evals.metrics import NEED_A_JUDGE, VERDICT_METRIC, choose, declared, reach
+from evals.metrics import NEED_A_JUDGE, OWN, VERDICT_METRIC, choose, declared, reach
 from evals.metrics import criteria as gates
 from evals.metrics.llm import can_be_judged
 from evals.report.comparison.records import Run
@@ -80,7 +80,7 @@ def _check_metrics(config: ExperimentConfig) -> None:
     length = reach(config.retriever, config.sweep.top_k, config.sweep.candidates)
     choose(config.metrics, config.latency.concurrency, judged=judged, reach=length)
     every = choose(["*"], config.latency.concurrency, judged=True, approximate=True)
-    gates.check_names(config.criteria, [*every, VERDICT_METRIC])
+    gates.check_names(config.criteria, [*every, *OWN, VERDICT_METRIC])
     choose([*config.criteria], config.latency.concurrency, judged=judged)
     if config.judge.stop.margin is not None:
         _check_stop(config)

@@ -67,7 +67,7 @@ def _metrics(config: ExperimentConfig, judge: Judge | None, approximate: bool) -
 
 
 def _selected(plan: Plan, golden: GoldenSet, collaborators: Collaborators) -> list[Observation]:
-    """Retrieve once, and return what the judge would see: every distinct result. What is relevant says nothing of it."""
+    """Retrieve once, and return what the judge would see: every distinct result. Labels say nothing of it."""
     grounds = Grounds(relevance={case.id: Relevance() for case in golden.cases}, texts={})
     results, _ = retrieve(plan, golden, grounds, collaborators).laid_out()
     return list(results.observations())

@@ -5,6 +5,7 @@ what was measured, else what judging in rounds proved. *Of all that users may as
 far each may be below it, both at 95% for all cells together (`evals.stats.best`).
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
-from evals.grid.judging_rounds import CellProof
+from evals.grid.judging import CellProof
 from evals.grid.objective import TOKENS, Ranking, describe, meeting, thresholds
 from evals.grid.sampled_cells import comparable, guesses, sampled_intervals
-from evals.metrics import METRICS, PASS_RATE, VERDICT_METRIC
+from evals.metrics import metric_named
 from evals.metrics.declaration import Context, QueryMetric
 from evals.stats import intervals as stats
 from evals.stats.best import Compared, compare_with_best, with_unseen
@@ -285,7 +286,7 @@ def choose(
         # Cells with equal scores here may differ on other queries, so their bound is not 0.
         lower = np.where(is_tied & members, np.minimum(compared.lower, _behind_its_like(own, compared)), compared.lower)
         if not (lower[cost < cost[best]] >= -margin).any():
-            needed = _queries_needed(own, compared, cost < cost[best], is_tied, margin)
+            needed = _queries_needed(own, compared, best, cost < cost[best], margin)
     if users is not None:
         members = np.array([users[list(group)].any() for group in groups])
     intervals = _intervals(own)
@@ -306,7 +307,8 @@ def choose(
     # The best by preference stands first, even if another mean is larger by rounding.
     leader = standings.pop(best)
     standings.sort(key=lambda standing: -standing.value)
-    within = [s for s in standings if s.cost < leader.cost and _is_within(s, margin) and _is_near(s, cells.near)]
+    near = np.ones(len(cells.labels), dtype=np.bool_) if cells.near is None else cells.near
+    within = [s for s in standings if s.cost < leader.cost and _is_within(s, margin) and near[list(s.members)].any()]
     return Choice(
         objective=scores.objective,
         margin=margin,
@@ -343,8 +345,7 @@ def held_out(choice: Choice, scores: ObjectiveScores) -> HeldOut:
 
 def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -> ObjectiveScores:
     """Return the objective of every query in every cell."""
-    every = {**METRICS, VERDICT_METRIC: PASS_RATE}
-    metrics = [metric for name in objective.metrics if isinstance(metric := every[name], QueryMetric)]
+    metrics = [metric for name in objective.metrics if isinstance(metric := metric_named(name), QueryMetric)]
     whole = len({metric.scope for metric in metrics}) > 1
     scores = combine(
         objective.metrics, {metric.name: _scores(grid, metric, context, whole=whole) for metric in metrics}
@@ -458,43 +459,25 @@ def _behind_its_like(scores: ObjectiveScores, compared: Compared) -> Floats:
 
 
 def _queries_needed(
-    scores: ObjectiveScores, compared: Compared, is_cheaper: Bools, is_tied: Bools, margin: float
+    scores: ObjectiveScores, compared: Compared, best: int, cheaper: Bools, margin: float
 ) -> int | None:
-    """Return the least number of queries at which a cheaper cell's bound would be within the margin, with power 80%.
+    """Return the least number of queries at which a cheaper cell would be proved within the margin of the best.
 
-    Differences and variances are taken to be as measured. At that number a bound stays above −margin although its
-    difference falls 0.84 standard errors short of what is expected; cells that would no longer be in the set are left
-    out. None where a million queries would not do.
+    With power 80%, were differences to the best and their variances as measured: its bound stays above −margin although
+    the difference falls 0.84 standard errors short. None where a million queries would not do.
     """
-    values, n = scores.values, len(scores.values)
-    mean, span = values.mean(axis=0), scores.span
-    among = np.flatnonzero(compared.members)
-    cheap = np.flatnonzero(is_cheaper & (mean > mean.max() - margin))
-    quantiles = compared.quantiles[among]
-    centred = values.copy()
+    differences = scores.values[:, cheaper] - scores.values[:, [best]]
+    mean, centred = differences.mean(axis=0), differences.copy()
     for stratum in np.unique(scores.strata):
-        centred[scores.strata == stratum] -= values[scores.strata == stratum].mean(axis=0)
-
-    def bounds(rows: NDArray[np.intp], queries: int, quantiles: Floats) -> Floats:
-        square = (centred**2).mean(axis=0)
-        variance = square[rows, None] + square[among] - 2 / n * centred[:, rows].T @ centred[:, among]
-        difference = mean[rows, None] - mean[among]
-        moved, error = with_unseen(difference, np.maximum(variance, 0.0), queries, span, times=compared.unseen)
-        return moved - quantiles * error
+        centred[scores.strata == stratum] -= differences[scores.strata == stratum].mean(axis=0)
 
     def is_enough(queries: int) -> bool:
-        stay = ~(bounds(among, queries, quantiles) > 0).any(axis=0)
-        lower = bounds(cheap, queries, quantiles + POWER)
-        lower[(cheap[:, None] == among) & ~is_tied[among]] = 0.0
-        return bool((lower[:, stay] >= -margin).all(axis=1).any())
+        moved, error = with_unseen(mean, (centred**2).mean(axis=0), queries, scores.span, times=compared.unseen)
+        return bool((moved - (compared.quantiles[best] + POWER) * error >= -margin).any())
 
-    if not cheap.size or not is_enough(MOST_QUERIES):
+    if not is_enough(MOST_QUERIES):
         return None
-    low, high = n, MOST_QUERIES
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    return bisect_left(range(MOST_QUERIES), True, lo=len(scores.values), key=is_enough)
 
 
 def _intervals(scores: ObjectiveScores) -> list[Interval]:
@@ -507,15 +490,11 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
     below, above = np.zeros_like(mean), np.zeros_like(mean)
     for stratum in np.unique(scores.strata):
         rows = scores.strata == stratum
-        part, share = (values, 1.0) if rows.all() else (values[rows], rows.mean())
-        floor, width = 0.0, 1.0
-        if scores.bounds is not None:
-            floor = scores.bounds[0][rows].min()
-            width = scores.bounds[1][rows].max() - floor
-        columns = np.array_split(part, -(-part.shape[1] // BLOCK), axis=1)
-        scaled = ((block - floor) / width for block in columns)
-        ends = [stats.mean_intervals(block, shares=scores.bounds is not None) for block in scaled]
-        low, high = (floor + width * np.concatenate(side) for side in zip(*ends, strict=True))
+        part, share = values if rows.all() else values[rows], rows.mean()
+        floor, ceiling = (0.0, 0.0) if scores.bounds is None else (side[rows] for side in scores.bounds)
+        low, high = stats.mean_intervals(
+            part, shares=scores.bounds is not None, floor=float(np.min(floor)), ceiling=float(np.max(ceiling))
+        )
         own = part.mean(axis=0)
         below += np.nan_to_num(share * (own - low)) ** 2
         above += np.nan_to_num(share * (high - own)) ** 2
@@ -534,10 +513,6 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
 
 def _is_within(standing: Standing, margin: float) -> bool:
     return standing.lower is not None and standing.lower >= -margin
-
-
-def _is_near(standing: Standing, near: Bools | None) -> bool:
-    return near is None or bool(near[list(standing.members)].any())
 
 
 def explain(choice: Choice) -> tuple[str, str, str]:

@@ -20,13 +20,13 @@ from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Configuration, Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
 from evals.grid.compared_cell import compared_cell
-from evals.grid.judging_rounds import CellProof, Stop, judge_until_proved
+from evals.grid.judging import CellProof, judge_until_proved
 from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.sampled_cells import cell_summary, with_samples
 from evals.judge.cascade import judge_below
 from evals.judge.trust.measuring import measure as measure_trust
 from evals.judge.verdicts import Judging
-from evals.metrics import METRICS, NEED_A_JUDGE, PASS_RATE, VERDICT_METRIC, choose, needs, reach
+from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, metric_named, needs, reach
 from evals.metrics import criteria as gates
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.declaration import NO_LABELS, Context, Metric, Need, QueryMetric
@@ -53,7 +53,7 @@ class Swept:
     Attributes:
         grid: Its cells.
         ranking: The cells by the objective.
-        choice: Which cell to use, and what is known about it; None where cells cannot be ranked, and the first is shown.
+        choice: Which cell to use, and what is known of it; None where cells cannot be ranked, and the first is shown.
         abstaining: Effect of thresholds under the cell's configuration, at its cut; None where none is in force.
         held_out: The recommended cell on queries that had no part in the choice; None without any.
         proof: What the verdicts that were bought prove of the cells, where judging ends once a cell is proved near the
@@ -186,7 +186,11 @@ def grid_metrics(config: ExperimentConfig, *, approximate: bool = False) -> dict
         ExperimentError: A name or pattern fits no metric, or the objective is none over queries.
     """
     judged, levels = config.judge.model is not None, config.latency.concurrency
-    every: dict[str, Metric] = {**choose(["*"], levels, judged=True, approximate=True), VERDICT_METRIC: PASS_RATE}
+    patterns = _asked_for(config)
+    every: dict[str, Metric] = {
+        **choose(["*", *filter(metric_named, OWN)], levels, judged=True, approximate=True),
+        VERDICT_METRIC: PASS_RATE,
+    }
     for name in needed(config.objective):
         if name not in every:
             raise ExperimentError(f"objective: no metric {name!r}{nearest(name, every)} (--list-metrics shows all)")
@@ -196,7 +200,6 @@ def grid_metrics(config: ExperimentConfig, *, approximate: bool = False) -> dict
                 f"objective: {name!r} has no score for each query, by which cells are compared; "
                 f"it can be a constraint: objective.constraints: {{{name}: '<= ...'}}"
             )
-    patterns = _asked_for(config)
     length = reach(config.retriever, config.sweep.top_k, config.sweep.candidates)
     chosen = choose(patterns, levels, judged=judged, approximate=approximate, reach=length)
     passed = any(fnmatchcase(VERDICT_METRIC, pattern) for pattern in patterns)
@@ -333,16 +336,18 @@ def _judged(
     config: ExperimentConfig, grid: Grid, metrics: Mapping[str, Metric], blank: Context, collaborators: Collaborators
 ) -> tuple[Judging, CellProof | None]:
     """Ask the judge about every distinct result, or as many of them as the settings say."""
-    judge, margin = collaborators.judge, config.judge.stop.margin
+    judge = collaborators.judge
     assert judge is not None
+    margin = judge.config.stop.margin
     results, _ = grid.laid_out()
     if margin is None:
         return judge_sample(judge, metrics, list(results.observations()), blank, results), None
-    stop, cheaper = Stop(margin=margin, sample=config.judge.sample), None
+    cheaper = None
     ask: Callable[[Sequence[Observation]], Judging] = partial(judge.judge, metrics, seed=config.seed)
     if judge.below:
         cheaper, ask = judge_below(judge, metrics, list(results.observations()), config.seed)
-    return judge_until_proved(ask, stop, metrics, config.objective, grid, blank, cheaper)
+    sample = judge.config.sample
+    return judge_until_proved(ask, margin, sample, metrics, config.objective, grid, blank, cheaper)
 
 
 def _scored(grid: Grid, metrics: Mapping[str, Metric], context: Context, proof: CellProof | None) -> Grid:
@@ -378,7 +383,7 @@ def _summarised(grid: Grid, metrics: Mapping[str, Metric], context: Context) -> 
 def _chosen(config: ExperimentConfig, grid: Grid, context: Context, proof: CellProof | None) -> Swept:
     incomplete = context.judging.incomplete if context.judging else ""
     ranking = rank(grid, config.objective, incomplete, proof.remaining if proof else None)
-    choice = decide(grid, ranking, config.objective, context, proof)
+    choice = decide(grid, ranking, config.objective, context, proof, proof.users if proof else None)
     return Swept(grid=grid, ranking=ranking, choice=choice, proof=proof)
 
 
@@ -507,7 +512,7 @@ def _on_budget(run: Measured, ranking: Ranking) -> list[str]:
 def _on_depth(grid: Grid, ranking: Ranking) -> list[str]:
     """Return a note for each metric that reads deeper than some cells return chunks."""
     least = min(grid.top_ks)
-    metrics = {name: METRICS.get(name) for name in ranking.weights}
+    metrics = {name: metric_named(name) for name in ranking.weights}
     depths = {n: m.depth for n, m in metrics.items() if isinstance(m, QueryMetric) and m.of == "returned" and m.depth}
     return [
         f"{name} reads {depth} places: cells of a smaller top_k are ranked by the fewer chunks that they return"

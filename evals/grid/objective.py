@@ -32,7 +32,6 @@ class Ranking:
             first, then by context tokens, then by number. Empty where cells cannot be ranked.
         n: On how many queries each of the metrics compares cells; `dropped`, how many it leaves out.
         constraints: Conditions on cells; `excluded` is the number of cells that do not meet them.
-        proved_worse: Number of cells that were dropped while a judge was asked, as proved not the best.
         reason: Why cells are not ranked; empty where they are.
     """
 
@@ -43,7 +42,6 @@ class Ranking:
     dropped: Mapping[str, int]
     constraints: Mapping[str, str]
     excluded: int
-    proved_worse: int = 0
     reason: str = ""
 
 
@@ -91,7 +89,6 @@ def rank(
         dropped={name: metric.n_dropped for name, metric in scores.items()},
         constraints=dict(objective.constraints),
         excluded=excluded,
-        proved_worse=0 if remaining is None else int((~remaining).sum()),
         reason=reason,
     )
 

@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 from evals.collect.observations import VERDICT_METRIC
 from evals.errors import ExperimentError
 from evals.metrics import llm, metadata, ranking, scope, texts, timing
 from evals.metrics.declaration import Declaration, Metric, Need, QueryMetric, RunMetric
 from evals.metrics.outcomes import PASS_RATE
+from evals.metrics.own import PREFIX, own_metric
 from retrievers.config import RetrieverConfig
 from retrievers.config.removed import removed
 from retrievers.errors import nearest
@@ -28,6 +30,8 @@ METRICS: Mapping[str, Metric] = {
         *scope.COST,
     )
 }
+# Metrics of the user's own by name, and the declarations of those that a report was read with.
+OWN: dict[str, Declaration] = {}
 # The metrics that there are only with a judge.
 NEED_A_JUDGE = frozenset(name for name, metric in METRICS.items() if metric.is_judged)
 # The metrics that compare the search for vectors with an exact one.
@@ -36,8 +40,38 @@ OF_AN_INDEX = frozenset(name for name, metric in METRICS.items() if "index" in m
 
 def declared(name: str) -> Declaration:
     """Return the declaration of a metric; one that this version does not know, of an older report, has the defaults."""
-    metric = PASS_RATE if name == VERDICT_METRIC else METRICS.get(name) or timing.metric_named(name)
+    metric = metric_named(name) or timing.metric_named(name) or OWN.get(name)
     return metric or Declaration(name=name, about="", headline="never")
+
+
+def metric_named(name: str) -> Metric | None:
+    """Return a metric of the table, or one of the user's own; None where there is none of that name."""
+    own = OWN.get(name)
+    metric = PASS_RATE if name == VERDICT_METRIC else METRICS.get(name)
+    return metric or (own if isinstance(own, QueryMetric) else None)
+
+
+def adopt(given: Any) -> QueryMetric:
+    """Take a metric of the user's own into the table, for those who name it.
+
+    Args:
+        given: A function declared by `metric`, a row, or `python:module:name`.
+
+    Raises:
+        ConfigError: It cannot be imported.
+        ExperimentError: It is no metric, or has the name of one of the table.
+    """
+    own = own_metric(given)
+    if own.name in METRICS or own.name == VERDICT_METRIC:
+        raise ExperimentError(f"metrics: {own.name!r} is the name of a metric of this project; give yours another")
+    OWN[own.name] = own
+    return own
+
+
+def remember(declaration: Declaration) -> None:
+    """Keep the declaration of a metric that this process does not know, as a report has it."""
+    if metric_named(declaration.name) is None:
+        OWN[declaration.name] = declaration
 
 
 def needs(names: Iterable[str], need: Need) -> bool:
@@ -81,7 +115,8 @@ def choose(
     """Select metrics by names or patterns such as `ranking/*`, in the order of METRICS.
 
     Args:
-        patterns: Names or patterns; `*` is all.
+        patterns: Names or patterns, of which `*` is all of the table; or metrics of the user's own, by name or as
+            `python:module:name`.
         concurrency: The concurrencies at which latency is measured.
         judged: True if there is a judge; without one, patterns skip the metrics that need it.
         approximate: True if the search for vectors may miss near ones; else only patterns of their own family choose
@@ -94,7 +129,9 @@ def choose(
     """
     measured = {m.name: m for level in concurrency for m in timing.metrics_at(level)}
     apart = METRICS.keys() - {m.name for m in timing.METRICS if timing.CONCURRENT.fullmatch(m.name)}
-    selectable = {name: m for name, m in METRICS.items() if name in apart | measured.keys()} | measured
+    patterns = [adopt(pattern).name if pattern.startswith(PREFIX) else pattern for pattern in patterns]
+    own = {name: metric for name, metric in OWN.items() if name in patterns and isinstance(metric, QueryMetric)}
+    selectable = {name: m for name, m in METRICS.items() if name in apart | measured.keys()} | measured | own
     chosen: dict[str, Metric] = {}
     for pattern in patterns:
         fitting = {name: metric for name, metric in selectable.items() if _chooses(pattern, name, approximate)}
@@ -127,6 +164,7 @@ __all__ = [
     "METRICS",
     "NEED_A_JUDGE",
     "OF_AN_INDEX",
+    "OWN",
     "PASS_RATE",
     "VERDICT_METRIC",
     "Declaration",
@@ -134,8 +172,11 @@ __all__ = [
     "QueryMetric",
     "Reach",
     "RunMetric",
+    "adopt",
     "choose",
     "declared",
+    "metric_named",
     "needs",
     "reach",
+    "remember",
 ]

@@ -171,15 +171,17 @@ def summarise(name: str, scores: Sequence[Score], interval: Kind) -> Summary:
         bound_low=total / whole if lost else None,
         bound_high=(total + lost) / whole if lost else None,
     )
+    causes = [f"{failed[0].type}: {failed[0].message}"] if len(failed) > len(unscored) else []
     if not values:
-        reason = unscored[0].reason if unscored else failed[0].message if failed else "no query of this kind"
-        return replace(empty, note=reason)
+        reasons = [*causes, *(each.reason for each in unscored[:1]), *(each.message for each in failed[:1])]
+        return replace(empty, note=next(iter(reasons), "no query of this kind"))
     found = (
         stats.wilson(total, len(values))
         if interval == "proportion"
         else stats.mean_interval(values, shares=interval == "mean")
     )
-    note = found.note or (unscored[0].reason if unscored else failed[0].message if failed else "")
+    reasons = [*causes, *(each.reason for each in unscored[:1]), *(each.message for each in failed[:1]), ""]
+    note = found.note or reasons[0]
     note = note if empty.usable else f"unusable, as more than 5% failed: {note}"
     return replace(empty, value=total / len(values), ci_low=found.low, ci_high=found.high, note=note)
 

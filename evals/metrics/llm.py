@@ -46,10 +46,10 @@ def context_precision(r: Results, context: Context) -> Values:
             )
 
     said = r.by_pair(told)
-    lacking = said < 0
-    issue = np.full(len(r), -1)
+    lacking, issue = said < 0, np.full(len(r), -1)
     rows = np.flatnonzero(lacking.any(axis=1))
-    issue[rows] = -1 - said[rows, lacking[rows].argmax(axis=1)].astype(np.int64)
+    if len(rows):
+        issue[rows] = -1 - said[rows, lacking[rows].argmax(axis=1)].astype(np.int64)
     return Values.of(
         average_precision(said), Values(values=said[:, :0].sum(axis=1), issue=issue, issues=tuple(missing))
     )

@@ -10,7 +10,7 @@ from evals.golden.evidence import missing_chunks
 from evals.golden.source_pages import SourcePageError, Sources
 from evals.judge.tasks import PRECISION, RELEVANCE
 from evals.judge.verdicts import Judging
-from evals.metrics import METRICS, reach
+from evals.metrics import metric_named, reach
 from evals.metrics.llm import can_be_judged
 from evals.metrics.metadata import address_fault, names_files, sequence_faults
 from evals.stats.intervals import FEWEST
@@ -56,7 +56,7 @@ def notes(
         *_on_numbering(observations, pool),
         *_on_sources(sources),
         *_on_judging(judging, sum(observation.case.in_scope for observation in observations)),
-        *(_on_missing(judging, observations) if judging else ()),
+        *(missing_by_length(judging, observations) if judging else ()),
     ]
 
 
@@ -67,7 +67,8 @@ def depth_notes(metrics: Collection[str], settings: RetrieverConfig) -> list[str
         metrics: The names of those that a run has.
         settings: The retriever's.
     """
-    exceeding = [METRICS[name] for name in metrics if name in METRICS and reach(settings).is_exceeded_by(METRICS[name])]
+    length = reach(settings)
+    exceeding = [m for name in metrics if (m := metric_named(name)) and length.is_exceeded_by(m)]
     returned = [metric.name for metric in exceeding if not metric.name.startswith("candidates/")]
     names = [metric.name for metric in exceeding if metric.name.startswith("candidates/")]
     notes = []
@@ -244,7 +245,7 @@ def _on_judging(judging: Judging | None, in_scope: int) -> Iterator[str]:
         )
 
 
-def _on_missing(judging: Judging, observations: Sequence[Observation]) -> Iterator[str]:
+def missing_by_length(judging: Judging, observations: Sequence[Observation]) -> Iterator[str]:
     """Note that the chunks whose verdict failed have another length than those with a verdict.
 
     By the rank-sum test (Mann and Whitney 1947), two-sided, at a level of 1%, from ten failures on. Verdicts that a

@@ -8,6 +8,7 @@ chunk once a pair, however many rows hold it.
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ class Results:
 
     @cached_property
     def ideal(self) -> Integers:
-        """The ten highest grades of each row's query, descending; shape (rows, 10)."""
+        """The grades of all that is relevant to each row's query, descending; shape (rows, at least 3)."""
         return self.lists.ideal[self.list_of]
 
     @cached_property
@@ -202,8 +203,8 @@ class Results:
         distinct, which = np.unique(keys, return_inverse=True)
         lists = dict(zip(queries.tolist(), self.list_of.tolist(), strict=True))
         answers: list[Any] = []
-        ends = [*np.flatnonzero(np.diff(distinct // size)) + 1, len(distinct)] if len(distinct) else []
-        for start, end in zip([0, *ends[:-1]], ends, strict=True):
+        ends = [0, *np.flatnonzero(np.diff(distinct // size)) + 1, len(distinct)]
+        for start, end in pairwise(ends if len(distinct) else []):
             codes = (distinct[start:end] % size).tolist()
             chunks = [self.lists.pool.chunks[code] for code in codes]
             answers += tell(lists[int(distinct[start]) // size], chunks)

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from evals.errors import ReportError
+from evals.metrics import remember
 from evals.report.model import SCHEMA_VERSION, Report
 from retrievers.config.guarded_json import load
 from retrievers.text.quoting import quoted
@@ -48,6 +49,8 @@ def parse(text: str, origin: str) -> Report:
             f"{origin}: holds the {len(report.queries)} worst queries alone, as earlier versions wrote reports of over "
             "2,000; make it again with this version of retrieval-evals"
         )
+    for own in report.own_metrics:
+        remember(own.declaration)
     ids = [row.id for row in report.queries]
     if len({*ids}) < len(ids):
         [(twice, _)] = Counter(ids).most_common(1)

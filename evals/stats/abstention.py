@@ -137,31 +137,30 @@ def threshold_for(
         outside: The best score of each out-of-scope query, at least one.
         rate: 0 to 1.
         scale: The scale of the scores.
-
-    Raises:
-        ValueError: There is no out-of-scope query.
     """
-    if not outside:
-        raise ValueError("expected at least one out-of-scope query, got none")
     scores = sorted({*inside, *outside})
     curve = operating(inside, outside, scores)
-    index = next(
-        (index for index, at in enumerate(curve) if at.false_answer is not None and at.false_answer <= rate), None
-    )
-    if index is None or (inside and curve[index].false_abstention == 1):
-        return _impossible(rate)
+    index = next((index for index, at in enumerate(curve) if (at.false_answer or 0.0) <= rate), None)
+    if index is None or curve[index].false_abstention == 1:
+        return RateThreshold(
+            rate=rate,
+            threshold=None,
+            at=None,
+            false_answer_interval=Interval(),
+            false_abstention_interval=Interval(),
+            statement=f"no threshold keeps false answers to {rate:.1%} and still answers an in-scope query",
+        )
     at = curve[index]
     lowest = scores[0] if scale in UNBOUNDED and isfinite(scores[0]) else 0.0
     threshold = lowest if index == 0 else _between(scores[index - 1], scores[index])
     answers = stats.wilson(round((at.false_answer or 0.0) * len(outside)), len(outside))
-    abstentions = stats.wilson(round((at.false_abstention or 0.0) * len(inside)), len(inside))
     cost = f" and gives up {at.false_abstention:.1%} of {len(inside)} in scope" if inside else ""
     return RateThreshold(
         rate=rate,
         threshold=threshold,
         at=at,
         false_answer_interval=answers,
-        false_abstention_interval=abstentions,
+        false_abstention_interval=stats.wilson(round((at.false_abstention or 0.0) * len(inside)), len(inside)),
         statement=f"threshold {threshold} answers {at.false_answer or 0.0:.1%} of {len(outside)} out-of-scope "
         f"queries (95%: up to {answers.high or 0.0:.1%}){cost}",
     )
@@ -185,17 +184,6 @@ def shortest_between(low: float, high: float) -> float:
         if low < above <= high:
             return above
     return high
-
-
-def _impossible(rate: float) -> RateThreshold:
-    return RateThreshold(
-        rate=rate,
-        threshold=None,
-        at=None,
-        false_answer_interval=Interval(),
-        false_abstention_interval=Interval(),
-        statement=f"no threshold keeps false answers to {rate:.1%} and still answers an in-scope query",
-    )
 
 
 def _separation(

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evals.stats.corrected_mean import Bools, Floats, corrected_means, shrunk_weight
-from evals.stats.intervals import SAME, Interval
-from evals.stats.paired import Paired, agreeing, difference_intervals, obstacle, sign_flip
-from evals.stats.score_intervals import Pair
+from evals.stats.intervals import SAME, Interval, Pair
+from evals.stats.paired import Paired, agreed, difference_intervals, obstacle, sign_flip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,14 +60,10 @@ def corrected_difference(
     whole = weight * (proxies[1] - proxies[0])
     whole[sampled] += total / n * (own - weight * foretold)
     p_test, test = sign_flip(whole, seed)
-    interval, p = Interval(note=obstacle(own, binary=False)), p_test
+    interval, p = Interval(note=obstacle(own)), p_test
     if not interval.note:
-
-        def ends(alpha: float) -> tuple[float, float]:
-            low, high = _ends(own, own - weight * foretold, n / total, 1 + weight, alpha)
-            return other - baseline + low, other - baseline + high
-
-        interval, p = agreeing(ends, p_test)
+        low, high = _ends(own, own - weight * foretold, n / total, 1 + weight)
+        interval, p = agreed(other - baseline + low, other - baseline + high, p_test)
     paired = paired_of(own, (baseline, other), interval, p, (p_test, test))
     return CorrectedDifference(paired=paired, weight=weight, total=total)
 
@@ -99,10 +94,10 @@ def paired_of(own: Floats, means: tuple[float, float], interval: Interval, p: fl
     )
 
 
-def _ends(own: Floats, residuals: Floats, share: float, span: float, alpha: float) -> tuple[float, float]:
+def _ends(own: Floats, residuals: Floats, share: float, span: float) -> tuple[float, float]:
     """Return the distances from the estimate to the ends of its interval, the lower one negative."""
-    whole = _reach(own, difference_intervals(own[:, None], 1.0, alpha))
-    rest = _reach(residuals, difference_intervals(residuals[:, None], span, alpha))
+    whole = _reach(own, difference_intervals(own[:, None], 1.0))
+    rest = _reach(residuals, difference_intervals(residuals[:, None], span))
     low, high = (min(np.sqrt(share * w**2 + (1 - share) * r**2), max(whole)) for w, r in zip(whole, rest, strict=True))
     return -float(low), float(high)
 

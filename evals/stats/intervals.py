@@ -1,7 +1,16 @@
-"""95% intervals for proportions, means, percentiles and AUROC. Pure.
+"""95% intervals: of means with bounds, of amounts, of percentiles, of AUROC. Pure; `mean_intervals` is of many at once.
 
-Sources: Wilson (1927) for proportions; other means as `score_intervals` says; Conover (1999, section 3.2), order
-statistics, for percentiles; Newcombe (2006, method 5) for AUROC.
+Bounds. Where most values are the same, the few others decide, and the rare large one may not be among them: the
+sample's variance does not show that, the bounds do. Of all distributions within the bounds whose mean is δ, take the
+one under which the sample is likeliest; it may put weight on a bound that no value reached. The interval holds the
+means δ whose distance to the observed mean m is at most z standard errors of that distribution: (m − δ)² n ≤ z² V(δ).
+Of values 0 and 1 this is Wilson's interval (1927), of differences −1, 0 and 1 Tango's (1998). The likelihood is Owen's
+empirical one (1988) with the bounds added to its support, which is Honda and Takemura's (2010).
+
+Amounts have Student's interval with a variance that changes with the mean by the third central moment over the second,
+as in a natural exponential family (Johnson, 1978, corrects t by that ratio): of tokens, which most queries of a strict
+cell have none of, Student's own holds the mean in 90% of samples of 40. Percentiles have two order statistics (Conover,
+1999, section 3.2), AUROC has the interval of Newcombe (2006, method 5). docs/method.md has the figures of simulations.
 """
 
 from collections.abc import Sequence
@@ -11,17 +20,21 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.stats import score_intervals
-from evals.stats.bounded_intervals import bounded_intervals, tied_share
-
+Floats = NDArray[np.float64]
+Pair = tuple[Floats, Floats]
 LEVEL = 0.95
-Z = score_intervals.Z
+Z = 1.959963984540054
 # One below 10,000: with the observed sample p values are multiples of 1/10,000.
 RESAMPLES = 9_999
-# Fewer values have no 95% interval: where most results are empty, nine values are likely to be all 0.
+# Fewer values have no 95% interval, unless they are 0 or 1: where most results are empty, nine are likely to be all 0.
 FEWEST = 10
 # Values that differ by no more are the same: ragas' perfect precision is 1 - 1e-10 / number of relevant.
 SAME = 1e-9
+# Columns at once: of many queries copies of all would be gigabytes.
+BLOCK = 64
+# Newton's method takes fewer than ten; the limit guards against values that are not finite. A last step below CLOSE
+# leaves an error of about its square.
+STEPS, CLOSE = 100, 1e-8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +46,7 @@ class Interval:
     note: str = ""
 
 
-def total(values: Sequence[float] | NDArray[np.float64]) -> float:
+def total(values: Sequence[float] | Floats) -> float:
     """Return the sum, added pairwise: it is the same to the last bit for the same values in any container."""
     return float(np.add.reduce(np.ascontiguousarray(values, dtype=float)))
 
@@ -41,7 +54,8 @@ def total(values: Sequence[float] | NDArray[np.float64]) -> float:
 def wilson(successes: float, n: float) -> Interval:
     """Return Wilson's score interval of a proportion, within [0, 1].
 
-    (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n), without continuity correction.
+    (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n), without continuity correction; `bounded_intervals` of as many
+    ones and zeros.
 
     Args:
         successes: Number of the `n` that succeeded.
@@ -49,24 +63,18 @@ def wilson(successes: float, n: float) -> Interval:
     """
     if n == 0:
         return Interval(note="not computable: nothing was scored")
-    low, high = score_intervals.proportion_intervals(np.asarray(successes / n), np.asarray(float(n)))
-    return Interval(low=float(low), high=float(high))
+    share, extra = successes / n, Z**2 / n
+    half = Z * sqrt(share * (1 - share) / n + extra / (4 * n))
+    low, high = ((share + extra / 2 + side) / (1 + extra) for side in (-half, half))
+    return Interval(low=low if share > 0 else 0.0, high=high if share < 1 else 1.0)
 
 
 def mean_interval(values: Sequence[float], *, shares: bool = True) -> Interval:
-    """Score interval of a mean of at least ten values, by `score_intervals` and `bounded_intervals`.
-
-    Shares: (1 − t) · the score interval + t · that which the bounds 0 and 1 give, where t is the share of values that
-    repeat the most frequent one. If all differ, their variance is enough; if all are equal, only the bounds limit
-    other values. Fewer than ten have an interval, Wilson's, where all are 0 or all 1.
-
-    In simulations of 20, 40, 80 and 225 values, up to 97% of them zeros or ones, the interval of shares holds the true
-    mean in 93% of samples and more; that of amounts in 93% to 97% of samples of 40, 80 and 225. See docs/choice.md.
+    """Return the interval of a mean.
 
     Args:
         values: One finite number per query.
-        shares: True if values lie within [0, 1] by their nature, unlike milliseconds, tokens or differences. Where they
-            are of both signs they are treated as differences.
+        shares: True if values lie within [0, 1] by their nature, unlike milliseconds, tokens or differences.
     """
     array = np.asarray(values, dtype=float)
     if array.size == 0:
@@ -79,43 +87,110 @@ def mean_interval(values: Sequence[float], *, shares: bool = True) -> Interval:
     return Interval(note=f"not computable: {array.size} values are too few, {FEWEST} are needed")
 
 
-def mean_intervals(values: NDArray[np.float64], *, shares: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return `mean_interval` of each column [n, columns]: lower and upper ends, NaN where there is none.
+def mean_intervals(values: Floats, *, shares: bool, floor: float = 0.0, ceiling: float = 1.0) -> Pair:
+    """Return `mean_interval` of each column: lower and upper ends [columns], NaN where there is none.
+
+    Shares have that of their bounds, fewer than ten only where all are on a bound; amounts have Student's, fewer than
+    ten or equal ones none.
 
     Args:
-        values: Finite.
-        shares: True if they lie within [0, 1].
+        values: [n, columns], finite.
+        shares: True if they lie within bounds.
+        floor: The lower bound.
+        ceiling: The upper bound.
     """
-    own = _own_intervals(values, shares=shares)
-    if not shares or not values.size:
-        return own
-    tied, bounded = tied_share(values), bounded_intervals(values, 0.0, 1.0)
-    same = np.ptp(values, axis=0) <= SAME
-    if len(values) < FEWEST:
-        # All zeros or all ones have Wilson's interval, however few.
-        same &= np.abs(values[0] - 0.5) >= 0.5 - SAME
-    low, high = (np.where(same, b, (1 - tied) * a + tied * b) for a, b in zip(own, bounded, strict=True))
+    ends = np.full((2, values.shape[1]), np.nan)
+    for start in range(0, values.shape[1] if len(values) else 0, BLOCK):
+        block, columns = values[:, start : start + BLOCK], slice(start, start + BLOCK)
+        if shares:
+            on_a_bound = np.minimum(np.abs(block - floor), np.abs(block - ceiling)) <= SAME
+            known = on_a_bound.all(axis=0) | (len(block) >= FEWEST)
+            found = bounded_intervals(block, floor, ceiling)
+        else:
+            known = (np.ptp(block, axis=0) > SAME) & (len(block) >= FEWEST)
+            found = student_intervals(block, slope=_slope(block))
+        ends[:, columns] = np.where(known, found, np.nan)
+    low, high = ends
     return low, high
 
 
-def _own_intervals(values: NDArray[np.float64], *, shares: bool) -> score_intervals.Pair:
-    """Score intervals by the values' own variance; NaN where it is 0 or the values are too few."""
-    n = len(values)
-    ends = np.full(values.shape[1], np.nan), np.full(values.shape[1], np.nan)
-    vary = np.ptp(values, axis=0) > SAME if n >= FEWEST else np.zeros(values.shape[1], dtype=np.bool_)
-    if vary.any():
-        varying, count = values[:, vary], np.asarray(float(n))
-        mean = varying.mean(axis=0)
-        centred = varying - mean
-        variance = (centred**2).sum(axis=0) / (n - 1)
-        # Differences have both signs; their skewness is left out (see `score_intervals`).
-        one_sign = (varying >= 0).all(axis=0) | (varying <= 0).all(axis=0)
-        ends[0][vary], ends[1][vary] = (
-            score_intervals.share_intervals(mean, variance, count)
-            if shares
-            else score_intervals.amount_intervals(mean, variance, one_sign * (centred**3).mean(axis=0), count)
-        )
-    return ends
+def student_intervals(values: Floats, alpha: float = 1 - LEVEL, slope: Floats | float = 0.0) -> Pair:
+    """Return Student's intervals of the means of columns, |m − δ| ≤ t √(V(δ)/n) with V(δ) = s² + slope · (δ − m).
+
+    Args:
+        values: [n, columns], n at least 1.
+        alpha: Probability that an interval misses the mean, between 0 and 1.
+        slope: [columns], how the variance changes with the mean; 0 where nothing is known of that.
+    """
+    # In place of scipy.stats, whose import takes half a second.
+    from scipy.special import stdtrit
+
+    n, mean = len(values), values.mean(axis=0)
+    square = float(stdtrit(max(1, n - 1), alpha / 2)) ** 2
+    variance = ((values - mean) ** 2).sum(axis=0) / max(1, n - 1)
+    tilt = square * slope
+    root = np.sqrt(tilt**2 + 4 * n * square * variance)
+    return mean + (tilt - root) / (2 * n), mean + (tilt + root) / (2 * n)
+
+
+def _slope(values: Floats) -> Floats:
+    """Return third over second central moment of columns of one sign; 0 of both signs, whose skewness says little."""
+    centred = values - values.mean(axis=0)
+    of_one_sign, square = (values >= 0).all(axis=0) | (values <= 0).all(axis=0), (centred**2).mean(axis=0)
+    known = of_one_sign & (square > 0)
+    slope: Floats = np.divide((centred**3).mean(axis=0), square, out=np.zeros_like(square), where=known)
+    return slope
+
+
+def bounded_intervals(values: Floats, floor: float, ceiling: float, alpha: float = 1 - LEVEL) -> Pair:
+    """Return the intervals of the means of columns, by their bounds.
+
+    The likeliest distribution weighs values by 1/(c − x) and has the variance (c − δ)(δ − m), for one number c that is
+    not below the upper bound (for δ > m; the lower end is the mirror image). So the upper end is the mean with z²
+    further values of c, (n m + z² c)/(n + z²), where c is the least number for which the harmonic mean of the distances
+    c − x is at least n/(n + z²) of their arithmetic mean.
+
+    Args:
+        values: [n, columns], within the bounds, n at least 1.
+        floor: The least value possible.
+        ceiling: The greatest value possible.
+        alpha: Probability that an interval misses the mean, between 0 and 1.
+
+    Returns:
+        Lower and upper ends [columns], within the bounds.
+    """
+    from scipy.special import ndtri
+
+    share = len(values) / (len(values) + float(ndtri(alpha / 2)) ** 2)
+    return 0.0 - _upper(-values, -floor, share), _upper(values, ceiling, share)
+
+
+def _upper(values: Floats, ceiling: float, share: float) -> Floats:
+    mean = values.mean(axis=0)
+    end: Floats = mean + (1 - share) * _reach(values - mean, ceiling - mean, share)
+    return np.minimum(end, ceiling)
+
+
+def _reach(centred: Floats, least: Floats, share: float) -> Floats:
+    """Return the least c − m ≥ `least` at which harmonic over arithmetic mean of the c − x is at least `share`.
+
+    That ratio is concave and decreasing in 1/(c − m): Newton's method goes beyond the root at most once, and from there
+    straight to it. It starts where the ratio would be `share` if only the variance counted.
+    """
+    # There the ratio is below `share`.
+    nearest = np.maximum(centred.max(axis=0), SAME) / (1 - share / len(centred))
+    most = 1 / np.maximum(nearest, least)
+    inverse = np.minimum(most, np.sqrt(1 - share) / np.maximum(centred.std(axis=0), SAME))
+    for _ in range(STEPS):
+        weights = 1 / (1 - inverse * centred)
+        ratio = 1 / weights.mean(axis=0)
+        slope = np.einsum("ij,ij,ij->j", centred, weights, weights) / len(centred) * ratio**2
+        step = np.divide(ratio - share, slope, out=np.full_like(ratio, np.inf), where=slope > SAME**2)
+        before, inverse = inverse, np.minimum(most, inverse + step)
+        if np.allclose(before, inverse, rtol=CLOSE, atol=0):
+            break
+    reach: Floats = 1 / inverse
+    return reach
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -136,16 +211,15 @@ def percentile_interval(values: Sequence[float], share: float) -> Interval:
     """
     from scipy.special import bdtr
 
-    n = len(values)
+    n, tail = len(values), (1 - LEVEL) / 2
     if n == 0:
         return Interval(note="not computable: no values")
-    tail = (1 - LEVEL) / 2
     # Ranks, from 1; a rank outside 1 to n means that no pair of order statistics reaches 95%.
     below = bdtr(np.arange(n + 1), n, share)
-    low = int(np.searchsorted(below, tail))
-    high = int(np.searchsorted(below, 1 - tail)) + 1
+    low, high = int(np.searchsorted(below, tail)), int(np.searchsorted(below, 1 - tail)) + 1
     if low < 1 or high > n:
-        return Interval(note=f"not computable: {n} values are too few, {_needed(share)} are needed")
+        needed = int(np.ceil(np.log(tail) / np.log(max(share, 1 - share))))
+        return Interval(note=f"not computable: {n} values are too few, {needed} are needed")
     ordered = sorted(values)
     return Interval(low=float(ordered[low - 1]), high=float(ordered[high - 1]))
 
@@ -176,21 +250,14 @@ def auroc_interval(area: float, m: int, n: int) -> Interval:
 
     if m < 2 or n < 2:
         return Interval(note="not computable: fewer than two queries on one side")
-    # Method 5 replaces both sample sizes in the variance by their mean.
     extra = (m + n) / 2 - 1
 
     def deviation(theta: float) -> float:
         variance = theta * (1 - theta) * (1 + extra * (1 - theta) / (2 - theta) + extra * theta / (1 + theta)) / (m * n)
         return Z * sqrt(variance)
 
-    # at 0 and 1 the deviation vanishes, so that these themselves solve the equations there: look inside of them
+    # At 0 and 1 the deviation vanishes, so that these themselves solve the equations there: look inside of them.
     inside = 1e-9
     low = 0.0 if area <= 0 else float(brentq(lambda t: t + deviation(t) - area, 0.0, min(area, 1 - inside)))
     high = 1.0 if area >= 1 else float(brentq(lambda t: t - deviation(t) - area, max(area, inside), 1.0))
     return Interval(low=low, high=high)
-
-
-def _needed(share: float) -> int:
-    """Return the least number of values for which both order statistics exist."""
-    extreme = max(share, 1 - share)
-    return int(np.ceil(np.log((1 - LEVEL) / 2) / np.log(extreme)))

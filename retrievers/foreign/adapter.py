@@ -16,7 +16,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.config.factory import build
 from retrievers.errors import ConfigError, ForeignRetrieverError, QueryError, RetrievalError, StoreUnsupportedError
 from retrievers.foreign.listing import Listing, chunk_of, listing_of
-from retrievers.foreign.sources import Found, RetrieverSource, Source, StoreSource
+from retrievers.foreign.sources import Found, FunctionSource, RetrieverSource, Source, StoreSource
 from retrievers.net.faults import cause
 from retrievers.records import Chunk, RetrievalSession, RetrievedChunk, StageTimings
 from retrievers.search import confidence
@@ -281,6 +281,8 @@ def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, own
         ConfigError: It is something else, or a setting does not fit it.
         StoreError: The collection does not exist, or cannot be read.
     """
+    if isinstance(target, FunctionSource):
+        return ForeignRetriever(settings, target, _named_listing(settings, env))
     store = _vector_store(target)
     if store is None:
         if not isinstance(target, BaseRetriever):

@@ -1,7 +1,8 @@
 """The user's object behind one call: a query to documents, each with its score where there is one."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -148,6 +149,43 @@ class StoreSource:
 
     def close(self) -> None:
         """Close nothing: the client belongs to the listing."""
+
+
+class FunctionSource:
+    """A function from a query to documents or texts with their similarities, `async` or not, best first."""
+
+    scale: ScoreScale = "cosine"
+    no_cosine = ""
+    no_candidates = "the function gives its result alone, not the candidates it came from"
+    embedding_label = None
+    deepens = False
+
+    def __init__(self, function: Callable[[str], Any]) -> None:
+        self._function, self._loop = function, BackgroundLoop()
+
+    @property
+    def label(self) -> str:
+        """Its name."""
+        return getattr(self._function, "__qualname__", type(self._function).__name__)
+
+    def find(self, query: str, depth: int) -> Found:
+        """Return what the function returns: pairs of a document or text and its similarity, at most 1.
+
+        Raises:
+            ForeignRetrieverError: It returned something else.
+        """
+        answer = self._function(query)
+        found = pairs(self._loop.run(answer) if inspect.iscoroutine(answer) else answer)
+        texts = [Document(page_content=each) if isinstance(each, str) else each for each, _ in found]
+        scores = [checked_score(score) for _, score in found]
+        if any(abs(score) > 1 for score in scores):
+            worst = max(scores, key=abs)
+            raise ForeignRetrieverError(f"gave the score {worst:g}; expected a similarity of at most 1 for a threshold")
+        return list(zip(checked_documents(texts), scores, strict=True))
+
+    def close(self) -> None:
+        """End the event loop."""
+        self._loop.close()
 
 
 def pairs(answer: Any) -> Sequence[tuple[Any, Any]]:

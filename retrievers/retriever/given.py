@@ -12,6 +12,7 @@ from langchain_core.vectorstores import VectorStore
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError
 from retrievers.foreign.adapter import adopt
+from retrievers.foreign.sources import FunctionSource
 from retrievers.retriever.protocol import Retriever
 from retrievers.retriever.qdrant import QdrantRetriever
 
@@ -22,7 +23,8 @@ def adopt_given(
     """Return a given retriever behind the calls of an evaluation, with the settings that are in force.
 
     Args:
-        retriever: A LangChain retriever, a `QdrantVectorStore`, a `QdrantRetriever`, or a function. It is left open.
+        retriever: A LangChain retriever, a `QdrantVectorStore`, a `QdrantRetriever`, or a function; under a threshold
+            one that returns pairs of document and similarity. It is left open.
         settings: Settings of the caller; none for a `QdrantRetriever`, which has its own.
         top_k: Number of results that count; that of the settings when left out.
         env: The environment that holds the API key of a store that the settings name.
@@ -38,7 +40,9 @@ def adopt_given(
         return retriever, retriever.settings
     target: Any = retriever
     if callable(retriever) and not isinstance(retriever, BaseRetriever | VectorStore | type):
-        target = FunctionRetriever(function=retriever)
+        # Its scores are read where a threshold is held against them.
+        scored = settings.used_threshold is not None and "threshold" in settings.model_fields_set
+        target = FunctionSource(retriever) if scored else FunctionRetriever(function=retriever)
     kind = retriever if hasattr(retriever, "__qualname__") else type(retriever)
     label = f"{kind.__module__}:{kind.__qualname__}"
     named = settings.model_dump(exclude_unset=True) | changed | {"python": label}

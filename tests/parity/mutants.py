@@ -44,9 +44,9 @@ MUTANTS: Sequence[Mutant] = (
     Mutant("half-0.6", "evals/golden/evidence.py", "HALF = 0.5", "HALF = 0.6"),
     Mutant("least-60", "evals/golden/evidence.py", "CHARACTERS = 30", "CHARACTERS = 60"),
     # Statistics
-    Mutant("wilson-90%", f"{S}/score_intervals.py", "Z = 1.959963984540054", "Z = 1.6448536269514722"),
-    Mutant("wilson-term", f"{S}/score_intervals.py", "/ (4 * n * n)", "/ (2 * n * n)"),
-    Mutant("mcnemar-one-sided", f"{S}/paired.py", "2 * float(bdtr", "1 * float(bdtr", likely=COMPARED),
+    Mutant("wilson-90%", f"{S}/intervals.py", "Z = 1.959963984540054", "Z = 1.6448536269514722"),
+    Mutant("wilson-term", f"{S}/intervals.py", "extra / (4 * n)", "extra / (2 * n)"),
+    Mutant("signs-one-sided", f"{S}/paired.py", "2 * float(beyond", "1 * float(beyond", likely=COMPARED),
     Mutant("holm-step", f"{S}/paired.py", "(len(p_values) - rank)", "(len(p_values) - rank - 1)", likely=COMPARED),
     Mutant("ties-weight", f"{S}/paired.py", ".mean(axis=0) ** 2", ".mean(axis=0)", likely=COMPARED),
     Mutant("at-threshold", f"{S}/abstention.py", 'side="left"', 'side="right"', likely=("beacons", *GRID)),
@@ -75,8 +75,8 @@ MUTANTS: Sequence[Mutant] = (
         "confidence-0.35", f"{F}/confidence.py", "MARGIN = 0.25", "MARGIN = 0.35", likely=["search", "search-small"]
     ),
     # Choice, judge, comparison, indexing, tracking
-    Mutant("set-80%", "evals/grid/choice/confidence_set.py", "LEVEL = 0.95", "LEVEL = 0.8", likely=GRID),
-    Mutant("power-90%", "evals/grid/choice/queries_needed.py", "0.8416212335729143", "1.2815515655446004", likely=GRID),
+    Mutant("set-80%", f"{S}/best.py", "LEVEL = 0.95", "LEVEL = 0.8", likely=GRID),
+    Mutant("power-90%", "evals/grid/choice.py", "0.8416212335729143", "1.2815515655446004", likely=GRID),
     Mutant("verdict-rank", "evals/judge/precision.py", "useful / rank", "useful / (rank + 1)", likely=JUDGED),
     Mutant("sample-start", "evals/judge/sampling.py", "(rank + start)", "(rank + 1 - start)", likely=JUDGED),
     Mutant("level-0.2", "evals/report/comparison/differences.py", "LEVEL = 0.05", "LEVEL = 0.2", likely=COMPARED),

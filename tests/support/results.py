@@ -155,7 +155,10 @@ def result(**changes: Any) -> Measured:
         ),
         notes=("one thing to know",),
     )
-    return replace(made, **changes)
+    context = {name: changes.pop(name) for name in ("judging", "trust") if name in changes}
+    if "observed" in changes:
+        changes.setdefault("results", results_of(changes["observed"].observations))
+    return replace(made, context=replace(made.context, **context), **changes)
 
 
 def golden() -> GoldenSet:

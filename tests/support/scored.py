@@ -1,7 +1,8 @@
 """Metrics of the table on observations put together by hand."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.results import Results
 from retrievers.search.chunk_list import ChunkList
 from retrievers.search.table_builder import TableBuilder
-from tests.support.observed import make_context
+from tests.support.observed import make_context, observe, results
 
 
 def results_of(observations: Sequence[Observation]) -> Results:
@@ -37,7 +38,7 @@ def results_of(observations: Sequence[Observation]) -> Results:
     return Results(pool.lists([0]), np.arange(len(observations)), places)
 
 
-def scores(
+def scored(
     metric: QueryMetric | str, observations: Sequence[Observation], context: Context | None = None
 ) -> list[Score]:
     """Return the score of each observation that is in the scope of a metric, in their order."""
@@ -48,7 +49,7 @@ def scores(
 
 def scorer(metric: str) -> Callable[..., Score]:
     """Return a function that scores one observation, whose query is in the scope of the metric."""
-    return lambda observation, context=None: scores(metric, [observation], context)[0]
+    return lambda observation, context=None: scored(metric, [observation], context)[0]
 
 
 def metric_of(name: QueryMetric | str) -> QueryMetric:
@@ -56,3 +57,8 @@ def metric_of(name: QueryMetric | str) -> QueryMetric:
     metric = {**METRICS, PASS_RATE.name: PASS_RATE}[name] if isinstance(name, str) else name
     assert isinstance(metric, QueryMetric)
     return metric
+
+
+def on_list(measure: Callable[[Results, int], Any]) -> Callable[[Sequence[str], Mapping[str, int], int], float]:
+    """Return a measure of ranked ids and grades at a depth."""
+    return lambda ranked, grades, k: float(measure(results_of([observe(results(*ranked), grades)]), k)[0])

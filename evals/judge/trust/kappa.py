@@ -2,11 +2,18 @@
 
 import numpy as np
 
-from evals.judge.trust.estimate import AT_ONCE, NO_INTERVAL, Estimate, Floats, finite_interval, queries
+from evals.judge.trust.estimate import (
+    AT_ONCE,
+    NO_INTERVAL,
+    Estimate,
+    Floats,
+    drawn_counts,
+    finite_interval,
+    queries,
+)
 from evals.stats import intervals as stats
 from evals.stats.intervals import Interval
 from evals.stats.kappa import cohens_kappa
-from evals.stats.resampling import drawn_counts
 
 
 def kappa_of(counts: Floats) -> Floats:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from evals.grid.cells import CellScores, Configuration
 from evals.grid.choice import Choice, HeldOut, Standing, explain
-from evals.grid.judging_rounds import NEXT, CellProof
+from evals.grid.judging import NEXT, CellProof
 from evals.grid.measure import Swept
 from evals.grid.objective import Ranking, describe
 from evals.report.model import GridSection, MetricEntry

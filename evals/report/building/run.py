@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from evals.collect.observations import Summary
 from evals.grid.measure import Measured
 from evals.judge.sampling import NOT_DRAWN
-from evals.metrics import METRICS, VERDICT_METRIC, declared
+from evals.metrics import OWN, VERDICT_METRIC, declared, metric_named
 from evals.metrics.declaration import QueryMetric, summarise
 from evals.metrics.sampled import sampled_summary
 from evals.report.building.grid import grid_section
@@ -14,7 +14,7 @@ from evals.report.building.judge import judge_section
 from evals.report.building.queries import query_rows
 from evals.report.headline import leading
 from evals.report.model import SCHEMA_VERSION, Criterion, Facts, MetricEntry, Report, Validation
-from evals.report.model.report import CacheEntry, SliceEntry, SliceMetric
+from evals.report.model.report import CacheEntry, OwnMetric, SliceEntry, SliceMetric
 from evals.stats.intervals import wilson
 from retrievers.config import RERANKERS, RetrieverConfig, dump
 from retrievers.config.layers import flatten
@@ -59,7 +59,8 @@ def build_report(result: Measured, facts: Facts) -> Report:
     )
     # a field that is not set is absent from the file, as that of a grid is for a single run
     grid = {"grid": grid_section(result.swept)} if result.swept else {}
-    return report.model_copy(update=grid)
+    own = [OwnMetric.of(OWN[name]) for name in result.scores if name in OWN]
+    return report.model_copy(update=grid | ({"own_metrics": own} if own else {}))
 
 
 def slices(result: Measured) -> list[SliceEntry]:
@@ -154,7 +155,7 @@ def _entry(hits: int, misses: int) -> CacheEntry:
 
 def _metrics(result: Measured, ids: Sequence[str], passed: Mapping[str, bool]) -> Iterator[tuple[str, SliceMetric]]:
     for name, scores in result.scores.items():
-        metric = METRICS.get(name)
+        metric = metric_named(name)
         if isinstance(metric, QueryMetric) and any(query_id in scores for query_id in ids):
             summary = _summary(metric, ids, result)
             if summary.value is not None:

@@ -4,6 +4,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from evals.metrics.declaration import Declaration, Direction
 from evals.report.model.base import MetricEntry, Section
 from evals.report.model.facts import Facts
 from evals.report.model.grid import GridSection
@@ -124,6 +125,20 @@ class Validation(Section):
     p95_latency_ms: float | None = Field(description="95th percentile of the serial calls; null when not measured")
 
 
+class OwnMetric(Section):
+    """A metric of the user's own."""
+
+    name: str = Field(description="its name")
+    about: str = Field(description="one line about it")
+    unit: str = Field(description="unit of its values")
+    direction: Direction = Field(description="which values are better")
+
+    @property
+    def declaration(self) -> Declaration:
+        """The metric, without its computation."""
+        return Declaration(name=self.name, about=self.about, unit=self.unit, direction=self.direction)
+
+
 class Report(Section):
     """A run of evals.run. Fields may be added without a new schema_version: readers must ignore unknown ones."""
 
@@ -136,6 +151,7 @@ class Report(Section):
     facts: Facts = Field(description="facts that make runs comparable")
     config: dict[str, Any] = Field(description="the resolved configuration")
     metrics: dict[str, MetricEntry] = Field(description="every metric of the run, by name")
+    own_metrics: list[OwnMetric] = Field([], description="those of the user's own; absent without any")
     headline: list[str] = Field([], description="the metrics that the terminal shows without --verbose")
     head: HeadSection | None = Field(None, description="the run in a sentence; null in reports of older versions")
     criteria: list[Criterion] = Field(description="what the experiment demands")

@@ -6,7 +6,7 @@ from evals.experiment.evaluation import Evaluation
 from evals.experiment.output_files import Outputs
 from evals.grid.measure import Measured
 from evals.judge.ask.budget import Usage
-from tests.support.grids import make_grid
+from tests.support.grids import make_grid, swept_of, with_swept
 from tests.support.judged import judging
 from tests.support.results import report, result
 
@@ -30,8 +30,11 @@ def test_the_first_metric_of_which_more_failed_is_named() -> None:
 
 def test_a_spent_budget_is_named_before_what_came_of_it(tmp_path: Path) -> None:
     grid = make_grid(tmp_path)
-    lost = replace(grid, choice=None, ranking=replace(grid.ranking, reason="too few"))
-    assert of(replace(lost, judging=UNJUDGED)).incomplete == f"{UNJUDGED.incomplete}; the cells are not ranked: too few"
+    lost = with_swept(grid, choice=None, ranking=replace(swept_of(grid).ranking, reason="too few"))
+    assert (
+        of(replace(lost, context=replace(lost.context, judging=UNJUDGED))).incomplete
+        == f"{UNJUDGED.incomplete}; the cells are not ranked: too few"
+    )
     assert of(lost).incomplete == "the cells are not ranked: too few"
 
 

@@ -1,13 +1,15 @@
-"""Every metric of a cell equals, to the last bit, that of a separate run with the cell's settings."""
+"""Every metric of a cell equals that of a separate run with the cell's settings."""
 
 import random
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from math import isnan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from evals.config.experiment import ExperimentConfig
@@ -25,7 +27,9 @@ from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import KEY
 from tests.support.experiment import Experiment, evidence, make_experiment, settings, silent
 from tests.support.grid_world import PAGES, Bench, make_world
+from tests.support.grids import swept_of
 from tests.support.judging import Flaws, Labels, Oracle
+from tests.support.scored import metric_of
 
 DEEP = [name for name in METRICS_THERE_ARE if name.startswith(("ranking/", "candidates/"))]
 METRICS = [*DEEP, "ragas/*", "metadata/*", "content/*", "scope/*", "cost/*", "queries/*"]
@@ -61,25 +65,27 @@ def experiment(world: Experiment, server: CohereChatServer, **changes: Any) -> E
 def differing(found: Measured, bench: Bench, config: ExperimentConfig, cells: int, seed: int) -> list[Any]:
     """Return the differences between a random sample of the cells of every configuration and runs of their own."""
     rng = random.Random(seed)
-    grid, first, made = found.grid, 0, []
-    for configuration in grid.configurations:
-        count = configuration.selections.cells
-        for inner in rng.sample(range(count), k=min(cells, count)):
-            made += differences(found, first + inner, bench.run(config, grid.settings(first + inner)))
-        first += count
+    grid, made = swept_of(found).grid, list[Any]()
+    for number in range(len(grid.configurations)):
+        cells_of = range(grid.start(number), grid.start(number) + grid.size(number))
+        for index in rng.sample(cells_of, k=min(cells, len(cells_of))):
+            made += differences(found, index, bench.run(config, grid.settings(index)))
     return made
 
 
 def differences(found: Measured, index: int, alone: Measured) -> list[Any]:
-    """In what a cell is not as in a run of its own: scores of every query with reasons, their mean and counts."""
-    grid = found.grid
+    """In what a cell is not as in a run of its own: scores of every query, their mean and counts."""
+    grid = swept_of(found).grid
     cell, own = grid.cell(index), {summary.metric: summary for summary in alone.summaries}
     made: list[Any] = []
-    for name, metric in grid.metrics.items():
-        if name in alone.scores and grid.scores(name, index) != alone.scores[name]:
-            made.append((cell, name, grid.scores(name, index), alone.scores[name]))
-        known, summary = metric.summaries, own[name]
-        mean = None if known.n[index] == 0 else known.mean[index]
+    for name, known in grid.metrics.items():
+        if name in alone.scores:
+            column = grid.matrix(metric_of(name), found.context)[:, index].tolist()
+            scores = [score if isinstance(score, float) else None for score in alone.scores[name].values()]
+            if [None if isnan(score) else pytest.approx(score, abs=1e-12) for score in column] != scores:
+                made.append((cell, name, column, scores))
+        summary = own[name]
+        mean = None if known.n[index] == 0 else pytest.approx(known.mean[index], abs=1e-12)
         here = (mean, known.n[index], known.n_unscored[index], known.n_failed[index])
         if here != (summary.value, summary.n, summary.n_unscored, summary.n_failed):
             made.append((cell, here, summary))
@@ -98,8 +104,8 @@ def test_in_every_mode_and_reranker(
 ) -> None:
     config = experiment(world, server, sweep={**EVERY_WAY, "top_k": "1:8", "threshold": "0:0.9:0.1"})
     found = bench.grid(config)
-    assert len(found.grid.configurations) == VARIANTS
-    assert len(found.grid) == VARIANTS * 8 * 10
+    assert len(swept_of(found).grid.configurations) == VARIANTS
+    assert len(swept_of(found).grid) == VARIANTS * 8 * 10
     assert differing(found, bench, config, cells, seed) == []
 
 
@@ -110,11 +116,11 @@ def test_with_queries_that_have_no_labels(world: Experiment, server: CohereChatS
     found = bench.grid(config)
     assert differing(found, bench, config, cells=4, seed=6) == []
     for name in ("ranking/ndcg_at_3", "candidates/recall_at_10", "ragas/nonllm_context_recall", "queries/pass_rate"):
-        scores = found.grid.scores(name, 0)
-        assert {key for key, score in scores.items() if score == NO_LABELS} == {"in0", "in1", "in2"}, name
-        assert found.grid.metrics[name].summaries.n[0] == len(scores) - 3
-        assert found.grid.metrics[name].summaries.n_dropped == 0
-    assert NO_LABELS not in found.grid.scores("scope/enough_results", 0).values()
+        assert swept_of(found).grid.metrics[name].n_unscored[0] == 3
+        assert swept_of(found).grid.metrics[name].n_dropped == 0
+    scores = found.scores["ranking/ndcg_at_3"]
+    assert {key for key, score in scores.items() if score == NO_LABELS} == {"in0", "in1", "in2"}
+    assert NO_LABELS not in found.scores["scope/enough_results"].values()
 
 
 def _unlabelled(case: Case) -> Case:
@@ -129,18 +135,18 @@ def test_a_cell_has_the_metrics_that_its_own_run_has(bench: Bench, world: Experi
     found = bench.grid(config)
     alone = bench.run(config, found.config.retriever)
     assert {s.metric for s in found.summaries} == {s.metric for s in alone.summaries}
-    assert {*found.grid.metrics} >= {s.metric for s in alone.summaries if s.metric.startswith("ranking/")}
+    assert {*swept_of(found).grid.metrics} >= {s.metric for s in alone.summaries if s.metric.startswith("ranking/")}
 
 
 def test_candidates_score_the_same_in_every_cell_of_a_retrieval(
     bench: Bench, world: Experiment, server: CohereChatServer
 ) -> None:
     config = experiment(world, server, sweep={"mode": ["semantic", "keyword"], "top_k": "1:8", "threshold": "0,0.5"})
-    grid = bench.grid(config).grid
+    grid = swept_of(bench.grid(config)).grid
     for name in (name for name in DEEP if name.startswith("candidates/")):
-        means = grid.metrics[name].summaries.mean
-        assert [{*means[:16]}, {*means[16:]}] == [{means[0]}, {means[16]}]
-    ndcg = grid.metrics["candidates/ndcg_at_10"].summaries.mean
+        means = grid.metrics[name].mean
+        assert np.ptp(means[:16]) < 1e-12 and np.ptp(means[16:]) < 1e-12
+    ndcg = grid.metrics["candidates/ndcg_at_10"].mean
     assert ndcg[0] != ndcg[16] and min(ndcg) > 0
 
 
@@ -149,7 +155,7 @@ def test_with_and_without_term_counts(bench: Bench, world: Experiment, server: C
     sweep = {"mode": ["keyword", "hybrid"], "term_counts": "true,false", "top_k": "1:8", "threshold": "0:0.9:0.1"}
     config = experiment(world, server, sweep=sweep)
     found = bench.grid(config)
-    assert [c.settings.keyword.term_counts for c in found.grid.configurations] == [True, False, True, False]
+    assert [c.settings.keyword.term_counts for c in swept_of(found).grid.configurations] == [True, False, True, False]
     assert differing(found, bench, config, cells=2, seed=4) == []
 
 
@@ -198,7 +204,9 @@ def test_of_retrievers_that_are_not_ours(tmp_path: Path, python: str, sweep: dic
 def test_a_tie_at_the_cut_is_broken_as_in_a_run_of_its_own(bench: Bench, world: Experiment) -> None:
     """The query for the glossary finds one text on six pages, all of one score."""
     config = settings(world, metrics=METRICS, retriever__candidates=20, sweep={"top_k": "1:8"})
-    observation = next(o for o in bench.grid(config).grid.configurations[0].observed.observations if o.case.id == "in3")
+    observation = next(
+        o for o in swept_of(bench.grid(config)).grid.configurations[0].observed.observations if o.case.id == "in3"
+    )
     scores = [c.score or 0.0 for c in observation.candidates]
     tied = next(score for score in scores if scores.count(score) == PAGES)
     thresholds = sorted(set(scores))
@@ -206,7 +214,7 @@ def test_a_tie_at_the_cut_is_broken_as_in_a_run_of_its_own(bench: Bench, world: 
     found = bench.grid(config)
     for top_k in (scores.index(tied) + 1, scores.index(tied) + 3):
         index = thresholds.index(tied) * 8 + top_k - 1
-        assert differences(found, index, bench.run(config, found.grid.settings(index))) == []
+        assert differences(found, index, bench.run(config, swept_of(found).grid.settings(index))) == []
 
 
 @pytest.mark.slow
@@ -225,7 +233,7 @@ def test_where_all_scores_are_equal(tmp_path: Path) -> None:
     config = settings(made, metrics=METRICS, sweep=sweep)
     bench = Bench(config, {})
     found = bench.grid(config)
-    for o in found.grid.configurations[0].observed.observations:
+    for o in swept_of(found).grid.configurations[0].observed.observations:
         assert len({c.score for c in o.candidates}) == 1
     assert differing(found, bench, config, cells=4, seed=6) == []
 
@@ -258,8 +266,8 @@ def test_with_llm_metrics(bench: Bench, world: Experiment, server: CohereChatSer
         found = bench.grid(config, judge)
         before = len(server.chats)
         rng = random.Random(4)
-        for index in rng.sample(range(len(found.grid)), k=5):
-            assert differences(found, index, bench.run(config, found.grid.settings(index), judge)) == []
+        for index in rng.sample(range(len(swept_of(found).grid)), k=5):
+            assert differences(found, index, bench.run(config, swept_of(found).grid.settings(index), judge)) == []
         assert len(server.chats) == before, "a cell's run asks nothing that the grid has not asked"
 
 

@@ -13,6 +13,8 @@ from evals.grid.measure import Measured
 from evals.metrics import METRICS, VERDICT_METRIC
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench, make_world
+from tests.support.grids import choice_of, swept_of
+from tests.support.scored import metric_of
 
 SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1"}
 NAN = math.nan
@@ -91,33 +93,33 @@ def test_the_front_is_what_nothing_beats_one_of_each_kind(points: list[tuple[flo
 def test_the_chosen_cells_are_the_recommended_the_best_the_plain_one_and_the_ends_of_the_front(
     found: Measured,
 ) -> None:
-    choice = found.choice
+    choice = swept_of(found).choice
     assert choice is not None
-    wide = {child.cell: child.roles for child in children(found, "frontier")}
+    wide = {child.cell: child.roles for child in children(swept_of(found), "frontier")}
     front = sorted((cell for cell, said in wide.items() if "Pareto front" in said), key=_tokens(found))
-    roles = {child.cell: child.roles for child in children(found, "chosen")}
+    roles = {child.cell: child.roles for child in children(swept_of(found), "chosen")}
     assert len(roles) <= 8
     [plain] = [cell for cell, said in roles.items() if "plain semantic" in said]
-    assert found.grid.cell(plain).parameters["mode"] == "semantic"
-    assert (found.grid.cell(plain).top_k, found.grid.cell(plain).threshold) == (5, 0.3)
+    assert swept_of(found).grid.cell(plain).parameters["mode"] == "semantic"
+    assert (swept_of(found).grid.cell(plain).top_k, swept_of(found).grid.cell(plain).threshold) == (5, 0.3)
     assert set(roles) == {choice.recommended.cell, choice.best.cell, plain, front[0], front[-1]}
 
 
 def _tokens(found: Measured) -> Callable[[int], float]:
-    tokens = found.grid.metrics["cost/context_tokens"].summaries.mean
+    tokens = swept_of(found).grid.metrics["cost/context_tokens"].mean
     return lambda cell: float(tokens[cell])
 
 
 def test_the_frontier_is_the_set_and_the_front_besides_in_their_order(found: Measured) -> None:
-    choice = found.choice
+    choice = swept_of(found).choice
     assert choice is not None
-    roles = {child.cell: child.roles for child in children(found, "frontier")}
+    roles = {child.cell: child.roles for child in children(swept_of(found), "frontier")}
     assert list(roles) == sorted(roles)
     assert [cell for cell, said in roles.items() if "recommended" in said] == [choice.recommended.cell]
     assert [cell for cell, said in roles.items() if "best as measured" in said] == [choice.best.cell]
     in_set = [standing.cell for standing in choice.best_set[:MOST_OF_THE_SET]]
     assert [cell for cell, said in roles.items() if "may be the best" in said] == sorted(in_set)
-    values, cost = found.ranking.values, found.grid.metrics["cost/context_tokens"].summaries.mean
+    values, cost = swept_of(found).ranking.values, swept_of(found).grid.metrics["cost/context_tokens"].mean
     front = [cell for cell, said in roles.items() if "Pareto front" in said]
     assert front
     assert not any(beaten(values.tolist(), cost.tolist(), cell) for cell in front)
@@ -126,49 +128,49 @@ def test_the_frontier_is_the_set_and_the_front_besides_in_their_order(found: Mea
 
 def test_no_more_than_twenty_of_the_confidence_set(found: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evals.grid.children.MOST_OF_THE_SET", 2)
-    roles = [child.roles for child in children(found, "frontier")]
-    assert found.choice is not None and len(found.choice.best_set) > 2
+    roles = [child.roles for child in children(swept_of(found), "frontier")]
+    assert swept_of(found).choice is not None and len(choice_of(found).best_set) > 2
     assert sum("may be the best" in said for said in roles) == 2
 
 
 def test_cells_that_do_not_meet_the_constraints_are_not_on_the_front(bench: Bench, world: Experiment) -> None:
     objective = {"constraints": {"scope/false_answer": "<= 0.4"}}
     made = bench.grid(settings(world, metrics=["ranking/ndcg_at_10"], sweep=SWEEP, objective=objective))
-    rates = made.grid.metrics["scope/false_answer"].summaries.mean
-    assert made.ranking.excluded > 0
-    chosen = children(made, "frontier")
+    rates = swept_of(made).grid.metrics["scope/false_answer"].mean
+    assert swept_of(made).ranking.excluded > 0
+    chosen = children(swept_of(made), "frontier")
     assert all(rates[child.cell] <= 0.4 for child in chosen if child.roles != ("plain semantic",))
 
 
 def test_all_are_all_and_say_why_those_that_are_chosen_are(found: Measured) -> None:
-    every = children(found, "all")
+    every = children(swept_of(found), "all")
     assert [child.cell for child in every] == list(range(100))
-    chosen = children(found, "frontier")
+    chosen = children(swept_of(found), "frontier")
     assert [child for child in every if child.roles] == chosen
     assert len(chosen) < 100
 
 
 def test_none_are_none(found: Measured) -> None:
-    assert children(found, "none") == []
+    assert children(swept_of(found), "none") == []
 
 
 def test_a_grid_without_a_ranking_has_no_chosen_cells_and_no_row(unranked: Measured) -> None:
-    assert unranked.choice is None
-    assert children(unranked, "chosen") == []
-    assert along_top_k(unranked) == {}
+    assert swept_of(unranked).choice is None
+    assert children(swept_of(unranked), "chosen") == []
+    assert along_top_k(swept_of(unranked)) == {}
 
 
 # What is said of a cell
 
 
 def test_the_recommended_cell_has_a_star(found: Measured) -> None:
-    starred = [child for child in children(found, "all") if child.name.startswith("★ ")]
+    starred = [child for child in children(swept_of(found), "all") if child.name.startswith("★ ")]
     assert [child.roles[0] for child in starred] == ["recommended"]
-    assert len({child.name for child in children(found, "all")}) == 100
+    assert len({child.name for child in children(swept_of(found), "all")}) == 100
 
 
 def test_a_child_has_its_settings_its_means_and_its_name(found: Measured) -> None:
-    child = children(found, "all")[99]
+    child = children(swept_of(found), "all")[99]
     assert child.name == "hybrid k5 t0.9 weighted"
     assert child.parameters == {
         "cell.top_k": 5, "cell.threshold": 0.9,
@@ -179,7 +181,7 @@ def test_a_child_has_its_settings_its_means_and_its_name(found: Measured) -> Non
 
 def test_the_first_parameters_by_name_that_differ_are_the_cuts_and_those_that_are_swept(found: Measured) -> None:
     """Check MLflow's comparison: a setting without meaning in a mode must not count as differing."""
-    every = [child.parameters for child in children(found, "all")]
+    every = [child.parameters for child in children(swept_of(found), "all")]
     assert len({tuple(parameters) for parameters in every}) == 1
     differing = sorted(name for name in every[0] if len({str(parameters[name]) for parameters in every}) > 1)
     assert differing == ["cell.threshold", "cell.top_k", "retriever.mode"]
@@ -188,64 +190,64 @@ def test_the_first_parameters_by_name_that_differ_are_the_cuts_and_those_that_ar
 def test_what_is_optimised_is_the_first_metric(bench: Bench, world: Experiment) -> None:
     objective = {"metrics": {"ranking/recall_at_5": 1.0}}
     made = bench.grid(settings(world, metrics=["ranking/*"], sweep={"top_k": "1:3"}, objective=objective))
-    assert {next(iter(child.metrics)) for child in children(made, "all")} == {"ranking/recall_at_5"}
+    assert {next(iter(child.metrics)) for child in children(swept_of(made), "all")} == {"ranking/recall_at_5"}
 
 
 def test_a_weighted_sum_that_is_optimised_is_the_first_metric(bench: Bench, world: Experiment) -> None:
     objective = {"metrics": {"ranking/recall_at_5": 0.75, "ranking/mrr_at_10": 0.25}}
     made = bench.grid(settings(world, metrics=["ranking/*"], sweep={"top_k": "1:3"}, objective=objective))
-    for child in children(made, "all"):
+    for child in children(swept_of(made), "all"):
         assert next(iter(child.metrics)) == OBJECTIVE
         recall, mrr = child.metrics["ranking/recall_at_5"], child.metrics["ranking/mrr_at_10"]
         assert child.metrics[OBJECTIVE] == pytest.approx(0.75 * recall + 0.25 * mrr, abs=1e-12)
 
 
 def test_the_objective_comes_before_every_metric_by_name_as_the_contour_plot_wants(found: Measured) -> None:
-    assert {min(child.metrics) for child in children(found, "all")} == {OBJECTIVE}
+    assert {min(child.metrics) for child in children(swept_of(found), "all")} == {OBJECTIVE}
     assert min([OBJECTIVE, *METRICS, VERDICT_METRIC]) == OBJECTIVE
 
 
 def test_a_childs_metrics_are_the_objective_and_the_means_of_its_scores_and_no_others(found: Measured) -> None:
-    for child in children(found, "all"):
+    for child in children(swept_of(found), "all"):
         expected = {OBJECTIVE: child.metrics["ranking/ndcg_at_10"]}
-        for name in found.grid.metrics:
-            scores = [score for score in found.grid.scores(name, child.cell).values() if isinstance(score, float)]
-            if scores:
-                expected[name] = math.fsum(scores) / len(scores)
+        for name in swept_of(found).grid.metrics:
+            scores = swept_of(found).grid.matrix(metric_of(name), found.context)[:, child.cell]
+            if not np.isnan(scores).all():
+                expected[name] = float(np.nanmean(scores))
         assert child.metrics == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_metric_without_a_value_is_left_out_of_the_child_and_none_in_the_table(found: Measured) -> None:
     name = "metadata/completeness"
-    empty = np.flatnonzero(np.isnan(found.grid.metrics[name].summaries.mean))
+    empty = np.flatnonzero(np.isnan(swept_of(found).grid.metrics[name].mean))
     assert 0 < len(empty) < 100
-    every, columns = children(found, "all"), table(found.grid)
+    every, columns = children(swept_of(found), "all"), table(swept_of(found).grid)
     assert [child.cell for child in every if name not in child.metrics] == empty.tolist()
     assert [cell for cell, value in enumerate(columns[name]) if value is None] == empty.tolist()
 
 
 def test_the_table_has_a_row_a_cell_and_a_column_a_setting_and_a_metric(found: Measured) -> None:
-    columns = table(found.grid)
+    columns = table(swept_of(found).grid)
     settings_of_cells = [
         *("mode", "rerank", "candidates", "top_k", "threshold", "fusion", "semantic_weight", "term_counts"),
     ]
-    assert set(columns) == {*settings_of_cells, *found.grid.metrics}
+    assert set(columns) == {*settings_of_cells, *swept_of(found).grid.metrics}
     assert {len(values) for values in columns.values()} == {100}
     for cell in (0, 37, 99):
-        known = found.grid.cell(cell).parameters
+        known = swept_of(found).grid.cell(cell).parameters
         assert {name: columns[name][cell] for name in settings_of_cells} == {
             name: known.get(name) for name in settings_of_cells
         }
-        assert columns["ranking/ndcg_at_10"][cell] == found.grid.metrics["ranking/ndcg_at_10"].summaries.mean[cell]
+        assert columns["ranking/ndcg_at_10"][cell] == swept_of(found).grid.metrics["ranking/ndcg_at_10"].mean[cell]
 
 
 def test_the_row_along_top_k_is_of_the_recommended_configuration_and_threshold(found: Measured) -> None:
-    assert found.choice is not None
-    chosen = found.grid.cell(found.choice.recommended.cell)
-    row = along_top_k(found)
-    assert set(row) == set(found.grid.metrics)
+    assert swept_of(found).choice is not None
+    chosen = swept_of(found).grid.cell(choice_of(found).recommended.cell)
+    row = along_top_k(swept_of(found))
+    assert set(row) == set(swept_of(found).grid.metrics)
     assert [top_k for top_k, _ in row["ranking/ndcg_at_10"]] == [1, 2, 3, 4, 5]
     at = dict(row["ranking/ndcg_at_10"])[chosen.top_k]
-    assert at == found.grid.metrics["ranking/ndcg_at_10"].summaries.mean[chosen.index]
+    assert at == swept_of(found).grid.metrics["ranking/ndcg_at_10"].mean[chosen.index]
     false_answers = [value for _, value in row["cost/context_tokens"]]
     assert false_answers == sorted(false_answers), "a deeper cut never holds fewer tokens"

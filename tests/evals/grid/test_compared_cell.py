@@ -11,6 +11,7 @@ from evals.grid.measure import Measured
 from evals.report.building import build_report
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench, make_world
+from tests.support.grids import swept_of
 from tests.support.results import report
 
 TRACKED: dict[str, Any] = {"tracking__enabled": True}
@@ -34,42 +35,43 @@ def found(bench: Bench, world: Experiment) -> Measured:
 
 
 def test_the_plain_cell_is_semantic_with_five_chunks_above_0_3(found: Measured) -> None:
-    [plain] = plain_cells(found.grid)
-    kept = found.grid.settings(plain)
+    [plain] = plain_cells(swept_of(found).grid)
+    kept = swept_of(found).grid.settings(plain)
     assert (kept.mode, kept.rerank, kept.top_k, kept.threshold) == ("semantic", "none", 5, 0.3)
 
 
 def test_it_is_the_best_one_or_else_the_plain_one_and_never_the_recommended(found: Measured) -> None:
-    choice, [plain] = found.choice, plain_cells(found.grid)
+    choice, [plain] = swept_of(found).choice, plain_cells(swept_of(found).grid)
     assert choice is not None
     first, *others = (standing for standing in choice.standings if standing.cell != plain)
     other = others[0]
-    assert compared_cell(found.grid, replace(choice, best=first, recommended=other)) == first.cell
-    assert compared_cell(found.grid, replace(choice, best=first, recommended=first)) == plain
+    assert compared_cell(swept_of(found).grid, replace(choice, best=first, recommended=other)) == first.cell
+    assert compared_cell(swept_of(found).grid, replace(choice, best=first, recommended=first)) == plain
     both = next(standing for standing in choice.standings if plain in (standing.cell, *standing.members))
     assert (
         compared_cell(
-            found.grid, replace(choice, best=replace(both, cell=plain), recommended=replace(both, cell=plain))
+            swept_of(found).grid, replace(choice, best=replace(both, cell=plain), recommended=replace(both, cell=plain))
         )
         is None
     )
-    assert compared_cell(found.grid, None) is None
+    assert compared_cell(swept_of(found).grid, None) is None
 
 
 def test_a_grid_that_has_no_other_to_compare_has_none(bench: Bench, world: Experiment) -> None:
     alone = bench.grid(settings(world, metrics=METRICS, sweep={"top_k": [3]}, retriever__mode="hybrid", **TRACKED))
-    assert alone.choice is not None and alone.compared is None
+    assert swept_of(alone).choice is not None and swept_of(alone).compared is None
 
 
 def test_a_grid_whose_queries_are_not_logged_has_none(bench: Bench, world: Experiment) -> None:
     for off in ({"tracking__enabled": False}, {"tracking__traces": 0}):
-        assert bench.grid(settings(world, metrics=METRICS, sweep=SWEEP, **(TRACKED | off))).compared is None
+        made = bench.grid(settings(world, metrics=METRICS, sweep=SWEEP, **(TRACKED | off)))
+        assert swept_of(made).compared is None
 
 
 def test_its_queries_are_those_of_a_run_of_its_own(found: Measured, bench: Bench, world: Experiment) -> None:
-    made, index = found.compared, compared_cell(found.grid, found.choice)
+    made, index = swept_of(found).compared, compared_cell(swept_of(found).grid, swept_of(found).choice)
     assert made is not None and index is not None
-    alone = bench.run(settings(world, metrics=METRICS), found.grid.settings(index))
+    alone = bench.run(settings(world, metrics=METRICS), swept_of(found).grid.settings(index))
     facts = report().facts
     queries = [
         [row.model_dump(exclude={"time_ms"}) for row in build_report(run, facts).queries] for run in (made, alone)

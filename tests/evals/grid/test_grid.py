@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pytest
 
-from evals.collect.observations import Unscored
 from evals.config.experiment import ExperimentConfig
 from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
@@ -19,6 +17,7 @@ from evals.report.grid_terminal import render_grid
 from retrievers.config import dump
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench, make_world
+from tests.support.grids import abstaining_of, choice_of, swept_of
 from tests.support.results import report
 
 SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1"}
@@ -48,7 +47,7 @@ def found(bench: Bench, world: Experiment) -> Measured:
 
 
 def test_cells_are_numbered_by_configuration_then_threshold_then_cut(found: Measured) -> None:
-    grid = found.grid
+    grid = swept_of(found).grid
     assert len(grid) == len(grid.cells()) == 2 * 10 * 5
     assert [(c.configuration, c.threshold, c.top_k) for c in grid.cells()[:6]] == [
         (0, 0.0, 1), (0, 0.0, 2), (0, 0.0, 3), (0, 0.0, 4), (0, 0.0, 5), (0, 0.1, 1),
@@ -65,25 +64,13 @@ def test_cells_are_numbered_by_configuration_then_threshold_then_cut(found: Meas
 @pytest.mark.parametrize("index", [-1, 100])
 def test_a_cell_that_is_not_there_is_refused(found: Measured, index: int) -> None:
     with pytest.raises(IndexError, match="expected a cell from 0 to 99"):
-        found.grid.cell(index)
-
-
-def test_the_matrix_holds_every_score_of_every_cell(found: Measured) -> None:
-    grid = found.grid
-    for name, metric in grid.metrics.items():
-        matrix = grid.matrix(name)
-        assert matrix.shape == (len(metric.query_ids), 100)
-        for index in (0, 37, 99):
-            scores = grid.scores(name, index)
-            assert tuple(scores) == metric.query_ids
-            expected = [np.nan if isinstance(score, Unscored) else score for score in scores.values()]
-            assert np.array_equal(matrix[:, index], np.asarray(expected, dtype=float), equal_nan=True)
+        swept_of(found).grid.cell(index)
 
 
 def test_metrics_of_the_configuration_are_with_it_and_not_with_cells(found: Measured) -> None:
-    names = {summary.metric for summary in found.grid.configurations[0].summaries}
+    names = {summary.metric for summary in swept_of(found).grid.configurations[0].summaries}
     assert names == {"scope/auroc", "scope/max_out_of_scope_score"}
-    assert names.isdisjoint(found.grid.metrics)
+    assert names.isdisjoint(swept_of(found).grid.metrics)
 
 
 def test_what_is_optimised_is_computed_though_nobody_asked(world: Experiment) -> None:
@@ -110,31 +97,31 @@ def test_an_objective_that_cannot_be_is_refused(world: Experiment, objective: Ma
 
 
 def ranked(found: Measured, **objective: Any) -> Ranking:
-    return rank(found.grid, ObjectiveConfig.model_validate(objective))
+    return rank(swept_of(found).grid, ObjectiveConfig.model_validate(objective))
 
 
 def test_cells_are_ranked_by_the_objective_then_by_threshold_then_by_what_they_cost(found: Measured) -> None:
-    known = found.grid.metrics["ranking/ndcg_at_10"].summaries.mean
-    tokens = found.grid.metrics["cost/context_tokens"].summaries.mean
-    assert list(found.ranking.order) == sorted(
-        range(100), key=lambda cell: (-known[cell], found.grid.cell(cell).threshold, tokens[cell], cell)
+    known = swept_of(found).grid.metrics["ranking/ndcg_at_10"].mean
+    tokens = swept_of(found).grid.metrics["cost/context_tokens"].mean
+    assert list(swept_of(found).ranking.order) == sorted(
+        range(100), key=lambda cell: (-known[cell], swept_of(found).grid.cell(cell).threshold, tokens[cell], cell)
     )
-    assert found.chosen == found.ranking.order[0]
-    assert (found.ranking.n, found.ranking.dropped, found.ranking.excluded) == (
+    assert swept_of(found).chosen == swept_of(found).ranking.order[0]
+    assert (swept_of(found).ranking.n, swept_of(found).ranking.dropped, swept_of(found).ranking.excluded) == (
         {"ranking/ndcg_at_10": 8}, {"ranking/ndcg_at_10": 0}, 0,
     )  # fmt: skip
 
 
 def test_several_metrics_are_a_weighted_sum(found: Measured) -> None:
     made = ranked(found, metrics={"ranking/recall_at_5": 0.5, "scope/false_answer": -1})
-    recall, false = (found.grid.metrics[n].summaries.mean for n in ("ranking/recall_at_5", "scope/false_answer"))
+    recall, false = (swept_of(found).grid.metrics[n].mean for n in ("ranking/recall_at_5", "scope/false_answer"))
     assert made.values == pytest.approx(0.5 * recall - false)
     assert made.n == {"ranking/recall_at_5": 8, "scope/false_answer": 3}
 
 
 def test_cells_that_miss_a_constraint_are_not_ranked(found: Measured) -> None:
     made = ranked(found, constraints={"scope/false_answer": "<= 0.4", "scope/auroc": ">= 0"})
-    false = found.grid.metrics["scope/false_answer"].summaries.mean
+    false = swept_of(found).grid.metrics["scope/false_answer"].mean
     assert set(made.order) == {cell for cell in range(100) if false[cell] <= 0.4}
     assert 0 < made.excluded == 100 - len(made.order) < 100
 
@@ -161,8 +148,8 @@ def test_a_metric_that_some_cells_cannot_score_does_not_rank_them(found: Measure
 
 def test_a_grid_that_is_not_ranked_says_so_and_shows_its_first_cell(bench: Bench, world: Experiment) -> None:
     made = bench.grid(experiment(world, objective__metrics={"metadata/completeness": 1.0}))
-    assert made.chosen is None
-    first = made.grid.settings(0)
+    assert swept_of(made).chosen is None
+    first = swept_of(made).grid.settings(0)
     # The report names the fields that were required, where the settings leave them to the collection.
     assert made.config.retriever == first.model_copy(update={"metadata": made.config.retriever.metadata})
     assert any("the cells are not ranked (metadata/completeness" in note for note in made.notes)
@@ -170,8 +157,8 @@ def test_a_grid_that_is_not_ranked_says_so_and_shows_its_first_cell(bench: Bench
 
 
 def test_where_scores_failed_a_condition_is_held_against_the_worse_bound(found: Measured) -> None:
-    grid = found.grid
-    known = grid.metrics["ranking/ndcg_at_10"].summaries
+    grid = swept_of(found).grid
+    known = grid.metrics["ranking/ndcg_at_10"]
     known.n_failed[0], before = 2, known.n_failed[0]
     try:
         mean = known.mean[0]
@@ -206,9 +193,9 @@ def test_the_chosen_cell_is_a_run_of_its_own(found: Measured, bench: Bench, worl
 
 
 def test_what_thresholds_do_is_what_the_cells_show(found: Measured) -> None:
-    known = found.abstaining
+    known = swept_of(found).abstaining
     assert known is not None
-    grid, chosen = found.grid, found.grid.cell(found.chosen or 0)
+    grid, chosen = swept_of(found).grid, swept_of(found).grid.cell(swept_of(found).chosen or 0)
     for place, at in enumerate(known.by_threshold):
         index = chosen.configuration * 50 + place * 5 + chosen.top_k - 1
         for metric, value in (
@@ -216,7 +203,7 @@ def test_what_thresholds_do_is_what_the_cells_show(found: Measured) -> None:
             ("scope/false_abstention", at.false_abstention),
             ("ranking/recall_at_10", at.recall),
         ):
-            assert grid.metrics[metric].summaries.mean[index] == pytest.approx(value)
+            assert grid.metrics[metric].mean[index] == pytest.approx(value)
     assert known.known.auroc == next(
         s.value for s in grid.configurations[chosen.configuration].summaries if s.metric == "scope/auroc"
     )
@@ -231,37 +218,37 @@ def test_a_rate_that_a_constraint_names_is_looked_up() -> None:
 def test_without_out_of_scope_queries_nothing_is_wanted_of_thresholds(bench: Bench, world: Experiment) -> None:
     config = experiment(world, dataset__ids=("in0", "in1"))
     made = Bench(config, bench.env).grid(config)
-    assert made.abstaining is not None
-    assert (made.abstaining.known.separation, made.abstaining.wanted) == ("unknown", ())
+    assert swept_of(made).abstaining is not None
+    assert (abstaining_of(made).known.separation, abstaining_of(made).wanted) == ("unknown", ())
 
 
 # Reports
 
 
 def test_the_document_holds_every_cell_by_columns(found: Measured) -> None:
-    made = grid_section(found).model_dump(mode="json")
+    made = grid_section(swept_of(found)).model_dump(mode="json")
     assert (made["axes"]["mode"], made["axes"]["top_k"]) == (["semantic", "hybrid"], [1, 2, 3, 4, 5])
-    assert made["chosen"] == found.chosen
+    assert made["chosen"] == swept_of(found).chosen
     assert made["cells"]["count"] == len(made["cells"]["index"]) == 100
     assert made["cells"]["threshold"][99] == 0.9
     ndcg = made["metrics"]["ranking/ndcg_at_10"]
-    assert ndcg["mean"] == found.grid.metrics["ranking/ndcg_at_10"].summaries.mean.tolist()
+    assert ndcg["mean"] == swept_of(found).grid.metrics["ranking/ndcg_at_10"].mean.tolist()
     assert (ndcg["n"], ndcg["common"]) == (8, None)
     assert None in made["metrics"]["metadata/completeness"]["mean"]
     assert made["configurations"][1]["name"] == "hybrid weighted"
-    assert found.abstaining is not None
-    assert made["abstention"]["known"]["statement"] == found.abstaining.known.statement
+    assert swept_of(found).abstaining is not None
+    assert made["abstention"]["known"]["statement"] == abstaining_of(found).known.statement
 
 
 def test_of_very_many_cells_those_with_a_standing_and_the_best_are_in_the_report(found: Measured) -> None:
-    assert found.choice is not None
-    standings = {standing.cell for standing in found.choice.standings}
+    assert swept_of(found).choice is not None
+    standings = {standing.cell for standing in choice_of(found).standings}
     most = len(standings) + 7
     assert most < 100
-    made = grid_section(found, most)
-    best = [cell for cell in found.ranking.order if cell not in standings][:7]
+    made = grid_section(swept_of(found), most)
+    best = [cell for cell in swept_of(found).ranking.order if cell not in standings][:7]
     assert (made.cells.count, made.cells.index) == (100, sorted([*standings, *best]))
-    assert made.ranking.order == [cell for cell in found.ranking.order if cell in made.cells.index]
+    assert made.ranking.order == [cell for cell in swept_of(found).ranking.order if cell in made.cells.index]
     assert len(made.metrics["ranking/ndcg_at_10"].mean) == most
 
 
@@ -271,10 +258,10 @@ def test_the_terminal_shows_the_best_cells(found: Measured) -> None:
     assert "by ranking/ndcg_at_10, on 8 queries" in shown
     rows = [line.split() for line in shown.splitlines() if line.strip()[:2].strip().isdigit()]
     assert len(rows) == 10
-    best = found.grid.cell(found.ranking.order[0])
+    best = swept_of(found).grid.cell(swept_of(found).ranking.order[0])
     assert str(best.top_k) in rows[0]
     assert "When to return nothing" in shown
-    assert describe(found.grid, 0) == "semantic, top_k 1, threshold 0"
+    assert describe(swept_of(found).grid, 0) == "semantic, top_k 1, threshold 0"
 
 
 def test_a_weighted_objective_has_a_column_of_its_own(bench: Bench, world: Experiment) -> None:

@@ -1,7 +1,6 @@
 """The chosen cell on held-out queries, against a single run of that cell over that split."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,11 @@ from evals.errors import DatasetError
 from evals.golden.loading import GoldenSet
 from evals.grid.axes import plan
 from evals.grid.heldout import load_held_out, with_held_out
-from evals.grid.measure import Measured, evaluate_grid, retrieve
+from evals.grid.measure import Measured, measure
 from evals.metrics.collaborators import Collaborators
 from tests.support.experiment import Experiment, settings, silent
 from tests.support.grid_world import Bench, make_world
+from tests.support.grids import swept_of, with_swept
 
 SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:4", "threshold": "0:0.9:0.1"}
 
@@ -78,8 +78,7 @@ def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Benc
     planned = plan(config.retriever, config.sweep)
     with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
         collaborators = Collaborators(retrievers=retrievers, progress=silent)
-        retrieved = retrieve(config, planned, bench.golden, grounds, collaborators)
-        grid = evaluate_grid(config, planned, retrieved, grounds, collaborators)
+        grid = measure(config, bench.golden, grounds, collaborators, planned)
         found = with_held_out(config, planned, grid, unseen, ground(unseen, retrievers[0]), collaborators)
     return bench, grid, unseen, found
 
@@ -98,15 +97,16 @@ def test_the_figure_is_that_of_a_single_run_of_the_cell_on_the_split(
 ) -> None:
     config = experiment(world, **objective)
     bench, grid, unseen, found = grid_and_held_out(world, config)
-    held = found.held_out
+    held = swept_of(found).held_out
     assert held is not None
     bench.golden = unseen
     alone = bench.run(config, grid.config.retriever)
     (metric,) = config.objective.metrics
     own = next(summary for summary in alone.summaries if summary.metric == metric)
     assert (held.value, held.n) == (own.value, own.n)
-    assert grid.choice is not None
-    assert held.chosen_on == pytest.approx(grid.choice.recommended.value, abs=1e-12)
+    choice = swept_of(grid).choice
+    assert choice is not None
+    assert held.chosen_on == pytest.approx(choice.recommended.value, abs=1e-12)
 
 
 def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(tmp_path: Path) -> None:
@@ -115,14 +115,14 @@ def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(
     made.write_golden([{**case, "split": "dev" if case.get("in_scope", True) else "test"} for case in cases])
     config = experiment(made)
     _, grid, _, found = grid_and_held_out(made, config)
-    assert found.held_out is None and found.summaries == grid.summaries
+    assert swept_of(found).held_out is None and found.summaries == grid.summaries
     assert found.notes[-1] == "there is no figure on the held-out queries: ranking/ndcg_at_10 scores no query"
 
 
 def test_a_grid_whose_cells_are_not_ranked_has_no_held_out_figure(world: Experiment) -> None:
     config = experiment(world)
     bench, grid, unseen, _ = grid_and_held_out(world, config)
-    planned, unranked = plan(config.retriever, config.sweep), replace(grid, choice=None)
+    planned, unranked = plan(config.retriever, config.sweep), with_swept(grid, choice=None)
     with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, _):
         collaborators = Collaborators(retrievers=retrievers, progress=silent)
         known = ground(unseen, retrievers[0])
@@ -132,7 +132,7 @@ def test_a_grid_whose_cells_are_not_ranked_has_no_held_out_figure(world: Experim
 def test_a_weighted_objective_is_the_weighted_sum_of_the_runs_means(world: Experiment) -> None:
     config = experiment(world, objective__metrics={"ranking/recall_at_5": 2.0, "ranking/mrr_at_10": 1.0})
     bench, grid, unseen, found = grid_and_held_out(world, config)
-    held = found.held_out
+    held = swept_of(found).held_out
     assert held is not None
     bench.golden = unseen
     means = {summary.metric: summary.value or 0.0 for summary in bench.run(config, grid.config.retriever).summaries}

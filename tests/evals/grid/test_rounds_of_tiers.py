@@ -9,6 +9,7 @@ import pytest
 from evals.errors import JudgeError
 from evals.grid.measure import Measured
 from tests.support.chat_server import MODEL, CohereChatServer
+from tests.support.grids import proof_of, swept_of
 from tests.support.judged_rounds import PRECISION, JudgedRounds
 from tests.support.judging import Flaws, Oracle
 
@@ -37,22 +38,22 @@ def test_what_the_cheap_judge_foretells_is_proved_with_fewer_verdicts_of_the_str
 ) -> None:
     result = judged(judged_world, servers)
     _, large = servers
-    proof = result.proof
-    assert proof is not None and result.chosen is not None and result.judging is not None
+    proof = swept_of(result).proof
+    assert proof is not None and swept_of(result).chosen is not None and result.judging is not None
     asked = [len(server.chats) for server in servers]
     # Of two chunks with the same text the model is asked once.
     assert proof.all_questions - 2 <= asked[0] <= proof.all_questions
     assert proof.questions - 2 <= asked[1] <= proof.questions < proof.all_questions
     assert [tier.usage.calls for tier in result.judging.tiers] == asked
     with CohereChatServer(large.oracle) as alone:
-        everything = judged_world.grid(alone).grid.metrics[PRECISION].summaries.mean
-        by_labels = judged_world.grid(alone, stop={"margin": 0.03}).proof
-    assert proof.within[result.chosen] <= 0.03
+        everything = swept_of(judged_world.grid(alone)).grid.metrics[PRECISION].mean
+        by_labels = swept_of(judged_world.grid(alone, stop={"margin": 0.03})).proof
+    assert proof.within[swept_of(result).chosen] <= 0.03
     below, compared = everything.max() - everything, np.isfinite(proof.within)
     assert (below[compared] <= proof.within[compared] + 1e-9).all()
     assert by_labels is not None and proof.questions < 0.8 * by_labels.questions
-    sample = result.grid.metrics[PRECISION].sample
-    assert sample is not None and sample.weights[result.chosen][1] > 0.8
+    sample = swept_of(result).grid.metrics[PRECISION].sample
+    assert sample is not None and sample.weights[swept_of(result).chosen][1] > 0.8
 
 
 @pytest.mark.slow
@@ -63,8 +64,11 @@ def test_a_cascade_in_rounds_goes_on_where_it_was(
     calls = [len(server.chats) for server in servers]
     second = judged(judged_world, servers, store=tmp_path / "verdicts.sqlite")
     assert [len(server.chats) for server in servers] == calls
-    assert first.proof is not None and second.proof is not None
-    assert (second.chosen, second.proof.questions) == (first.chosen, first.proof.questions)
+    assert swept_of(first).proof is not None and swept_of(second).proof is not None
+    assert (swept_of(second).chosen, proof_of(second).questions) == (
+        swept_of(first).chosen,
+        proof_of(first).questions,
+    )
 
 
 @pytest.mark.parametrize("refusing", [0, 1])
@@ -85,4 +89,4 @@ def test_a_budget_that_ends_with_the_cheap_judge_proves_nothing(
     result = judged(judged_world, servers, budget={"calls": 60}, max_concurrency=1)
     assert sum(len(server.chats) for server in servers) == 60
     assert result.judging is not None and "the budget of 60 calls is spent" in result.judging.incomplete
-    assert result.proof is not None and result.proof.chosen is None
+    assert swept_of(result).proof is not None and proof_of(result).chosen is None

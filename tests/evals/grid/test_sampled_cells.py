@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from evals.grid.measure import Measured
-from evals.grid.sampled_cells import cell_summary, comparable, guesses
+from evals.grid.sampled_cells import comparable, guesses
 from evals.judge.sampling import judging_order
-from evals.metrics import METRICS
-from evals.metrics.declaration import QueryMetric
 from evals.report.building.run import slices
 from evals.stats.corrected_mean import corrected_mean
 from tests.support.chat_server import CohereChatServer
+from tests.support.grids import choice_of, swept_of
 from tests.support.judged_rounds import PRECISION, QUERIES, JudgedRounds
 from tests.support.judging import Flaws, Oracle
+from tests.support.scored import metric_of
 
 DRAWN = 24
 
@@ -37,48 +37,51 @@ def test_every_cell_is_judged_on_the_beginning_of_the_judging_order(
 ) -> None:
     sampled, _ = results
     drawn = set(judging_order(world.bench.golden.cases, world.config.seed)[:DRAWN])
-    for cell in range(len(sampled.grid)):
-        scores = sampled.grid.scores(PRECISION, cell)
-        assert {key for key, score in scores.items() if isinstance(score, float)} == drawn
+    grid = swept_of(sampled).grid
+    ids = [case.id for case in grid.pool.cases if case.in_scope]
+    for column in grid.matrix(metric_of(PRECISION), sampled.context).T:
+        assert {key for key, score in zip(ids, column.tolist(), strict=True) if not np.isnan(score)} == drawn
     assert sampled.judging is not None and sampled.judging.drawn == frozenset(drawn)
 
 
 def test_means_are_those_of_the_estimator_with_one_weight_for_all_cells(results: tuple[Measured, Measured]) -> None:
-    grid = results[0].grid
-    metric, judged = grid.metrics[PRECISION], grid.matrix(PRECISION)
-    assert metric.sample is not None and set(metric.summaries.n.tolist()) == {DRAWN}
-    proxy = grid.laid_out(metric.sample.proxy_parts, metric.rows)
+    grid = swept_of(results[0]).grid
+    metric = grid.metrics[PRECISION]
+    assert metric.sample is not None and set(metric.n.tolist()) == {DRAWN}
+    judged, (proxy,) = metric.sample.scores, metric.sample.proxies
     [weight] = set(metric.sample.weights[:, 0].tolist())
     assert 0.3 < weight <= 1
     for cell in (0, 7, 29):
         one = corrected_mean(judged[:, cell], proxy[:, cell], ~np.isnan(judged[:, cell]), weight=weight)
-        assert metric.summaries.mean[cell] == pytest.approx(one.value)
+        assert metric.mean[cell] == pytest.approx(one.value)
 
 
 def test_a_run_of_the_recommended_cell_has_its_mean(results: tuple[Measured, Measured]) -> None:
     sampled, _ = results
-    assert sampled.chosen is not None
+    assert swept_of(sampled).chosen is not None
     summary = next(summary for summary in sampled.summaries if summary.metric == PRECISION)
-    assert summary.value == pytest.approx(sampled.grid.metrics[PRECISION].summaries.mean[sampled.chosen])
+    assert summary.value == pytest.approx(swept_of(sampled).grid.metrics[PRECISION].mean[swept_of(sampled).chosen])
     assert summary.sampled is not None and (summary.n, summary.sampled.queries) == (DRAWN, QUERIES)
 
 
 def test_corrected_means_come_nearer_to_those_of_all_verdicts(results: tuple[Measured, Measured]) -> None:
-    sampled, whole = (result.grid.metrics[PRECISION].summaries.mean for result in results)
-    alone = np.nanmean(results[0].grid.matrix(PRECISION), axis=0)
+    sampled, whole = (swept_of(result).grid.metrics[PRECISION].mean for result in results)
+    sample = swept_of(results[0]).grid.metrics[PRECISION].sample
+    assert sample is not None
+    alone = np.nanmean(sample.scores, axis=0)
     assert np.abs(sampled - whole).mean() < 0.8 * np.abs(alone - whole).mean()
 
 
 def test_what_compares_cells_has_their_means_and_equal_columns_where_they_return_the_same(
     results: tuple[Measured, Measured],
 ) -> None:
-    grid = results[0].grid
+    grid = swept_of(results[0]).grid
     values = comparable(grid, PRECISION)
     assert values.shape == (QUERIES, len(grid)) and np.isfinite(values).all()
-    assert values.mean(axis=0) == pytest.approx(grid.metrics[PRECISION].summaries.mean)
-    matrix, proxies = grid.matrix(PRECISION), grid.metrics[PRECISION].sample
-    assert proxies is not None
-    labelled = grid.laid_out(proxies.proxy_parts, grid.metrics[PRECISION].rows)
+    assert values.mean(axis=0) == pytest.approx(grid.metrics[PRECISION].mean)
+    sample = grid.metrics[PRECISION].sample
+    assert sample is not None
+    matrix, (labelled,) = sample.scores, sample.proxies
     alike = [
         (a, b)
         for a in range(len(grid))
@@ -92,22 +95,11 @@ def test_the_best_is_chosen_by_guesses_that_a_full_judging_does_not_need(
     results: tuple[Measured, Measured],
 ) -> None:
     sampled, whole = results
-    assert sampled.choice is not None and whole.choice is not None
-    assert sampled.choice.best.cell == int(guesses(sampled.grid, {PRECISION: 1.0}).argmax())
-    assert sampled.choice.judged == DRAWN and whole.choice.judged is None
-    means = whole.grid.metrics[PRECISION].summaries.mean
-    assert means[sampled.choice.best.cell] > means.max() - 0.03
-
-
-@pytest.mark.parametrize("changes", [{"sample": DRAWN}, {"stop": {"margin": 0.02}}], ids=["sample", "stop"])
-def test_the_interval_of_a_cell_is_that_of_its_run(world: JudgedRounds, changes: dict[str, Any]) -> None:
-    with world.server() as server:
-        result = world.grid(server, **changes)
-    metric = METRICS[PRECISION]
-    assert result.choice is not None and isinstance(metric, QueryMetric)
-    for standing in result.choice.standings:
-        summary = cell_summary(result.grid, metric, standing.cell)
-        assert (standing.interval.low, standing.interval.high) == pytest.approx((summary.ci_low, summary.ci_high))
+    assert swept_of(sampled).choice is not None and swept_of(whole).choice is not None
+    assert choice_of(sampled).best.cell == int(guesses(swept_of(sampled).grid, {PRECISION: 1.0}).argmax())
+    assert choice_of(sampled).judged == DRAWN and choice_of(whole).judged is None
+    means = swept_of(whole).grid.metrics[PRECISION].mean
+    assert means[choice_of(sampled).best.cell] > means.max() - 0.03
 
 
 @pytest.mark.parametrize("changes", [{"sample": DRAWN}, {"stop": {"margin": 0.05}}])

@@ -165,15 +165,15 @@ def test_a_cell_of_a_grid_has_the_mean_of_a_run_of_its_own_but_for_the_weight(ju
         inside = {o.case.id: o for o in grid.observed(index).observations if o.case.in_scope}
         small, large = ([_score(server.oracle, inside[key]) for key in order] for server in judged.servers)
         mean = _mean([_by_labels(inside[name]) for name in order], small, large, first, second.tolist(), 30, 15)
-        assert grid.metrics[PRECISION].summaries.mean[index] == pytest.approx(min(1, max(0, mean)), abs=1e-8)
+        assert grid.metrics[PRECISION].mean[index] == pytest.approx(min(1, max(0, mean)), abs=1e-8)
 
 
 def test_what_each_judge_did_is_told(judged: Judged) -> None:
     result = judged.run("all", 15)
-    assert result.judging is not None and result.trust is not None
+    assert result.judging is not None and result.context.trust is not None
     assert [tier.model for tier in result.judging.tiers] == [SMALL, LARGE]
     assert [tier.usage.calls for tier in result.judging.tiers] == [len(server.chats) for server in judged.servers]
-    (agreement,) = result.trust.tiers
+    (agreement,) = result.context.trust.tiers
     assert agreement is not None
     small, large = (tier.verdicts for tier in result.judging.tiers)
     same = [small[key].verdict == large[key].verdict for key in large]  # type: ignore[union-attr]

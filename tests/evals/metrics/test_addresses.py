@@ -1,7 +1,6 @@
 """The format of addresses, also of collections that other chunkers made."""
 
 import pytest
-from evals.metrics.addresses import address_fault
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,10 +8,12 @@ from evals.collect.observations import Failure, Unscored
 from evals.golden.source_pages import SourcePage, SourcePages
 from evals.metrics import METRICS
 from evals.metrics.declaration import QueryMetric
-from evals.metrics.metadata import NO_CHUNKS
+from evals.metrics.metadata import address_fault
+from evals.metrics.results import NO_CHUNKS
 from retrievers.indexing.markdown import parse_page
 from tests.support.observed import make_chunk, make_context, observe, results
 from tests.support.pages import read_pages
+from tests.support.scored import scored
 
 METRIC = METRICS["metadata/url_format"]
 
@@ -84,7 +85,7 @@ def test_a_fragment_must_be_a_heading_of_its_page_where_the_page_is_known(source
 def scores(*urls: str | None, sources: SourcePages | None = None) -> list[object]:
     assert isinstance(METRIC, QueryMetric)
     chunks = [make_chunk(f"c{number}", source_url=url) for number, url in enumerate(urls)]
-    return list(METRIC.score([observe(results(*chunks))], make_context(sources=sources)))
+    return list(scored(METRIC, [observe(results(*chunks))], make_context(sources=sources)))
 
 
 def test_the_metric_is_the_share_of_the_returned_chunks() -> None:

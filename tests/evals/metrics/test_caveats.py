@@ -6,15 +6,22 @@ import pytest
 
 from evals.collect.observations import LatencyPass, Observation, Observed
 from evals.golden.evidence import Relevance
+from evals.golden.source_pages import Sources
 from evals.judge.ask.budget import Usage
 from evals.judge.verdicts import Judging
 from evals.metrics.notes import depth_notes, notes
 from retrievers.config import RetrieverConfig
 from tests.support.candidates import candidates_of
 from tests.support.observed import PAGE, make_case, make_chunk, observe, results
+from tests.support.scored import results_of
 
 JUDGED = Judging(model="cohere:c", verdicts={}, scores={}, claims={})
 OUTSIDE = observe(results("a"), case=make_case("out", in_scope=False))
+
+
+def noted(observed: Observed, top_k: int, judging: Judging | None, sources: Sources | None = None) -> list[str]:
+    """Return the notes on observations put together by hand."""
+    return notes(observed, results_of(observed.observations).lists.pool, top_k, judging, sources)
 
 
 def seen(*ids: str, **case: Any) -> Observation:
@@ -22,7 +29,7 @@ def seen(*ids: str, **case: Any) -> Observation:
 
 
 def said(*observations: Observation, top_k: int = 1, **values: Any) -> list[str]:
-    return notes(Observed(observations=(*observations, OUTSIDE), **values), top_k, JUDGED)
+    return noted(Observed(observations=(*observations, OUTSIDE), **values), top_k, JUDGED)
 
 
 def test_an_ordinary_run_needs_no_note() -> None:
@@ -37,7 +44,7 @@ def test_an_ordinary_run_needs_no_note() -> None:
     ],
 )
 def test_a_kind_of_query_that_is_missing(observations: Sequence[Observation], note: str) -> None:
-    assert notes(Observed(observations=tuple(observations)), 1, JUDGED) == [note]
+    assert noted(Observed(observations=tuple(observations)), 1, JUDGED) == [note]
 
 
 def test_queries_without_labels_are_counted_and_those_that_little_can_score() -> None:
@@ -78,14 +85,15 @@ def test_returned_chunks_with_a_bad_address_or_number_are_named() -> None:
     assert said(found, found) == [
         "metadata/url_format: 2 of 3 returned chunks at fault: 'docs/a' is neither absolute nor site-relative; "
         "'/docs/b c' holds a blank",
-        "metadata/chunk_sequence: 1 of 3 returned chunks at fault: chunk 'y' has chunk_index 2, expected 0 to 1",
+        "metadata/chunk_sequence: 2 of 3 returned chunks at fault: chunk 'y' has chunk_index 2, expected 0 to 1; "
+        "chunk 'a' has no chunk_index",
     ]
 
 
 def test_names_of_files_in_place_of_addresses_are_no_fault() -> None:
     chunks = [make_chunk(name, source_url=f"{name}.md") for name in "xyz"]
     observed = Observed(observations=(observe(results(*chunks), {"x": 1}, case=make_case()),))
-    assert not [note for note in notes(observed, 1, JUDGED) if "url_format" in note]
+    assert not [note for note in noted(observed, 1, JUDGED) if "url_format" in note]
 
 
 def test_of_many_faults_two_are_shown() -> None:
@@ -97,7 +105,7 @@ def test_of_many_faults_two_are_shown() -> None:
 
 def test_chunks_without_addresses_are_no_fault_of_each_and_said_once() -> None:
     bare = observe(results(make_chunk("a", source_url=None)), {"a": 1}, case=make_case())
-    [note] = notes(Observed(observations=(bare, replace(bare, case=OUTSIDE.case))), 1, JUDGED)
+    [note] = noted(Observed(observations=(bare, replace(bare, case=OUTSIDE.case))), 1, JUDGED)
     assert note.startswith("no returned chunk says which page it is from: results are identified by chunk id")
     assert said(bare) == []
 
@@ -147,11 +155,11 @@ def test_relevant_chunks_that_are_not_there_are_named() -> None:
     ]
 
 
-@pytest.mark.parametrize(("found", "noted"), [((), False), (("a", "b"), True), (("a", "b", "c"), False)])
-def test_fewer_than_asked_for(found: Sequence[str], noted: bool) -> None:
+@pytest.mark.parametrize(("found", "said"), [((), False), (("a", "b"), True), (("a", "b", "c"), False)])
+def test_fewer_than_asked_for(found: Sequence[str], said: bool) -> None:
     nothing = observe((), case=make_case("out", in_scope=False))
-    expected = ["the retriever finds at most 2 chunks, fewer than top_k 3"] if noted else []
-    assert notes(Observed(observations=(seen(*found), nothing)), 3, JUDGED) == expected
+    expected = ["the retriever finds at most 2 chunks, fewer than top_k 3"] if said else []
+    assert noted(Observed(observations=(seen(*found), nothing)), 3, JUDGED) == expected
 
 
 def test_results_that_differ_under_concurrency() -> None:
@@ -195,4 +203,4 @@ class TestUnlisted:
     ],
 )
 def test_a_judge_that_is_missing_or_was_stopped(judging: Judging | None, note: str) -> None:
-    assert notes(Observed(observations=(seen("a"), OUTSIDE)), 1, judging) == [note]
+    assert noted(Observed(observations=(seen("a"), OUTSIDE)), 1, judging) == [note]

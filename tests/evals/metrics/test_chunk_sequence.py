@@ -3,16 +3,17 @@
 from typing import Any
 
 import pytest
-from evals.metrics.chunk_sequence import sequence_faults
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.collect.observations import Score, Unscored
 from evals.metrics import METRICS
 from evals.metrics.declaration import QueryMetric
-from evals.metrics.metadata import NO_CHUNKS
+from evals.metrics.metadata import sequence_faults
+from evals.metrics.results import NO_CHUNKS
 from retrievers.records import Chunk
-from tests.support.observed import make_chunk, make_context, observe, results
+from tests.support.observed import make_chunk, observe, results
+from tests.support.scored import scored
 
 METRIC = METRICS["metadata/chunk_sequence"]
 
@@ -79,19 +80,19 @@ def test_a_chunk_found_twice_is_no_twin_of_itself() -> None:
     assert faults(chunk, chunk) == []
 
 
-def scored(returned: list[Chunk], candidates: list[Chunk]) -> list[Score]:
+def of_returned(returned: list[Chunk], candidates: list[Chunk]) -> list[Score]:
     assert isinstance(METRIC, QueryMetric)
     found = observe(results(*returned), candidates=results(*candidates))
-    return list(METRIC.score([found, found], make_context()))
+    return scored(METRIC.name, [found, found])
 
 
 def test_the_metric_is_the_share_of_the_returned_chunks_among_all_that_was_found() -> None:
     chunks = numbered((0, 3), (1, 3), (1, 3))
-    assert scored(chunks[:2], chunks) == [0.5, 0.5]
-    assert scored(chunks[:2], chunks[:2]) == [1.0, 1.0]
-    assert scored([], chunks) == [NO_CHUNKS, NO_CHUNKS]
+    assert of_returned(chunks[:2], chunks) == [0.5, 0.5]
+    assert of_returned(chunks[:2], chunks[:2]) == [1.0, 1.0]
+    assert of_returned([], chunks) == [NO_CHUNKS, NO_CHUNKS]
 
 
 def test_a_collection_without_numbers_is_not_scored() -> None:
     chunks = numbered((None, None), (None, 4))
-    assert scored(chunks, chunks)[0] == Unscored(reason="no chunk found carries chunk_index")
+    assert of_returned(chunks, chunks)[0] == Unscored(reason="no chunk found carries chunk_index")

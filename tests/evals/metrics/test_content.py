@@ -4,18 +4,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from evals.metrics.content import (
-    METRICS,
-    duplicate_rate,
-    heading_in_source,
-    overlap,
-    section_match,
-    source_match,
-    texts_overlap,
-    topic_match,
-    unique_sections,
-    verbatim,
-)
 
 from evals.collect.observations import Observation, Score, Unscored
 from evals.golden.source_pages import SourcePages
@@ -23,8 +11,22 @@ from evals.metrics.declaration import summarise
 from retrievers.records import Chunk
 from tests.support.observed import make_case, make_chunk, make_context, observe, results
 from tests.support.pages import read_pages, true_chunks
+from tests.support.scored import scored, scorer
 
 NOTHING = make_context()
+duplicate_rate, heading_in_source, overlap, section_match, source_match, topic_match, unique_sections, verbatim = (
+    scorer(f"content/{name}")
+    for name in (
+        "duplicate_rate",
+        "heading_in_source",
+        "overlap",
+        "section_match",
+        "source_match",
+        "topic_match",
+        "unique_sections",
+        "verbatim",
+    )
+)
 FORTY = "0123456789 abcdefghij 0123456789 abcdefg"
 """Forty characters."""
 
@@ -67,7 +69,7 @@ class TestVerbatim:
 class TestHeadingInSource:
     @pytest.mark.parametrize(
         ("heading", "expected"),
-        [("Publishers", 1.0), ("Topics", 1.0), ("Calls", 0.0), ("not a heading", 0.0), (None, 0.0)],
+        [("Publishers", 1.0), ("Topics", 1.0), ("Calls", 0.0), ("not a heading", 0.0)],
     )
     def test_is_one_of_the_pages_own(
         self, chunks: tuple[Chunk, ...], sources: SourcePages, heading: str | None, expected: float
@@ -78,7 +80,7 @@ class TestHeadingInSource:
 
 @pytest.mark.parametrize("metric", [verbatim, heading_in_source])
 def test_without_sources_or_results_there_is_nothing_to_check(metric: Any, sources: SourcePages) -> None:
-    assert metric(observe(results("a")), NOTHING) == Unscored(reason="no sources")
+    assert metric(observe(results(make_chunk("a", heading="A"))), NOTHING) == Unscored(reason="no sources")
     assert metric(observe(), make_context(sources=sources)) == Unscored(reason="nothing was returned")
 
 
@@ -97,7 +99,9 @@ def test_without_sources_or_results_there_is_nothing_to_check(metric: Any, sourc
 def test_texts_overlap_when_one_holds_the_other_or_forty_characters_are_shared_at_the_ends(
     a: str, b: str, expected: bool
 ) -> None:
-    assert texts_overlap(a, b) is texts_overlap(b, a) is expected
+    for pair in ((a, b), (b, a)):
+        found = results(*(make_chunk(str(place), text) for place, text in enumerate(pair)))
+        assert overlap(observe(found)) == float(expected)
 
 
 class TestOverlap:
@@ -214,7 +218,6 @@ class TestSections:
             ({"heading": "Topics", "section_path": "Topics"}, 0.0),  # above the section
             ({"heading": "Publishers", "source_url": "/docs/other"}, 0.0),  # of another page
             ({"heading": "Calls", "source_url": "/docs/other"}, 0.5),
-            ({}, 0.0),
         ],
     )
     def test_is_the_share_of_sections_from_which_something_came(self, fields: dict[str, Any], expected: float) -> None:
@@ -225,7 +228,7 @@ class TestSections:
         assert section_match(expecting(evidence=list(self.EVIDENCE)), NOTHING) == 0.0
 
     def test_a_case_without_headings_is_unscored(self) -> None:
-        found = expecting(make_chunk("a"), evidence=[{"source_url": "/docs/page", "quote": "some words"}])
+        found = expecting(make_chunk("a", heading="A"), evidence=[{"source_url": "/docs/page", "quote": "some words"}])
         assert section_match(found, NOTHING) == Unscored(reason="the case names no sections")
 
 
@@ -238,7 +241,7 @@ class TestSourcePattern:
             (["/docs/a/topics-2"], "topics$", 0.0),
             (["/docs/a/topics"], "^/docs/(a|b)/", 1.0),
             (["/docs/A/topics"], "^/docs/a/", 0.0),
-            ([None], "topics", 0.0),
+            ([None, "/docs/b"], "topics", 0.0),
             ([], "topics", 0.0),
         ],
     )
@@ -253,10 +256,9 @@ class TestSourcePattern:
 
 def test_unscored_cases_do_not_count_as_missed() -> None:
     """Two cases without topics beside one that has them, all found: 1 of n = 1."""
-    metric = next(m for m in METRICS if m.name == "content/topic_match")
     found = [expecting(TestTopics.CHUNK), expecting(TestTopics.CHUNK, expected_topics=["qos"]), expecting()]
-    scores: list[Score] = list(metric.score(found, NOTHING))
-    summary = summarise(metric.name, scores, metric.interval)
+    scores: list[Score] = scored("content/topic_match", found, NOTHING)
+    summary = summarise("content/topic_match", scores, "mean")
     assert (summary.value, summary.n, summary.n_unscored) == (1.0, 1, 2)
 
 
@@ -278,9 +280,8 @@ def test_metadata_that_no_chunk_of_the_run_carries_tells_nothing_of_the_content(
     )
     without, empty = observe(results(bare), case=case), observe((), case=case)
     unreturned = observe((), case=case, candidates=results(chunks[0]))
-    metric = next(one for one in METRICS if one.name == name)
     reason = Unscored(reason=f"no chunk found carries {' or '.join(FIELDS[name])}")
-    assert metric.score([without, empty], make_context(sources=sources)) == [reason, reason]
-    first, _, _ = metric.score([without, empty, unreturned], make_context(sources=sources))
+    assert scored(name, [without, empty], make_context(sources=sources)) == [reason, reason]
+    first, _, _ = scored(name, [without, empty, unreturned], make_context(sources=sources))
     assert first == 0.0, "one chunk that carries it is enough for the others to count as wrong"
-    assert metric.score([empty], make_context(sources=sources)) != [reason]
+    assert scored(name, [empty], make_context(sources=sources)) != [reason]

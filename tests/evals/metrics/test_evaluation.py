@@ -10,7 +10,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
 from evals.experiment.embedded_index import index_if_stale
 from evals.golden.loading import GoldenSet, load_golden
-from evals.grid.measure import Measured, evaluate
+from evals.grid.measure import Measured, measure
 from evals.metrics.collaborators import Collaborators
 from retrievers import QdrantRetriever
 from retrievers.config import REQUIRED_METADATA, StoreConfig
@@ -26,7 +26,7 @@ def run(config: ExperimentConfig) -> Measured:
     golden = load_golden(config.dataset)
     with QdrantRetriever.open(config.retriever, env={}) as retriever:
         collaborators = Collaborators(retrievers=[retriever], progress=silent)
-        return evaluate(config, golden, ground(golden, retriever), collaborators)
+        return measure(config, golden, ground(golden, retriever), collaborators)
 
 
 @pytest.fixture(scope="module")

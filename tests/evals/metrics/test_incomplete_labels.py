@@ -6,15 +6,21 @@ from typing import Any
 
 import pytest
 import pytrec_eval
-from evals.metrics.incomplete_labels import bpref, condensed_ndcg, judged
 
 from evals.collect.observations import Observation, Unscored
 from evals.golden.case import Case
 from evals.golden.evidence import Relevance, resolve
-from evals.metrics import METRICS
-from evals.metrics.declaration import QueryMetric
+from evals.metrics.ranking import bpref, condensed_ndcg, judged
 from retrievers.records import Chunk
-from tests.support.observed import make_case, make_context, observe, results
+from tests.support.observed import make_case, observe, results
+from tests.support.scored import results_of, scored
+
+
+def of_list(measure: Any, ranked: Any, relevance: Relevance, k: int = 0) -> float:
+    """Apply a measure to ranked ids."""
+    observation = observe(results(*ranked), relevance.grades, irrelevant=relevance.irrelevant)
+    return float(measure(results_of([observation]), k)[0])
+
 
 JUDGED = Relevance(grades={"a": 3, "b": 1}, irrelevant=frozenset("xy"))
 
@@ -42,7 +48,7 @@ def oracle(ranked: list[str], relevance: Relevance, measure: str) -> float:
 @pytest.mark.parametrize("seed", range(5))
 def test_bpref_equals_pytrec_eval(seed: int) -> None:
     for ranked, relevance in random_judgements(seed):
-        assert bpref(ranked, relevance) == pytest.approx(oracle(ranked, relevance, "bpref"), abs=1e-12)
+        assert of_list(bpref, ranked, relevance) == pytest.approx(oracle(ranked, relevance, "bpref"), abs=1e-12)
 
 
 @pytest.mark.parametrize("k", [1, 3, 5, 10])
@@ -50,25 +56,24 @@ def test_condensed_ndcg_is_that_of_pytrec_eval_on_a_run_without_unjudged_chunks(
     for ranked, relevance in random_judgements(7):
         condensed = [chunk for chunk in ranked if chunk in relevance.grades or chunk in relevance.irrelevant]
         expected = oracle(condensed, relevance, f"ndcg_cut.{k}")
-        assert condensed_ndcg(ranked, relevance, k) == pytest.approx(expected, abs=1e-12)
+        assert of_list(condensed_ndcg, ranked, relevance, k) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("ranked", "k", "share"), [("a?x?", 4, 0.5), ("a?x?", 1, 1.0), ("?a", 1, 0.0), ("ax", 10, 1.0), ("", 5, 1.0)]
+    ("ranked", "k", "share"), [("a?x!", 4, 0.5), ("a?x!", 1, 1.0), ("?a", 1, 0.0), ("ax", 10, 1.0), ("", 5, 1.0)]
 )
 def test_the_share_that_is_judged(ranked: str, k: int, share: float) -> None:
-    assert judged(list(ranked), JUDGED, k) == share
+    assert of_list(judged, ranked, JUDGED, k) == share
 
 
 def test_unjudged_chunks_change_neither_bpref_nor_condensed_ndcg() -> None:
-    for measure in (bpref, lambda ranked, relevance: condensed_ndcg(ranked, relevance, 5)):
-        assert measure(list("xab"), JUDGED) == measure(list("?x?a??b"), JUDGED) < measure(list("abx"), JUDGED) == 1.0
+    for measure in (bpref, condensed_ndcg):
+        last, middle, first = (of_list(measure, ranked, JUDGED, 5) for ranked in ("xab", "?x?a??b", "abx"))
+        assert last == pytest.approx(middle) and middle < first == pytest.approx(1.0)
 
 
 def scores(name: str, *observations: Observation) -> list[Any]:
-    metric = METRICS[name]
-    assert isinstance(metric, QueryMetric)
-    return list(metric.score(observations, make_context()))
+    return scored(name, observations)
 
 
 @pytest.mark.parametrize("name", ["ranking/judged_at_5", "ranking/condensed_ndcg_at_5", "ranking/bpref"])

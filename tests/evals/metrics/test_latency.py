@@ -122,7 +122,7 @@ def test_drift_needs_two_serial_calls() -> None:
 
 
 def test_every_stage_and_statistic_has_a_metric_at_every_default_concurrency() -> None:
-    assert len(METRICS) == len(DEFAULT_CONCURRENCY) * len(STAGES) * 4 + 1
+    assert len(METRICS) == len(DEFAULT_CONCURRENCY) * len(STAGES) * 4 + 1 + 2
     by_name = {metric.name: metric for metric in METRICS}
     found = by_name["latency/total_p95_ms_c4"].summarise(timed(*TIMES, concurrency=4), make_context())
     assert found.value == pytest.approx(95.05)

@@ -10,13 +10,14 @@ from evals.judge.ask.budget import Usage
 from evals.judge.sampling import judging_order
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import ChunkVerdict, Judging
-from evals.metrics import METRICS, llm_metrics
+from evals.metrics import METRICS, llm
 from evals.metrics.declaration import Context, QueryMetric, summarise
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer, CohereChatServer
 from tests.support.judged import ALL, by_ragas, judge_of, judging, observe, oracle, random_observations
 from tests.support.openai_server import OpenAIChatServer
 from tests.support.results import observation
+from tests.support.scored import scored
 
 SPENT = "the budget of 2 calls is spent"
 MANY = [*random_observations(24, seed=0)]
@@ -45,9 +46,7 @@ def said(server: ChatServer) -> Judging:
 
 
 def scores(metric: str, observations: Sequence[Observation], said: Judging | None) -> list[Score]:
-    how = METRICS[metric]
-    assert isinstance(how, QueryMetric)
-    return list(how.score(observations, context(said)))
+    return scored(metric, observations, context(said))
 
 
 def context(said: Judging | None) -> Context:
@@ -190,7 +189,7 @@ def test_without_a_judge_nothing_is_scored() -> None:
     reason = "there is no judge (judge.model)"
     for metric in ALL:
         assert scores(metric, [EMPTY, MANY[0]], None) == [Unscored(reason=reason)] * 2
-    for name in sorted(metric.name for metric in llm_metrics.METRICS if metric.name not in ALL):
+    for name in sorted(metric.name for metric in llm.METRICS if metric.name not in ALL):
         assert cost(name, None) == Summary(metric=name, value=None, note=reason)
 
 
@@ -199,7 +198,7 @@ def test_out_of_scope_queries_are_not_judged() -> None:
     for metric in ALL:
         how = METRICS[metric]
         assert isinstance(how, QueryMetric) and how.scope == "in_scope"
-        assert scores(metric, [outside], judging()) == [Unscored(reason="out of scope")]
+        assert scores(metric, [outside], judging()) == []
 
 
 def cost(name: str, said: Judging | None) -> Summary:

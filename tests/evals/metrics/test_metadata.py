@@ -7,17 +7,20 @@ from typing import Any
 
 import pytest
 
-from evals.collect.observations import Observed, Score, Unscored
+from evals.collect.observations import Score, Unscored
 from evals.golden.source_pages import SourcePages
-from evals.metrics.metadata import METRICS, accuracy, completeness, missing_fields, usual_in, wrong_fields
+from evals.metrics.metadata import METRICS, missing_fields, usual_in, wrong_fields
 from retrievers.config import MetadataConfig
 from retrievers.records import Chunk
 from retrievers.store.payload import to_chunk
 from tests.support.observed import make_chunk, make_context, observe, results
 from tests.support.pages import read_pages, true_chunks
+from tests.support.scored import results_of, scored, scorer
 
 PAGE_FIELDS = ("source_url", "title", "tags", "sidebar_position", "file_path", "source_document_id", "module",
                "chapter", "heading", "section_path", "start_line", "end_line", "content_hash")  # fmt: skip
+
+completeness, accuracy = scorer("metadata/completeness"), scorer("metadata/accuracy")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +83,7 @@ def test_usual_fields_are_those_that_half_of_the_chunks_have(
     chunks: list[dict[str, Any]], usual: tuple[str, ...]
 ) -> None:
     found = results(*(make_chunk(f"c{number}", **fields) for number, fields in enumerate(chunks)))
-    assert usual_in(Observed(observations=(observe(found),))) == usual
+    assert usual_in(results_of([observe(found)]).lists.pool) == usual
 
 
 class TestCompleteness:
@@ -215,4 +218,4 @@ def test_the_handbooks_own_chunks_are_complete_and_accurate(handbook: Path) -> N
     context = make_context(required=(*PAGE_FIELDS, "chunk_id", "chunk_index", "total_chunks"), sources=pages)
     observations = [observe(results(*chunks[n : n + 5])) for n in range(0, len(chunks), 5)]
     for metric in METRICS:
-        assert set(metric.score(observations, context)) == {1.0}
+        assert set(scored(metric, observations, context)) == {1.0}

@@ -11,32 +11,28 @@ from evals.metrics import (
     NEED_A_JUDGE,
     VERDICT_METRIC,
     Reach,
-    addresses,
-    candidates,
     choose,
-    chunk_sequence,
-    content,
-    cost,
-    determinism,
-    incomplete_labels,
-    index,
-    latency,
-    llm_metrics,
+    llm,
     metadata,
-    oracle,
-    ragas_metrics,
     ranking,
     scope,
-    similarity,
-    trust_metrics,
+    texts,
+    timing,
 )
 from evals.metrics.declaration import QueryMetric
 
-MODULES = (
-    addresses, candidates, chunk_sequence, content, cost, determinism, incomplete_labels, index, latency, llm_metrics,
-    metadata, oracle, ragas_metrics, ranking, scope, similarity,
-    trust_metrics,
-)  # fmt: skip
+TABLES = (
+    ranking.OF_IDS,
+    texts.OF_STRINGS,
+    llm.METRICS,
+    llm.TRUST,
+    ranking.METRICS,
+    metadata.METRICS,
+    texts.METRICS,
+    scope.METRICS,
+    timing.METRICS,
+    scope.COST,
+)
 LEGAL = re.compile(r"[\w\-. :/]{1,250}")
 """What MLflow takes as a metric's name."""
 
@@ -77,7 +73,7 @@ def test_metrics_are_those_of_the_design() -> None:
 
 
 def test_no_name_is_taken_twice() -> None:
-    names = [metric.name for module in MODULES for metric in module.METRICS]
+    names = [metric.name for table in TABLES for metric in table]
     assert len(names) == len(set(names)) == len(METRICS)
     assert VERDICT_METRIC not in METRICS
 

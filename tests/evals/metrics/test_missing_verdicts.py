@@ -2,7 +2,7 @@
 
 from evals.collect.observations import Failure, Unscored
 from evals.judge.verdicts import ChunkVerdict, Judging
-from evals.metrics.missing_verdicts import missing_by_length
+from evals.metrics.notes import missing_by_length
 from tests.support.results import hit, observation
 
 FAILED = Failure(type="Timeout", message="too long")

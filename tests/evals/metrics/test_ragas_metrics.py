@@ -16,6 +16,7 @@ from evals.collect.observations import Observation, Score, Unscored
 from evals.metrics import METRICS
 from evals.metrics.declaration import QueryMetric, summarise
 from tests.support.observed import make_chunk, make_context, observe, results
+from tests.support.scored import scored
 
 CLASSES: Mapping[str, str] = {
     "ragas/id_context_precision": "IDBasedContextPrecision",
@@ -66,7 +67,7 @@ def random_observations(count: int = 40) -> tuple[list[Observation], dict[str, s
 def score(name: str, observations: Sequence[Observation], texts: Mapping[str, str]) -> list[Score]:
     metric = METRICS[name]
     assert isinstance(metric, QueryMetric)
-    return list(metric.score(observations, make_context(texts=texts)))
+    return list(scored(metric, observations, make_context(texts=texts)))
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -170,7 +171,7 @@ def test_where_the_chunks_cannot_be_listed_only_the_precision_of_ids_is_true(
     unlisted = replace(known, relevance=replace(known.relevance, incomplete="not listed"))
     metric = METRICS[name]
     assert isinstance(metric, QueryMetric)
-    [score] = metric.score([unlisted], replace(make_context(), relevant_texts=None))
+    [score] = scored(metric, [unlisted], replace(make_context(), relevant_texts=None))
     if name == "ragas/id_context_precision":
         assert score == (0.0 if not returned else ("a" in returned) / len(returned))
     else:
@@ -183,7 +184,7 @@ def test_with_labelled_ids_and_no_listing_ids_are_scored_and_texts_are_not() -> 
     for name in CLASSES:
         metric = METRICS[name]
         assert isinstance(metric, QueryMetric)
-        scores = metric.score(labelled, replace(make_context(), relevant_texts=None))
+        scores = scored(metric, labelled, replace(make_context(), relevant_texts=None))
         if name.startswith("ragas/id_"):
             assert scores == [1.0, 0.0, 0.0]
         else:

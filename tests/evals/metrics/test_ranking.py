@@ -1,7 +1,7 @@
 """Ranking metrics against pytrec_eval on random runs, and against definitions written out by brute force."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, permutations
 from statistics import fmean
@@ -11,24 +11,19 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.collect.observations import Unscored
+from evals.collect.observations import Score, Unscored
 from evals.metrics import METRICS
 from evals.metrics.declaration import QueryMetric, summarise
-from evals.metrics.ranking import (
-    DEPTHS,
-    Measure,
-    average_precision,
-    evidence_recall,
-    hit_rate,
-    ndcg,
-    precision,
-    recall,
-    reciprocal_rank,
-    three_most_expected_in_five,
-)
+from evals.metrics.ranking import DEPTHS, MEASURES
 from tests.support.candidates import candidates_of
 from tests.support.observed import make_context, observe, results
+from tests.support.scored import on_list, scored, scorer
 
+hit_rate, precision, recall, reciprocal_rank, average_precision, ndcg = (
+    on_list(MEASURES[name].measure) for name in ("hit_rate", "precision", "recall", "mrr", "map", "ndcg")
+)
+top_three = scorer("ranking/expected_top3_in_5")
+Measure = Callable[[Sequence[str], Mapping[str, int], int], float]
 Run = dict[str, list[str]]
 Qrels = dict[str, dict[str, int]]
 ORACLES: Mapping[str, tuple[Measure, str]] = {
@@ -113,7 +108,7 @@ def test_the_mean_over_a_run_counts_missing_queries_as_0(name: str, k: int) -> N
     metric = METRICS[f"ranking/{name}_at_{k}"]
     assert isinstance(metric, QueryMetric)
     observations = [observe(results(*ids), relevant(qrels[query])) for query, ids in run.items()]
-    summary = summarise(metric.name, metric.score(observations, make_context()), metric.interval)
+    summary = summarise(metric.name, scored(metric, observations, make_context()), metric.interval)
     assert summary.n == len(run) > len(per_query)
     assert summary.value == pytest.approx(fmean(per_query.get(query, 0.0) for query in run), abs=1e-12)
 
@@ -153,7 +148,7 @@ def test_a_chunk_that_came_twice_counts_once() -> None:
     for name in ("precision_at_3", "recall_at_3", "map_at_3", "ndcg_at_3"):
         metric = METRICS[f"ranking/{name}"]
         assert isinstance(metric, QueryMetric)
-        scores[name] = metric.score([observation], make_context())[0]
+        scores[name] = scored(metric, [observation], make_context())[0]
     assert scores == {"precision_at_3": 1 / 3, "recall_at_3": 1.0, "map_at_3": 1.0, "ndcg_at_3": 1.0}
 
 
@@ -191,7 +186,7 @@ def brute_three_in_five(ranked: Sequence[str], grades: Mapping[str, int]) -> flo
 
 @given(RANKED, st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 3), min_size=3, max_size=6))
 def test_three_in_five_equals_brute_force(ranked: list[str], grades: dict[str, int]) -> None:
-    assert three_most_expected_in_five(ranked, grades) == brute_three_in_five(ranked, grades)
+    assert top_three(observe(results(*ranked), grades)) == brute_three_in_five(ranked, grades)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +202,7 @@ def test_three_in_five_equals_brute_force(ranked: list[str], grades: dict[str, i
     ],
 )
 def test_three_in_five_hand_computed(ranked: str, grades: dict[str, int], expected: float) -> None:
-    assert three_most_expected_in_five(list(ranked), grades) == expected
+    assert top_three(observe(results(*ranked), grades)) == expected
 
 
 def test_expected_top3_counts_only_cases_with_three_relevant_chunks() -> None:
@@ -215,7 +210,7 @@ def test_expected_top3_counts_only_cases_with_three_relevant_chunks() -> None:
     assert isinstance(metric, QueryMetric)
     three = {"a": 1, "b": 1, "c": 1}
     observations = [observe(results("a", "b", "c"), three), observe((), three), observe(results("a"), {"a": 1})]
-    scores = metric.score(observations, make_context())
+    scores = scored(metric, observations, make_context())
     assert scores == [1.0, 0.0, Unscored(reason="fewer than three relevant chunks")]
     summary = summarise(metric.name, scores, metric.interval)
     assert (summary.value, summary.n, summary.n_unscored) == (0.5, 2, 1)
@@ -224,9 +219,14 @@ def test_expected_top3_counts_only_cases_with_three_relevant_chunks() -> None:
 ITEMS = (frozenset("ab"), frozenset("c"), frozenset("bd"))
 
 
-@pytest.mark.parametrize(("ranked", "k", "found"), [("", 5, 0), ("a", 1, 1), ("b", 1, 2), ("xcb", 2, 1), ("xcb", 3, 3)])
+@pytest.mark.parametrize(("ranked", "k", "found"), [("", 5, 0), ("a", 1, 1), ("b", 1, 2), ("xcb", 3, 3)])
 def test_evidence_recall_counts_items_not_chunks(ranked: str, k: int, found: int) -> None:
-    assert evidence_recall(list(ranked), ITEMS, k) == found / 3
+    assert evidence_recall(ranked, ITEMS, k) == found / 3
+
+
+def evidence_recall(ranked: Sequence[str], items: Sequence[frozenset[str]], k: int) -> Score:
+    grades = dict.fromkeys(sorted(frozenset[str]().union(*items)), 1)
+    return scored(f"ranking/evidence_recall_at_{k}", [observe(results(*ranked), grades, items=items)])[0]
 
 
 def test_evidence_recall_does_not_change_when_a_passage_is_cut_into_more_chunks() -> None:
@@ -246,7 +246,7 @@ def test_metrics_with_wilsons_interval_score_0_or_1_only(name: str) -> None:
         for run, qrels in [random_run(seed)]
         for query, ids in run.items()
     ]
-    values = {score for score in metric.score(observations, make_context()) if isinstance(score, float)}
+    values = {score for score in scored(metric, observations, make_context()) if isinstance(score, float)}
     if metric.interval == "proportion":
         assert values <= {0.0, 1.0}
     else:
@@ -263,7 +263,7 @@ def test_what_divides_by_all_relevant_has_no_value_where_they_are_not_all_known(
     empty = replace(unknown, selection=candidates_of(()))
     metric = METRICS[name]
     assert isinstance(metric, QueryMetric)
-    complete, partial, nothing = metric.score([known, unknown, empty], make_context())
+    complete, partial, nothing = scored(metric, [known, unknown, empty], make_context())
     if name.removeprefix("ranking/").rpartition("_at_")[0] in NEED_ALL or name in (
         "ranking/expected_top3_in_5",
         "ranking/bpref",

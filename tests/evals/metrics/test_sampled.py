@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from evals.metrics.llm_metrics import METRICS
 
 from evals.collect.observations import Failure, Score, Unscored
 from evals.judge.sampling import NOT_DRAWN
 from evals.metrics.declaration import QueryMetric, summarise
+from evals.metrics.llm import METRICS
 from evals.metrics.sampled import sampled_summary
 from evals.stats.corrected_mean import corrected_mean
 

@@ -7,10 +7,13 @@ import pytest
 from evals.collect.observations import Observation, Observed, Summary, Unscored
 from evals.metrics import METRICS
 from evals.metrics.declaration import QueryMetric, summarise, within
-from evals.metrics.scope import auroc, enough_results, max_out_of_scope_score, relevant_above_half
+from evals.metrics.scope import auroc, max_out_of_scope_score
 from evals.stats import intervals as stats
 from tests.support.candidates import candidates_of
 from tests.support.observed import make_case, make_context, observe, results
+from tests.support.scored import scored, scorer
+
+enough_results, relevant_above_half = scorer("scope/enough_results"), scorer("scope/relevant_above_half")
 
 
 def asked(*, in_scope: bool, best: float | None, returned: bool) -> Observation:
@@ -35,7 +38,7 @@ def summary(name: str, observed: Observed = RUN) -> Summary:
     metric = METRICS[name]
     if not isinstance(metric, QueryMetric):
         return metric.summarise(observed, make_context())
-    scores = metric.score(within(observed.observations, metric.scope), make_context())
+    scores = scored(metric, within(observed.observations, metric.scope), make_context())
     return summarise(name, scores, metric.interval)
 
 

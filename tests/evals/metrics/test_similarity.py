@@ -1,6 +1,8 @@
 """The string metrics against ragas' own formulas; `test_ragas_metrics` holds them against its classes."""
 
 import random
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,11 +10,21 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
 from evals.collect.observations import Score
-from evals.metrics.similarity import METRICS, precision, recall, text_distances
+from evals.metrics.texts import OF_STRINGS
 from tests.support.observed import make_case, make_chunk, make_context, observe, results
+from tests.support.scored import scored
 
 TEXT = st.text(alphabet="abc ", max_size=12)
-PRECISION, RECALL = METRICS
+PRECISION, RECALL = OF_STRINGS
+
+
+def of_texts(relevant: Sequence[str], returned: Sequence[str]) -> tuple[Any, Any]:
+    """Precision and recall of returned texts."""
+    texts = {f"r{number}": text for number, text in enumerate(relevant)}
+    found = [make_chunk(f"c{number}", text) for number, text in enumerate(returned)]
+    observation = observe(results(*found), dict.fromkeys(texts, 1))
+    context = make_context(texts=texts)
+    return scored(PRECISION, [observation], context)[0], scored(RECALL, [observation], context)[0]
 
 
 def by_ragas_formula(relevant: list[str], returned: list[str]) -> tuple[float, float]:
@@ -26,25 +38,18 @@ def by_ragas_formula(relevant: list[str], returned: list[str]) -> tuple[float, f
 
 @given(relevant=st.lists(TEXT, min_size=1, max_size=5), returned=st.lists(TEXT, min_size=1, max_size=6))
 def test_any_texts_score_as_by_the_formula(relevant: list[str], returned: list[str]) -> None:
-    texts = list(dict.fromkeys(returned))
-    result = text_distances(tuple(relevant), tuple(texts))[:, [texts.index(text) for text in returned]]
-    assert (precision(result, len(relevant)), recall(result, len(relevant))) == by_ragas_formula(relevant, returned)
+    assert of_texts(relevant, returned) == pytest.approx(by_ragas_formula(relevant, returned), abs=1e-12)
 
 
 def test_exactly_half_alike_counts_for_precision_and_not_for_recall() -> None:
-    by_text = {text: text_distances(("abcd",), (text,)) for text in ("abxx", "abcx", "axxx")}
-    assert {text: precision(distance, 1) for text, distance in by_text.items()} == {
-        "abxx": pytest.approx(1.0),
-        "abcx": pytest.approx(1.0),
-        "axxx": 0.0,
-    }
-    assert {text: recall(distance, 1) for text, distance in by_text.items()} == {"abxx": 0, "abcx": 1, "axxx": 0}
+    by_text = [of_texts(["abcd"], [text]) for text in ("abxx", "abcx", "axxx")]
+    assert by_text == [(pytest.approx(1.0), 0), (pytest.approx(1.0), 1), (0, 0)]
 
 
 def test_more_relevant_texts_than_a_machine_word_has_bits() -> None:
     relevant = tuple(f"{number:03d}" * 4 for number in range(80))
-    assert recall(text_distances(relevant, relevant), len(relevant)) == 1.0
-    assert recall(text_distances(relevant, relevant[10:50]), len(relevant)) >= 0.5
+    assert of_texts(relevant, relevant)[1] == 1.0
+    assert of_texts(relevant, relevant[10:50])[1] >= 0.5
 
 
 def test_many_selections_of_a_query_score_as_each_alone() -> None:
@@ -58,9 +63,9 @@ def test_many_selections_of_a_query_score_as_each_alone() -> None:
         for k in (0, 1, 2, 5, 5, 12)
     ]
     context = make_context(texts=texts)
-    for metric in METRICS:
-        together: list[Score] = list(metric.score(found, context))
-        assert together == [metric.score([one], context)[0] for one in found]
+    for metric in OF_STRINGS:
+        together: list[Score] = scored(metric, found, context)
+        assert together == [scored(metric, [one], context)[0] for one in found]
         assert together[0] == 0.0
 
 
@@ -71,14 +76,14 @@ def test_texts_of_one_query_do_not_speak_for_another() -> None:
         observe(results(a), {"b": 1}, case=make_case("two")),
     ]
     texts = {"a": a.text, "b": b.text}
-    assert list(RECALL.score(observations, make_context(texts=texts))) == [1.0, 0.0]
-    assert list(PRECISION.score(observations, make_context(texts=texts))) == pytest.approx([1.0, 0.0], abs=1e-9)
+    assert list(scored(RECALL, observations, make_context(texts=texts))) == [1.0, 0.0]
+    assert list(scored(PRECISION, observations, make_context(texts=texts))) == pytest.approx([1.0, 0.0], abs=1e-9)
 
 
 def test_a_relevant_chunk_that_the_collection_lacks_counts_and_nothing_is_like_it() -> None:
     texts = {"a": "the arm turns at its base"}
     observation = observe(results(make_chunk("x", texts["a"]), make_chunk("y", "zebra")), {"a": 1, "gone": 1})
     context = make_context(texts=texts)
-    assert [metric.score([observation], context) for metric in METRICS] == [[pytest.approx(1.0)], [0.5]]
+    assert [scored(metric, [observation], context) for metric in OF_STRINGS] == [[pytest.approx(1.0)], [0.5]]
     nothing = make_context(texts={"b": "else"})
-    assert [metric.score([observation], nothing) for metric in METRICS] == [[0.0], [0.0]]
+    assert [scored(metric, [observation], nothing) for metric in OF_STRINGS] == [[0.0], [0.0]]

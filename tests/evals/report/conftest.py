@@ -2,7 +2,7 @@
 
 import pytest
 
-from evals.grid.measure import Measured
+from evals.grid.measure import Measured, Swept
 from tests.support.grids import make_grid
 
 
@@ -11,3 +11,9 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     """Treated as read-only."""
     constraints = {"scope/false_abstention": "<= 0.5"}
     return make_grid(tmp_path_factory.mktemp("grid"), objective={"constraints": constraints})
+
+
+@pytest.fixture(scope="session")
+def swept(grid: Measured) -> Swept:
+    assert grid.swept is not None
+    return grid.swept

@@ -7,7 +7,7 @@ from evals.grid.measure import Measured
 from evals.report.building import build_report
 from evals.report.model import GridSection, Report
 from evals.tracking.views import kept_along_top_k, kept_table
-from tests.support.grids import make_grid
+from tests.support.grids import make_grid, swept_of
 from tests.support.results import facts
 
 
@@ -24,14 +24,14 @@ def kept(made: Measured) -> GridSection:
 
 
 def test_the_table_is_that_of_the_grid(made: Measured, kept: GridSection) -> None:
-    whole, read = table(made.grid), kept_table(kept)
+    whole, read = table(swept_of(made).grid), kept_table(kept)
     assert read.keys() == whole.keys() and len(read["top_k"]) == 100
     for name, column in whole.items():
         assert read[name] == (pytest.approx(column, abs=1e-6) if "/" in name else column), name
 
 
 def test_metrics_along_top_k_are_those_of_the_grid(made: Measured, kept: GridSection) -> None:
-    whole, read = along_top_k(made), kept_along_top_k(kept)
+    whole, read = along_top_k(swept_of(made)), kept_along_top_k(kept)
     assert list(read) == list(whole)
     for name, row in whole.items():
         assert [top_k for top_k, _ in read[name]] == [top_k for top_k, _ in row]

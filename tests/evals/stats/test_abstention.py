@@ -70,11 +70,6 @@ def test_where_the_best_of_all_is_out_of_scope_nothing_keeps_it_out(inside: list
     assert found.statement == "no threshold keeps false answers to 0.0% and still answers an in-scope query"
 
 
-def test_a_threshold_needs_out_of_scope_queries() -> None:
-    with pytest.raises(ValueError, match="at least one out-of-scope query"):
-        threshold_for([0.5], [], 0.1)
-
-
 @pytest.mark.parametrize(
     ("inside", "outside", "separation", "said"),
     [

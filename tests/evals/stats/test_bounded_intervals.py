@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import multinomial
 
-from evals.stats.bounded_intervals import bounded_intervals, tied_share
-from evals.stats.intervals import wilson
-from evals.stats.score_intervals import Z
+from evals.stats.intervals import Z, bounded_intervals, wilson
 
 SQUARE = Z * Z
 
@@ -122,9 +120,3 @@ def test_columns_are_treated_like_single_samples() -> None:
     low, high = bounded_intervals(columns, 0.0, 1.0)
     for place, column in enumerate(columns.T):
         assert (low[place], high[place]) == pytest.approx(ends(column), abs=1e-12)
-
-
-def test_the_tied_share_by_hand() -> None:
-    columns = [[0.1, 0.2, 0.3, 0.4, 0.5], [0, 0, 0, 0.2, 0.2], [1, 0, 1, 0, 1], [0.5] * 5]
-    assert tied_share(np.array(columns).T).tolist() == [0.0, 0.5, 0.5, 1.0]
-    assert tied_share(np.array([[0.3]])).tolist() == [0.0]

@@ -31,5 +31,5 @@ def test_a_cache_that_is_off_was_not_asked() -> None:
 
 
 def test_verdicts_that_were_in_the_store_count_against_all_that_were_needed() -> None:
-    made = replace(run(["off"]), judging=replace(judging(verdicts={}), usage=Usage(calls=10, hits=30)))
+    made = result(judging=replace(judging(verdicts={}), usage=Usage(calls=10, hits=30)))
     assert cache_entries(made)["judge"] == CacheEntry(hits=30, lookups=40, rate=0.75)

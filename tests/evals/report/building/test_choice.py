@@ -29,8 +29,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Measured:
 
 @pytest.fixture(scope="module")
 def choice(found: Measured) -> Choice:
-    assert found.choice is not None
-    return found.choice
+    assert found.swept is not None and found.swept.choice is not None
+    return found.swept.choice
 
 
 def test_the_section_is_json_and_says_what_the_choice_says(choice: Choice) -> None:
@@ -63,7 +63,7 @@ def test_standings_are_cut_at_the_end_but_never_a_member_of_the_set_or_the_recom
 
 
 def test_a_terminal_shows_the_recommendation_then_the_held_out_figure(found: Measured, choice: Choice) -> None:
-    text = render_grid(report(replace(found, held_out=HELD)), width=200, color=False)
+    text = render_grid(report(replace(found, swept=replace(found.swept, held_out=HELD))), width=200, color=False)
     lines = text.splitlines()
     places = [lines.index(line) for line in explain(choice)]
     assert places == list(range(places[0], places[0] + len(places)))

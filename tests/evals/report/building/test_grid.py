@@ -14,6 +14,7 @@ from evals.grid.measure import Measured
 from evals.report.generate import SCHEMA
 from evals.report.parsing import parse
 from evals.stats.intervals import Interval
+from tests.support.grids import swept_of, with_swept
 from tests.support.json_schema import closed
 from tests.support.results import report
 
@@ -46,12 +47,14 @@ def test_a_grid_follows_the_schema_and_is_described_by_it_in_full(grid: Measured
 
 def test_so_does_one_with_a_held_out_figure(grid: Measured) -> None:
     held = HeldOut(label="c", value=0.5, n=9, interval=Interval(note="too few"), chosen_on=0.6, optimism=0.1)
-    made = written(replace(grid, held_out=held))
+    made = written(with_swept(grid, held_out=held))
     assert faults(made) == [] and read(made) == made
 
 
 def test_so_does_one_that_is_not_ranked_or_has_no_threshold(grid: Measured) -> None:
-    made = written(replace(grid, choice=None, abstaining=None, ranking=replace(grid.ranking, reason="why", order=())))
+    made = written(
+        with_swept(grid, choice=None, abstaining=None, ranking=replace(swept_of(grid).ranking, reason="why", order=()))
+    )
     assert faults(made) == [] and read(made) == made
 
 

@@ -18,8 +18,9 @@ from evals.report.figures.latency import latency_by_stage
 from evals.report.figures.ranks import recall_by_rank
 from evals.report.figures.scores import score_distribution
 from retrievers.records import StageTimings
-from tests.support.observed import make_case, observe, results
+from tests.support.observed import make_case, make_context, observe, results
 from tests.support.results import UNLISTED, config, report, report_of, without_scores
+from tests.support.scored import results_of
 
 
 def run_of(observations: Sequence[Observation] = (), latency: Sequence[LatencyPass] = (), **retriever: Any) -> Measured:
@@ -31,6 +32,8 @@ def run_of(observations: Sequence[Observation] = (), latency: Sequence[LatencyPa
         summaries=(),
         gates=(),
         validation=report_of([]),
+        results=results_of(observations),
+        context=make_context(),
     )
 
 

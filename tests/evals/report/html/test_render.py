@@ -74,7 +74,7 @@ def hostile() -> Report:
         notes=(HOSTILE,),
         observed=replace(base.observed, observations=(asked,)),
         validation=report_of([verdict("evil", "FAILURE", HOSTILE)]),
-        judging=judging,
+        context=replace(base.context, judging=judging),
     )
     return report(made, facts(dataset=HOSTILE))
 

@@ -9,6 +9,7 @@ from evals.grid.measure import Measured
 from evals.judge.trust.agreement import LabelledVerdict, agree
 from evals.judge.trust.trust import Trust
 from evals.report.html import views
+from tests.support.grids import swept_of, with_swept
 from tests.support.judged import judging
 from tests.support.results import EMPTY, RIGHT, UNLISTED, WRONG, report, result, without_scores
 
@@ -85,8 +86,9 @@ def test_facts_are_flat_and_leave_out_what_is_not_known() -> None:
 
 
 def test_a_grid_says_what_it_comes_down_to_and_lists_its_best_cells(grid: Measured) -> None:
-    assert grid.choice is not None
-    first, *others = explain(grid.choice)
+    swept = swept_of(grid)
+    assert swept.choice is not None
+    first, *others = explain(swept.choice)
     assert views.recommended(report(grid)) == [
         f"{first}. It answers 100% of the out-of-scope queries: constrain that with --objective.constraints "
         "'scope/false_answer <= 0.5'",
@@ -95,13 +97,13 @@ def test_a_grid_says_what_it_comes_down_to_and_lists_its_best_cells(grid: Measur
     found = views.cells(report(grid))
     assert found is not None and found["count"] == 100
     (chosen,) = [row for row in found["rows"] if row["recommended"]]
-    cell = grid.grid.cell(grid.choice.recommended.cell)
+    cell = swept.grid.cell(swept.choice.recommended.cell)
     assert (chosen["top_k"], chosen["threshold"]) == (cell.top_k, f"{cell.threshold:g}")
     assert [row["place"] for row in found["rows"]] == sorted(row["place"] for row in found["rows"])
     assert len(found["rows"]) <= views.TOP_CELLS + 1
 
 
 def test_a_grid_that_is_not_ranked_says_why(grid: Measured) -> None:
-    lost = replace(grid, choice=None, ranking=replace(grid.ranking, reason="too few"))
+    lost = with_swept(grid, choice=None, ranking=replace(swept_of(grid).ranking, reason="too few"))
     assert views.recommended(report(lost)) == ["The cells are not ranked: too few"]
     assert views.cells(report(lost)) is None

@@ -1,0 +1,156 @@
+"""Judging in rounds: a growing beginning of the order of queries, until a cell is proved within a margin of the best.
+
+Two statements, never mixed. *Of these queries*: by all verdicts on them the chosen cell would be at most so far below
+the best; nothing but verdicts that were not bought makes that uncertain, and with all of them bought nothing does. The
+looks are planned, so that one quantile serves all of them (`evals.stats.best`). *Of all that users may ask*: which
+cells may be the best. A cell that is proved not the best of these queries ends being bought, no more: it leaves the set
+for users only by the comparison for users, at its last look, over pseudo-values of all queries.
+
+Scores are corrected by a proxy that every query has, with one weight λ for all cells (`evals.stats.corrected_mean`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from evals.stats.best import Bools, Floats, compare_with_best, planned_looks
+from evals.stats.corrected_mean import pseudo_values, shrunk_weight
+from evals.stats.intervals import SAME
+from evals.stats.shrunk_means import weight_of_differences
+
+Ask = Callable[[np.ndarray, Bools], tuple[Floats, bool]]
+"""Gets rows (numbers in the order of judging) and a mask [cells]; returns the scores [rows, cells of the mask], NaN
+where a verdict failed, and whether all that was asked for was judged."""
+
+
+class Look(NamedTuple):
+    """One look: of these queries, the chosen cell is at most `within` below the best by all verdicts."""
+
+    n: int
+    chosen: int
+    within: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rounds:
+    """What the bought verdicts prove.
+
+    Attributes:
+        n: Number of queries that the remaining cells were judged on.
+        remaining: [cells], those that may be the best of these queries.
+        chosen: The cell that is proved; None where nothing could be compared.
+        within: [cells], 95% upper bound of how far a cell is below the best of these queries, simultaneous over cells
+            and looks; NaN of cells that are not in `remaining`.
+        users: [cells], those that may be the best of all that users may ask (95%).
+        judged_on: [cells], the number of queries, from the first, that a cell was judged on.
+        looks: What each look said.
+    """
+
+    n: int
+    remaining: Bools
+    chosen: int | None
+    within: Floats
+    users: Bools
+    judged_on: np.ndarray
+    looks: tuple[Look, ...]
+
+
+def judge_in_rounds(
+    ask: Ask,
+    proxy: Floats,
+    *,
+    margin: float,
+    most: int | None = None,
+    results: np.ndarray | None = None,
+    span: float = 1.0,
+    seed: int = 0,
+) -> Rounds:
+    """Judge until a cell is proved within a margin of the best, or nothing is left to judge.
+
+    The same verdicts and seed go through the same looks, so that a run that was killed goes through them again.
+
+    Args:
+        ask: Gets scores; rows are numbered in the order of judging.
+        proxy: [N, cells], finite.
+        margin: The wanted bound, at least 0.
+        most: Number of queries that are judged at most; all when left out.
+        results: [N, cells], which result a cell keeps of a query. Where all remaining cells keep the same of every
+            further query, their scores differ by exactly 0 there. None where that is not known.
+        span: The largest difference of two cells on one query.
+        seed: Seed of the simulated deviations.
+    """
+    total, count = proxy.shape
+    most = total if most is None else min(most, total)
+    looks = sorted({look for look in planned_looks(total) if look < most} | {most, total})
+    scores, left = np.full(proxy.shape, np.nan), np.arange(count)
+    users, judged_on = np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.int64)
+    within, chosen, done, weight, said = np.full(count, np.nan), None, 0, None, list[Look]()
+    for n in (look for look in looks if look <= most):
+        alive = np.isin(np.arange(count), left)
+        given, complete = ask(np.arange(done, n), alive)
+        if not complete and done:
+            break  # a part of a look is no random sample: what was bought of it stays in the store for the next run
+        scores[done:n, alive], judged_on[alive], done = given, n, n
+        own, foretold = _filled(scores[:n, left], proxy[:n, left]), proxy[:, left]
+        if not complete or n < min(2, total) or own is None:
+            break
+        decided = n == total or (results is not None and bool((results[n:, left] == results[n:, left[:1]]).all()))
+        if weight is None:  # once: what all looks estimate rests on one proxy
+            weight = weight_of_differences(own, foretold[:n])
+        values = own - weight * foretold[:n] + weight * foretold.mean(axis=0)
+        loss = max(_usual_loss(own), float(np.ptp(values, axis=1).max()))
+        if decided:
+            # On the others all cells have the same score, so that only what was judged tells them apart.
+            means = own.sum(axis=0) / total
+            regret, members = means.max() - means, means >= means.max() - SAME
+        else:
+            here = compare_with_best(values, loss=loss, span=span, looks=looks, seed=seed)
+            means, regret, members = values.mean(axis=0), -here.lower, here.members
+        users[left] = _for_users(own, foretold, weight, loss, span, seed)
+        near = regret <= max(margin, float(regret.min()))
+        chosen = int(left[np.where(near, means, -np.inf).argmax()])
+        within = np.full(count, np.nan)
+        within[left[members]] = regret[members]
+        within[chosen] = regret[left == chosen][0]
+        said.append(Look(n, chosen, float(within[chosen])))
+        left = left[members | (left == chosen)]
+        if within[chosen] <= margin or decided:
+            break
+    return Rounds(
+        n=done,
+        remaining=np.isin(np.arange(count), left),
+        chosen=chosen,
+        within=within,
+        users=users,
+        judged_on=judged_on,
+        looks=tuple(said),
+    )
+
+
+def _for_users(own: Floats, proxy: Floats, weight: float, loss: float, span: float, seed: int) -> Bools:
+    """Return which of the cells that are compared may be the best of all that users may ask."""
+    n, total = len(own), len(proxy)
+    judged = np.vstack([own, np.full((total - n, own.shape[1]), np.nan)])
+    pseudo = pseudo_values(judged, proxy, np.arange(total) < n, weight=weight) if n < total else own
+    return compare_with_best(pseudo, loss=loss, span=span, judged=n, seed=seed).members
+
+
+def _filled(scores: Floats, proxy: Floats) -> Floats | None:
+    """Return judged scores, with what the proxy lets expect in place of failed ones; None where no query has all."""
+    whole = ~np.isnan(scores).any(axis=1)
+    if whole.all():
+        return scores
+    if not whole.any():
+        return None
+    weight = shrunk_weight(scores[whole], proxy[whole])
+    expected = scores[whole].mean(axis=0) + weight * (proxy - proxy[whole].mean(axis=0))
+    return np.where(np.isnan(scores), expected, scores)
+
+
+def _usual_loss(scores: Floats) -> float:
+    """Return what the leading cell usually loses on a query where it loses: its mean score where it scores."""
+    leading = scores[:, int(scores.mean(axis=0).argmax())]
+    gained = leading[np.abs(leading) > SAME]
+    return float(np.abs(gained).mean()) if len(gained) else 1.0
