@@ -1,42 +1,28 @@
-"""Judging in rounds with a margin: of these queries a bound holds at every look, for all users the best cell is kept."""
+"""Judging in rounds: of these queries a bound holds at every look, for all users the best cell is kept."""
 
 import numpy as np
 import pytest
 
-from tests.numbers.worlds import (
-    MADE,
-    Counts,
-    World,
-    average_precision,
-    corrected,
-    cranfield,
-    draws,
-    judge,
-    needs_cranfield,
-)
+from tests.numbers.worlds import WORLDS, Counts, corrected, draws, judge, needs_cranfield
 
 pytestmark = pytest.mark.slow
+MADE = "average precision", "hits", "rare losses", "60 cells, rarer losses"
 
 
-@needs_cranfield
+@pytest.mark.parametrize(
+    ("setting", "total"),
+    [
+        pytest.param("Cranfield", 100, marks=needs_cranfield),
+        *((setting, total) for setting in MADE for total in (66, 132)),
+    ],
+)
 @pytest.mark.parametrize("agreement", [0.93, 0.80])
 @pytest.mark.parametrize("margin", [0.03, 0.0])
-def test_rounds_on_cranfield(margin: float, agreement: float) -> None:
-    simulate("Cranfield, 144 cells", cranfield(average_precision, agreement), 100, margin, agreement)
-
-
-@pytest.mark.parametrize("setting", ["rare losses", "60 cells, rarer losses", "average precision", "hits"])
-@pytest.mark.parametrize("agreement", [0.93, 0.80])
-@pytest.mark.parametrize("margin", [0.03, 0.0])
-@pytest.mark.parametrize("total", [66, 132])
-def test_rounds_on_made_queries(setting: str, agreement: float, margin: float, total: int) -> None:
-    simulate(setting, MADE[setting](agreement), total, margin, agreement)
-
-
-def simulate(setting: str, world: World, total: int, margin: float, agreement: float) -> None:
-    """Judge draws of the queries in rounds, and hold what is said against all verdicts and against the population."""
-    counts, number = Counts(f"{setting}, judge {agreement}, N {total}, margin {margin}"), draws(2_000)
-    kept = held = at_end = given = meant = 0
+def test_rounds(setting: str, total: int, agreement: float, margin: float) -> None:
+    """Judge draws of the queries, and hold what is said against all verdicts on them and against the population."""
+    counts, number = Counts(f"{setting}, N {total}, judge {agreement}, margin {margin}"), draws(2_000)
+    world = WORLDS[setting](agreement)
+    kept = held = given = meant = 0
     asked, sizes = [], []
     for seed in range(number):
         rows = world.draw(total, seed)
@@ -46,7 +32,6 @@ def simulate(setting: str, world: World, total: int, margin: float, agreement: f
         holds = [bool(mean.max() - mean[look.chosen] <= look.within + 1e-9) for look in looks]
         kept += bool((users & world.best).any())
         held += all(holds)
-        at_end += holds[-1]
         for_users, of_these = corrected(judged[:, last.chosen], proxy[:, last.chosen], last.n)
         given += bool(of_these[0] - 1e-9 <= mean[last.chosen] <= of_these[1] + 1e-9)
         meant += bool(for_users[0] <= world.truth[last.chosen] <= for_users[1])
@@ -54,7 +39,6 @@ def simulate(setting: str, world: World, total: int, margin: float, agreement: f
         sizes.append(users.mean())
     counts.at_least("the users' set keeps the best cell", kept, number, 0.95)
     counts.at_least("the bound of these queries holds at all looks", held, number, 0.95)
-    counts.at_least("the bound of these queries holds at the end", at_end, number, 0.95)
     counts.at_least("what judging all would give, after stopping", given, number, 0.95)
     counts.told("the chosen cell's interval holds for the population", meant / number)
     counts.told("share of the queries that were judged", float(np.mean(asked)))
