@@ -287,11 +287,11 @@ def test_verdicts_are_bought_once_and_planned_for(
             inputs = Inputs(config=config, golden=bench.golden, sweep=planned, held_out=None)
             text = describe_plan(inputs, collaborators, width=120)
         before = len(server.chats)
-        grid = bench.grid(config, judge).grid
+        grid = swept_of(bench.grid(config, judge)).grid
         made = len(server.chats) - before
     results = {
         (o.case.query, tuple(c.chunk.text for c in o.selection))
-        for index in range(len(grid)) for o in grid.observed(index).observations if o.case.in_scope and o.selection
+        for index in range(len(grid)) for o in grid.results(index).observations() if o.case.in_scope and o.selection
     }  # fmt: skip
     texts = {(query, text) for query, returned in results for text in returned}
     assert made == len(texts) + len(results)

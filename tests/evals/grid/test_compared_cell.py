@@ -43,18 +43,13 @@ def test_the_plain_cell_is_semantic_with_five_chunks_above_0_3(found: Measured) 
 def test_it_is_the_best_one_or_else_the_plain_one_and_never_the_recommended(found: Measured) -> None:
     choice, [plain] = swept_of(found).choice, plain_cells(swept_of(found).grid)
     assert choice is not None
-    first, *others = (standing for standing in choice.standings if standing.cell != plain)
-    other = others[0]
-    assert compared_cell(swept_of(found).grid, replace(choice, best=first, recommended=other)) == first.cell
-    assert compared_cell(swept_of(found).grid, replace(choice, best=first, recommended=first)) == plain
-    both = next(standing for standing in choice.standings if plain in (standing.cell, *standing.members))
-    assert (
-        compared_cell(
-            swept_of(found).grid, replace(choice, best=replace(both, cell=plain), recommended=replace(both, cell=plain))
-        )
-        is None
-    )
-    assert compared_cell(swept_of(found).grid, None) is None
+    first, other, *_ = standings = tuple(standing for standing in choice.standings if standing.cell != plain)
+    grid, choice = swept_of(found).grid, replace(choice, standings=standings)
+    assert compared_cell(grid, replace(choice, recommended=other)) == first.cell
+    assert compared_cell(grid, replace(choice, recommended=first)) == plain
+    itself = replace(first, cell=plain)
+    assert compared_cell(grid, replace(choice, standings=(itself,), recommended=itself)) is None
+    assert compared_cell(grid, None) is None
 
 
 def test_a_grid_that_has_no_other_to_compare_has_none(bench: Bench, world: Experiment) -> None:

@@ -1,6 +1,7 @@
 """The chosen cell on held-out queries, against a single run of that cell over that split."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from evals.errors import DatasetError
 from evals.golden.loading import GoldenSet
 from evals.grid.axes import plan
 from evals.grid.heldout import load_held_out, with_held_out
-from evals.grid.measure import Measured, measure
+from evals.grid.measure import Measured, measure, retrieve
 from evals.metrics.collaborators import Collaborators
 from tests.support.experiment import Experiment, settings, silent
 from tests.support.grid_world import Bench, make_world
@@ -79,7 +80,8 @@ def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Benc
     with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
         collaborators = Collaborators(retrievers=retrievers, progress=silent)
         grid = measure(config, bench.golden, grounds, collaborators, planned)
-        found = with_held_out(config, planned, grid, unseen, ground(unseen, retrievers[0]), collaborators)
+        find = partial(retrieve, planned, unseen, ground(unseen, retrievers[0]), collaborators)
+        found = with_held_out(config, planned, grid, find, collaborators)
     return bench, grid, unseen, found
 
 
@@ -125,8 +127,8 @@ def test_a_grid_whose_cells_are_not_ranked_has_no_held_out_figure(world: Experim
     planned, unranked = plan(config.retriever, config.sweep), with_swept(grid, choice=None)
     with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, _):
         collaborators = Collaborators(retrievers=retrievers, progress=silent)
-        known = ground(unseen, retrievers[0])
-        assert with_held_out(config, planned, unranked, unseen, known, collaborators) is unranked
+        find = partial(retrieve, planned, unseen, ground(unseen, retrievers[0]), collaborators)
+        assert with_held_out(config, planned, unranked, find, collaborators) is unranked
 
 
 def test_a_weighted_objective_is_the_weighted_sum_of_the_runs_means(world: Experiment) -> None:

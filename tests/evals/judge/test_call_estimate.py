@@ -16,6 +16,7 @@ from tests.support.judged import ALL, judge_of, observe, oracle, random_observat
 from tests.support.judges import settings
 from tests.support.observed import make_context
 from tests.support.results import observation
+from tests.support.scored import results_of
 
 pytestmark = pytest.mark.usefixtures("knowing")
 RUN = [
@@ -99,7 +100,7 @@ def test_a_sample_makes_as_many_calls_as_were_planned(server: ChatServer, sample
     run = [*random_observations(12, seed=3)]
     found = planned(server, run, sample=sample)
     with judge_of(server, sample=sample) as judge:
-        judging = judge_sample(judge, {name: METRICS[name] for name in ALL}, run, make_context())
+        judging = judge_sample(judge, {name: METRICS[name] for name in ALL}, run, make_context(), results_of(run))
     assert found.total.calls == len(server.chats) == next(s.calls for s in found.samples if s.queries == found.drawn)
     assert found.drawn == (found.samples[-1].queries if judging.drawn is None else len(judging.drawn))
     assert found.samples[-1].calls == planned(server, run).total.calls and not found.grows

@@ -19,6 +19,7 @@ from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.experiment import settings
 from tests.support.golden_labels import golden_labels
 from tests.support.grid_world import Bench, make_world
+from tests.support.grids import swept_of
 from tests.support.judged import judge_of
 from tests.support.judging import Flaws, Labels, Oracle, average_precision
 
@@ -156,13 +157,13 @@ def test_a_stronger_judge_on_all_queries_needs_no_other(judged: Judged) -> None:
 def test_a_cell_of_a_grid_has_the_mean_of_a_run_of_its_own_but_for_the_weight(judged: Judged) -> None:
     """All cells share the weights, so that a cell's mean follows from its scores and these."""
     with ExitStack() as stack:
-        grid = judged.bench.grid(judged.config, judged.judge(stack, 30, 15)).grid
+        grid = swept_of(judged.bench.grid(judged.config, judged.judge(stack, 30, 15))).grid
     order = judging_order(judged.bench.golden.cases, judged.config.seed)
     sample = grid.metrics[PRECISION].sample
     assert sample is not None
-    (first,), second = sample.tier_weights, sample.weights[0]
+    (first,), second = sample.proxy_weights, sample.weights[0]
     for index in range(len(grid)):
-        inside = {o.case.id: o for o in grid.observed(index).observations if o.case.in_scope}
+        inside = {o.case.id: o for o in grid.results(index).observations() if o.case.in_scope}
         small, large = ([_score(server.oracle, inside[key]) for key in order] for server in judged.servers)
         mean = _mean([_by_labels(inside[name]) for name in order], small, large, first, second.tolist(), 30, 15)
         assert grid.metrics[PRECISION].mean[index] == pytest.approx(min(1, max(0, mean)), abs=1e-8)

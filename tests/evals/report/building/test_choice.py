@@ -12,6 +12,7 @@ from evals.report.grid_terminal import render_grid
 from evals.stats.intervals import Interval
 from tests.support.experiment import settings
 from tests.support.grid_world import Bench, make_world
+from tests.support.grids import with_swept
 from tests.support.results import report
 
 HELD = HeldOut(
@@ -63,7 +64,7 @@ def test_standings_are_cut_at_the_end_but_never_a_member_of_the_set_or_the_recom
 
 
 def test_a_terminal_shows_the_recommendation_then_the_held_out_figure(found: Measured, choice: Choice) -> None:
-    text = render_grid(report(replace(found, swept=replace(found.swept, held_out=HELD))), width=200, color=False)
+    text = render_grid(report(with_swept(found, held_out=HELD)), width=200, color=False)
     lines = text.splitlines()
     places = [lines.index(line) for line in explain(choice)]
     assert places == list(range(places[0], places[0] + len(places)))
