@@ -203,7 +203,7 @@ class Results:
         lists = dict(zip(queries.tolist(), self.list_of.tolist(), strict=True))
         answers: list[Any] = []
         ends = [*np.flatnonzero(np.diff(distinct // size)) + 1, len(distinct)] if len(distinct) else []
-        for start, end in zip([0, *ends[:-1]], ends, strict=True):
+        for start, end in zip([0, *ends][:-1], ends, strict=True):
             codes = (distinct[start:end] % size).tolist()
             chunks = [self.lists.pool.chunks[code] for code in codes]
             answers += tell(lists[int(distinct[start]) // size], chunks)
