@@ -10,8 +10,7 @@ import pytest
 
 from evals.golden.source_pages import SourcePageError
 from evals.golden.web_pages import WebPages
-from evals.metrics.addresses import address_fault
-from evals.metrics.metadata import wrong_fields
+from evals.metrics.metadata import address_fault, wrong_fields
 from retrievers.records import Chunk
 from tests.support.raw_server import HEAD, drip, flood, raw_server
 
