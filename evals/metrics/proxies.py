@@ -115,7 +115,7 @@ def _sentences_found(r: Results) -> Values:
         return [[places[word] for word in places.keys() & frozenset(words(chunk.text))] for chunk in chunks]
 
     bits = r.items(held, max(map(len, numbers.values()), default=0))
-    joined = np.bitwise_or.reduce(bits, axis=1) if bits.shape[1] else bits.sum(axis=1)
+    joined = np.bitwise_or.reduce(bits, axis=1)
     return Values.of(
         np.asarray(
             [
@@ -133,7 +133,7 @@ def _count(held: Integers, sentence: frozenset[str], places: dict[str, int]) -> 
 
 def _highest_cosine(r: Results) -> Values:
     cosines = r.column("semantic")
-    highest = np.clip(np.nan_to_num(cosines), 0, 1).max(axis=1, initial=0.0)
+    highest = np.clip(np.nan_to_num(cosines), 0, 1).max(axis=1)
     return Values.of(highest, ((np.isnan(cosines) & r.found).any(axis=1), NO_COSINE))
 
 

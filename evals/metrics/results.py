@@ -29,7 +29,8 @@ class Results:
     Attributes:
         lists: The candidates.
         list_of: The list of each row; shape (rows,).
-        places: Its places among the candidates of that list, from 0, in rank order, −1 beyond the last; (rows, ranks).
+        places: Its places among the candidates of that list, from 0, in rank order, −1 beyond the last; shape
+            (rows, ranks), of at least one rank.
     """
 
     def __init__(self, lists: Lists, list_of: Integers, places: Integers) -> None:
@@ -120,8 +121,6 @@ class Results:
             values: The values.
             beyond: Value beyond the end of a row.
         """
-        if values.shape[1] == 0:
-            return np.full((*self.places.shape, *values.shape[2:]), beyond, dtype=values.dtype)
         taken = values[self.list_of[:, None], self.places]
         taken[~self.found] = beyond
         return taken
@@ -167,8 +166,7 @@ class Results:
         by_code = self._by_code(-1.0)
         by_code[list(failed)] = [failures[failure] for failure in failed.values()]
         issue = np.where(self.found, by_code[self.codes], -1).astype(np.int64)
-        first = (issue >= 0).argmax(axis=1) if issue.shape[1] else np.zeros(len(self), dtype=np.int64)
-        of_row = issue[np.arange(len(self)), first] if issue.shape[1] else np.full(len(self), -1)
+        of_row = issue[np.arange(len(self)), (issue >= 0).argmax(axis=1)]
         return Values(values=np.full(len(self), np.nan), issue=of_row, issues=tuple(failures))
 
     @cached_property
@@ -234,7 +232,7 @@ class Results:
             counts: Number of items of each row's query.
             k: Depth; all ranks when left out.
         """
-        joined = np.bitwise_or.reduce(held[:, :k], axis=1) if held.shape[1] else held.sum(axis=1)
+        joined = np.bitwise_or.reduce(held[:, :k], axis=1)
         found = np.bitwise_count(joined).sum(axis=1)
         return np.where(counts > 0, found / np.maximum(counts, 1), np.nan)
 
