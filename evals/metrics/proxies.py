@@ -71,15 +71,15 @@ def _precision(r: Results, _: Context) -> Values:
     """
 
     def useful(number: int, chunks: list[Chunk]) -> Iterable[float]:
-        case, grades = r.lists.case(number), r.lists.relevance[number].grades
-        if case.is_labelled:
-            return [float(chunk.chunk_id in grades) for chunk in chunks]
-        asked = frozenset[str]().union(*_sentences(case))
+        asked = frozenset[str]().union(*_sentences(r.lists.case(number)))
         shared = (len(asked & frozenset(words(chunk.text))) for chunk in chunks)
         return [float(count > 0 and count >= USEFUL * len(asked)) for count in shared]
 
     without = r.by_case(lambda case: not (case.is_labelled or _is_answered(case)))
-    return Values.of(average_precision(r.by_pair(useful)), (without, NO_REFERENCE))
+    worded = np.flatnonzero(r.by_case(lambda case: not case.is_labelled))
+    verdicts = (r.grades > 0).astype(float)
+    verdicts[worded] = r.at(worded).by_pair(useful)
+    return Values.of(average_precision(verdicts), (without, NO_REFERENCE))
 
 
 def _recall(r: Results, _: Context) -> Values:
