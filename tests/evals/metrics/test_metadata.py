@@ -283,10 +283,13 @@ def test_any_part_of_a_whole_sequence_is_valid_from_0_or_from_1(known: set[int],
         ([(0, 3), (1, None)], ["no total_chunks"]),
         ([(0, None), (7, None)], []),  # totals that no chunk has are not missed
         ([(0, 0)], ["chunk_index 0, expected 0 to -1"]),
-        ([(0, 3), (1, 3), (1, 3)], [f"chunk_index 1, which chunk '/docs/a{n}' of the same page has too" for n in (2, 1)]),
+        (
+            [(0, 3), (1, 3), (1, 3)],
+            [f"chunk_index 1, which chunk '/docs/a{twin}' of the same page has too" for twin in (2, 1)],
+        ),
         ([(0, 3), (1, 4)], [f"total_chunks {own}, chunks of the same page have 3 and 4" for own in (3, 4)]),
     ],
-)  # fmt: skip
+)
 def test_what_is_at_fault(numbers: list[tuple[int | None, int | None]], said: list[str]) -> None:
     assert faults(*numbered(*numbers)) == said
 

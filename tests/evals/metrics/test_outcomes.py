@@ -7,13 +7,14 @@ import pytest
 
 from evals.collect.observations import LatencyPass, Observation
 from evals.golden.source_pages import SourcePages
-from evals.metrics.declaration import Context
+from evals.metrics.declaration import NO_LABELS, Context
 from evals.metrics.outcomes import FIRST, content_relevance, validate
 from evals.stats import intervals as stats
 from retrievers.records import Chunk, StageTimings
 from tests.support.candidates import candidates_of
 from tests.support.observed import make_case, make_chunk, make_context, observe, results
 from tests.support.pages import read_pages, true_chunks
+from tests.support.scored import results_of, scores
 
 REQUIRED = ("title", "heading", "chunk_index")
 
@@ -51,7 +52,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(observation: Observation, context: Context, top_k: int = FIRST) -> Verdict:
-    made = validate([observation], None, context, top_k)
+    made = validate(results_of([observation]), None, context, top_k)
     columns = (made.outcomes, made.reasons, made.metadata_accuracy, made.content_relevance, made.accuracy_scores)
     [(outcome, reasons, metadata, relevance, accuracy)] = zip(*columns, strict=True)
     return Verdict(outcome, reasons, metadata, relevance, accuracy)
@@ -188,35 +189,32 @@ class TestReport:
     )
 
     def test_partial_successes_count_as_failed(self) -> None:
-        report = validate(self.OBSERVATIONS, None, make_context())
+        report = validate(results_of(self.OBSERVATIONS), None, make_context())
         assert report.outcomes == ("SUCCESS", "PARTIAL_SUCCESS", "FAILURE", "SUCCESS")
         assert (report.total, report.passed, report.failed, report.pass_rate) == (4, 2, 2, 0.5)
+        assert scores("queries/pass_rate", self.OBSERVATIONS) == [1.0, 0.0, 0.0, 1.0]
         assert report.query_ids == ("one", "two", "three", "four")
 
     def test_times_are_those_of_the_serial_calls(self) -> None:
         totals = {"one": (1.0, 3.0), "two": (5.0, 5.0), "three": (10.0, 20.0), "four": (2.0, 2.0)}
         times = [StageTimings(embed_ms=0.5, total_ms=totals[query][repeat]) for repeat in range(2) for query in totals]
         calls = LatencyPass(concurrency=1, query_ids=(*totals, *totals), timings=tuple(times))
-        report = validate(self.OBSERVATIONS, calls, make_context())
+        report = validate(results_of(self.OBSERVATIONS), calls, make_context())
         assert report.times_ms == (2.0, 5.0, 15.0, 2.0)
         assert report.average_latency_ms == 6.0
         assert report.p95_latency_ms == stats.percentile([t for pair in totals.values() for t in pair], 0.95)
 
     def test_without_timed_calls_there_is_no_latency(self) -> None:
-        report = validate(self.OBSERVATIONS[:1], None, make_context())
+        report = validate(results_of(self.OBSERVATIONS[:1]), None, make_context())
         assert (report.average_latency_ms, report.p95_latency_ms) == (None, None)
         assert report.times_ms == (1.0,), "that of the search that was scored"
 
 
 def test_a_false_answer_without_a_score_is_told_without_one() -> None:
     answered = asked("a", in_scope=False)
-    bare = replace(
-        answered, selection=candidates_of([replace(c, score=None, score_scale="none") for c in answered.selection])
-    )
-    assert verdict(answered, make_context()).reasons == (
-        "out of scope, but 1 chunks were returned (best cosine 0.900)",
-    )
-    assert verdict(bare, make_context()).reasons == ("out of scope, but 1 chunks were returned",)
+    bare = candidates_of([replace(c, score=None, score_scale="none") for c in answered.selection])
+    [reason] = verdict(replace(answered, candidates=bare, selection=bare), make_context()).reasons
+    assert reason == "out of scope, but 1 chunks were returned"
 
 
 class TestWithoutLabels:
@@ -236,7 +234,8 @@ class TestWithoutLabels:
             asked(good, relevant_ids={}, case_id="open"),
             asked(good, relevant="other", case_id="wrong"),
         ]
-        totals = validate(queries, None, context)
+        totals = validate(results_of(queries), None, context)
         assert (totals.total, totals.passed, totals.failed, totals.unlabelled) == (3, 1, 1, 1)
+        assert scores("queries/pass_rate", queries, context) == [1.0, NO_LABELS, 0.0]
         assert totals.pass_rate == 0.5
-        assert validate(queries[1:2], None, context).pass_rate is None
+        assert validate(results_of(queries[1:2]), None, context).pass_rate is None

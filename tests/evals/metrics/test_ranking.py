@@ -1,4 +1,4 @@
-"""Ranking metrics against ir_measures (trec_eval) on random runs, and against definitions written out by brute force."""
+"""Ranking metrics against ir_measures (trec_eval) on random runs, and against brute force."""
 
 import json
 import random

@@ -1,106 +1,320 @@
-"""The registry: names that MLflow and the design allow, and choosing among them."""
+"""The table of metrics: what each row says of itself, how rows are chosen, scored all at once and averaged."""
 
-import re
-from itertools import product
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import isfinite
+from pathlib import Path
+from typing import Any, get_args
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from evals.collect.observations import Failure, Score, Unscored
+from evals.collect.pool import Pool
 from evals.errors import ExperimentError
-from evals.metrics import (
-    METRICS,
-    NEED_A_JUDGE,
-    VERDICT_METRIC,
-    Reach,
-    addresses,
-    candidates,
-    choose,
-    chunk_sequence,
-    content,
-    cost,
-    determinism,
-    incomplete_labels,
-    index,
-    latency,
-    llm_metrics,
-    metadata,
-    oracle,
-    ragas_metrics,
-    ranking,
-    scope,
-    similarity,
-    trust_metrics,
+from evals.golden.case import Case
+from evals.golden.evidence import Relevance
+from evals.golden.source_pages import SourcePages
+from evals.judge.tasks import JUDGED, PRECISION
+from evals.judge.verdicts import ChunkVerdict, Judging
+from evals.metrics import METRICS, NEED_A_JUDGE, PASS_RATE, VERDICT_METRIC, QueryMetric, Reach, choose, declared
+from evals.metrics.declaration import Context, Kind, Need, summarise
+from evals.metrics.listing import listing, markdown
+from evals.metrics.results import Results
+from evals.report.generate import METRICS as METRICS_PAGE
+from evals.report.generate import with_metrics
+from evals.stats import intervals as stats
+from retrievers.records import Chunk, RetrievedChunk
+from retrievers.search.chunk_list import ChunkList
+from retrievers.search.table_builder import joined, table_of_hits
+from tests.support.observed import make_case, make_chunk
+from tests.support.pages import read_pages, true_chunks
+
+OVER_QUERIES = [metric for metric in (*METRICS.values(), PASS_RATE) if isinstance(metric, QueryMetric)]
+PROXIES = {metric.proxy.name: metric.proxy for metric in OVER_QUERIES if metric.proxy}
+UNSCORED, FAILED = Unscored(reason="no reference"), Failure(type="TimeoutError", message="no answer in 30 s")
+WORDS = "topic service action publisher sends queue robot joint frame".split()
+
+
+class World:
+    """Random candidates of golden queries under two variants, and rows that keep any part of them.
+
+    Chunks share ids, texts, pages and numbers, scores tie, lists are empty, cases are out of scope or without labels.
+    In a `listed` world relevance is that of the collection, else of what each variant found.
+    """
+
+    def __init__(self, folder: Path, *, listed: bool) -> None:
+        self._rng = random.Random(7)
+        pages = read_pages(folder)
+        self.sources = SourcePages(list(pages.pages), {"broken.md": "not UTF-8"})
+        true = true_chunks(pages, "module-1/topics.md")
+        self._made = [*true, *(self._chunk(f"c{number % 25}") for number in range(40))]
+        cases = tuple(self._case(number) for number in range(16))
+        shared = [self._relevance(case) for case in cases]
+        chunks = ChunkList()
+        self.pool = Pool(
+            cases=cases,
+            tables=tuple(
+                joined([self._found(chunks, reranked=bool(variant)) for _ in cases], chunks) for variant in range(2)
+            ),
+            relevance=tuple(tuple(shared if listed else map(self._relevance, cases)) for _ in range(2)),
+        )
+        lists = self.pool.lists([0, 1])
+        list_of = np.asarray([number for number in range(len(lists)) for _ in range(4)])
+        places = [self._kept(int((lists.codes[number] >= 0).sum())) for number in list_of]
+        self.results = Results(lists, list_of, padded(places, 9))
+        self.context = Context(
+            required=("source_url", "title", "chunk_index", "heading"),
+            sources=self.sources,
+            relevant_texts={chunk.chunk_id: chunk.text for chunk in self._made} if listed else None,
+            seed=0,
+            judging=self._judging(),
+        )
+
+    def alone(self, row: int, padding: int) -> Results:
+        """Return a row over the candidates of its query under its variant alone, with ranks beyond its end."""
+        lists, number = self.results.lists, int(self.results.list_of[row])
+        query, places = int(lists.query[number]), self.results.places[row]
+        one = self.pool.lists([int(lists.variant[number])], query, query + 1)
+        kept = places[places >= 0].tolist()
+        return Results(one, np.zeros(1, dtype=np.int64), padded([kept], max(1, len(kept)) + padding))
+
+    def _kept(self, found: int) -> list[int]:
+        part = self._rng.sample(range(found), self._rng.randint(0, found))
+        return sorted(part)[: self._rng.choice([0, 2, 9])]
+
+    def _chunk(self, chunk_id: str) -> Chunk:
+        draw = self._rng
+        return make_chunk(
+            chunk_id,
+            " ".join(draw.choices(WORDS, k=draw.randint(1, 6))),
+            source_url=draw.choice(["/docs/a", "/docs/b c", "/docs/broken#x", "/docs/module-1/topics", None]),
+            heading=draw.choice(["Publishers", "Topics", None]),
+            section_path=draw.choice(["Topics > Publishers", None]),
+            title=draw.choice(["Topics", "", None]),
+            chunk_index=draw.choice([0, 1, 2, None]),
+            total_chunks=draw.choice([2, 3, None]),
+            chunk_token_count=draw.choice([None, 7]),
+            tags=draw.choice([(), ("ros2",), None]),
+        )
+
+    def _case(self, number: int) -> Case:
+        draw, values = self._rng, dict[str, Any]()
+        if number % 4 == 1:
+            values["relevant_ids"] = {}
+        elif number % 4 == 2:
+            values["evidence"] = [
+                {"source_url": url, "heading": "Publishers"} for url in ("/docs/a", "/docs/module-1/topics")
+            ]
+        return make_case(
+            f"q{number}",
+            in_scope=number % 4 != 3,
+            min_results=draw.choice([1, 3]),
+            expected_topics=draw.choice([[], ["topic", "robot joint", "ros2", "arm"]]),
+            source_url_pattern=draw.choice([None, "topics$"]),
+            reference_answer=draw.choice([None, "A publisher sends a topic. The robot has a joint."]),
+            **values,
+        )
+
+    def _relevance(self, case: Case) -> Relevance:
+        draw = self._rng
+        if not case.is_labelled:
+            return Relevance()
+        ids = sorted({chunk.chunk_id for chunk in self._made})
+        known = draw.sample(ids, draw.randint(1, 12))
+        grades = {chunk_id: draw.randint(1, 3) for chunk_id in known[: draw.randint(1, len(known))]}
+        return Relevance(
+            grades=grades,
+            items=tuple(frozenset(draw.choices([*grades], k=2)) for _ in range(draw.choice([1, 3, 70]))),
+            irrelevant=frozenset(known) - grades.keys(),
+            incomplete=draw.choice(["", "", "not listed"]),
+        )
+
+    def _found(self, chunks: ChunkList, *, reranked: bool) -> Any:
+        draw = self._rng
+        found = draw.choices(self._made, k=draw.choice([0, 1, 5, 8]))
+        ranks, cosines = draw.sample(range(1, 9), len(found)), sorted(draw.choices([0.2, 0.5, 0.6, 0.9], k=len(found)))
+        hits = [
+            RetrievedChunk(
+                rank=rank, score=cosine, score_scale="cosine", chunk=chunk, scores={"semantic": cosine},
+                original_rank=original if reranked else None,
+            )
+            for rank, (chunk, cosine, original) in enumerate(zip(found, reversed(cosines), ranks, strict=True), 1)
+        ]  # fmt: skip
+        facts: dict[str, Any] = {
+            "no_cosine": (draw.choice(["", "", "it gives no scores"]),),
+            "incomplete": (draw.choice(["", "", "its result alone"]),),
+            "ann_recall": (draw.choice([{}, {5: 0.8}, {5: 0.4, 100: 1.0}]),),
+        }
+        return replace(table_of_hits(hits, chunks=chunks), **facts)
+
+    def _judging(self) -> Judging:
+        draw, verdicts, scored = self._rng, dict[Any, Any](), dict[Any, Any]()
+        given = [ChunkVerdict(verdict=verdict, reason="") for verdict in (0, 1, 1)]
+        for observation in self.results.observations():
+            asked, ids = observation.case.id, observation.selection.chunk_ids
+            verdicts |= {(asked, key): draw.choice([*given * 5, FAILED, UNSCORED]) for key in ids[draw.randint(0, 1) :]}
+            scored |= {
+                (metric, asked, ids): draw.choice([0.25, 0.5, FAILED]) for metric in JUDGED if metric != PRECISION
+            }
+        drawn = frozenset(case.id for case in self.pool.cases[3:])
+        return Judging(model="m", verdicts=verdicts, scores=scored, claims={}, drawn=drawn)
+
+
+def padded(rows: Sequence[Sequence[int]], ranks: int) -> Any:
+    return np.asarray([[*row, *[-1] * (ranks - len(row))] for row in rows])
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["listed", "returned"])
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    yield World(tmp_path_factory.mktemp("docs"), listed=request.param)
+
+
+@pytest.mark.parametrize("name", [*(metric.name for metric in OVER_QUERIES), *PROXIES])
+def test_the_score_of_many_rows_is_that_of_each_alone_whatever_the_padding(name: str, world: World) -> None:
+    metric = next(metric for metric in (*OVER_QUERIES, *PROXIES.values()) if metric.name == name)
+    together = metric.values(world.results, world.context)
+    rows, _ = world.results.of(metric.scope, labelled=False)
+    for row in range(len(world.results)):
+        alone = metric.values(world.alone(row, padding=row % 3), world.context)[0]
+        if row not in rows:
+            assert np.isnan([together[row], alone]).all(), "of another scope there is neither a score nor a reason"
+        else:
+            assert together[row] == (pytest.approx(alone, abs=1e-12) if isinstance(alone, float) else alone)
+            assert not isinstance(alone, float) or metric.range[0] <= alone <= metric.range[1] + 1e-12
+    assert len({together[row] for row in rows.tolist()}) > 1 or world.context.relevant_texts is None
+
+
+def test_the_direction_of_every_metric_by_hand() -> None:
+    times = {name for name in METRICS if name.startswith("latency/") and name != "latency/drift"}
+    found = {name: declared(name).direction for name in [*METRICS, VERDICT_METRIC]}
+    assert {name for name, way in found.items() if way == "lower"} == times | {
+        "content/overlap", "content/duplicate_rate", "scope/false_answer", "scope/false_abstention",
+        "scope/max_out_of_scope_score", "determinism/max_score_delta", "cost/context_tokens",
+        "cost/judge_calls", "cost/judge_tokens", "cost/judge_usd", "judge/false_useful", "judge/false_useless",
+    }  # fmt: skip
+    assert {name for name, way in found.items() if way == "neither"} == {
+        "latency/drift", "cost/judge_cache_hits", *(f"ranking/judged_at_{k}" for k in (1, 3, 5, 10)),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "written"),
+    [
+        ("ranking/ndcg_at_5", 2 / 3, "0.667"),
+        ("latency/total_p95_ms_c16", 1234.5678, "1,234.6"),  # at any concurrency
+        ("cost/context_tokens", 1234.5678, "1,234.6"),
+        ("cost/judge_tokens", 1234.5678, "1,235"),
+        ("cost/judge_usd", 1234.5678, "1,234.5678"),
+        (VERDICT_METRIC, 0.5, "0.500"),
+    ],
 )
-from evals.metrics.declaration import QueryMetric
-
-MODULES = (
-    addresses, candidates, chunk_sequence, content, cost, determinism, incomplete_labels, index, latency, llm_metrics,
-    metadata, oracle, ragas_metrics, ranking, scope, similarity,
-    trust_metrics,
-)  # fmt: skip
-LEGAL = re.compile(r"[\w\-. :/]{1,250}")
-"""What MLflow takes as a metric's name."""
+def test_values_are_written_as_their_units_ask_for(name: str, value: float, written: str) -> None:
+    assert declared(name).written(value) == written
 
 
-def family(group: str, names: str, suffixes: str = "") -> set[str]:
-    return {f"{group}/{n}{s}" for n, s in product(names.split(), suffixes.split() or [""])}
+def test_what_needs_a_pass_a_judge_or_pages_says_so() -> None:
+    of = {need: {name for name, metric in METRICS.items() if need in metric.needs} for need in get_args(Need)}
+    for need, prefixes in {
+        "latency": "latency/",
+        "determinism": "determinism/",
+        "index": "index/",
+        "judge usage": "cost/judge_",
+        "judge": ("judge/", "ragas/llm_"),
+        "sources": ("metadata/accuracy", "content/verbatim", "content/heading_in_source"),
+    }.items():
+        assert of[need] == {name for name in METRICS if name.startswith(prefixes)}
 
 
-DESIGNED = (
-    family("ragas", "id_context_precision id_context_recall nonllm_context_precision nonllm_context_recall")
-    | family("ranking", "hit_rate precision recall mrr map ndcg evidence_recall", "_at_1 _at_3 _at_5 _at_10")
-    | family("ranking", "expected_top3_in_5 bpref")
-    | family("ranking", "judged condensed_ndcg", "_at_1 _at_3 _at_5 _at_10")
-    | family("candidates", "ndcg_at_10 mrr_at_10 recall_at_10 recall_at_100 hit_rate_at_100")
-    | family("candidates", "oracle_ndcg_at_10", "_of_10 _of_20 _of_50 _of_100")
-    | family("index", "ann_recall", "_at_5 _at_100")
-    | family("metadata", "completeness accuracy url_format chunk_sequence")
-    | family(
-        "content",
-        "verbatim heading_in_source overlap duplicate_rate unique_sections section_match topic_match source_match",
-    )
-    | family("scope", "abstention false_answer false_abstention auroc max_out_of_scope_score")
-    | family("scope", "enough_results relevant_above_half")
-    | family("determinism", "rate max_score_delta")
-    | family("latency", "embed search rerank total", "_mean_ms _p50_ms _p95_ms _p99_ms")
-    | family("latency", "embed search rerank total", "_mean_ms_c4 _p50_ms_c4 _p95_ms_c4 _p99_ms_c4")
-    | family("latency", "drift")
-    | family("ragas", "llm_context_precision llm_context_recall llm_context_relevance llm_context_entity_recall")
-    | family("ragas", "llm_context_precision_corrected")
-    | family("judge", "agreement kappa false_useful false_useless self_agreement")
-    | family("cost", "context_tokens judge_calls judge_cache_hits judge_tokens judge_usd")
-)
-"""The names of the metrics."""
-
-
-def test_metrics_are_those_of_the_design() -> None:
-    assert set(METRICS) == DESIGNED
-
-
-def test_no_name_is_taken_twice() -> None:
-    names = [metric.name for module in MODULES for metric in module.METRICS]
-    assert len(names) == len(set(names)) == len(METRICS)
-    assert VERDICT_METRIC not in METRICS
+def test_a_metric_that_this_version_does_not_know_is_not_shown_and_needs_nothing() -> None:
+    unknown = declared("ranking/gone_at_5")
+    assert (unknown.headline, unknown.direction, unknown.needs) == ("never", "higher", frozenset())
 
 
 @pytest.mark.parametrize("name", [*METRICS, VERDICT_METRIC])
-def test_every_name_is_legal_in_mlflow_and_in_a_group(name: str) -> None:
+def test_every_row_has_a_name_that_mlflow_takes_a_line_about_it_and_a_range(name: str) -> None:
     from mlflow.utils.validation import _validate_metric_name
 
-    assert LEGAL.fullmatch(name) and name.count("/") == 1
+    metric, (low, high) = declared(name), declared(name).range
+    assert metric.name == name and name.count("/") == 1
     for suffix in ("", ".ci_low", ".ci_high", ".n", ".n_failed"):
         _validate_metric_name(name + suffix)
+    assert 0 < len(metric.about) <= 110 and "\n" not in metric.about and "{" not in metric.about
+    assert sum(metric.about == other.about for other in METRICS.values()) == (name != VERDICT_METRIC)
+    assert low < high and (metric.unit != "share" or (low, high) == (0, 1))
+    if name.startswith(("ragas/", "ranking/", "candidates/")) and isinstance(metric, QueryMetric):
+        assert metric.scope == "in_scope", "the denominator is every query in scope"
 
 
-def test_every_metric_is_described_in_a_line_of_its_own() -> None:
-    abouts = [metric.about for metric in METRICS.values()]
-    assert all(0 < len(about) <= 110 and "\n" not in about and "{" not in about for about in abouts)
-    assert len(set(abouts)) == len(abouts)
+def test_the_list_of_the_documentation_is_that_of_the_table() -> None:
+    assert with_metrics(page := METRICS_PAGE.read_text(encoding="utf-8")) == page, "run `make schema`"
+    lines = {line.split()[0]: line for line in listing().splitlines()}
+    assert lines.keys() == {*METRICS, VERDICT_METRIC}
+    assert lines["latency/drift"].split("  ", 1)[1].split() == (
+        "ratio, from -1 neither change of the median time from first to last half".split()
+    )
+    assert "| `ranking/mrr_at_K` | score, 0 to 1 | higher | trec_eval 9, `recip_rank` | labels |" in markdown()
 
 
-@pytest.mark.parametrize("name", [n for n in METRICS if n.startswith(("ragas/", "ranking/")) and "corrected" not in n])
-def test_relevance_metrics_are_over_every_in_scope_query(name: str) -> None:
-    metric = METRICS[name]
-    assert isinstance(metric, QueryMetric) and metric.scope == "in_scope"
+@pytest.mark.parametrize("kind", get_args(Kind))
+@pytest.mark.parametrize("values", [[0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 1.0] * 4, [0.0] * 40])
+def test_a_mean_has_the_interval_of_its_kind(kind: Kind, values: list[Score]) -> None:
+    """An amount that is always 0 has none: the next may be of any size."""
+    numbers = [value for value in values if isinstance(value, float)]
+    found = summarise("m", values, kind)
+    expected = (
+        stats.wilson(sum(numbers), len(numbers))
+        if kind == "proportion"
+        else stats.mean_interval(numbers, shares=kind == "mean")
+    )
+    assert (found.metric, found.value, found.n) == ("m", sum(numbers) / len(numbers), len(numbers))
+    assert (found.ci_low, found.ci_high, found.note) == (expected.low, expected.high, expected.note)
+    assert (found.n_unscored, found.n_failed, found.bound_low, found.bound_high) == (0, 0, None, None)
+    assert (found.ci_low is None) == (kind == "amount" and not any(numbers))
+
+
+SPENT = Unscored(reason="spent", missing=True)
+
+
+@pytest.mark.parametrize(
+    ("scores", "value", "note", "counts", "bounds"),
+    [
+        ([], None, "no query of this kind", (0, 0, 0, 0), (None, None)),
+        ([UNSCORED, UNSCORED], None, "no reference", (0, 2, 0, 0), (None, None)),
+        ([FAILED, FAILED], None, "no answer in 30 s", (0, 0, 2, 0), (0.0, 1.0)),
+        ([FAILED, UNSCORED], None, "no reference", (0, 1, 1, 0), (0.0, 1.0)),
+        # Two scored with mean 0.75, one failed: between 1.5 / 3 and 2.5 / 3.
+        ([1.0, UNSCORED, 0.5, FAILED, UNSCORED], 0.75, None, (2, 2, 1, 0), (1.5 / 3, 2.5 / 3)),
+        # What is missing counts in the bounds, and what does not exist does not.
+        ([1.0, 0.5, SPENT, FAILED, UNSCORED], 0.75, None, (2, 2, 1, 1), (1.5 / 4, 3.5 / 4)),
+    ],
+)
+def test_unscored_and_failed_stay_out_of_the_mean_but_beside_it(
+    scores: list[Score], value: float | None, note: str | None, counts: tuple[int, ...], bounds: tuple[Any, ...]
+) -> None:
+    found = summarise("m", scores, "mean")
+    assert (found.value, found.n, found.n_unscored, found.n_failed, found.n_missing) == (value, *counts)
+    assert (found.bound_low, found.bound_high) == bounds
+    assert note is None or (found.ci_low, found.note) == (None, note)
+
+
+SCORES = st.lists(st.one_of(st.floats(0, 1), st.just(UNSCORED), st.just(FAILED)), max_size=30)
+
+
+@given(SCORES, st.sampled_from(["mean", "amount"]))
+def test_counts_add_up_bounds_hold_the_mean_and_nothing_is_nan(scores: list[Score], kind: Kind) -> None:
+    found = summarise("m", scores, kind)
+    assert found.n + found.n_unscored + found.n_failed == len(scores)
+    figures = (found.value, found.ci_low, found.ci_high, found.bound_low, found.bound_high)
+    assert all(figure is None or isfinite(figure) for figure in figures)
+    assert (found.value is None) == (found.n == 0)
+    assert (found.bound_low is None) == (found.bound_high is None) == (found.n_failed == 0)
+    if found.value is not None and found.bound_low is not None and found.bound_high is not None:
+        assert found.bound_low - 1e-12 <= found.value <= found.bound_high + 1e-12
+    assert found.ci_low is not None or found.note
 
 
 class TestChoose:
