@@ -7,8 +7,9 @@ import pytest
 from evals.collect.observations import Observation, Score, Unscored
 from evals.judge.precision import average_precision
 from evals.metrics.declaration import QueryMetric
-from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY, serving, useful_chunks
-from tests.support.observed import make_case, make_chunk, make_context, observe, results
+from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY, serving
+from tests.support import scored
+from tests.support.observed import make_case, make_chunk, observe, results
 
 # Six distinct words, so that a useful chunk holds at least two of them.
 ANSWER = "Motors turn slowly; motors stop at night."
@@ -26,7 +27,7 @@ def asked(*ids: str, name: str = "q", answer: str | None = ANSWER, labels: dict[
 
 
 def scores(proxy: QueryMetric, *observations: Observation) -> list[Score]:
-    return [*proxy.scores(observations, make_context())]
+    return scored.scores(proxy, observations)
 
 
 class TestPrecision:
@@ -49,12 +50,6 @@ class TestPrecision:
     def test_nothing_to_compare_with(self) -> None:
         [score] = scores(PRECISION_PROXY, asked("two", answer=None))
         assert isinstance(score, Unscored) and "no reference answer" in score.reason
-
-
-def test_chunks_count_as_useful_by_labels_or_else_by_words() -> None:
-    labelled = asked("two", "one", name="labelled", labels={"one": 1, "elsewhere": 1})
-    observations = labelled, asked("two", "one"), asked("two", name="bare", answer=None)
-    assert useful_chunks(observations) == [{"one", "elsewhere"}, {"two"}, frozenset()]
 
 
 class TestCompleteness:
