@@ -4,7 +4,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evals.collect.observations import Failure, Observed, Unscored
@@ -46,14 +46,14 @@ def grids(draw: st.DrawFn) -> Grid:
         thresholds = draw(st.lists(st.sampled_from(SCORES), unique=True, min_size=1, max_size=4))
         cut = {"top_k": 8, "candidates": 8, "threshold": min(thresholds)}
         # With dot products and no threshold set, none is in force.
-        given = draw(st.just({"distance": "dot", "threshold": None}) | SETTINGS)
-        settings = RetrieverConfig.model_validate(cut | given)
+        chosen = draw(st.just({"distance": "dot", "threshold": None}) | SETTINGS)
+        config = RetrieverConfig.model_validate(cut | chosen)
         configurations.append(
             Configuration(
                 name=str(number),
                 parameters={},
-                settings=settings,
-                thresholds=(0.0,) if settings.used_threshold is None else tuple(thresholds),
+                settings=config,
+                thresholds=(0.0,) if config.used_threshold is None else tuple(thresholds),
                 observed=Observed(observations=()),
             )
         )
@@ -75,6 +75,7 @@ def hits(found: list[Found]) -> list[RetrievedChunk]:
     ]
 
 
+@settings(max_examples=100)
 @given(grids())
 def test_every_cell_keeps_what_a_search_with_its_settings_returns_and_each_result_is_laid_out_once(grid: Grid) -> None:
     lists, queries = grid.pool.lists(range(len(grid.configurations))), range(len(grid.pool.cases))

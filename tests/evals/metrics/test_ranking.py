@@ -43,7 +43,7 @@ def random_run(seed: int, queries: int = 40) -> list[Observation]:
         found = candidates_of(results(*ranked))
         kept = sorted(rng.sample(range(len(ranked)), rng.choice([0, len(ranked) // 2, len(ranked)])))
         items = [frozenset(rng.choices(ids, k=rng.randint(1, 3))) for _ in range(rng.choice([1, 4, 70, 130]))]
-        relevance = Relevance(grades=grades, items=tuple(items), irrelevant=judged.keys() - grades.keys())
+        relevance = Relevance(grades=grades, items=tuple(items), irrelevant=frozenset(judged) - grades.keys())
         observations.append(
             Observation(case=make_case(f"q{number}"), relevance=relevance, candidates=found, selection=found.at(kept))
         )
