@@ -135,6 +135,8 @@ def test_a_relevant_chunk_that_the_collection_lacks_counts_and_nothing_is_like_i
         "ragas/nonllm_context_precision": pytest.approx(1.0),
         "ragas/nonllm_context_recall": 0.5,
     }
+    for name in ("ragas/nonllm_context_precision", "ragas/nonllm_context_recall"):
+        assert scorer(name)(found, make_context(texts={"b": "else"})) == 0.0
 
 
 @pytest.mark.parametrize("name", CLASSES)
