@@ -168,7 +168,7 @@ class Lists:
 
     @cached_property
     def codes(self) -> Integers:
-        """The chunk at each place by its code, −1 beyond the end; shape (lists, depth)."""
+        """The chunk at each place by its code, −1 beyond the end; shape (lists, depth), of a depth of at least 1."""
         return self._laid_out(lambda table: table.codes, -1).astype(np.int64)
 
     def column(self, name: str) -> Floats:
@@ -178,7 +178,7 @@ class Lists:
     def _laid_out(self, column: Callable[[CandidateTable], NDArray[Any]], beyond: float) -> NDArray[Any]:
         tables = [self.pool.tables[variant] for variant in self._variants]
         lengths = [table.lengths[self._start : self._end] for table in tables]
-        depth = max((int(each.max(initial=0)) for each in lengths), default=0)
+        depth = max(int(each.max(initial=1)) for each in lengths)
         parts = []
         for table, of_table in zip(tables, lengths, strict=True):
             values = column(table)[table.offsets[self._start] : table.offsets[self._end]]

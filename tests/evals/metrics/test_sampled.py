@@ -5,13 +5,12 @@ import pytest
 
 from evals.collect.observations import Failure, Score, Unscored
 from evals.judge.sampling import NOT_DRAWN
-from evals.metrics.declaration import QueryMetric, summarise
-from evals.metrics.llm import METRICS
+from evals.metrics.declaration import summarise
 from evals.metrics.sampled import sampled_summary
 from evals.stats.corrected_mean import corrected_mean
+from tests.support.scored import metric_of
 
-JUDGED = [metric for metric in METRICS if isinstance(metric, QueryMetric)]
-PRECISION = next(metric for metric in JUDGED if metric.name == "ragas/llm_context_precision")
+PRECISION = metric_of("ragas/llm_context_precision")
 NO_REFERENCE = Unscored(reason="the case has no reference answer")
 FAILED = Failure(type="Timeout", message="")
 
