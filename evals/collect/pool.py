@@ -222,7 +222,8 @@ class Lists:
     def by_id(self, values: Sequence[Mapping[str, int]]) -> Integers:
         """Lay out what each list says of chunk ids, 0 where it says nothing; shape (lists, depth).
 
-        A pair of list and chunk is one number, so that all candidates are looked up in a sorted array at once.
+        A pair of list and chunk is one number, so that all candidates are looked up in a sorted array at once; no pair
+        has that of a place beyond the end.
         """
         size, codes_of = len(self.pool.chunks) + 1, self.pool.codes_of
         pairs = [
@@ -236,7 +237,7 @@ class Lists:
         keys, held = np.asarray(sorted(pairs), dtype=np.int64).T
         asked = np.arange(len(self))[:, None] * size + self.codes
         at = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-        return np.where((keys[at] == asked) & (self.codes >= 0), held[at], 0)
+        return np.where(keys[at] == asked, held[at], 0)
 
     @cached_property
     def repeat_ids(self) -> bool:

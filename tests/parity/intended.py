@@ -155,6 +155,11 @@ LEAVES: Sequence[Leaf] = (
     Leaf("report.json:grid.choice.explanation.*", CHANGED, why=USERS),
     Leaf("report.json:grid.choice.allowed", CHANGED, only="judged-grid-stop", why=DROPPED),
     Leaf("report.json:grid.choice.standings.*", ADDED, only="judged-grid-stop", why=DROPPED),
+    Leaf("report.json:grid.ranking.order.*", ADDED, only="judged-grid-stop", why=DROPPED),
+    *(
+        Leaf(f"report.json:grid.proof.{name}", CHANGED, only="judged-grid-stop", why=DROPPED)
+        for name in ("next_within", "remaining")
+    ),
     *(Leaf(f"*.{name}", CHANGED, why=SIGNS) for name in ("p", "p_adjusted", "test", "verdict")),
     Leaf("*:criteria.*.reason", CHANGED, only="compare*", why=SIGNS),
     Leaf("report.json:judge.bisection", GONE, why=BISECT),
@@ -166,6 +171,7 @@ LEAVES: Sequence[Leaf] = (
     Leaf("*:baseline.changed.*", CHANGED, why="lists the settings of the retriever"),
     Leaf("*:baseline.changed.*", GONE, why="lists the settings of the retriever"),
     Leaf("saved/manifest.json:*", GONE, why=SAVED),
+    Leaf("*:facts.saved_retrieval", GONE, why=SAVED),
     *(
         Leaf(f"report.json:facts.collection_{name}", GONE, only="saved-retrieval", why="such a run looks at none")
         for name in ("at_end.*", "changed")

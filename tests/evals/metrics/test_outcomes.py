@@ -195,6 +195,11 @@ class TestReport:
         assert scored("queries/pass_rate", self.OBSERVATIONS) == [1.0, 0.0, 0.0, 1.0]
         assert report.query_ids == ("one", "two", "three", "four")
 
+    def test_metadata_that_is_missing_shows_beside_a_longer_result(self) -> None:
+        queries = results_of([*self.OBSERVATIONS, asked("a", "b", relevant="b", id="five")])
+        report = validate(queries, None, make_context(required=["title"]))
+        assert report.outcomes == ("PARTIAL_SUCCESS", "PARTIAL_SUCCESS", "FAILURE", "SUCCESS", "PARTIAL_SUCCESS")
+
     def test_times_are_those_of_the_serial_calls(self) -> None:
         totals = {"one": (1.0, 3.0), "two": (5.0, 5.0), "three": (10.0, 20.0), "four": (2.0, 2.0)}
         times = [StageTimings(embed_ms=0.5, total_ms=totals[query][repeat]) for repeat in range(2) for query in totals]

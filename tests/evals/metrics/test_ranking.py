@@ -156,7 +156,8 @@ def test_what_divides_by_all_relevant_has_no_value_where_they_are_not_all_known(
 def test_a_retriever_without_candidates_has_no_score_of_them_and_says_why(name: str) -> None:
     known = observe(results("a"), {"a": 1})
     alone = replace(known, candidates=candidates_of(results("a"), incomplete="its result alone"))
-    assert scored(name, [alone, known]) == [Unscored(reason="its result alone"), 1.0]
+    unlisted = replace(alone, relevance=replace(known.relevance, incomplete="not listed"))
+    assert scored(name, [alone, unlisted, known]) == [*[Unscored(reason="its result alone")] * 2, 1.0]
 
 
 def test_the_headroom_of_a_reranker_is_measured_by_the_order_that_it_was_given() -> None:

@@ -124,7 +124,7 @@ class World:
         if not case.is_labelled:
             return Relevance()
         ids = sorted({chunk.chunk_id for chunk in self._made})
-        known = draw.sample(ids, draw.randint(1, 12))
+        known = draw.sample(ids, draw.randint(5, 25))
         grades = {chunk_id: draw.randint(1, 3) for chunk_id in known[: draw.randint(1, len(known))]}
         return Relevance(
             grades=grades,
