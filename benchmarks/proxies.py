@@ -140,14 +140,17 @@ def retrieved(config: "ExperimentConfig", golden: "GoldenSet") -> "tuple[list[Ob
     """The results of the in-scope queries with their labels, and the chunks of the collection."""
     from evals.collect.pool import ground
     from evals.experiment.embedded_index import index_if_stale
-    from evals.grid.measure import observe
+    from evals.grid.measure import alone, grid_of, retrieve
+    from evals.metrics.collaborators import Collaborators
     from retrievers.retriever.opened import open_retriever
     from tests.support.experiment import silent
 
     index_if_stale(config, {}, silent)
     with open_retriever(config.retriever, env={}) as retriever:
-        observed = observe(golden, retriever, ground(golden, retriever), silent)
-        return [result for result in observed.observations if result.case.in_scope], retriever.chunks()
+        collaborators = Collaborators(retrievers=[retriever], progress=silent)
+        pool = retrieve(alone(config), golden, ground(golden, retriever), collaborators)
+        found = grid_of(alone(config), pool).results(0).observations()
+        return [result for result in found if result.case.in_scope], retriever.chunks()
 
 
 def unlabelled(result: "Observation") -> "Observation":
@@ -162,10 +165,9 @@ def without_answer(case: "Case") -> "Case":
 
 def column(proxy: "QueryMetric", results: "Sequence[Observation]") -> Floats:
     """The scores of a proxy."""
-    from evals.metrics.declaration import Context
+    from tests.support.scored import scored
 
-    context = Context(required=(), sources=None, relevant_texts=None, seed=0)
-    scores = proxy.scores(results, context)
+    scores = scored(proxy, results)
     assert all(isinstance(score, float | int) for score in scores), scores
     return np.array(scores, dtype=np.float64)
 
