@@ -65,7 +65,8 @@ class Evaluation:
         """Reason why something is missing; empty when nothing is."""
         grid = self.report.grid
         unranked = f"the cells are not ranked: {grid.ranking.reason}" if grid and grid.choice is None else ""
-        return self.untracked or "; ".join(filter(None, (self.report.incomplete, unranked))) or self.failures
+        ragas = self.report.ragas_check.problem if self.report.ragas_check else ""
+        return self.untracked or "; ".join(filter(None, (self.report.incomplete, unranked, ragas))) or self.failures
 
     @property
     def failures(self) -> str:

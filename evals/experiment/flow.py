@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evals.collect.pool import Find
 from evals.config.experiment import ExperimentConfig
-from evals.experiment import provenance
+from evals.experiment import provenance, ragas_check
 from evals.experiment.baseline import against_baseline
 from evals.experiment.collaborators import open_collaborators, with_its_distance
 from evals.experiment.evaluation import Evaluation, Sweep
@@ -82,6 +83,8 @@ def run_experiment(
             report = beside_reference(report, inputs, collaborators)
             if inputs.baseline:
                 report = against_baseline(report, inputs.baseline)
+            if check := ragas_check.pending(result):
+                report = report.model_copy(update={"ragas_check": check})
             evaluation = _evaluation(result, report, outputs)
             text = save_data(evaluation, outputs)
             bar.close()
@@ -91,6 +94,10 @@ def run_experiment(
                 save(outputs.retrieval, result.results.lists.pool, held_out, facts, collaborators)
             export(evaluation, config.retriever)
             with progress_bar(shown=shown) as progress:
+                if report.ragas_check:
+                    check = ragas_check.checked(report.ragas_check, result, collaborators.judge, progress)
+                    evaluation = replace(evaluation, report=report.model_copy(update={"ragas_check": check}))
+                    text = save_data(evaluation, outputs)
                 return publish(evaluation, text, inputs.golden, run, progress)
 
 

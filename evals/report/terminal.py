@@ -64,6 +64,8 @@ def render(
     if report.judge and report.judge.tiers:
         for text in judge_lines(report.judge):
             console.print(escape(text), style="dim")
+    if report.ragas_check and report.ragas_check.line:
+        console.print(escape(report.ragas_check.line), style="dim")
     if caches := cache_line(report.caches):
         console.print(escape(caches), style="dim")
     if report.reference:

@@ -86,6 +86,8 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
         if namespace.quiet
         else partial(_show, everything=namespace.verbose, command=partial(_next, namespace, prog)),
     )
+    if not namespace.quiet and evaluation.report.ragas_check and not evaluation.report.ragas_check.problem:
+        print_out(evaluation.report.ragas_check.line)
     if evaluation.outputs.html and not namespace.quiet:
         print_out(f"Page: {evaluation.outputs.html}")
     if config.tracking.enabled and not namespace.quiet and not evaluation.untracked:

@@ -77,6 +77,7 @@ BEST = "one comparison with the best: a query more, on which the leading cell lo
 USERS = "what is said of these queries and of all that users may ask is kept apart"
 DROPPED = "a cell that judging dropped stays a rival, and may be the best of what users ask"
 SIGNS = "McNemar's test is the sign flip of 0 and 1; p is the test's, at least 0.05 where the interval holds 0"
+RAGAS = "ragas' own classes score what is shown, and the report says that they are equal"
 SAVED = "a saved retrieval is one file, of the pool with its labels"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
@@ -170,6 +171,7 @@ LEAVES: Sequence[Leaf] = (
     Leaf("report.json:metrics.judge/noise_share.*", GONE, why=NOISE),
     Leaf("*:baseline.changed.*", CHANGED, why="lists the settings of the retriever"),
     Leaf("*:baseline.changed.*", GONE, why="lists the settings of the retriever"),
+    Leaf("*:ragas_check.*", ADDED, why=RAGAS),
     Leaf("saved/manifest.json:*", GONE, why=SAVED),
     Leaf("*:facts.saved_retrieval", GONE, why=SAVED),
     *(
@@ -178,6 +180,7 @@ LEAVES: Sequence[Leaf] = (
     ),
 )
 LINES: Sequence[Line] = (
+    Line(r"^ragas [\d.]+: equal \(", why=RAGAS),
     Line(r"✓ may be the best", why="the line on the recommendation says how sure that is"),
     Line(r"^\s*(prefer_grpc|grpc_port|prefetch\w*|recall|recall_audit|register_as|within):?", why=SETTINGS),
     Line(r"^\s*(keyword|semantic): null", why=SETTINGS),

@@ -139,6 +139,49 @@ class OwnMetric(Section):
         return Declaration(name=self.name, about=self.about, unit=self.unit, direction=self.direction)
 
 
+class RagasDifference(Section):
+    """A score that ragas' own class gives otherwise."""
+
+    metric: str = Field(description="name of the metric")
+    id: str = Field(description="id of the query")
+    here: float = Field(description="score in this report")
+    ragas: float = Field(description="score by ragas' class")
+
+
+class RagasCheck(Section):
+    """What ragas' own classes say of the results that are shown."""
+
+    status: Literal["pending", "equal", "differs", "unchecked"] = Field(
+        description="pending: ragas has not scored them yet; unchecked: it could not"
+    )
+    version: str = Field(description="version of ragas")
+    metrics: list[str] = Field(description="the metrics that it scored")
+    scores: int = Field(0, ge=0, description="scores that were compared, of results that have a chunk")
+    n_differing: int = Field(0, ge=0, description="scores that differ by more than 1e-9")
+    differing: list[RagasDifference] = Field([], description="the first of these, at most 20")
+    reason: str = Field("", description="why scores were not compared; empty when all were")
+
+    @property
+    def line(self) -> str:
+        """The outcome in a sentence; empty while it is pending."""
+        if self.status == "pending":
+            return ""
+        if self.status == "unchecked":
+            return f"ragas {self.version} compared nothing: {self.reason or 'no result has a chunk'}"
+        rest = f"; {self.reason}" if self.reason else ""
+        if not self.n_differing:
+            return f"ragas {self.version}: equal ({self.scores:,} scores by its {len(self.metrics)} classes){rest}"
+        named = [f"{one.metric} of {one.id} is {one.here:.6g} here, {one.ragas:.6g} by ragas" for one in self.differing]
+        more = f", and {self.n_differing - 3:,} more" if self.n_differing > 3 else ""
+        differ = f"ragas {self.version} scores {self.n_differing:,} of {self.scores:,} otherwise"
+        return f"{differ}: {', '.join(named[:3])}{more}{rest}"
+
+    @property
+    def problem(self) -> str:
+        """The outcome where a figure is not that of ragas; else empty."""
+        return self.line if self.status == "differs" else ""
+
+
 class Report(Section):
     """A run of evals.run. Fields may be added without a new schema_version: readers must ignore unknown ones."""
 
@@ -151,6 +194,9 @@ class Report(Section):
     facts: Facts = Field(description="facts that make runs comparable")
     config: dict[str, Any] = Field(description="the resolved configuration")
     metrics: dict[str, MetricEntry] = Field(description="every metric of the run, by name")
+    ragas_check: RagasCheck | None = Field(
+        None, description="the same scores by ragas itself; absent where no metric is one of ragas'"
+    )
     own_metrics: list[OwnMetric] = Field([], description="those of the user's own; absent without any")
     headline: list[str] = Field([], description="the metrics that the terminal shows without --verbose")
     head: HeadSection | None = Field(None, description="the run in a sentence; null in reports of older versions")

@@ -1,0 +1,167 @@
+"""ragas' own classes on the results that are shown: the figures computed here are theirs, and the report says so.
+
+The metrics of a run are arrays over all results, and equal ragas' one result at a time. After the first screen is out,
+ragas is imported and scores the run, or the recommended cell of a grid, by itself. Its judged metrics get their
+verdicts from the store of the run: nothing is asked a second time.
+"""
+
+import asyncio
+import warnings
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from importlib.metadata import version
+from math import isclose, isnan
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from evals.collect.observations import Observation, Unscored
+from evals.collect.passes import Progress
+from evals.grid.measure import Measured
+from evals.judge.ask.cache import VerdictStore
+from evals.judge.ask.chat import Chat
+from evals.judge.ask.checked_verdicts import CheckedVerdicts
+from evals.judge.ask.engine import UnansweredError
+from evals.judge.ask.keys import Keys
+from evals.judge.judge import Judge
+from evals.judge.tasks import JUDGED
+from evals.report.model.report import RagasCheck, RagasDifference
+from retrievers.text.secrets import redacted
+
+Schema = TypeVar("Schema", bound=BaseModel)
+
+# Classes of ragas.metrics, by the metric that equals them.
+CLASSES: Mapping[str, str] = {
+    "ragas/id_context_precision": "IDBasedContextPrecision",
+    "ragas/id_context_recall": "IDBasedContextRecall",
+    "ragas/nonllm_context_precision": "NonLLMContextPrecisionWithReference",
+    "ragas/nonllm_context_recall": "NonLLMContextRecall",
+}
+CLOSE = 1e-9
+# Queries that ragas scores, which takes it 3 ms each; differences that the report names.
+MOST, NAMED = 1_000, 20
+# Gets a result; returns ragas' score, or why there is none.
+Scorer = Callable[[Observation], Awaitable[float | str]]
+
+
+def pending(result: Measured) -> RagasCheck | None:
+    """Return the mark of a report whose scores ragas has not seen yet; None where no metric is one of ragas'."""
+    metrics = [name for name in (*CLASSES, *JUDGED) if name in result.scores]
+    return RagasCheck(status="pending", version=version("ragas"), metrics=metrics) if metrics else None
+
+
+def checked(check: RagasCheck, result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
+    """Let ragas score what is shown, and return how its scores differ from those of the run.
+
+    Results without a chunk, which ragas refuses or scores NaN and which are 0 here, are left out, and so are scores
+    that failed here.
+
+    Args:
+        check: The metrics to check.
+        result: The run, or the recommended cell of a grid.
+        judge: The judge of the run with its store, where there is one.
+        progress: Called as queries are scored.
+    """
+    try:
+        return asyncio.run(_compared(check, result, judge, progress))
+    except Exception as error:  # whatever ragas or one of its dependencies raises, the run is measured and saved
+        said = redacted(f"{type(error).__name__}: {error}").partition("\n")[0]
+        return check.model_copy(update={"status": "unchecked", "reason": said})
+
+
+async def _compared(check: RagasCheck, result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
+    found = [one for one in result.results.observations() if one.case.in_scope and one.selection][:MOST]
+    differing, reasons, compared = list[RagasDifference](), dict[str, None](), 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of the classes by ids and strings
+        scorers = dict(_scorers(check, result, judge, reasons))
+        for done, one in enumerate(found):
+            progress("checking by ragas", done, len(found))
+            for name, score in scorers.items():
+                here = result.scores[name].get(one.case.id)
+                if not isinstance(here, float | int):
+                    continue
+                theirs = await score(one)
+                if isinstance(theirs, str):
+                    reasons.setdefault(f"{name}: {theirs}")
+                elif not isnan(theirs):
+                    compared += 1
+                    if not isclose(here, theirs, rel_tol=0, abs_tol=CLOSE):
+                        differing.append(RagasDifference(metric=name, id=one.case.id, here=float(here), ragas=theirs))
+        progress("checking by ragas", len(found), len(found))
+    return check.model_copy(
+        update={
+            "status": "differs" if differing else "equal" if compared else "unchecked",
+            "metrics": [*scorers],
+            "scores": compared,
+            "n_differing": len(differing),
+            "differing": differing[:NAMED],
+            "reason": "; ".join(reasons),
+        }
+    )
+
+
+def _scorers(
+    check: RagasCheck, result: Measured, judge: Judge | None, reasons: dict[str, None]
+) -> Iterator[tuple[str, Scorer]]:
+    """Yield a scorer for each metric that can be checked; why one cannot goes into `reasons`."""
+    for name in check.metrics:
+        if name in CLASSES:
+            yield name, _without_model(name, result)
+        elif judge is None or judge.store is None:
+            reasons.setdefault("judged metrics are not checked, as no verdicts are kept")
+        else:
+            yield name, _by_stored_verdicts(name, judge, judge.store)
+
+
+def _without_model(name: str, result: Measured) -> Scorer:
+    from ragas import metrics
+    from ragas.dataset_schema import SingleTurnSample
+
+    metric, texts = getattr(metrics, CLASSES[name])(), result.context.relevant_texts or {}
+
+    async def score(one: Observation) -> float:
+        relevant = list(one.relevance.grades)
+        sample = SingleTurnSample(
+            retrieved_context_ids=list(one.selection.chunk_ids),
+            retrieved_contexts=[chunk.text for chunk in one.selection.chunks],
+            reference_context_ids=relevant,
+            # A relevant chunk that the collection lacks is like nothing that was returned.
+            reference_contexts=[texts.get(key, "") for key in relevant],
+        )
+        # Its public twin computes the same, and writes an id of the user into his home for telemetry.
+        return float(await metric._single_turn_ascore(sample, callbacks=[]))
+
+    return score
+
+
+def _by_stored_verdicts(name: str, judge: Judge, store: VerdictStore) -> Scorer:
+    from ragas.metrics import collections
+
+    from evals.judge.ask.llm import RagasJudge
+
+    how, kept = JUDGED[name], _Kept(judge.chat, store)
+
+    async def score(one: Observation) -> float | str:
+        model, texts = RagasJudge(kept), [chunk.text for chunk in one.selection.chunks]
+        inputs = how.inputs(one.case.query, one.case.reference_answer or "", texts)
+        try:
+            value = (await getattr(collections, how.class_name)(llm=model).ascore(**inputs)).value
+        except UnansweredError as error:
+            return str(error)
+        # Context relevance swallows the errors of its model.
+        return str(model.unanswered) if model.unanswered else float(value)
+
+    return score
+
+
+class _Kept:
+    """Answers the prompts of ragas with the verdicts that are in the store, and nothing else."""
+
+    def __init__(self, chat: Chat, store: VerdictStore) -> None:
+        self._keys, self._store = Keys(chat), CheckedVerdicts(store)
+
+    async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
+        kept = self._store.get(self._keys.key(prompt, schema), schema)
+        if kept is None:
+            raise UnansweredError(Unscored(reason="a verdict is not in the store"))
+        return schema.model_validate_json(kept)
