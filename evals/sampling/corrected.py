@@ -118,9 +118,8 @@ class Sample:
         floor = np.minimum(-self.foretold.max(axis=0), self.residuals.min(axis=0))
         ceiling = np.maximum(1 - self.foretold.min(axis=0), self.residuals.max(axis=0))
         agreement = (np.abs(self.weight * self.scores - foretold) <= SAME).mean(axis=0)
-        weight = 1 - self.weight * (1 - agreement)
         share = 1 - self.n / self.total
-        below, above = _left_open(self.residuals, mean - floor, ceiling - mean, weight, share, alpha)
+        below, above = _left_open(self.residuals, mean - floor, ceiling - mean, agreement**2, share, alpha)
         return below + known, above + known
 
     def _around(self, below: Floats, above: Floats) -> Pair:
@@ -224,8 +223,8 @@ def _left_open(residuals: Floats, below: Floats, above: Floats, weight: Floats, 
     """Return how far the mean of all residuals may be below and above that of the judged queries' own.
 
     Student's interval with one query more that was not seen (`evals.stats.best`): as far off as the others are, and
-    with a weight, which is that of agreement, as far off as can be. Where labels err on few queries, none of these may
-    be among the judged.
+    with a weight, the square of the share that agrees, as far off as can be. Where labels err on few queries, none of
+    these may be among the judged.
 
     Args:
         residuals: [n, columns].

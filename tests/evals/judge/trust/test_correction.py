@@ -87,7 +87,7 @@ class TestCorrect:
         assert both.judge == 1 and both.corrected == corrected_by([cheap], by_id(y)).corrected
         by_cheap = corrected_by([cheap, few], by_id(y), labels)
         assert by_cheap.judge == 0 and by_cheap.corrected == both.corrected
-        by_labels = corrected_by([few], by_id(y), cheap)
+        by_labels = correct("ragas/x", [*cheap], [few], by_id(y), cheap)
         assert by_labels.judge is None and by_labels.corrected == both.corrected
 
     def test_all_queries_seen_by_people_need_no_correction(self) -> None:
