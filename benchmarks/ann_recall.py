@@ -28,6 +28,7 @@ DIMENSIONS, CLUSTERS, RELEVANT = 256, 500, 10
 BEAMS = (16, 32, 64, 128, 256, 512)
 SHOWN = 128
 DEPTHS = (5, 100)
+CUT, POOLS = 10, (10, 20, 50, 100)
 Floats = NDArray[np.float32]
 QUANTISED: Mapping[str, Mapping[str, Any]] = {
     "float32": {},
@@ -156,9 +157,6 @@ def row(
 ) -> Row:
     """Measure one way to search: recall at each depth, single calls, and what is to be won by reranking."""
     from evals.collect.index_recall import recall
-    from evals.metrics.oracle import CUT, best_ndcg
-    from evals.metrics.oracle import DEPTHS as POOLS
-    from evals.metrics.ranking import ndcg
 
     results, times = {}, {}
     for depth in DEPTHS:
@@ -174,9 +172,19 @@ def row(
             for depth in DEPTHS
         },
         ms=times,
-        ndcg=fmean(ndcg(ids, relevant_ids, CUT) for ids, relevant_ids in pairs),
-        oracle={pool: fmean(best_ndcg(ids[:pool], relevant_ids) for ids, relevant_ids in pairs) for pool in POOLS},
+        ndcg=fmean(ndcg([of.get(key, 0) for key in ids], of) for ids, of in pairs),
+        oracle={
+            pool: fmean(ndcg(sorted((of.get(key, 0) for key in ids[:pool]), reverse=True), of) for ids, of in pairs)
+            for pool in POOLS
+        },
     )
+
+
+def ndcg(gains: Sequence[int], grades: Mapping[str, int]) -> float:
+    """nDCG@10 of a ranking by its gains; by these in falling order, that of a perfect reranker."""
+    discounts = 1 / np.log2(np.arange(2, CUT + 2))
+    ideal = np.sort(list(grades.values()))[::-1][:CUT]
+    return float(discounts[: len(gains)] @ gains[:CUT] / (discounts[: len(ideal)] @ ideal))
 
 
 def timed(

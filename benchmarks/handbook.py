@@ -81,7 +81,7 @@ def measured(config: Any) -> Any:
     from evals.experiment.embedded_index import index_if_stale
     from evals.experiment.provenance import gather
     from evals.golden.loading import load_golden
-    from evals.grid.measure import evaluate
+    from evals.grid.measure import measure
     from evals.metrics.collaborators import Collaborators
     from evals.report.building import build_report
     from retrievers.retriever.qdrant import QdrantRetriever
@@ -91,7 +91,7 @@ def measured(config: Any) -> Any:
     with QdrantRetriever.open(config.retriever, env={}) as retriever:
         collaborators = Collaborators(retrievers=[retriever], progress=silent)
         facts = gather(config, golden, retriever)
-        return build_report(evaluate(config, golden, ground(golden, retriever), collaborators), facts)
+        return build_report(measure(config, golden, ground(golden, retriever), collaborators), facts)
 
 
 def timed(configs: Sequence[Any], repeats: int) -> list[Any]:

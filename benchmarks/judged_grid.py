@@ -20,7 +20,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,16 +109,13 @@ class Answering:
 
 def evaluated(observations: Sequence[Any], chat: Any, store: Path) -> tuple[Any, Cost]:
     """The grid, judged, scored and chosen from, as a run does it; what it took."""
-    from evals.grid.building import ObservedVariant
-
-    from evals.collect.observations import Observed
-    from evals.collect.pool import Grounds
     from evals.config.experiment import ExperimentConfig
     from evals.grid.axes import plan
-    from evals.grid.measure import evaluate_grid
+    from evals.grid.measure import measure_pool
     from evals.judge.ask.cache import VerdictStore
     from evals.judge.judge import Judge
     from evals.metrics.collaborators import Collaborators
+    from tests.support.scored import results_of
 
     sweep = {"top_k": list(TOP_KS), "threshold": list(THRESHOLDS)}
     judge_settings = {"model": f"{chat.provider}:{chat.name}", "max_concurrency": 16, "rejudge": 0}
@@ -132,19 +129,19 @@ def evaluated(observations: Sequence[Any], chat: Any, store: Path) -> tuple[Any,
         }
     )
     planned = plan(config.retriever, config.sweep)
-    found = [ObservedVariant(variant=planned.variants[0], observed=Observed(observations=tuple(observations)))]
-    grounds = Grounds(relevance={o.case.id: o.relevance for o in observations}, texts={})
+    pool = replace(results_of(observations).lists.pool, texts={}, notes=((),))
     judge = Judge(config.judge, chat, VerdictStore(store))
     collaborators = Collaborators(retrievers=(), progress=lambda stage, done, total: None, judge=judge)
     wall, cpu = time.perf_counter(), time.process_time()
-    result = evaluate_grid(config, planned, found, grounds, collaborators)
+    result = measure_pool(config, pool, collaborators, planned)
     taken = Cost(
         wall=time.perf_counter() - wall,
         cpu=time.process_time() - cpu,
         calls=result.judging.usage.calls if result.judging else 0,
     )
     judge.close()
-    return result.grid, taken
+    assert result.swept is not None
+    return result.swept.grid, taken
 
 
 def ragas(observations: Sequence[Any], folder: Path, cells: int) -> None:

@@ -68,20 +68,19 @@ def show(title: str, judged: Floats, proxies: Mapping[str, Floats], draws: int) 
 
 def drawn(judged: Floats, proxy: Floats, draws: int) -> tuple[float, float, float]:
     """Mean weight, mean width over that of judging alone, and the share of intervals that hold the mean."""
-    from evals.stats.corrected_mean import corrected_mean
+    from evals.sampling.corrected import corrected
+    from evals.stats.intervals import mean_intervals
 
     rng, total = np.random.default_rng(0), len(judged)
     weights, widths, held = [], [], 0
     for _ in range(draws):
         queries = rng.integers(total, size=total)
-        sampled = np.zeros(total, dtype=np.bool_)
-        sampled[rng.choice(total, JUDGED, replace=False)] = True
-        mean = corrected_mean(judged[queries], proxy[queries], sampled)
-        own, alone = mean.interval, mean.alone_interval
-        assert own.low is not None and own.high is not None and alone.low is not None and alone.high is not None
-        weights.append(mean.weight)
-        widths.append((own.high - own.low) / (alone.high - alone.low))
-        held += own.low <= judged.mean() <= own.high
+        sample = corrected(np.where(np.arange(total) < JUDGED, judged[queries], np.nan)[:, None], proxy[queries, None])
+        (low,), (high,) = sample.interval()
+        alone = mean_intervals(sample.scores, shares=True)
+        weights.append(sample.weight)
+        widths.append((high - low) / (alone[1][0] - alone[0][0]))
+        held += low <= judged.mean() <= high
     return float(np.mean(weights)), float(np.mean(widths)), held / draws
 
 
@@ -140,14 +139,17 @@ def retrieved(config: "ExperimentConfig", golden: "GoldenSet") -> "tuple[list[Ob
     """The results of the in-scope queries with their labels, and the chunks of the collection."""
     from evals.collect.pool import ground
     from evals.experiment.embedded_index import index_if_stale
-    from evals.grid.measure import observe
+    from evals.grid.measure import alone, grid_of, retrieve
+    from evals.metrics.collaborators import Collaborators
     from retrievers.retriever.opened import open_retriever
     from tests.support.experiment import silent
 
     index_if_stale(config, {}, silent)
     with open_retriever(config.retriever, env={}) as retriever:
-        observed = observe(golden, retriever, ground(golden, retriever), silent)
-        return [result for result in observed.observations if result.case.in_scope], retriever.chunks()
+        collaborators = Collaborators(retrievers=[retriever], progress=silent)
+        pool = retrieve(alone(config), golden, ground(golden, retriever), collaborators)
+        found = grid_of(alone(config), pool).results(0).observations()
+        return [result for result in found if result.case.in_scope], retriever.chunks()
 
 
 def unlabelled(result: "Observation") -> "Observation":
@@ -162,10 +164,9 @@ def without_answer(case: "Case") -> "Case":
 
 def column(proxy: "QueryMetric", results: "Sequence[Observation]") -> Floats:
     """The scores of a proxy."""
-    from evals.metrics.declaration import Context
+    from tests.support.scored import scored
 
-    context = Context(required=(), sources=None, relevant_texts=None, seed=0)
-    scores = proxy.scores(results, context)
+    scores = scored(proxy, results)
     assert all(isinstance(score, float | int) for score in scores), scores
     return np.array(scores, dtype=np.float64)
 

@@ -168,7 +168,7 @@ class Lists:
 
     @cached_property
     def codes(self) -> Integers:
-        """The chunk at each place by its code, −1 beyond the end; shape (lists, depth)."""
+        """The chunk at each place by its code, −1 beyond the end; shape (lists, depth), of a depth of at least 1."""
         return self._laid_out(lambda table: table.codes, -1).astype(np.int64)
 
     def column(self, name: str) -> Floats:
@@ -178,7 +178,7 @@ class Lists:
     def _laid_out(self, column: Callable[[CandidateTable], NDArray[Any]], beyond: float) -> NDArray[Any]:
         tables = [self.pool.tables[variant] for variant in self._variants]
         lengths = [table.lengths[self._start : self._end] for table in tables]
-        depth = max((int(each.max(initial=0)) for each in lengths), default=0)
+        depth = max(int(each.max(initial=1)) for each in lengths)
         parts = []
         for table, of_table in zip(tables, lengths, strict=True):
             values = column(table)[table.offsets[self._start] : table.offsets[self._end]]
@@ -222,7 +222,8 @@ class Lists:
     def by_id(self, values: Sequence[Mapping[str, int]]) -> Integers:
         """Lay out what each list says of chunk ids, 0 where it says nothing; shape (lists, depth).
 
-        A pair of list and chunk is one number, so that all candidates are looked up in a sorted array at once.
+        A pair of list and chunk is one number, so that all candidates are looked up in a sorted array at once; no pair
+        has that of a place beyond the end.
         """
         size, codes_of = len(self.pool.chunks) + 1, self.pool.codes_of
         pairs = [
@@ -236,7 +237,7 @@ class Lists:
         keys, held = np.asarray(sorted(pairs), dtype=np.int64).T
         asked = np.arange(len(self))[:, None] * size + self.codes
         at = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-        return np.where((keys[at] == asked) & (self.codes >= 0), held[at], 0)
+        return np.where(keys[at] == asked, held[at], 0)
 
     @cached_property
     def repeat_ids(self) -> bool:

@@ -99,15 +99,15 @@ def _precision(r: Results, _: Context) -> Values:
     """
 
     def useful(number: int, chunks: list[Chunk]) -> Iterable[float]:
-        case, grades = r.lists.case(number), r.lists.relevance[number].grades
-        if case.is_labelled:
-            return [float(chunk.chunk_id in grades) for chunk in chunks]
-        asked = frozenset[str]().union(*_sentences(case))
+        asked = frozenset[str]().union(*_sentences(r.lists.case(number)))
         shared = (len(asked & frozenset(words(chunk.text))) for chunk in chunks)
         return [float(count > 0 and count >= USEFUL * len(asked)) for count in shared]
 
     without = r.by_case(lambda case: not (case.is_labelled or _is_answered(case)))
-    return Values.of(average_precision(r.by_pair(useful)), (without, NO_REFERENCE))
+    worded = np.flatnonzero(r.by_case(lambda case: not case.is_labelled))
+    verdicts = (r.grades > 0).astype(float)
+    verdicts[worded] = r.at(worded).by_pair(useful)
+    return Values.of(average_precision(verdicts), (without, NO_REFERENCE))
 
 
 def _recall(r: Results, _: Context) -> Values:
@@ -143,7 +143,7 @@ def _sentences_found(r: Results) -> Values:
         return [[places[word] for word in places.keys() & frozenset(words(chunk.text))] for chunk in chunks]
 
     bits = r.items(held, max(map(len, numbers.values()), default=0))
-    joined = np.bitwise_or.reduce(bits, axis=1) if bits.shape[1] else bits.sum(axis=1)
+    joined = np.bitwise_or.reduce(bits, axis=1)
     return Values.of(
         np.asarray(
             [
@@ -161,7 +161,7 @@ def _count(held: Integers, sentence: frozenset[str], places: dict[str, int]) -> 
 
 def _highest_cosine(r: Results) -> Values:
     cosines = r.column("semantic")
-    highest = np.clip(np.nan_to_num(cosines), 0, 1).max(axis=1, initial=0.0)
+    highest = np.clip(np.nan_to_num(cosines), 0, 1).max(axis=1)
     return Values.of(highest, ((np.isnan(cosines) & r.found).any(axis=1), NO_COSINE))
 
 

@@ -43,7 +43,7 @@ def recall(r: Results, k: int) -> Floats:
 
 def reciprocal_rank(r: Results, k: int) -> Floats:
     """Return 1 / rank of the first relevant among the first k, else 0 (trec_eval `recip_rank`, run cut at k)."""
-    return np.asarray((_relevant(r, k) / _ranks(r, k)).max(axis=1, initial=0.0))
+    return np.asarray((_relevant(r, k) / _ranks(r, k)).max(axis=1))
 
 
 def average_precision(r: Results, k: int) -> Floats:

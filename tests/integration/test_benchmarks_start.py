@@ -24,13 +24,11 @@ SMALL: Mapping[str, Sequence[str]] = {
     "hybrid_query": ("--sizes", "200", "--rounds", "1"),
     "judge": ("--data", DATA, "--only", "in-process,cached,row"),
     "judged_grid": ("--data", DATA, "--cells", "1"),
-    "metrics": ("--rounds", "1", "--queries", "100"),
     "paired_intervals": ("--samples", "10"),
     "proxies": ("--draws", "5"),
     "search_overhead": ("--rounds", "1"),
     "tracking": ("--cells", "2", "--metrics", "2", "--each", "1"),
     "tracking_traces": ("--queries", "2", "--rounds", "1"),
-    "verdicts": ("--data", DATA, "--draws", "2", "--rounds", "1"),
     "whole_run": ("--sizes", "30", "--candidates", "20"),
 }
 IN_DEPTH = {"default_run", "handbook"}

@@ -77,6 +77,7 @@ BEST = "one comparison with the best: a query more, on which the leading cell lo
 USERS = "what is said of these queries and of all that users may ask is kept apart"
 DROPPED = "a cell that judging dropped stays a rival, and may be the best of what users ask"
 SIGNS = "McNemar's test is the sign flip of 0 and 1; p is the test's, at least 0.05 where the interval holds 0"
+SAVED = "a saved retrieval is one file, of the pool with its labels"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
 RENAMED: Mapping[str, str] = {
@@ -154,6 +155,11 @@ LEAVES: Sequence[Leaf] = (
     Leaf("report.json:grid.choice.explanation.*", CHANGED, why=USERS),
     Leaf("report.json:grid.choice.allowed", CHANGED, only="judged-grid-stop", why=DROPPED),
     Leaf("report.json:grid.choice.standings.*", ADDED, only="judged-grid-stop", why=DROPPED),
+    Leaf("report.json:grid.ranking.order.*", ADDED, only="judged-grid-stop", why=DROPPED),
+    *(
+        Leaf(f"report.json:grid.proof.{name}", CHANGED, only="judged-grid-stop", why=DROPPED)
+        for name in ("next_within", "remaining")
+    ),
     *(Leaf(f"*.{name}", CHANGED, why=SIGNS) for name in ("p", "p_adjusted", "test", "verdict")),
     Leaf("*:criteria.*.reason", CHANGED, only="compare*", why=SIGNS),
     Leaf("report.json:judge.bisection", GONE, why=BISECT),
@@ -164,8 +170,12 @@ LEAVES: Sequence[Leaf] = (
     Leaf("report.json:metrics.judge/noise_share.*", GONE, why=NOISE),
     Leaf("*:baseline.changed.*", CHANGED, why="lists the settings of the retriever"),
     Leaf("*:baseline.changed.*", GONE, why="lists the settings of the retriever"),
-    Leaf("saved/manifest.json:variants.*.settings.*", GONE, why=SETTINGS),
-    Leaf("saved/manifest.json:variants.*.settings.search_params", ADDED, why=SEARCH),
+    Leaf("saved/manifest.json:*", GONE, why=SAVED),
+    Leaf("*:facts.saved_retrieval", GONE, why=SAVED),
+    *(
+        Leaf(f"report.json:facts.collection_{name}", GONE, only="saved-retrieval", why="such a run looks at none")
+        for name in ("at_end.*", "changed")
+    ),
 )
 LINES: Sequence[Line] = (
     Line(r"✓ may be the best", why="the line on the recommendation says how sure that is"),
@@ -215,4 +225,8 @@ LINES: Sequence[Line] = (
 )
 WENT = re.compile(r"(?<=[★✓])\?(?= |$)|^\?$| \?(?= )")
 """What went out of the midst of old lines: the mark of a cell whose chunks were sparsely judged."""
-FILES: Sequence[File] = (File("*figures/risk_coverage.svg", why=RISK),)
+FILES: Sequence[File] = (
+    File("*figures/risk_coverage.svg", why=RISK),
+    File("saved/*", why=SAVED),
+    File("saved", why=SAVED),
+)

@@ -20,7 +20,7 @@ def results_of(observations: Sequence[Observation]) -> Results:
     """Return observations as results over one pool, in their order."""
     chunks = ChunkList()
     builder = TableBuilder(chunks)
-    places = np.full((len(observations), max((len(o.selection) for o in observations), default=0)), -1)
+    places = np.full((len(observations), max((len(o.selection) for o in observations), default=0) or 1), -1)
     for row, observation in enumerate(observations):
         found = observation.candidates
         codes = [chunks.code(chunk) for chunk in found.chunks]

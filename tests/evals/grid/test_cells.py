@@ -1,81 +1,134 @@
-"""What cells keep, against selecting one by one; every result is laid out once."""
+"""The results that cells keep against the selection of a single search, and their means against one cell at a time."""
 
-import random
-from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from evals.collect.observations import Observed
+from evals.collect.observations import Failure, Observed, Unscored
 from evals.collect.pool import Pool
 from evals.golden.evidence import Relevance
-from evals.grid.cells import Configuration, Grid, lay_out
+from evals.grid import cells
+from evals.grid.cells import Configuration, Grid, lay_out, score_cells
+from evals.metrics.declaration import Context, QueryMetric, Scope, summarise
+from evals.metrics.results import Results, Values
 from retrievers.config import RetrieverConfig
-from retrievers.search.candidate_table import CandidateTable
+from retrievers.records import Chunk, RetrievedChunk
 from retrievers.search.chunk_list import ChunkList
 from retrievers.search.selection import select
-from retrievers.search.table_builder import TableBuilder, table_of_hits
-from tests.support.observed import make_case, make_chunk, results
+from retrievers.search.table_builder import joined, table_of_hits
+from tests.support.observed import make_case, make_chunk, make_context
+
+SCORES = [0.0, 0.25, 0.3, 0.5, 0.75, 1.0]
+CHUNKS = [make_chunk(f"c{number}", module=module) for number, module in enumerate([None, "a", "a", "b", "b", None])]
+# A chunk, its cosine and its final score: all of them repeat.
+Found = tuple[Chunk, float, float]
+FOUND = st.lists(st.tuples(st.sampled_from(CHUNKS), st.sampled_from(SCORES), st.sampled_from(SCORES)), max_size=8)
+SETTINGS = st.fixed_dictionaries(
+    {
+        "mode": st.just("hybrid"),
+        "threshold_on": st.sampled_from(["semantic", "best", "final"]),
+        "group_by": st.sampled_from([None, "module"]),
+    }
+)
 
 
-def table(rng: random.Random, chunks: ChunkList, queries: int) -> CandidateTable:
-    builder = TableBuilder(chunks)
-    known = [make_chunk(f"c{n}", module=rng.choice(["a", "b", None])) for n in range(30)]
-    for _ in range(queries):
-        found = rng.sample(known, rng.choice([0, 1, 7, 12]))
-        scores = [rng.choice([0.1, 0.3, 0.30001, 0.5, 0.9]) for _ in found]  # in no order, with ties
-        builder.extend(table_of_hits(results(*found, scores=scores), chunks=chunks))
-    return builder.table()
-
-
-@pytest.mark.parametrize("changes", [{}, {"group_by": "module"}, {"threshold_on": "best"}])
-@pytest.mark.parametrize("thresholds", [(0.0, 0.3, 0.4, 0.95), (0.5, 0.1, 0.3)])
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_every_cell_keeps_what_its_settings_select(seed: int, thresholds: tuple[float, ...], changes: Any) -> None:
-    rng, chunks, top_ks, queries = random.Random(seed), ChunkList(), (1, 3, 8), 9
-    tables = tuple(table(rng, chunks, queries) for _ in range(2))
-    cases = tuple(make_case(f"q{n}") for n in range(queries))
-    pool = Pool(cases=cases, tables=tables, relevance=((Relevance(),) * queries,) * 2)
-    settings = RetrieverConfig.model_validate({"top_k": 8, "threshold": min(thresholds), "candidates": 12, **changes})
-    grid = Grid(
-        axes={},
-        top_ks=top_ks,
-        configurations=tuple(
+@st.composite
+def grids(draw: st.DrawFn) -> Grid:
+    """Return one to three configurations, each with its candidates and thresholds; thresholds and cuts in any order."""
+    chunks, queries = ChunkList(), draw(st.integers(1, 3))
+    tables, configurations = [], []
+    for number in range(draw(st.integers(1, 3))):
+        found = draw(st.lists(FOUND, min_size=queries, max_size=queries))
+        tables.append(joined([table_of_hits(hits(each), chunks=chunks) for each in found], chunks))
+        thresholds = draw(st.lists(st.sampled_from(SCORES), unique=True, min_size=1, max_size=4))
+        cut = {"top_k": 8, "candidates": 8, "threshold": min(thresholds)}
+        # With dot products and no threshold set, none is in force.
+        chosen = draw(st.just({"distance": "dot", "threshold": None}) | SETTINGS)
+        config = RetrieverConfig.model_validate(cut | chosen)
+        configurations.append(
             Configuration(
-                name=str(n), parameters={}, settings=settings, thresholds=thresholds, observed=Observed(observations=())
+                name=str(number),
+                parameters={},
+                settings=config,
+                thresholds=(0.0,) if config.used_threshold is None else tuple(thresholds),
+                observed=Observed(observations=()),
             )
-            for n in range(2)
+        )
+    cases = tuple(make_case(f"q{query}", in_scope=query != 1) for query in range(queries))
+    return Grid(
+        axes={},
+        top_ks=tuple(draw(st.lists(st.integers(1, 8), unique=True, min_size=1, max_size=4))),
+        configurations=tuple(configurations),
+        pool=Pool(
+            cases=cases, tables=tuple(tables), relevance=tuple(tuple(Relevance() for _ in cases) for _ in tables)
         ),
-        pool=pool,
     )
-    laid, row_of = lay_out(pool.lists(range(2)), grid.configurations, top_ks)
-    assert row_of.shape == (len(grid), queries)
-    assert np.array_equal(np.unique(row_of), np.arange(len(laid)))
-    kept = [(number, *places[places >= 0]) for number, places in zip(laid.list_of.tolist(), laid.places, strict=True)]
-    if thresholds == (0.0, 0.3, 0.4, 0.95) and "group_by" not in changes:
-        assert len({*kept}) == len(kept), "a result is laid out once"
-    for index in range(len(grid)):
-        cell, alone = grid.cell(index), grid.results(index)
-        for query in range(queries):
-            expected, _ = select(tables[cell.configuration][query], grid.settings(index))
-            row = row_of[index, query]
-            assert laid.places[row][laid.places[row] >= 0].tolist() == expected
-            assert alone.places[query][alone.places[query] >= 0].tolist() == expected
-            assert laid.list_of[row] == cell.configuration * queries + query
 
 
-def test_blocks_of_queries_score_as_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng, chunks = random.Random(5), ChunkList()
-    found = table(rng, chunks, 11)
-    pool = Pool(cases=tuple(make_case(f"q{n}") for n in range(11)), tables=(found,), relevance=((Relevance(),) * 11,))
-    settings = RetrieverConfig.model_validate({"top_k": 8, "threshold": 0.0, "candidates": 12})
-    one = Configuration(
-        name="", parameters={}, settings=settings, thresholds=(0.0, 0.4), observed=Observed(observations=())
-    )
-    grid = Grid(axes={}, top_ks=(1, 8), configurations=(one,), pool=pool)
-    [(whole, row_of)] = grid.blocks()
-    monkeypatch.setattr("evals.grid.cells.BLOCK", 60)
-    parts = list(Grid(axes={}, top_ks=(1, 8), configurations=(one,), pool=pool).blocks())
-    assert len(parts) > 2
-    lengths = np.concatenate([part.lengths[rows] for part, rows in parts], axis=1)
-    assert np.array_equal(lengths, whole.lengths[row_of])
+def hits(found: list[Found]) -> list[RetrievedChunk]:
+    return [
+        RetrievedChunk(rank=rank, score=final, score_scale="weighted", scores={"semantic": cosine}, chunk=chunk)
+        for rank, (chunk, cosine, final) in enumerate(found, 1)
+    ]
+
+
+@settings(max_examples=100)
+@given(grids())
+def test_every_cell_keeps_what_a_search_with_its_settings_returns_and_each_result_is_laid_out_once(grid: Grid) -> None:
+    lists, queries = grid.pool.lists(range(len(grid.configurations))), range(len(grid.pool.cases))
+    results, row_of = lay_out(lists, grid.configurations, grid.top_ks)
+    assert row_of.shape == (len(grid), len(queries))
+    for cell in grid.cells():
+        expected = [
+            select(grid.pool.tables[cell.configuration][query], grid.settings(cell.index))[0] for query in queries
+        ]
+        kept = results.at(row_of[cell.index])
+        assert lists.variant[kept.list_of].tolist() == [cell.configuration] * len(queries)
+        assert lists.query[kept.list_of].tolist() == list(queries)
+        for each in (kept, grid.results(cell.index)):
+            assert [[place for place in places if place >= 0] for places in each.places.tolist()] == expected
+    assert {*row_of.ravel().tolist()} == {*range(len(results))}
+    if all(list(each.thresholds) == sorted(each.thresholds) for each in grid.configurations):
+        laid = [(number, *places) for number, places in zip(results.list_of, results.places.tolist(), strict=True)]
+        assert len(laid) == len(set(laid))
+
+
+ISSUES = (Failure(type="Timeout", message=""), Unscored(reason="no reference"))
+
+
+def some_score(r: Results, _: Context) -> Values:
+    """Return a share by what was kept; every fifth kind of result has failed, every fifth has no score."""
+    asked = r.lists.query[r.list_of] + r.lists.variant[r.list_of]
+    kinds = (asked + (r.places + 1) @ (3 ** np.arange(r.places.shape[1]))) % 5
+    return Values.of(kinds / 4, (kinds == 0, ISSUES[0]), (kinds == 1, ISSUES[1]))
+
+
+@pytest.mark.parametrize("block", [1, cells.BLOCK])
+@pytest.mark.parametrize("scope", ["all", "in_scope"])
+@given(grid=grids())
+def test_means_and_counts_of_a_cell_are_those_of_its_results_alone(block: int, scope: Scope, grid: Grid) -> None:
+    metric = QueryMetric(name="m", about="some", scope=scope, interval="mean", score=some_score)
+    context = make_context()
+    with mock.patch.object(cells, "BLOCK", block):
+        found = score_cells(grid, {"m": metric}, context)["m"]
+        matrix = grid.matrix(metric, context)
+    inside = [query for query, case in enumerate(grid.pool.cases) if scope == "all" or case.in_scope]
+    columns = []
+    for cell in grid.cells():
+        values = metric.values(grid.results(cell.index), context)
+        columns.append([values[query] for query in inside])
+        alone = summarise("m", columns[-1], "mean")
+        n = alone.n, alone.n_unscored, alone.n_failed
+        assert (found.n[cell.index], found.n_unscored[cell.index], found.n_failed[cell.index]) == n
+        expected = np.nan if alone.value is None else alone.value
+        np.testing.assert_allclose(found.mean[cell.index], expected, atol=1e-12)
+    scored = np.asarray([[score if isinstance(score, float) else np.nan for score in each] for each in columns]).T
+    np.testing.assert_allclose(matrix, scored, atol=1e-12)
+    common = scored[~np.isnan(scored).any(axis=1)]
+    assert found.n_common == len(common)
+    np.testing.assert_allclose(found.common, common.mean(axis=0) if len(common) else np.nan, atol=1e-12)
+    never = [all(isinstance(score, Unscored) for score in each) for each in zip(*columns, strict=True)]
+    assert found.n_dropped == len(inside) - len(common) - sum(never)

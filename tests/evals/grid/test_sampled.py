@@ -5,13 +5,12 @@ import pytest
 
 from evals.collect.observations import Failure, Score, Unscored
 from evals.grid.sampled import sampled_summary
-from evals.metrics.declaration import QueryMetric, summarise
-from evals.metrics.llm import METRICS
+from evals.metrics.declaration import summarise
 from evals.sampling.corrected import corrected
 from evals.sampling.order import NOT_DRAWN
+from tests.support.scored import metric_of
 
-JUDGED = [metric for metric in METRICS if isinstance(metric, QueryMetric)]
-PRECISION = next(metric for metric in JUDGED if metric.name == "ragas/llm_context_precision")
+PRECISION = metric_of("ragas/llm_context_precision")
 NO_REFERENCE = Unscored(reason="the case has no reference answer")
 LABELS = "labels/context_precision"
 FAILED = Failure(type="Timeout", message="")

@@ -8,8 +8,8 @@ from evals.collect.observations import Observation, Score, Unscored
 from evals.judge.precision import average_precision
 from evals.metrics.declaration import QueryMetric
 from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY, serving
-from tests.support.observed import make_case, make_chunk, make_context, observe, results
-from tests.support.scored import scored
+from tests.support import scored
+from tests.support.observed import make_case, make_chunk, observe, results
 
 # Six distinct words, so that a useful chunk holds at least two of them.
 ANSWER = "Motors turn slowly; motors stop at night."
@@ -27,7 +27,7 @@ def asked(*ids: str, name: str = "q", answer: str | None = ANSWER, labels: dict[
 
 
 def scores(proxy: QueryMetric, *observations: Observation) -> list[Score]:
-    return scored(proxy, observations, make_context())
+    return scored.scored(proxy, observations)
 
 
 class TestPrecision:

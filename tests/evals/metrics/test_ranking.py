@@ -1,273 +1,188 @@
-"""Ranking metrics against pytrec_eval on random runs, and against definitions written out by brute force."""
+"""Ranking metrics against ir_measures (trec_eval) on random runs, and against brute force."""
 
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise, permutations
 from statistics import fmean
 
+import ir_measures
 import pytest
-import pytrec_eval
-from hypothesis import given
-from hypothesis import strategies as st
 
-from evals.collect.observations import Score, Unscored
+from evals.collect.observations import Observation, Unscored
+from evals.golden.case import Case
+from evals.golden.evidence import Relevance, resolve
 from evals.metrics import METRICS
-from evals.metrics.declaration import QueryMetric, summarise
-from evals.metrics.ranking import DEPTHS, MEASURES
+from evals.metrics.declaration import summarise
+from evals.metrics.ranking import DEPTHS, ORACLE_DEPTHS
+from retrievers.records import Chunk
 from tests.support.candidates import candidates_of
-from tests.support.observed import make_context, observe, results
-from tests.support.scored import on_list, scored, scorer
-
-hit_rate, precision, recall, reciprocal_rank, average_precision, ndcg = (
-    on_list(MEASURES[name].measure) for name in ("hit_rate", "precision", "recall", "mrr", "map", "ndcg")
-)
-top_three = scorer("ranking/expected_top3_in_5")
-Measure = Callable[[Sequence[str], Mapping[str, int], int], float]
-Run = dict[str, list[str]]
-Qrels = dict[str, dict[str, int]]
-ORACLES: Mapping[str, tuple[Measure, str]] = {
-    "hit_rate": (hit_rate, "success"),
-    "precision": (precision, "P"),
-    "recall": (recall, "recall"),
-    "map": (average_precision, "map_cut"),
-    "ndcg": (ndcg, "ndcg_cut"),
-}
-CUTS = (1, 2, 3, 5, 10, 20)
+from tests.support.observed import make_case, observe, results
+from tests.support.scored import metric_of, scored, scorer
 
 
-def random_run(seed: int, queries: int = 40) -> tuple[Run, Qrels]:
-    """Ranked ids and graded judgements: empty and short runs, gaps, ids judged 0 and below, relevant never retrieved.
+@cache
+def random_run(seed: int, queries: int = 40) -> list[Observation]:
+    """Queries with graded judgements: empty, short, long and repeating lists, gaps, relevant chunks never found.
 
-    Ids sort in an order that has nothing to do with the rank, or is its reverse.
+    Ids sort in an order that has nothing to do with the rank, or is its reverse. What was returned is any part.
     """
     rng = random.Random(seed)
-    run: Run = {}
-    qrels: Qrels = {}
+    observations = []
     for number in range(queries):
-        ids = [f"d{n:03d}" for n in rng.sample(range(1000), 30)]
-        qrels[f"q{number}"] = {i: rng.choice([-2, -1, 0, 1, 1, 2, 3]) for i in rng.sample(ids, rng.randint(1, 12))} | {
-            rng.choice(ids): rng.randint(1, 4)
-        }
-        length = rng.choice([0, 0, 1, 2, 3, 4, 7, 10, 25])
-        ranked = rng.sample(ids, length)
-        run[f"q{number}"] = rng.choice([ranked, sorted(ranked), sorted(ranked, reverse=True)])
-    return run, qrels
+        ids = [f"d{n:03d}" for n in rng.sample(range(1000), 150)]
+        judged = {i: rng.choice([0, 0, 1, 1, 2, 3]) for i in rng.sample(ids[:30], rng.randint(1, 25))}
+        grades = {i: grade for i, grade in judged.items() if grade} | {rng.choice(ids): rng.randint(1, 4)}
+        ranked = rng.sample(ids[: rng.choice([30, 150])], rng.choice([0, 1, 2, 3, 7, 10, 25, 30]))
+        ranked = rng.choice([ranked, ranked, ids, sorted(ranked), sorted(ranked, reverse=True)])
+        if rng.random() < 0.3:
+            ranked = ranked + rng.sample(ranked, len(ranked) // 2)
+            rng.shuffle(ranked)
+        found = candidates_of(results(*ranked))
+        kept = sorted(rng.sample(range(len(ranked)), rng.choice([0, len(ranked) // 2, len(ranked)])))
+        items = [frozenset(rng.choices(ids, k=rng.randint(1, 3))) for _ in range(rng.choice([1, 4, 70, 130]))]
+        relevance = Relevance(grades=grades, items=tuple(items), irrelevant=frozenset(judged) - grades.keys())
+        observations.append(
+            Observation(case=make_case(f"q{number}"), relevance=relevance, candidates=found, selection=found.at(kept))
+        )
+    return observations
 
 
-def relevant(judged: Mapping[str, int]) -> dict[str, int]:
-    return {chunk_id: grade for chunk_id, grade in judged.items() if grade > 0}
+def returned(o: Observation) -> list[str]:
+    return list(dict.fromkeys(found.chunk.chunk_id for found in o.selection))
 
 
-def oracle(run: Run, qrels: Qrels, measures: set[str], cut: int | None = None) -> dict[str, dict[str, float]]:
-    """Return pytrec_eval's values by query; empty results are left out of the run, as in a TREC file.
-
-    It orders by score and breaks ties by id, so scores are made of ranks.
-    """
-    scored = {
-        query: {chunk_id: float(len(ids) - place) for place, chunk_id in enumerate(ids[:cut])}
-        for query, ids in run.items()
-        if ids
-    }
-    found: dict[str, dict[str, float]] = pytrec_eval.RelevanceEvaluator(qrels, measures).evaluate(scored)
-    return found
+def candidates(o: Observation) -> list[str]:
+    return list(dict.fromkeys(o.candidates.chunk_ids))
 
 
+def condensed(o: Observation) -> list[str]:
+    return [i for i in returned(o) if i in o.relevance.grades or i in o.relevance.irrelevant]
+
+
+def reordered(depth: int) -> Callable[[Observation], list[str]]:
+    """Return the first candidates in the order of their grades."""
+    return lambda o: sorted(candidates(o)[:depth], key=lambda i: -o.relevance.grades.get(i, 0))
+
+
+NAMES = {"hit_rate": "Success", "precision": "P", "recall": "R", "mrr": "RR", "map": "AP", "ndcg": "nDCG"}
+ORACLES: Mapping[str, tuple[str, Callable[[Observation], list[str]]]] = {
+    **{f"ranking/{name}_at_{k}": (f"{theirs}@{k}", returned) for name, theirs in NAMES.items() for k in DEPTHS},
+    **{f"ranking/judged_at_{k}": (f"Judged@{k}", returned) for k in DEPTHS},
+    **{f"ranking/condensed_ndcg_at_{k}": (f"nDCG@{k}", condensed) for k in DEPTHS},
+    "ranking/bpref": ("Bpref", returned),
+    "candidates/ndcg_at_10": ("nDCG@10", candidates),
+    "candidates/mrr_at_10": ("RR@10", candidates),
+    "candidates/recall_at_10": ("R@10", candidates),
+    "candidates/recall_at_100": ("R@100", candidates),
+    "candidates/hit_rate_at_100": ("Success@100", candidates),
+    **{f"candidates/oracle_ndcg_at_10_of_{depth}": ("nDCG@10", reordered(depth)) for depth in ORACLE_DEPTHS},
+}
+OURS = {"ranking/expected_top3_in_5", *(f"ranking/evidence_recall_at_{k}" for k in DEPTHS)}
+BY_LABELS = [name for name in METRICS if name.startswith(("ranking/", "candidates/"))]
+
+
+def test_every_metric_by_labels_has_an_oracle_or_is_our_own() -> None:
+    assert {*BY_LABELS} == ORACLES.keys() | OURS
+
+
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ORACLES)
-@pytest.mark.parametrize("seed", range(5))
-def test_equals_pytrec_eval_on_random_runs(name: str, seed: int) -> None:
-    measure, trec = ORACLES[name]
-    run, qrels = random_run(seed)
-    expected = oracle(run, qrels, {f"{trec}.{','.join(map(str, CUTS))}"})
-    assert len(expected) < len(run), "the runs must hold empty results"
-    for query, ids in run.items():
-        for k in CUTS:
-            found = measure(ids, relevant(qrels[query]), k)
-            assert found == pytest.approx(expected.get(query, {}).get(f"{trec}_{k}", 0.0), abs=1e-12)
+def test_equals_ir_measures_and_the_mean_counts_empty_results(name: str, seed: int) -> None:
+    (theirs, ranked), run = ORACLES[name], random_run(seed)
+    found = scored(name, run)
+    lists = {o.case.id: ranked(o) for o in run}
+    expected = dict.fromkeys(lists, 1.0 if "judged" in name else 0.0)  # of an empty list, which a TREC file cannot hold
+    measured = ir_measures.iter_calc(
+        [ir_measures.parse_measure(theirs)],
+        {o.case.id: {**dict.fromkeys(o.relevance.irrelevant, 0), **o.relevance.grades} for o in run},
+        {q: {i: float(len(ids) - place) for place, i in enumerate(ids)} for q, ids in lists.items() if ids},
+    )
+    expected |= {one.query_id: one.value for one in measured if lists[one.query_id]}
+    assert [] in lists.values() and len(set(expected.values())) > 1
+    assert found == pytest.approx(list(expected.values()), abs=1e-12)
+    assert summarise(name, found, metric_of(name).interval).value == pytest.approx(fmean(expected.values()), abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("k", CUTS)
-def test_reciprocal_rank_equals_pytrec_eval_on_the_run_cut_at_k(seed: int, k: int) -> None:
-    run, qrels = random_run(seed)
-    expected = oracle(run, qrels, {"recip_rank"}, cut=k)
-    for query, ids in run.items():
-        found = reciprocal_rank(ids, relevant(qrels[query]), k)
-        assert found == pytest.approx(expected.get(query, {}).get("recip_rank", 0.0), abs=1e-12)
-
-
-@pytest.mark.parametrize("name", [*ORACLES, "mrr"])
 @pytest.mark.parametrize("k", DEPTHS)
-def test_the_mean_over_a_run_counts_missing_queries_as_0(name: str, k: int) -> None:
-    run, qrels = random_run(17)
-    if name == "mrr":
-        per_query = {q: values["recip_rank"] for q, values in oracle(run, qrels, {"recip_rank"}, cut=k).items()}
-    else:
-        trec = ORACLES[name][1]
-        per_query = {q: values[f"{trec}_{k}"] for q, values in oracle(run, qrels, {f"{trec}.{k}"}).items()}
-    metric = METRICS[f"ranking/{name}_at_{k}"]
-    assert isinstance(metric, QueryMetric)
-    observations = [observe(results(*ids), relevant(qrels[query])) for query, ids in run.items()]
-    summary = summarise(metric.name, scored(metric, observations, make_context()), metric.interval)
-    assert summary.n == len(run) > len(per_query)
-    assert summary.value == pytest.approx(fmean(per_query.get(query, 0.0) for query in run), abs=1e-12)
+def test_evidence_recall_counts_items_not_chunks(k: int) -> None:
+    run = random_run(5)
+    expected = [fmean(not item.isdisjoint(returned(o)[:k]) for item in o.relevance.items) for o in run]
+    assert scored(f"ranking/evidence_recall_at_{k}", run) == pytest.approx(expected, abs=1e-12)
 
 
-HAND: tuple[tuple[Measure, Sequence[str], Mapping[str, int], int, float], ...] = (
-    (hit_rate, "xya", {"a": 1}, 3, 1.0),
-    (hit_rate, "xya", {"a": 1}, 2, 0.0),
-    (precision, "ab", {"a": 1, "b": 1}, 5, 0.4),
-    (precision, "axb", {"a": 1, "b": 1}, 2, 0.5),
-    (recall, "axb", {"a": 1, "b": 1, "c": 1, "d": 1}, 3, 0.5),
-    (reciprocal_rank, "xya", {"a": 1}, 10, 1 / 3),
-    (reciprocal_rank, "xya", {"a": 1}, 2, 0.0),
-    (average_precision, "axb", {"a": 1, "b": 1, "c": 1}, 10, (1 + 2 / 3) / 3),
-    (average_precision, "axb", {"a": 1, "b": 1, "c": 1}, 1, 1 / 3),
-    (ndcg, "ab", {"a": 1, "b": 3}, 2, (1 + 3 / 1.584962500721156) / (3 + 1 / 1.584962500721156)),
-    (ndcg, "a", {"a": 2, "b": 2}, 1, 1.0),
-)
-
-
-@pytest.mark.parametrize(("measure", "ranked", "grades", "k", "expected"), HAND)
-def test_hand_computed(
-    measure: Measure, ranked: Sequence[str], grades: Mapping[str, int], k: int, expected: float
-) -> None:
-    assert measure(list(ranked), grades, k) == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize("measure", [hit_rate, precision, recall, reciprocal_rank, average_precision, ndcg])
-@pytest.mark.parametrize("k", DEPTHS)
-def test_an_empty_result_scores_0(measure: Measure, k: int) -> None:
-    assert measure([], {"a": 1}, k) == 0.0
-
-
-def test_a_chunk_that_came_twice_counts_once() -> None:
-    """Otherwise `a` twice would be two of two relevant, and recall above 1."""
-    observation = observe(results("a", "a", "b"), {"a": 1})
-    scores = {}
-    for name in ("precision_at_3", "recall_at_3", "map_at_3", "ndcg_at_3"):
-        metric = METRICS[f"ranking/{name}"]
-        assert isinstance(metric, QueryMetric)
-        scores[name] = scored(metric, [observation], make_context())[0]
-    assert scores == {"precision_at_3": 1 / 3, "recall_at_3": 1.0, "map_at_3": 1.0, "ndcg_at_3": 1.0}
-
-
-RANKED = st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=10)
-GRADES = st.dictionaries(st.sampled_from("abcdefghijkl"), st.integers(1, 4), min_size=1)
-
-
-@given(RANKED, GRADES, st.sampled_from(CUTS))
-def test_all_stay_within_0_and_1_and_deeper_never_loses(ranked: list[str], grades: dict[str, int], k: int) -> None:
-    for measure in (hit_rate, precision, recall, reciprocal_rank, average_precision, ndcg):
-        assert 0 <= measure(ranked, grades, k) <= 1 + 1e-12
-    for measure in (hit_rate, recall, reciprocal_rank, average_precision):
-        assert measure(ranked, grades, k) <= measure(ranked, grades, k + 1)
-
-
-@given(GRADES, st.sampled_from(CUTS))
-def test_the_ideal_order_is_perfect(grades: dict[str, int], k: int) -> None:
-    ideal = sorted(grades, key=lambda chunk_id: -grades[chunk_id])
-    assert ndcg(ideal, grades, k) == pytest.approx(1, abs=1e-12)
-    assert average_precision(ideal, grades, len(grades)) == pytest.approx(1, abs=1e-12)
-
-
-def brute_three_in_five(ranked: Sequence[str], grades: Mapping[str, int]) -> float:
-    """Return True if three distinct chunks, a valid top three by grade, all lie in the first five.
+def three_in_five(ranked: Sequence[str], grades: Mapping[str, int]) -> float | Unscored:
+    """Return 1 if three distinct chunks, a valid top three by grade, all lie in the first five.
 
     A triple is a valid top three if some order of all relevant chunks by falling grade begins with it.
     """
-    tops = {
-        frozenset(order[:3])
-        for order in permutations(grades)
-        if all(grades[a] >= grades[b] for a, b in pairwise(order))
-    }
+    orders = (order for order in permutations(grades) if all(grades[a] >= grades[b] for a, b in pairwise(order)))
+    tops = {frozenset(order[:3]) for order in orders}
+    if len(grades) < 3:
+        return Unscored(reason="fewer than three relevant chunks")
     return float(any(top <= set(ranked[:5]) for top in tops))
 
 
-@given(RANKED, st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 3), min_size=3, max_size=6))
-def test_three_in_five_equals_brute_force(ranked: list[str], grades: dict[str, int]) -> None:
-    assert top_three(observe(results(*ranked), grades)) == brute_three_in_five(ranked, grades)
+def test_three_in_five_equals_brute_force() -> None:
+    rng = random.Random(1)
+    grades = [{i: rng.randint(1, 3) for i in rng.sample("abcdefgh", rng.randint(1, 6))} for _ in range(200)]
+    ranked = [rng.sample("abcdefghx", rng.randint(0, 9)) for _ in grades]
+    found = scored("ranking/expected_top3_in_5", [observe(results(*r), g) for r, g in zip(ranked, grades, strict=True)])
+    assert found == [three_in_five(*pair) for pair in zip(ranked, grades, strict=True)]
+    assert {0.0, 1.0} < set(found)
 
 
-@pytest.mark.parametrize(
-    ("ranked", "grades", "expected"),
-    [
-        ("abc", {"a": 3, "b": 2, "c": 1}, 1.0),
-        ("xaybc", {"a": 3, "b": 2, "c": 1}, 1.0),
-        ("xyabzc", {"a": 3, "b": 2, "c": 1}, 0.0),  # the third is sixth
-        ("bcd", {"a": 3, "b": 2, "c": 2, "d": 2}, 0.0),  # the highest graded is missing
-        ("adc", {"a": 3, "b": 2, "c": 2, "d": 2}, 1.0),  # any two of the tied will do
-        ("abc", {"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, 1.0),
-        ("", {"a": 1, "b": 1, "c": 1}, 0.0),
-    ],
-)
-def test_three_in_five_hand_computed(ranked: str, grades: dict[str, int], expected: float) -> None:
-    assert top_three(observe(results(*ranked), grades)) == expected
-
-
-def test_expected_top3_counts_only_cases_with_three_relevant_chunks() -> None:
-    metric = METRICS["ranking/expected_top3_in_5"]
-    assert isinstance(metric, QueryMetric)
-    three = {"a": 1, "b": 1, "c": 1}
-    observations = [observe(results("a", "b", "c"), three), observe((), three), observe(results("a"), {"a": 1})]
-    scores = scored(metric, observations, make_context())
-    assert scores == [1.0, 0.0, Unscored(reason="fewer than three relevant chunks")]
-    summary = summarise(metric.name, scores, metric.interval)
-    assert (summary.value, summary.n, summary.n_unscored) == (0.5, 2, 1)
-
-
-ITEMS = (frozenset("ab"), frozenset("c"), frozenset("bd"))
-
-
-@pytest.mark.parametrize(("ranked", "k", "found"), [("", 5, 0), ("a", 1, 1), ("b", 1, 2), ("xcb", 3, 3)])
-def test_evidence_recall_counts_items_not_chunks(ranked: str, k: int, found: int) -> None:
-    assert evidence_recall(ranked, ITEMS, k) == found / 3
-
-
-def evidence_recall(ranked: Sequence[str], items: Sequence[frozenset[str]], k: int) -> Score:
-    grades = dict.fromkeys(sorted(frozenset[str]().union(*items)), 1)
-    return scored(f"ranking/evidence_recall_at_{k}", [observe(results(*ranked), grades, items=items)])[0]
-
-
-def test_evidence_recall_does_not_change_when_a_passage_is_cut_into_more_chunks() -> None:
-    coarse = evidence_recall(["p1", "x"], [frozenset(["p1"]), frozenset(["p2"])], 5)
-    fine = evidence_recall(["p1a", "p1b", "x"], [frozenset(["p1a", "p1b"]), frozenset(["p2"])], 5)
-    assert coarse == fine == 0.5
-    assert recall(["p1a", "x"], {"p1a": 1, "p1b": 1, "p2": 1}, 5) == 1 / 3
-
-
-@pytest.mark.parametrize("name", [name for name in METRICS if name.startswith("ranking/")])
+@pytest.mark.parametrize("name", BY_LABELS)
 def test_metrics_with_wilsons_interval_score_0_or_1_only(name: str) -> None:
-    metric = METRICS[name]
-    assert isinstance(metric, QueryMetric)
-    observations = [
-        observe(results(*ids), relevant(qrels[query]), irrelevant=qrels[query].keys() - relevant(qrels[query]))
-        for seed in range(3)
-        for run, qrels in [random_run(seed)]
-        for query, ids in run.items()
-    ]
-    values = {score for score in scored(metric, observations, make_context()) if isinstance(score, float)}
-    if metric.interval == "proportion":
-        assert values <= {0.0, 1.0}
-    else:
-        assert not values <= {0.0, 1.0}, "values of 0 and 1 have Wilson's interval"
+    values = {score for seed in range(3) for score in scored(name, random_run(seed)) if isinstance(score, float)}
+    assert (metric_of(name).interval == "proportion") == (values <= {0.0, 1.0})
 
 
-NEED_ALL = {"recall", "map", "ndcg", "condensed_ndcg"}
+NEED_ALL = ("recall_at", "map", "ndcg", "condensed_ndcg", "expected_top3", "bpref", "oracle")
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS if name.startswith("ranking/")])
+@pytest.mark.parametrize("name", BY_LABELS)
 def test_what_divides_by_all_relevant_has_no_value_where_they_are_not_all_known(name: str) -> None:
     known = observe(results("a", "b", "c", "d"), {"a": 2, "b": 1, "d": 1}, irrelevant=["c"])
     unknown = replace(known, relevance=replace(known.relevance, incomplete="not listed"))
-    empty = replace(unknown, selection=candidates_of(()))
-    metric = METRICS[name]
-    assert isinstance(metric, QueryMetric)
-    complete, partial, nothing = scored(metric, [known, unknown, empty], make_context())
-    if name.removeprefix("ranking/").rpartition("_at_")[0] in NEED_ALL or name in (
-        "ranking/expected_top3_in_5",
-        "ranking/bpref",
-    ):
-        assert partial == nothing == Unscored(reason="not listed")
-    else:
-        assert (partial, nothing) == (complete, 1.0 if "judged" in name else 0.0)
+    complete, partial = scored(name, [known, unknown])
+    needs_all = name.partition("/")[2].startswith(NEED_ALL)
+    assert partial == (Unscored(reason="not listed") if needs_all else complete)
+
+
+@pytest.mark.parametrize("name", [name for name in BY_LABELS if name.startswith("candidates/")])
+def test_a_retriever_without_candidates_has_no_score_of_them_and_says_why(name: str) -> None:
+    known = observe(results("a"), {"a": 1})
+    alone = replace(known, candidates=candidates_of(results("a"), incomplete="its result alone"))
+    unlisted = replace(alone, relevance=replace(known.relevance, incomplete="not listed"))
+    assert scored(name, [alone, unlisted, known]) == [*[Unscored(reason="its result alone")] * 2, 1.0]
+
+
+def test_the_headroom_of_a_reranker_is_measured_by_the_order_that_it_was_given() -> None:
+    chunks = results("a", *"bcdefghijkl")
+    moved = [replace(hit, original_rank=rank) for rank, hit in zip((12, *range(1, 12)), chunks, strict=True)]
+    headroom = scorer("candidates/oracle_ndcg_at_10_of_10")
+    assert headroom(observe(candidates=chunks, grades={"a": 1})) == 1.0
+    assert headroom(observe(candidates=moved, grades={"a": 1})) == 0.0
+
+
+@pytest.mark.parametrize("name", ["ranking/judged_at_5", "ranking/condensed_ndcg_at_5", "ranking/bpref"])
+def test_without_a_chunk_judged_not_relevant_there_is_no_value(name: str) -> None:
+    bare, judged = observe(results("a", "b"), {"a": 1}), observe(results("a", "x"), {"a": 1}, irrelevant=["x"])
+    reason = "the golden data judge no chunk of these queries not relevant (grade 0)"
+    assert scored(name, [bare, bare]) == [Unscored(reason=reason)] * 2
+    assert all(isinstance(score, float) for score in scored(name, [bare, judged]))
+
+
+def test_evidence_of_grade_0_is_judged_and_not_relevant() -> None:
+    texts = {"right": "Ask for the rate with the hz verb.", "wrong": "Robots have arms, and some have legs as well."}
+    chunks = [Chunk(chunk_id=key, point_id=key, text=text, source_url="/p") for key, text in texts.items()]
+    evidence = [{"source_url": "/p", "quote": text, "grade": 2 * (key == "right")} for key, text in texts.items()]
+    case = Case.model_validate(json.loads(json.dumps({"id": "q", "query": "how fast?", "evidence": evidence})))
+    relevance = resolve([case], chunks, {})["q"]
+    assert relevance == Relevance(grades={"right": 2}, items=(frozenset(["right"]),), irrelevant=frozenset(["wrong"]))
+    both = case.model_copy(update={"evidence": [*case.evidence, case.evidence[0].model_copy(update={"grade": 0})]})
+    assert resolve([both], chunks, {})["q"] == relevance, "relevant by one judgement is relevant"
+    assert Case.model_validate({"id": "q", "query": "why?", "evidence": evidence[1:]}).is_unlabelled

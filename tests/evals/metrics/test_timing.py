@@ -1,12 +1,10 @@
-"""Times of single calls: values by stage, intervals, concurrency, drift."""
-
-from functools import partial
+"""Times of single calls: values by stage, intervals, concurrency, drift; and whether results repeat."""
 
 import numpy as np
 import pytest
 
-from evals.collect.observations import LatencyPass, Observed, Summary
-from evals.metrics.timing import DEFAULT_CONCURRENCY, METRICS, STAGES, drift, metrics_at, stage_statistic
+from evals.collect.observations import DeterminismPass, LatencyPass, Observed, Summary
+from evals.metrics import METRICS, RunMetric, declared
 from evals.stats import intervals as stats
 from retrievers.records import StageTimings
 from tests.support.observed import make_context
@@ -23,7 +21,13 @@ def timed(
 
 
 def statistic(observed: Observed, name: str, *, stage: str = "total", concurrency: int = 1) -> Summary:
-    return stage_statistic(observed, make_context(), stage=stage, statistic=name, concurrency=concurrency)
+    return summary(f"latency/{stage}_{name}_ms" + (f"_c{concurrency}" if concurrency > 1 else ""), observed)
+
+
+def summary(name: str, observed: Observed) -> Summary:
+    metric = declared(name)
+    assert isinstance(metric, RunMetric)
+    return metric.summarise(observed, make_context())
 
 
 TIMES = tuple(float(n) for n in range(1, 101))
@@ -81,11 +85,6 @@ def test_a_concurrency_that_was_not_measured_has_no_value() -> None:
     assert found.note == "not measured at concurrency 4"
 
 
-def test_without_any_measurement_there_is_no_value() -> None:
-    assert statistic(Observed(observations=()), "mean").value is None
-    assert drift(Observed(observations=()), make_context()).value is None
-
-
 def test_no_figure_where_results_under_concurrency_differ() -> None:
     found = statistic(timed(*TIMES, concurrency=4, differing=("q1", "q2", "q3", "q4")), "p95", concurrency=4)
     assert (found.value, found.ci_low, found.n, found.n_failed) == (None, None, 0, 4)
@@ -111,24 +110,51 @@ def test_a_serial_pass_that_differs_from_itself_says_so() -> None:
 def test_drift_is_the_change_of_the_median_from_the_first_half_to_the_last(
     totals: tuple[float, ...], expected: float
 ) -> None:
-    found = drift(timed(*totals), make_context())
+    found = summary("latency/drift", timed(*totals))
     assert found.value == pytest.approx(expected)
     assert (found.n, found.ci_low, found.note) == (len(totals), None, "a ratio of medians; no interval")
 
 
 def test_drift_needs_two_serial_calls() -> None:
-    assert drift(timed(1.0), make_context()).note == "fewer than two calls"
-    assert drift(timed(1.0, 2.0, concurrency=4), make_context()).value is None
+    for few in (timed(1.0), timed(1.0, 2.0, concurrency=4), Observed(observations=())):
+        found = summary("latency/drift", few)
+        assert (found.value, found.note) == (None, "fewer than two calls")
 
 
-def test_every_stage_and_statistic_has_a_metric_at_every_default_concurrency() -> None:
-    assert len(METRICS) == len(DEFAULT_CONCURRENCY) * len(STAGES) * 4 + 1 + 2
-    by_name = {metric.name: metric for metric in METRICS}
-    found = by_name["latency/total_p95_ms_c4"].summarise(timed(*TIMES, concurrency=4), make_context())
-    assert found.value == pytest.approx(95.05)
+def test_any_concurrency_has_its_metrics_which_say_so() -> None:
+    found = statistic(timed(*TIMES, concurrency=16), "p95", concurrency=16)
+    assert found.metric == "latency/total_p95_ms_c16" and found.value == pytest.approx(95.05)
+    assert declared(found.metric).about == "p95 of the total time in ms, 16 calls at once"
 
 
-def test_a_metric_at_another_concurrency_says_so_in_name_and_description() -> None:
-    metric = next(m for m in metrics_at(16) if "total_p50" in m.name)
-    assert (metric.name, metric.about) == ("latency/total_p50_ms_c16", "p50 of the total time in ms, 16 calls at once")
-    assert isinstance(metric.summarise, partial)
+def repeated(*calls: tuple[str, bool, float | None]) -> Observed:
+    """Repetitions: query, whether the result changed, the largest change of a score."""
+    ids, changed, deltas = zip(*calls, strict=True)
+    return Observed(observations=(), repetitions=DeterminismPass(query_ids=ids, changed=changed, score_deltas=deltas))
+
+
+@pytest.mark.parametrize(
+    ("calls", "same", "queries", "largest"),
+    [
+        ([("a", False, 0.0), ("a", False, 0.0), ("b", False, 0.0)], 2, 2, 0.0),
+        # One change in three repetitions makes a query different; n is what was asked, not how often.
+        ([("a", False, 0.0), ("b", False, 0.0), ("b", True, 0.25), ("b", False, 0.0)], 1, 2, 0.25),
+        ([("a", False, 0.0), ("b", True, 0.25), ("b", True, 0.25), ("c", True, 0.0)], 1, 3, 0.25),
+        ([("a", False, None), ("b", True, None)], 1, 2, None),
+    ],
+)
+def test_queries_repeat_and_the_largest_change_of_a_score(
+    calls: list[tuple[str, bool, float | None]], same: int, queries: int, largest: float | None
+) -> None:
+    rate, change = (summary(f"determinism/{name}", repeated(*calls)) for name in ("rate", "max_score_delta"))
+    expected = stats.wilson(same, queries)
+    assert (rate.value, rate.n, rate.note) == (same / queries, queries, "")
+    assert (rate.ci_low, rate.ci_high) == (expected.low, expected.high)
+    note = "the retriever gives no scores" if largest is None else "a maximum has no interval"
+    assert (change.value, change.n + change.n_unscored, change.ci_low, change.note) == (largest, len(calls), None, note)
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if name.startswith(("determinism/", "latency/"))])
+def test_what_was_not_measured_has_no_value_but_a_reason(name: str) -> None:
+    found = summary(name, Observed(observations=(), unmeasured="the candidates are read from a file"))
+    assert (found.value, found.n, found.note) == (None, 0, "the candidates are read from a file")

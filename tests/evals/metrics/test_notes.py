@@ -1,15 +1,17 @@
+"""Notes that qualify the figures of a run."""
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from evals.collect.observations import LatencyPass, Observation, Observed
+from evals.collect.observations import Failure, LatencyPass, Observation, Observed, Unscored
 from evals.golden.evidence import Relevance
-from evals.golden.source_pages import Sources
 from evals.judge.ask.budget import Usage
-from evals.judge.verdicts import Judging
-from evals.metrics.notes import depth_notes, notes
+from evals.judge.verdicts import ChunkVerdict, Judging
+from evals.metrics import notes as subject
+from evals.metrics.notes import depth_notes
 from retrievers.config import RetrieverConfig
 from tests.support.candidates import candidates_of
 from tests.support.observed import PAGE, make_case, make_chunk, observe, results
@@ -19,17 +21,18 @@ JUDGED = Judging(model="cohere:c", verdicts={}, scores={}, claims={})
 OUTSIDE = observe(results("a"), case=make_case("out", in_scope=False))
 
 
-def noted(observed: Observed, top_k: int, judging: Judging | None, sources: Sources | None = None) -> list[str]:
-    """Return the notes on observations put together by hand."""
-    return notes(observed, results_of(observed.observations).lists.pool, top_k, judging, sources)
-
-
 def seen(*ids: str, **case: Any) -> Observation:
     return observe(results(*ids), {"a": 1}, case=make_case(**case))
 
 
-def said(*observations: Observation, top_k: int = 1, **values: Any) -> list[str]:
-    return noted(Observed(observations=(*observations, OUTSIDE), **values), top_k, JUDGED)
+def notes(*observations: Observation, top_k: int = 1, judging: Judging | None = JUDGED, **values: Any) -> list[str]:
+    observed = Observed(observations=observations, **values)
+    return subject.notes(observed, results_of(observations).lists.pool, top_k, judging)
+
+
+def said(*observations: Observation, **values: Any) -> list[str]:
+    """Return the notes on a run that has a query out of scope too."""
+    return notes(*observations, OUTSIDE, **values)
 
 
 def test_an_ordinary_run_needs_no_note() -> None:
@@ -44,7 +47,7 @@ def test_an_ordinary_run_needs_no_note() -> None:
     ],
 )
 def test_a_kind_of_query_that_is_missing(observations: Sequence[Observation], note: str) -> None:
-    assert noted(Observed(observations=tuple(observations)), 1, JUDGED) == [note]
+    assert notes(*observations) == [note]
 
 
 def test_queries_without_labels_are_counted_and_those_that_little_can_score() -> None:
@@ -85,15 +88,14 @@ def test_returned_chunks_with_a_bad_address_or_number_are_named() -> None:
     assert said(found, found) == [
         "metadata/url_format: 2 of 3 returned chunks at fault: 'docs/a' is neither absolute nor site-relative; "
         "'/docs/b c' holds a blank",
-        "metadata/chunk_sequence: 2 of 3 returned chunks at fault: chunk 'y' has chunk_index 2, expected 0 to 1; "
-        "chunk 'a' has no chunk_index",
+        "metadata/chunk_sequence: 2 of 3 returned chunks at fault: chunk 'y' has chunk_index 2, expected 0 to 1; chunk "
+        "'a' has no chunk_index",
     ]
 
 
 def test_names_of_files_in_place_of_addresses_are_no_fault() -> None:
     chunks = [make_chunk(name, source_url=f"{name}.md") for name in "xyz"]
-    observed = Observed(observations=(observe(results(*chunks), {"x": 1}, case=make_case()),))
-    assert not [note for note in noted(observed, 1, JUDGED) if "url_format" in note]
+    assert not [note for note in notes(observe(results(*chunks), {"x": 1})) if "url_format" in note]
 
 
 def test_of_many_faults_two_are_shown() -> None:
@@ -105,7 +107,7 @@ def test_of_many_faults_two_are_shown() -> None:
 
 def test_chunks_without_addresses_are_no_fault_of_each_and_said_once() -> None:
     bare = observe(results(make_chunk("a", source_url=None)), {"a": 1}, case=make_case())
-    [note] = noted(Observed(observations=(bare, replace(bare, case=OUTSIDE.case))), 1, JUDGED)
+    [note] = notes(bare, replace(bare, case=OUTSIDE.case))
     assert note.startswith("no returned chunk says which page it is from: results are identified by chunk id")
     assert said(bare) == []
 
@@ -155,11 +157,11 @@ def test_relevant_chunks_that_are_not_there_are_named() -> None:
     ]
 
 
-@pytest.mark.parametrize(("found", "said"), [((), False), (("a", "b"), True), (("a", "b", "c"), False)])
-def test_fewer_than_asked_for(found: Sequence[str], said: bool) -> None:
+@pytest.mark.parametrize(("found", "noted"), [((), False), (("a", "b"), True), (("a", "b", "c"), False)])
+def test_fewer_than_asked_for(found: Sequence[str], noted: bool) -> None:
     nothing = observe((), case=make_case("out", in_scope=False))
-    expected = ["the retriever finds at most 2 chunks, fewer than top_k 3"] if said else []
-    assert noted(Observed(observations=(seen(*found), nothing)), 3, JUDGED) == expected
+    expected = ["the retriever finds at most 2 chunks, fewer than top_k 3"] if noted else []
+    assert notes(seen(*found), nothing, top_k=3) == expected
 
 
 def test_results_that_differ_under_concurrency() -> None:
@@ -203,4 +205,34 @@ class TestUnlisted:
     ],
 )
 def test_a_judge_that_is_missing_or_was_stopped(judging: Judging | None, note: str) -> None:
-    assert noted(Observed(observations=(seen("a"), OUTSIDE)), 1, judging) == [note]
+    assert said(seen("a"), judging=judging) == [note]
+
+
+LENGTHS = [100 + 10 * place for place in range(40)]
+ASKED = observe(
+    candidates=results(*(make_chunk(f"c{place}", "x" * n) for place, n in enumerate(LENGTHS))),
+    grades={"a": 1},
+    case=make_case("asked"),
+)
+FAILED, GIVEN = Failure(type="Timeout", message="too long"), ChunkVerdict(verdict=1, reason="It helps.")
+UNBOUGHT = Unscored(reason="the budget is spent", missing=True)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "which"),
+    [
+        ([GIVEN] * 28 + [FAILED] * 12, "longer"),
+        ([FAILED] * 12 + [GIVEN] * 28, "shorter"),
+        ([FAILED, GIVEN, GIVEN, GIVEN] * 10, ""),  # of any length
+        ([GIVEN] * 31 + [FAILED] * 9, ""),  # fewer than ten say nothing
+        ([GIVEN] * 28 + [UNBOUGHT] * 12, ""),  # which a budget did not buy is random
+    ],
+)
+def test_verdicts_that_fail_on_long_or_short_chunks_are_not_missing_at_random(outcomes: list[Any], which: str) -> None:
+    verdicts = {("asked", f"c{place}"): outcome for place, outcome in enumerate(outcomes)}
+    found = [note for note in said(ASKED, judging=replace(JUDGED, verdicts=verdicts)) if "not at random" in note]
+    medians = {"longer": "435 characters, 235", "shorter": "155 characters, 355"}
+    assert len(found) == bool(which)
+    for note in found:
+        assert f"the 12 chunks whose verdict failed are {which} than the 28 that were judged" in note
+        assert f"(median {medians[which]})" in note

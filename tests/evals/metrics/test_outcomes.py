@@ -7,13 +7,14 @@ import pytest
 
 from evals.collect.observations import LatencyPass, Observation
 from evals.golden.source_pages import SourcePages
-from evals.metrics.declaration import Context
+from evals.metrics.declaration import NO_LABELS, Context
 from evals.metrics.outcomes import FIRST, content_relevance, validate
 from evals.stats import intervals as stats
 from retrievers.records import Chunk, StageTimings
+from tests.support.candidates import candidates_of
 from tests.support.observed import make_case, make_chunk, make_context, observe, results
 from tests.support.pages import read_pages, true_chunks
-from tests.support.scored import results_of
+from tests.support.scored import results_of, scored
 
 REQUIRED = ("title", "heading", "chunk_index")
 
@@ -191,7 +192,13 @@ class TestReport:
         report = validate(results_of(self.OBSERVATIONS), None, make_context())
         assert report.outcomes == ("SUCCESS", "PARTIAL_SUCCESS", "FAILURE", "SUCCESS")
         assert (report.total, report.passed, report.failed, report.pass_rate) == (4, 2, 2, 0.5)
+        assert scored("queries/pass_rate", self.OBSERVATIONS) == [1.0, 0.0, 0.0, 1.0]
         assert report.query_ids == ("one", "two", "three", "four")
+
+    def test_metadata_that_is_missing_shows_beside_a_longer_result(self) -> None:
+        queries = results_of([*self.OBSERVATIONS, asked("a", "b", relevant="b", id="five")])
+        report = validate(queries, None, make_context(required=["title"]))
+        assert report.outcomes == ("PARTIAL_SUCCESS", "PARTIAL_SUCCESS", "FAILURE", "SUCCESS", "PARTIAL_SUCCESS")
 
     def test_times_are_those_of_the_serial_calls(self) -> None:
         totals = {"one": (1.0, 3.0), "two": (5.0, 5.0), "three": (10.0, 20.0), "four": (2.0, 2.0)}
@@ -210,15 +217,9 @@ class TestReport:
 
 def test_a_false_answer_without_a_score_is_told_without_one() -> None:
     answered = asked("a", in_scope=False)
-    bare = observe(
-        (found := [replace(c, score=None, score_scale="none") for c in answered.selection]),
-        candidates=found,
-        case=answered.case,
-    )
-    assert verdict(answered, make_context()).reasons == (
-        "out of scope, but 1 chunks were returned (best cosine 0.900)",
-    )
-    assert verdict(bare, make_context()).reasons == ("out of scope, but 1 chunks were returned",)
+    bare = candidates_of([replace(c, score=None, score_scale="none") for c in answered.selection])
+    [reason] = verdict(replace(answered, candidates=bare, selection=bare), make_context()).reasons
+    assert reason == "out of scope, but 1 chunks were returned"
 
 
 class TestWithoutLabels:
@@ -240,5 +241,6 @@ class TestWithoutLabels:
         ]
         totals = validate(results_of(queries), None, context)
         assert (totals.total, totals.passed, totals.failed, totals.unlabelled) == (3, 1, 1, 1)
+        assert scored("queries/pass_rate", queries, context) == [1.0, NO_LABELS, 0.0]
         assert totals.pass_rate == 0.5
         assert validate(results_of(queries[1:2]), None, context).pass_rate is None

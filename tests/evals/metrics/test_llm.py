@@ -3,21 +3,22 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored
 from evals.judge.ask.budget import Usage
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import ChunkVerdict, Judging
-from evals.metrics import METRICS, llm
-from evals.metrics.declaration import Context, QueryMetric, summarise
+from evals.metrics import METRICS
+from evals.metrics.declaration import Context, summarise
 from evals.sampling.order import judging_order
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer, CohereChatServer
 from tests.support.judged import ALL, by_ragas, judge_of, judging, observe, oracle, random_observations
 from tests.support.openai_server import OpenAIChatServer
 from tests.support.results import observation
-from tests.support.scored import scored
+from tests.support.scored import metric_of, results_of, scored
 
 SPENT = "the budget of 2 calls is spent"
 MANY = [*random_observations(24, seed=0)]
@@ -189,16 +190,16 @@ def test_without_a_judge_nothing_is_scored() -> None:
     reason = "there is no judge (judge.model)"
     for metric in ALL:
         assert scores(metric, [EMPTY, MANY[0]], None) == [Unscored(reason=reason)] * 2
-    for name in sorted(metric.name for metric in llm.METRICS if metric.name not in ALL):
+    for name in (name for name in METRICS if name.startswith("cost/judge_")):
         assert cost(name, None) == Summary(metric=name, value=None, note=reason)
 
 
 def test_out_of_scope_queries_are_not_judged() -> None:
     outside = observation("outside", MANY[0].candidates, 1)
     for metric in ALL:
-        how = METRICS[metric]
-        assert isinstance(how, QueryMetric) and how.scope == "in_scope"
-        assert scores(metric, [outside], judging()) == []
+        values = metric_of(metric).values(results_of([outside, MANY[0]]), context(judging()))
+        assert values.issue is not None and values.issue[0] == -1, "of another scope there is no reason either"
+        assert np.isnan(values.values).all() and isinstance(values[1], Unscored)
 
 
 def cost(name: str, said: Judging | None) -> Summary:

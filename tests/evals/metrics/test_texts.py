@@ -1,0 +1,365 @@
+"""Metrics that read texts: ragas' own against its classes, and whether results are true, say nothing twice, and fit."""
+
+import asyncio
+import random
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from math import isnan
+from statistics import fmean
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rapidfuzz.distance import Levenshtein
+
+from evals.collect.observations import Observation, Unscored
+from evals.golden.source_pages import SourcePages
+from evals.metrics.declaration import summarise
+from retrievers.records import Chunk
+from tests.support.observed import make_case, make_chunk, make_context, observe, results
+from tests.support.pages import read_pages, true_chunks
+from tests.support.scored import scored, scorer
+
+CLASSES: Mapping[str, str] = {
+    "ragas/id_context_precision": "IDBasedContextPrecision",
+    "ragas/id_context_recall": "IDBasedContextRecall",
+    "ragas/nonllm_context_precision": "NonLLMContextPrecisionWithReference",
+    "ragas/nonllm_context_recall": "NonLLMContextRecall",
+}
+WORDS = "robot joint torque sensor frame topic service action plan grasp camera depth wheel motor gain".split()
+FORTY = "0123456789 abcdefghij 0123456789 abcdefg"
+"""Forty characters."""
+
+
+@cache
+def ragas_class(name: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of the very classes we use
+        from ragas import metrics
+
+        return getattr(metrics, name)
+
+
+def ragas_samples(observations: Sequence[Observation], texts: Mapping[str, str]) -> list[Any]:
+    """Samples as a user of ragas would make them, by hand."""
+    from ragas.dataset_schema import SingleTurnSample
+
+    return [
+        SingleTurnSample(
+            retrieved_context_ids=[found.chunk.chunk_id for found in o.selection],
+            retrieved_contexts=[found.chunk.text for found in o.selection],
+            reference_context_ids=list(o.relevance.grades),
+            reference_contexts=[texts[chunk_id] for chunk_id in o.relevance.grades],
+        )
+        for o in observations
+    ]
+
+
+def random_observations(count: int = 40) -> tuple[list[Observation], dict[str, str]]:
+    """Results that share few, some or all words with what is relevant, never empty; and the texts of all chunks."""
+    rng = random.Random(11)
+    texts = {f"c{n}": " ".join(rng.choices(WORDS, k=rng.randint(1, 12))) for n in range(30)}
+    texts |= {f"near{n}": texts[f"c{n}"] + " " + rng.choice(WORDS) for n in range(10)}
+    observations = []
+    for _ in range(count):
+        returned = rng.sample(sorted(texts), rng.randint(1, 8))
+        grades = dict.fromkeys(rng.sample(sorted(texts), rng.randint(1, 6)), 1)
+        observations.append(observe(results(*(make_chunk(i, texts[i]) for i in returned)), grades))
+    return observations, texts
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_equals_ragas_own_class_on_non_empty_results(name: str) -> None:
+    observations, texts = random_observations()
+    metric = ragas_class(CLASSES[name])()
+    expected = [asyncio.run(metric.single_turn_ascore(sample)) for sample in ragas_samples(observations, texts)]
+    assert len(set(expected)) > 3, "the results must differ in score"
+    assert scored(name, observations, make_context(texts=texts)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_ragas_evaluate_gives_the_same_but_drops_empty_results_from_two_means_where_ours_count_0() -> None:
+    a, b = make_chunk("a", "publishers send messages on topics"), make_chunk("b", "a gripper closes around the handle")
+    x, texts = make_chunk("x", "zzzz qqqq wwww"), {"a": a.text, "b": b.text}
+    run = [observe(results(*found), {"a": 1, "b": 1}) for found in ((a, x), (b, a), (x,), (x, a), ())]
+    classes = {name: ragas_class(class_name)() for name, class_name in CLASSES.items()}
+    from ragas import EvaluationDataset, evaluate
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # evaluate() is deprecated as a whole
+        warnings.simplefilter("ignore", ResourceWarning)  # it leaves a file of its own open
+        data = EvaluationDataset(samples=ragas_samples(run, texts))
+        found = evaluate(data, metrics=list(classes.values()), show_progress=False)
+    dropped = {"ragas/id_context_precision", "ragas/nonllm_context_recall"}
+    for name, metric in classes.items():
+        ours, theirs = scored(name, run, make_context(texts=texts)), [row[metric.name] for row in found.scores]
+        assert ours == [*map(pytest.approx, theirs[:-1]), 0.0]
+        assert isnan(theirs[-1]) == (name in dropped)
+        assert summarise(name, ours, "mean").value == pytest.approx(fmean([*theirs[:-1], 0.0]))
+        assert found._repr_dict[metric.name] == pytest.approx(sum(theirs[:-1]) / (4 if name in dropped else 5))
+
+
+TEXT = st.text(alphabet="abc ", max_size=12)
+
+
+@given(relevant=st.lists(TEXT, min_size=1, max_size=5), returned=st.lists(TEXT, min_size=1, max_size=6))
+def test_any_texts_score_by_ragas_formula(relevant: list[str], returned: list[str]) -> None:
+    """Every pair compared by itself; exactly half alike counts for precision and not for recall."""
+    similarity = [[1 - Levenshtein.normalized_distance(a, b) for a in relevant] for b in returned]
+    verdicts = [1 if max(row) >= 0.5 else 0 for row in similarity]
+    useful = [sum(verdicts[: place + 1]) / (place + 1) * verdict for place, verdict in enumerate(verdicts)]
+    covered = [1 if max(column) > 0.5 else 0 for column in zip(*similarity, strict=True)]
+    found = observe(
+        results(*(make_chunk(f"found{place}", text) for place, text in enumerate(returned))),
+        {f"relevant{place}": 1 for place in range(len(relevant))},
+    )
+    context = make_context(texts={f"relevant{place}": text for place, text in enumerate(relevant)})
+    assert scorer("ragas/nonllm_context_precision")(found, context) == sum(useful) / (sum(verdicts) + 1e-10)
+    assert scorer("ragas/nonllm_context_recall")(found, context) == sum(covered) / len(covered)
+
+
+def test_more_relevant_texts_than_a_machine_word_has_bits() -> None:
+    texts = {f"c{number}": chr(65 + number) * 12 for number in range(80)}
+    found = observe(results(*(make_chunk(f"c{n}", texts[f"c{n}"]) for n in range(10, 75))), dict.fromkeys(texts, 1))
+    assert scorer("ragas/nonllm_context_recall")(found, make_context(texts=texts)) == 65 / 80
+
+
+def test_a_relevant_chunk_that_the_collection_lacks_counts_and_nothing_is_like_it() -> None:
+    a = make_chunk("a", "the arm turns at its base")
+    found, context = observe(results(a, a), {"a": 1, "gone": 1}), make_context(texts={"a": a.text})
+    assert {name: scorer(name)(found, context) for name in CLASSES} == {
+        "ragas/id_context_precision": 1.0,  # what came twice counts once
+        "ragas/id_context_recall": 0.5,
+        "ragas/nonllm_context_precision": pytest.approx(1.0),
+        "ragas/nonllm_context_recall": 0.5,
+    }
+    for name in ("ragas/nonllm_context_precision", "ragas/nonllm_context_recall"):
+        assert scorer(name)(found, make_context(texts={"b": "else"})) == 0.0
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_where_the_chunks_cannot_be_listed_texts_have_no_score_nor_what_divides_by_all_relevant(name: str) -> None:
+    """Scoring texts where all happen to have come back would leave out what did not."""
+    context = replace(make_context(), relevant_texts=None)
+    labelled = [observe(results(*found), {"a": 1}) for found in ("a", "b", "ab", "")]
+    resolved = [replace(o, relevance=replace(o.relevance, incomplete="not listed")) for o in labelled]
+    found, among_returned = scored(name, labelled, context), scored(name, resolved, context)
+    if name.startswith("ragas/nonllm"):
+        assert found == [Unscored(reason="the texts of the relevant chunks are not known")] * 4
+        assert all(isinstance(score, Unscored) for score in among_returned)
+    else:
+        half = 0.5 if name == "ragas/id_context_precision" else 1.0
+        assert found == [1.0, 0.0, half, 0.0]
+        assert among_returned == ([Unscored(reason="not listed")] * 4 if half == 1 else found)
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> SourcePages:
+    return read_pages(tmp_path_factory.mktemp("docs"))
+
+
+@pytest.fixture(scope="module")
+def chunks(sources: SourcePages) -> tuple[Chunk, ...]:
+    return true_chunks(sources, "module-1/topics.md")
+
+
+def beside(other: Chunk, *returned: Chunk) -> Observation:
+    """Return a query with another candidate, so that some chunk found carries the metadata that are asked for."""
+    return observe(results(*returned), candidates=results(*returned, other))
+
+
+@pytest.mark.parametrize(
+    ("change", "verbatim", "heading"),
+    [
+        ({}, 1.0, 1.0),
+        ({"text": "A  publisher\nsends messages."}, 1.0, 1.0),  # white space aside
+        ({"text": "A publisher gets messages."}, 0.0, 1.0),
+        ({"text": ""}, 0.0, 1.0),
+        ({"file_path": "module-1/services.md"}, 0.0, 0.0),  # text and heading of another page
+        ({"file_path": None, "source_url": "/docs/gone"}, 0.0, 0.0),
+        ({"heading": "Topics"}, 1.0, 1.0),
+        ({"heading": "Calls"}, 1.0, 0.0),
+        ({"heading": None}, 1.0, 0.0),
+    ],
+)
+def test_text_and_heading_must_stand_in_the_page(
+    chunks: tuple[Chunk, ...], sources: SourcePages, change: dict[str, Any], verbatim: float, heading: float
+) -> None:
+    chunk = replace(next(c for c in chunks if "publisher sends" in c.text), **change)
+    found, context = beside(chunks[0], chunk), make_context(sources=sources)
+    assert scorer("content/verbatim")(found, context) == verbatim
+    assert scorer("content/heading_in_source")(found, context) == heading
+    both = beside(chunks[0], chunk, chunks[0], chunks[1], chunks[2])
+    assert scorer("content/verbatim")(both, context) == (3 + verbatim) / 4
+
+
+@pytest.mark.parametrize("name", ["content/verbatim", "content/heading_in_source"])
+def test_without_sources_or_results_there_is_nothing_to_check(
+    name: str, chunks: tuple[Chunk, ...], sources: SourcePages
+) -> None:
+    assert scorer(name)(observe(results(chunks[0]))) == Unscored(reason="no sources")
+    assert scorer(name)(beside(chunks[0]), make_context(sources=sources)) == Unscored(reason="nothing was returned")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ("same", "same", True),
+        ("one holds the other", "holds", True),
+        ("head " + FORTY, FORTY + " tail", True),
+        ("head " + FORTY, FORTY.replace(" ", "\n") + "\n\ntail", True),
+        ("head " + FORTY[1:], FORTY[1:] + " tail", False),  # 39 characters are chance
+        ("head " + FORTY, "head " + FORTY[:-1] + "! tail", False),
+        ("quite", "different", False),
+    ],
+)
+def test_chunks_of_a_page_overlap_when_one_holds_the_other_or_forty_characters_are_shared_at_the_ends(
+    a: str, b: str, expected: bool
+) -> None:
+    one, two, other, overlap = make_chunk("a", a), make_chunk("b", b), make_chunk("c", "@"), scorer("content/overlap")
+    assert overlap(observe(results(one, two))) == overlap(observe(results(two, one))) == expected
+    assert overlap(observe(results(one, other, two))) == pytest.approx(expected / 3), "a share of the pairs"
+    assert overlap(observe(results(one, one, two))) == pytest.approx(1.0 if expected else 1 / 3)
+    assert overlap(observe(results(one, replace(two, source_url="/docs/other")))) == 0.0
+    assert overlap(observe(results(one))) == Unscored(reason="fewer than two chunks were returned")
+
+
+def test_chunks_as_indexed_do_not_overlap_but_where_the_page_repeats_itself(chunks: tuple[Chunk, ...]) -> None:
+    """`Mind the queue.` stands under two headings: one pair of all."""
+    pairs = len(chunks) * (len(chunks) - 1) / 2
+    assert scorer("content/overlap")(observe(results(*chunks))) == pytest.approx(1 / pairs)
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        ([("a", "x"), ("b", "y")], 0.0),
+        ([("a", "x"), ("a", "y")], 0.5),  # the same id
+        ([("a", "one two"), ("b", "one\n two")], 0.5),  # the same text
+        ([("a", "x")] * 4, 0.75),
+        ([("a", "x"), ("b", "y"), ("a", "y")], 1 / 3),  # counted once
+        ([], Unscored(reason="nothing was returned")),
+    ],
+)
+def test_duplicates_repeat_an_earlier_chunk(returned: list[tuple[str, str]], expected: Any) -> None:
+    found = scorer("content/duplicate_rate")(observe(results(*(make_chunk(*each) for each in returned))))
+    assert found == (pytest.approx(expected) if returned else expected)
+
+
+@pytest.mark.parametrize(
+    ("sections", "expected"),
+    [
+        ([("/a", "A > B")], 1.0),
+        ([("/a", "A > B"), ("/a", "A > B")], 1 / 2),
+        ([("/a", "A > B"), ("/b", "A > B")], 1.0),
+        ([("/a", "A > B"), ("/a", "A > C"), ("/a", "A > B"), ("/a", "A")], 3 / 4),
+        ([], Unscored(reason="nothing was returned")),
+    ],
+)
+def test_sections_are_distinct_by_page_and_path(sections: list[tuple[str, str]], expected: Any) -> None:
+    returned = [make_chunk(f"c{n}", source_url=url, section_path=path) for n, (url, path) in enumerate(sections)]
+    found = beside(make_chunk("other", section_path="A"), *returned)
+    assert scorer("content/unique_sections")(found) == expected
+
+
+OTHER = make_chunk("other", heading="Other", section_path="Other")
+
+
+def expecting(*returned: Chunk, **fields: Any) -> Observation:
+    return replace(beside(OTHER, *returned), case=make_case(**fields))
+
+
+TOPICS = make_chunk("a", "A Publisher\nsends messages.", section_path="Topics > Queues", tags=("ros2", "QoS"))
+
+
+@pytest.mark.parametrize(
+    ("topics", "expected"),
+    [
+        (["publisher"], 1.0),
+        (["publisher sends"], 1.0),  # across a line break
+        (["queues", "qos"], 1.0),  # headings and tags count
+        (["ublisher", "message"], 0.5),  # from the beginning of a word
+        (["publisher", "subscriber"], 0.5),
+        (["subscriber"], 0.0),
+        ([], Unscored(reason="the case names no topics")),
+    ],
+)
+def test_topics_occur_in_text_headings_or_tags_of_one_chunk(topics: list[str], expected: Any) -> None:
+    match = scorer("content/topic_match")
+    assert match(expecting(TOPICS, expected_topics=topics)) == expected
+    assert match(expecting(expected_topics=topics)) == (expected if not topics else 0.0)
+
+
+def test_topics_may_be_spread_over_the_chunks_but_no_topic_is() -> None:
+    chunks = TOPICS, make_chunk("b", "a subscriber", tags=())
+    found = expecting(*chunks, expected_topics=["publisher", "subscriber", "messages a"])
+    assert scorer("content/topic_match")(found) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"heading": "Publishers", "section_path": "Topics > Publishers"}, 0.5),
+        ({"heading": "Queue", "section_path": "Topics > Publishers > Queue"}, 0.5),  # below the section
+        ({"heading": "Publishers"}, 0.5),
+        ({"heading": "Topics", "section_path": "Topics"}, 0.0),  # above the section
+        ({"heading": "Publishers", "source_url": "/docs/other"}, 0.0),  # of another page
+        ({"heading": "Calls", "source_url": "/docs/other"}, 0.5),
+        ({}, 0.0),
+    ],
+)
+def test_sections_are_those_of_the_evidence_from_which_something_came(fields: dict[str, Any], expected: float) -> None:
+    evidence = [
+        {"source_url": "/docs/page", "heading": "Publishers"},
+        {"source_url": "/docs/page", "heading": "Publishers", "quote": "said twice"},
+        {"source_url": "/docs/other", "heading": "Calls"},
+    ]
+    match, unnamed = scorer("content/section_match"), [{"source_url": "/docs/page", "quote": "some words"}]
+    assert match(expecting(make_chunk("a", **fields), evidence=evidence)) == expected
+    assert match(expecting(evidence=evidence)) == 0.0
+    assert match(expecting(TOPICS, evidence=unnamed)) == Unscored(reason="the case names no sections")
+
+
+@pytest.mark.parametrize(
+    ("urls", "pattern", "expected"),
+    [
+        (["/docs/a/topics"], "topics$", 1.0),
+        (["/docs/a/services", "/docs/a/topics"], "topics$", 1.0),  # one is enough
+        (["/docs/a/topics-2"], "topics$", 0.0),
+        (["/docs/a/topics"], "^/docs/(a|b)/", 1.0),
+        (["/docs/A/topics"], "^/docs/a/", 0.0),
+        ([None], "topics", 0.0),
+        ([], "topics", 0.0),
+        (["/docs/a/topics"], None, Unscored(reason="the case names no source pattern")),
+    ],
+)
+def test_one_address_that_matches_is_enough(urls: list[str | None], pattern: str | None, expected: Any) -> None:
+    returned = [make_chunk(f"c{n}", source_url=url) for n, url in enumerate(urls)]
+    assert scorer("content/source_match")(expecting(*returned, source_url_pattern=pattern)) == expected
+
+
+FIELDS = {
+    "content/verbatim": ("source_url", "file_path"),
+    "content/heading_in_source": ("heading",),
+    "content/unique_sections": ("section_path", "heading"),
+    "content/section_match": ("heading", "section_path"),
+    "content/source_match": ("source_url",),
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_metadata_that_no_chunk_found_carries_tell_nothing_of_the_content(
+    name: str, chunks: tuple[Chunk, ...], sources: SourcePages
+) -> None:
+    bare = replace(chunks[0], **cast(Any, dict.fromkeys(FIELDS[name])))
+    evidence = [{"source_url": chunks[0].source_url, "heading": chunks[0].heading}]
+    case, context = make_case(evidence=evidence, source_url_pattern="."), make_context(sources=sources)
+    without, empty = observe(results(bare), case=case), observe((), case=case)
+    unreturned = observe((), case=case, candidates=results(chunks[0]))
+    reason = Unscored(reason=f"no chunk found carries {' or '.join(FIELDS[name])}")
+    assert scored(name, [without, empty], context) == [reason, reason]
+    first, *_ = scored(name, [without, empty, unreturned], context)
+    assert isinstance(first, float), "one chunk that carries it is enough for the others to count as wrong"
+    assert scored(name, [empty], context) != [reason]
