@@ -68,20 +68,19 @@ def show(title: str, judged: Floats, proxies: Mapping[str, Floats], draws: int) 
 
 def drawn(judged: Floats, proxy: Floats, draws: int) -> tuple[float, float, float]:
     """Mean weight, mean width over that of judging alone, and the share of intervals that hold the mean."""
-    from evals.stats.corrected_mean import corrected_mean
+    from evals.sampling.corrected import corrected
+    from evals.stats.intervals import mean_intervals
 
     rng, total = np.random.default_rng(0), len(judged)
     weights, widths, held = [], [], 0
     for _ in range(draws):
         queries = rng.integers(total, size=total)
-        sampled = np.zeros(total, dtype=np.bool_)
-        sampled[rng.choice(total, JUDGED, replace=False)] = True
-        mean = corrected_mean(judged[queries], proxy[queries], sampled)
-        own, alone = mean.interval, mean.alone_interval
-        assert own.low is not None and own.high is not None and alone.low is not None and alone.high is not None
-        weights.append(mean.weight)
-        widths.append((own.high - own.low) / (alone.high - alone.low))
-        held += own.low <= judged.mean() <= own.high
+        sample = corrected(np.where(np.arange(total) < JUDGED, judged[queries], np.nan)[:, None], proxy[queries, None])
+        (low,), (high,) = sample.interval()
+        alone = mean_intervals(sample.scores, shares=True)
+        weights.append(sample.weight)
+        widths.append((high - low) / (alone[1][0] - alone[0][0]))
+        held += low <= judged.mean() <= high
     return float(np.mean(weights)), float(np.mean(widths)), held / draws
 
 

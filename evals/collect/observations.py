@@ -136,32 +136,18 @@ class SampledMean:
 
     Attributes:
         queries: Number of queries that the mean stands for, judged or not.
-        proxies: What the mean was corrected by: golden labels, or what serves without (`evals.metrics.proxies`), and of
-            a cascade each cheaper judge.
-        weights: For each judge, the cheapest first, the weight of each proxy before it in its mean; all 0 where it
-            judged every query.
+        proxy: What the mean was corrected by: a cheaper judge, golden labels, or what serves without
+            (`evals.metrics.proxies`).
+        weight: Weight of the correction, 0 (judging alone) to 1.
         alone: Mean of the judged queries alone, with the ends of its 95% interval; None where there is none.
     """
 
     queries: int
-    proxies: tuple[str, ...]
-    weights: tuple[tuple[float, ...], ...]
+    proxy: str
+    weight: float
     alone: float
     alone_low: float | None
     alone_high: float | None
-
-    @property
-    def weight(self) -> float:
-        """The weight of the correction, 0 (judging alone) to 1."""
-        return min(1.0, sum(self.weights[-1]))
-
-    @property
-    def proxy(self) -> str:
-        """All that has a part in the correction, in words, several with their weights; without any, all names."""
-        parts = [(name, weight) for name, weight in zip(self.proxies, self.weights[-1], strict=True) if weight]
-        if len(parts) > 1:
-            return " and ".join(f"{name} ({weight:.2f})" for name, weight in parts)
-        return parts[0][0] if parts else " and ".join(self.proxies)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -136,10 +136,8 @@ class JudgeConfig(Settings):
                 f"model is {self.model!r}, but the first of tiers is {self.tiers[0].model!r}; expected the same, or no "
                 "model beside tiers"
             )
-        if self.sample != "all" and "sample" in self.tiers[0].model_fields_set:
-            raise ValueError("sample is set, and that of the first tier as well; expected one of them")
-        first = self.tiers[0].model_copy(update={"sample": self.by_tier[0].sample})
-        if fault := tiers_fault([first, *self.tiers[1:]], in_rounds=self.stop.margin is not None):
+        last = self.tiers[-1].model_copy(update={"sample": self.by_tier[-1].sample})
+        if fault := tiers_fault([*self.tiers[:-1], last], in_rounds=self.stop.margin is not None):
             raise ValueError(fault)
         return self
 

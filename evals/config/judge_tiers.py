@@ -14,7 +14,7 @@ class TierConfig(Settings):
 
     Attributes:
         model: As `judge.model`.
-        sample: As `judge.sample`: queries that it judges, a beginning of those of the tier before it.
+        sample: As `judge.sample`, of the strong judge alone: the cheap one judges everything.
     """
 
     model: str = Field(min_length=1, description="provider:model of this tier")
@@ -30,7 +30,7 @@ class TierConfig(Settings):
         None, ge=16, description="most tokens of one answer; judge.max_output_tokens if absent"
     )
     sample: Annotated[Sample, BeforeValidator(read_sample)] = Field(
-        "all", description="queries of this tier: all, a share of all queries (0.1) or a number (40)"
+        "all", description="queries of the strong judge: auto, a share of all queries (0.1) or a number (40)"
     )
 
     @property
@@ -49,24 +49,15 @@ def tiers_fault(tiers: Sequence[TierConfig], *, in_rounds: bool = False) -> str:
     if len(tiers) != 2:
         return f"tiers: expected two judges, the cheap one first, got {len(tiers)}; judge.model names a single judge"
     cheap, strong = tiers
-    if "auto" in (cheap.sample, strong.sample):
-        return "tiers: sample: auto is for one judge; expected all, a share such as 0.5, or a number of queries"
-    if in_rounds:
+    if cheap.sample != "all":
         return (
-            "tiers: with stop.margin the cheap judge judges every query, and what it says decides which ones the "
-            f"strong judge sees; leave out the sample of {cheap.model}, got {cheap.sample}"
-            if cheap.sample != "all"
-            else ""
+            f"tiers: {cheap.model} judges everything that {strong.model} could be asked, and what it says corrects the "
+            f"mean; leave out its sample, got {cheap.sample}"
         )
-    if strong.sample == "all":
+    if strong.sample == "all" and not in_rounds:
         return (
             f"tiers: {strong.model} judges every query, so that no other is needed; give it a sample, such as "
             "sample: 0.1"
-        )
-    if type(strong.sample) is type(cheap.sample) and float(strong.sample) > float(cheap.sample):
-        return (
-            f"tiers: {strong.model} judges a sample of what {cheap.model} judges; expected at most sample: "
-            f"{cheap.sample}, got {strong.sample}"
         )
     return ""
 
@@ -86,7 +77,7 @@ def tier_settings(judge: dict[str, Any], tiers: Sequence[TierConfig]) -> list[di
         if number:
             base |= {"identity": None}
         if number < len(tiers) - 1:
-            # The last one alone judges in rounds, and again.
-            base |= {"rejudge": 0, "stop": {}}
+            # The last one alone judges a sample, in rounds, and again.
+            base |= {"rejudge": 0, "stop": {}, "sample": "all"}
         settings.append(base | {name: getattr(tier, name) for name in tier.model_fields_set})
     return settings

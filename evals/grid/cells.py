@@ -67,23 +67,19 @@ class CellSample:
 
     Attributes:
         eligible: [queries], whether a judge can score it, which takes a reference answer: those the means stand for.
-        judged: [queries, cells], whether it is eligible, was drawn for the cell, and has a score in every cell that it
-            was drawn for.
-        weights: [cells, proxies], weights of the correction; cells judged on the same queries have the same.
-        scores: [queries, cells], the judge's; `proxies`, those that correct the means, by labels or words first, then
-            of a cascade those of the cheaper judges.
-        name: What the first of the proxies is; `models`, of which judges the others are.
-        proxy_weights: Of each judge but the strongest the weights of its own correction.
+        asked: [queries, cells], whether it is eligible and was drawn for the cell.
+        scores: [eligible queries, cells], the judge's; NaN where it was not asked, or failed.
+        proxy: [eligible queries, cells], what corrects the means.
+        name: What it is.
+        looks: Number of planned looks at any of which judging may have ended.
     """
 
     eligible: Bools
-    judged: Bools
-    weights: Floats
+    asked: Bools
     scores: Floats
-    proxies: tuple[Floats, ...]
+    proxy: Floats
     name: str
-    models: tuple[str, ...] = ()
-    proxy_weights: tuple[tuple[float, ...], ...] = ()
+    looks: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)

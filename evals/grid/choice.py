@@ -17,7 +17,7 @@ from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.judging import CellProof
 from evals.grid.objective import TOKENS, Ranking, describe, meeting, thresholds
-from evals.grid.sampled_cells import comparable, guesses, sampled_intervals
+from evals.grid.sampled import comparable, sampled_intervals
 from evals.metrics import metric_named
 from evals.metrics.declaration import Context, QueryMetric
 from evals.stats import intervals as stats
@@ -63,8 +63,7 @@ class ObjectiveScores:
         bounds: The lowest and the highest possible value of each query; None where there are none.
         dropped: Queries left out because some cells score them and others do not.
         judged: Number of queries that a judge saw, where it saw a sample of them; else None.
-        guesses: [cells], by which the best cell is chosen in place of the means, which owe much to chance where a judge
-            saw few queries; None for the means.
+        first: The cell that verdicts prove to be the best; None for the one of the highest mean.
         ends: The intervals [cells] that runs of the cells have, where the objective is a single metric of which a
             sample was judged; else None, and intervals are those of the values' means.
     """
@@ -75,7 +74,7 @@ class ObjectiveScores:
     bounds: Bounds | None = None
     dropped: int = 0
     judged: int | None = None
-    guesses: Floats | None = None
+    first: int | None = None
     ends: Bounds | None = None
 
     @property
@@ -235,10 +234,10 @@ def decide(
     allowed = np.zeros(len(grid), dtype=np.bool_)
     allowed[list(ranking.order)] = True
     scores, near = objective_scores(grid, objective, context), None
-    if proof is not None and proof.chosen is not None and scores.guesses is not None:
+    if proof is not None and proof.chosen is not None:
         near = allowed & (proof.within <= proof.margin)
         if allowed[proof.chosen]:
-            scores.guesses[proof.chosen] = np.inf
+            scores = replace(scores, first=proof.chosen)
         allowed |= meeting(grid, objective.constraints)
     cells = Cells(
         labels=tuple(describe(grid, index) for index in range(len(grid))),
@@ -274,9 +273,10 @@ def choose(
         ends=None if scores.ends is None else (scores.ends[0][first], scores.ends[1][first]),
     )
     mean, cost = own.values.mean(axis=0), cells.cost[first]
-    guessed = mean if scores.guesses is None else np.array([scores.guesses[list(group)].max() for group in groups])
     # Within SAME means are equal: rounding must not override the preference.
-    best = int((guessed >= guessed.max() - SAME).argmax())
+    best = int((mean >= mean.max() - SAME).argmax())
+    if scores.first is not None:
+        best = next(index for index, group in enumerate(groups) if scores.first in group)
     members, lower, needed, note = np.ones(len(groups), dtype=np.bool_), None, None, _too_few(own)
     if not note:
         compared = compare_with_best(
@@ -352,15 +352,15 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -
     )
     if not scores.judged:
         return scores
-    alone = next(iter(objective.metrics)) if [*objective.metrics.values()] == [1.0] else None
-    ends = None if alone is None else sampled_intervals(grid, alone)
-    return replace(scores, guesses=guesses(grid, objective.metrics), ends=ends)
+    sample = grid.metrics[next(iter(objective.metrics))].sample
+    is_alone = [*objective.metrics.values()] == [1.0]
+    return replace(scores, ends=sampled_intervals(sample) if sample and is_alone else None)
 
 
 def _scores(grid: Grid, metric: QueryMetric, context: Context, *, whole: bool) -> QueryScores:
     """Return a metric over the queries of its scope, or over all, without a score for the others."""
     cells = grid.metrics[metric.name]
-    values = grid.matrix(metric, context) if cells.sample is None else comparable(grid, metric.name)
+    values = grid.matrix(metric, context) if cells.sample is None else comparable(cells.sample)
     if whole and metric.scope != "all":
         inside = [case.in_scope == (metric.scope == "in_scope") for case in grid.pool.cases]
         values, own = np.full((len(inside), len(grid)), np.nan), values

@@ -1,22 +1,30 @@
-"""A grid is judged in rounds of whole queries, until a cell is proved within a margin of the best of these queries."""
+"""Which queries are judged: all, a sample, as many as intervals need, or as many as prove a cell near the best.
 
-from collections.abc import Callable, Mapping, Sequence
+Whole queries, in one random order, the same for every cell (`evals.sampling.order`); what is judged first is a random
+sample. A cheap judge below the one that counts judges everything before.
+"""
+
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evals.collect.observations import Observation
 from evals.collect.pool import Bools, Floats, Integers
-from evals.config.judged_sample import Sample
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid, score_cells
-from evals.judge.sampling import judging_order, sample_size
+from evals.judge.cascade import asking
+from evals.judge.judge import Judge
 from evals.judge.tasks import tasks
 from evals.judge.verdicts import Judging, Selected
 from evals.metrics.declaration import Context, Metric, QueryMetric
 from evals.metrics.llm import can_be_judged
-from evals.sampling.rounds import judge_in_rounds
+from evals.metrics.proxies import foretelling
+from evals.sampling.order import among, judging_order, sample_size
+from evals.sampling.rounds import judge_in_rounds, queries_needed
+from evals.stats.best import planned_looks
 
+log = logging.getLogger(__name__)
 # Verdicts of which is said what they would buy.
 NEXT = 100
 
@@ -51,42 +59,76 @@ class CellProof:
     next_within: float | None
 
 
-def judge_until_proved(
-    ask: Callable[[Sequence[Observation]], Judging],
-    margin: float,
-    sample: Sample,
-    metrics: Mapping[str, Metric],
-    objective: ObjectiveConfig,
-    grid: Grid,
-    context: Context,
-    cheaper: Judging | None = None,
-) -> tuple[Judging, CellProof]:
-    """Judge round by round until a cell is proved within a margin of the best, or nothing is left to judge.
+def judge_sample(judge: Judge, metrics: Mapping[str, Metric], grid: Grid, context: Context) -> Judging:
+    """Judge the queries that `judge.sample` says, all results of each.
 
     Args:
-        ask: Gets the verdicts on some results.
-        margin: Once a cell is proved at most so far below the best, judging ends.
-        sample: The most queries that are judged, as `judge.sample` writes it; `auto` is all.
+        judge: Judge with its settings.
         metrics: Metrics of the run; those that need no judge are passed over.
-        objective: What is optimised, with at least one judged metric.
         grid: The cells.
         context: Inputs of the metrics, without verdicts.
-        cheaper: Of a cascade, the verdicts of the cheap judge on everything, which foretell those of `ask`.
 
     Raises:
         JudgeError: The very first call was refused for a reason that all others would share.
     """
+    results, _ = grid.laid_out()
+    observations, sample = list(results.observations()), judge.config.sample
+    order = judging_order(grid.pool.cases, context.seed)
+    size = sample_size(sample, len(order))
+    if isinstance(sample, int) and sample > len(order):
+        log.warning("judge.sample %d is more than there are: all %d in-scope queries are judged", sample, len(order))
+    if size == len(order):
+        return judge.judge(metrics, observations, context.seed)
+    ask, cheap = asking(judge, metrics, observations, context.seed)
+    done, judging = size, ask(among(order[:size], observations))
+    # Where a budget ends, it is the cheap judge's verdicts that lack: labels stand in for them.
+    below = cheap()
+    for n in planned_looks(len(order))[1:] if sample == "auto" else ():
+        drawn = replace(judging, drawn=frozenset(order[:done]), below=below)
+        if drawn.incomplete or _needed(metrics, grid, replace(context, judging=drawn)) <= done:
+            break
+        judging = judging.with_more(ask(among(order[done:n], observations)))
+        done = n
+    return replace(judging, drawn=frozenset(order[:done]), below=below)
+
+
+def _needed(metrics: Mapping[str, Metric], grid: Grid, context: Context) -> int:
+    """Return the number of judged queries that `auto` needs for the metric that needs most."""
+    needed = 0
+    for name, metric in metrics.items():
+        if isinstance(metric, QueryMetric) and metric.proxy is not None:
+            eligible = [can_be_judged(name, case) for case in grid.pool.cases if case.in_scope]
+            proxy = foretelling(metric, context.judging.below if context.judging else None)
+            scores, foretold = (grid.matrix(each, context)[eligible] for each in (metric, proxy))
+            if np.isfinite(scores).all(axis=1).any():
+                needed = max(needed, queries_needed(scores, foretold))
+    return needed
+
+
+def judge_until_proved(
+    judge: Judge, metrics: Mapping[str, Metric], objective: ObjectiveConfig, grid: Grid, context: Context
+) -> tuple[Judging, CellProof]:
+    """Judge round by round until a cell is proved within a margin of the best, or nothing is left to judge.
+
+    Args:
+        judge: Judge with its settings: the margin, and the most queries that are judged (`auto` is all).
+        metrics: Metrics of the run; those that need no judge are passed over.
+        objective: What is optimised, with at least one judged metric.
+        grid: The cells.
+        context: Inputs of the metrics, without verdicts.
+
+    Raises:
+        JudgeError: The very first call was refused for a reason that all others would share.
+    """
+    margin, sample = judge.config.stop.margin or 0.0, judge.config.sample
     results, row_of = grid.laid_out()
     observations, places = list(results.observations()), {case.id: row for row, case in enumerate(grid.pool.cases)}
-    rows_of = _Objective(metrics, objective, grid, context)
+    ask, cheap = asking(judge, metrics, observations, context.seed)
+    below = cheap()
+    scorer = _Objective(metrics, objective, grid, context, below)
     order = [places[key] for key in judging_order(grid.pool.cases, context.seed)]
-    order = [row for row in order if all(can_be_judged(name, grid.pool.cases[row]) for name in rows_of.judged)]
+    order = [row for row in order if all(can_be_judged(name, grid.pool.cases[row]) for name in scorer.judged)]
     kept = row_of[:, order].T
-    labelled = rows_of.proxy[kept] + rows_of.known
-    proxy = labelled
-    if cheaper:
-        by_judge = rows_of.scores(np.arange(len(results)), cheaper)[kept] + rows_of.known
-        proxy = np.where(np.isnan(by_judge), labelled, by_judge)
     asked, bought = set[tuple[str, str, Selected]](), list[Judging]()
 
     def look(rows: Integers, cells: Bools) -> tuple[Floats, bool]:
@@ -95,11 +137,12 @@ def judge_until_proved(
         asked.update((task.metric, task.case_id, task.chunk_ids) for task in tasks(metrics, wanted))
         said = ask(wanted)
         bought.append(bought[-1].with_more(said) if bought else said)
-        own = rows_of.scores(needed, bought[-1])[which.reshape(len(rows), -1)]
-        return own + rows_of.known[cells], not bought[-1].incomplete
+        own = scorer.scores(needed, bought[-1])[which.reshape(len(rows), -1)]
+        return own + scorer.known[cells], not bought[-1].incomplete
 
     total, most = len(order), sample_size("all" if sample == "auto" else sample, len(order))
-    span = sum(abs(weight) for name, weight in objective.metrics.items() if name in rows_of.judged)
+    span = sum(abs(weight) for name, weight in objective.metrics.items() if name in scorer.judged)
+    proxy = scorer.proxy[kept] + scorer.known
     rounds = judge_in_rounds(look, proxy, margin=margin, most=most, results=kept, span=span, seed=context.seed)
     judged = np.zeros((len(grid.pool.cases), len(grid)), dtype=np.bool_)
     judged[order] = np.arange(total)[:, None] < rounds.judged_on
@@ -111,7 +154,7 @@ def judge_until_proved(
         then = min(total, rounds.n + NEXT / max(1.0, per_query))
         shrink = (1 / then - 1 / total) / (1 / rounds.n - 1 / total)
         expected = float(rounds.within[rounds.chosen] * np.sqrt(shrink))
-    return replace(bought[-1], drawn=drawn, below=cheaper), CellProof(
+    return replace(bought[-1], drawn=drawn, below=below), CellProof(
         margin=margin,
         judged=judged,
         remaining=rounds.remaining,
@@ -127,15 +170,22 @@ def judge_until_proved(
 
 
 class _Objective:
-    """The objective of results, in its part that a judge grades, by labels, and of cells in what needs no judge.
+    """The objective of results, in its part that a judge grades, and of cells in what needs no judge.
 
     Attributes:
         judged: The judged metrics by name.
         known: [cells], what needs no judge.
-        proxy: [results], what the proxies say; 0 of a proxy that does not score every result.
+        proxy: [results], what foretells the judge; 0 of a metric of which something does not foretell every result.
     """
 
-    def __init__(self, metrics: Mapping[str, Metric], objective: ObjectiveConfig, grid: Grid, context: Context) -> None:
+    def __init__(
+        self,
+        metrics: Mapping[str, Metric],
+        objective: ObjectiveConfig,
+        grid: Grid,
+        context: Context,
+        below: Judging | None,
+    ) -> None:
         self._weights, self._context = objective.metrics, context
         self._results, _ = grid.laid_out()
         chosen = {name: m for name in objective.metrics if isinstance(m := metrics[name], QueryMetric)}
@@ -146,8 +196,7 @@ class _Objective:
         self.proxy = np.zeros(len(self._results))
         eligible = self._results.by_case(lambda case: all(can_be_judged(name, case) for name in self.judged))
         for name, metric in self.judged.items():
-            assert metric.proxy is not None
-            values = metric.proxy.values(self._results, context).values
+            values = foretelling(metric, below).values(self._results, context).values
             if not np.isnan(values[eligible]).any():
                 self.proxy += self._weights[name] * np.nan_to_num(values)
 

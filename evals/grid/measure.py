@@ -1,13 +1,12 @@
 """The one flow of a measurement: retrieve, judge, score, choose, show one cell. A run is a grid of one cell."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import partial
 
 from evals.collect import passes
 from evals.collect.index_recall import is_approximate, with_ann_recall
-from evals.collect.observations import Gate, Observation, Observed, Score, Summary, ValidationReport
+from evals.collect.observations import Gate, Observed, Score, Summary, ValidationReport
 from evals.collect.pool import Grounds, Pool
 from evals.config.experiment import ExperimentConfig
 from evals.errors import ExperimentError
@@ -19,10 +18,9 @@ from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Configuration, Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
 from evals.grid.compared_cell import compared_cell
-from evals.grid.judging import CellProof, judge_until_proved
+from evals.grid.judging import CellProof, judge_sample, judge_until_proved
 from evals.grid.objective import Ranking, describe, needed, rank
-from evals.grid.sampled_cells import cell_summary, with_samples
-from evals.judge.cascade import judge_below
+from evals.grid.sampled import cell_summary, with_samples
 from evals.judge.trust.measuring import measure as measure_trust
 from evals.judge.verdicts import Judging
 from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, metric_named, needs, reach
@@ -32,11 +30,11 @@ from evals.metrics.declaration import NO_LABELS, Context, Metric, QueryMetric
 from evals.metrics.metadata import usual_in
 from evals.metrics.notes import depth_notes, notes
 from evals.metrics.outcomes import validate
+from evals.metrics.proxies import foretelling
 from evals.metrics.ranking import INDEX_DEPTHS
 from evals.metrics.results import Results
-from evals.metrics.sampled import summary_of
-from evals.metrics.sampled_judging import judge_sample
 from evals.stats import intervals as stats
+from evals.stats.best import planned_looks
 from retrievers.errors import nearest
 from retrievers.retriever.protocol import Retriever
 from retrievers.search.candidate_table import CandidateTable
@@ -83,8 +81,7 @@ class Measured:
         observed: The golden queries and what the cell returned; latency and repetitions.
         results: The same results as arrays, one a query.
         scores: Metric to case id to score, for the metrics that score queries.
-        proxies: Judged metric to case id to its proxy's score (see `QueryMetric.proxy`).
-        tier_scores: Judged metric to its scores by each cheaper judge of a cascade, with its model, the cheapest first.
+        proxies: Judged metric to case id to the score of what foretells it (`evals.metrics.proxies`).
         notes: Notes for the reader of the figures.
         context: Inputs of the metrics besides the results, among them the verdicts of the judge.
         swept: The cells of a sweep; None for a run.
@@ -100,7 +97,6 @@ class Measured:
     context: Context
     notes: Sequence[str] = ()
     proxies: Mapping[str, Mapping[str, Score]] = field(default_factory=dict)
-    tier_scores: Mapping[str, Sequence[tuple[str, Mapping[str, Score]]]] = field(default_factory=dict)
     swept: Swept | None = None
 
     @property
@@ -158,7 +154,10 @@ def measure_pool(
     judge, proof, swept, shown = collaborators.judge, None, None, 0
     context = blank
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
-        judging, proof = _judged(config, grid, metrics, blank, collaborators)
+        if sweep and judge.config.stop.margin is not None:
+            judging, proof = judge_until_proved(judge, metrics, config.objective, grid, blank)
+        else:
+            judging = judge_sample(judge, metrics, grid, blank)
         context = replace(blank, judging=judging)
     if sweep:
         grid = _scored(grid, metrics, context, proof)
@@ -375,31 +374,14 @@ def _context(config: ExperimentConfig, sources: Sources | None, pool: Pool) -> C
     )
 
 
-def _judged(
-    config: ExperimentConfig, grid: Grid, metrics: Mapping[str, Metric], blank: Context, collaborators: Collaborators
-) -> tuple[Judging, CellProof | None]:
-    """Ask the judge about every distinct result, or as many of them as the settings say."""
-    judge = collaborators.judge
-    assert judge is not None
-    margin = judge.config.stop.margin
-    results, _ = grid.laid_out()
-    if margin is None:
-        return judge_sample(judge, metrics, list(results.observations()), blank, results), None
-    cheaper = None
-    ask: Callable[[Sequence[Observation]], Judging] = partial(judge.judge, metrics, seed=config.seed)
-    if judge.below:
-        cheaper, ask = judge_below(judge, metrics, list(results.observations()), config.seed)
-    sample = judge.config.sample
-    return judge_until_proved(ask, margin, sample, metrics, config.objective, grid, blank, cheaper)
-
-
 def _scored(grid: Grid, metrics: Mapping[str, Metric], context: Context, proof: CellProof | None) -> Grid:
     """Score every cell, and of every configuration what belongs to it alone."""
     by_query = {name: metric for name, metric in metrics.items() if isinstance(metric, QueryMetric)}
     scored = replace(_summarised(grid, metrics, context), metrics=score_cells(grid, by_query, context))
     if context.judging is None or context.judging.drawn is None:
         return scored
-    return with_samples(scored, by_query, context, proof.judged if proof else None)
+    looks = len(planned_looks(proof.eligible)) if proof else 1
+    return with_samples(scored, by_query, context, proof.judged if proof else None, looks)
 
 
 def _summarised(grid: Grid, metrics: Mapping[str, Metric], context: Context) -> Grid:
@@ -447,7 +429,7 @@ def _cell(
     results, configuration = grid.results(index), grid.configurations[grid.cell(index).configuration]
     observed = replace(configuration.observed, observations=tuple(results.observations()))
     length, named = reach(own.retriever), _asked_for(config)
-    scores, summaries, proxies, tiers = {}, [], {}, {}
+    scores, summaries, proxies = {}, [], {}
     for name, metric in metrics.items():
         if name == VERDICT_METRIC or (not whole and name not in named and length.is_exceeded_by(metric)):
             continue
@@ -456,17 +438,8 @@ def _cell(
             continue
         scores[name] = _by_query(metric, results, context)
         if metric.proxy and context.judging:
-            proxies[name] = _by_query(metric.proxy, results, context)
-            below = context.judging.tiers[:-1]
-            tiers[name] = [(tier.model, _by_query(metric, results, replace(context, judging=tier))) for tier in below]
-        if name in grid.metrics:
-            summaries.append(
-                cell_summary(grid, metric, index, scores[name], proxies.get(name, {}), tiers.get(name, ()))
-            )
-        else:
-            summaries.append(
-                summary_of(metric, scores[name], proxies.get(name, {}), tiers.get(name, ()), grid.pool.cases)
-            )
+            proxies[name] = _by_query(foretelling(metric, context.judging.below), results, context)
+        summaries.append(cell_summary(grid, metric, index, scores[name], proxies.get(name, {}), context))
     # Times of the verdicts come from serial calls; concurrent ones wait for each other.
     serial = next((p for p in observed.latency if p.concurrency == 1), None)
     validation = validate(results, serial, context, own.retriever.top_k)
@@ -484,7 +457,6 @@ def _cell(
             *notes(observed, grid.pool, own.retriever.top_k, context.judging, context.sources),
         ],
         proxies=proxies,
-        tier_scores={name: each for name, each in tiers.items() if each},
         context=context,
     )
 

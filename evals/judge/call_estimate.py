@@ -15,8 +15,8 @@ from evals.judge.ask.buyer import USUAL_ANSWER
 from evals.judge.ask.checked_verdicts import CheckedVerdicts
 from evals.judge.ask.keys import Keys
 from evals.judge.judge import Judge, repeated
-from evals.judge.sampling import among, judging_order, sample_size
 from evals.judge.tasks import JUDGED, grade, tasks
+from evals.sampling.order import among, judging_order, sample_size
 from retrievers.embedding.tokens import count_tokens
 
 Schema = TypeVar("Schema", bound=BaseModel)

@@ -12,8 +12,8 @@ from typing import Any
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.judge.ask.engine import Asker, UnansweredError
 from evals.judge.claims import foreign
-from evals.judge.sampling import judging_order
 from evals.judge.verdicts import ChunkVerdict, Claim, Selected
+from evals.sampling.order import judging_order
 
 PRECISION = "ragas/llm_context_precision"
 RECALL = "ragas/llm_context_recall"

@@ -13,7 +13,6 @@ from evals.collect.pool import Bools
 from evals.golden.case import Case
 from evals.judge.ask.budget import Usage
 from evals.judge.precision import NOT_JUDGED
-from evals.judge.sampling import NOT_DRAWN, judging_order
 from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE, selected
 from evals.judge.trust.trust import summaries
 from evals.judge.verdicts import ChunkVerdict, Judging
@@ -21,6 +20,7 @@ from evals.metrics.declaration import AMOUNT, SHARE, Context, Direction, Metric,
 from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
 from evals.metrics.results import Issue, Results, Values
 from evals.metrics.texts import average_precision
+from evals.sampling.order import NOT_DRAWN, judging_order
 from retrievers.records import Chunk
 
 NO_VERDICT = "no verdict on a labelled chunk"

@@ -1,6 +1,8 @@
-"""Scores that cost nothing and go with a judge's, whose mean over a sample of the queries they correct. Pure.
+"""Scores that go with a judge's and that all queries have, whose mean over a sample of the queries they correct. Pure.
 
-Where golden data have labels, these say what a judge would. Without, what a result has in common with the reference
+A cheaper judge's scores, where there is one. Else scores that cost nothing:
+
+where golden data have labels, these say what a judge would. Without, what a result has in common with the reference
 answer goes with its verdicts:
 
 - context precision: a chunk counts as useful where it is labelled relevant, or, of a query without labels, where it
@@ -15,6 +17,7 @@ How well each foretells a judge: docs/sampling.md, by `benchmarks/proxies.py`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +26,7 @@ from evals.collect.observations import Unscored
 from evals.collect.pool import BITS, Integers
 from evals.golden.case import Case
 from evals.judge.claims import sentences
+from evals.judge.verdicts import Judging
 from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.ranking import evidence_recall
 from evals.metrics.results import Results, Values
@@ -46,15 +50,39 @@ class Foretelling(NamedTuple):
     fits: Callable[[Case], bool]
 
 
+def foretelling(metric: QueryMetric, below: Judging | None) -> QueryMetric:
+    """Return what foretells the scores of a judged metric: a cheap judge where there is one, else its proxy.
+
+    Args:
+        metric: Metric that a judge grades.
+        below: Verdicts of the cheap judge on all results; where it failed, the metric's proxy stands in.
+    """
+    proxy = metric.proxy
+    assert proxy is not None
+    if below is None:
+        return proxy
+
+    def score(r: Results, context: Context) -> Values:
+        by_judge, without = metric.values(r, replace(context, judging=below)), proxy.values(r, context)
+        lacking = np.isnan(by_judge.values)
+        values = np.where(lacking, without.values, by_judge.values)
+        issue = None if without.issue is None else np.where(lacking, without.issue, -1)
+        return Values(values=values, issue=issue, issues=without.issues)
+
+    return replace(proxy, name=f"{metric.name} by {below.model}", score=score)
+
+
 def serving(proxy: QueryMetric, cases: Sequence[Case]) -> str:
     """Return what serves as a proxy for these queries.
 
     Args:
-        proxy: Proxy of a judged metric.
+        proxy: Proxy of a judged metric (`foretelling`).
         cases: Queries in scope; those that the metric's judge cannot score have no part in it.
     """
     if proxy.name == RELEVANCE_PROXY.name:
         return _for_all(cases).name
+    if proxy.name not in (RECALL_PROXY.name, PRECISION_PROXY.name):
+        return proxy.name
     cases = [case for case in cases if _is_answered(case)]
     if proxy.name == RECALL_PROXY.name:
         return _for_all(cases).name

@@ -72,8 +72,6 @@ def _tier_line(tier: TierEntry) -> str:
         text += f"; says the same as the next on {tier.agreement:.0%} of {tier.verdicts:,} chunks{kappa}"
     if tier.weights:
         text += f"; weight {_weights(tier.weights)}"
-    if any(tier.label_weights.values()):
-        text += f"; weight of the golden labels {_weights(tier.label_weights)}"
     return text
 
 

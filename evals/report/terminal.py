@@ -13,7 +13,7 @@ from evals.report.judge_lines import judge_lines, print_disagreements
 from evals.report.model import Criterion, Facts, MetricEntry, Report, SampledEntry
 from evals.report.model.report import CacheEntry, ComparedSection, DifferenceEntry
 from evals.report.worst import hit_line, line, print_worst
-from evals.stats.joint_weights import FEWEST_REGRESSED
+from evals.sampling.corrected import FEWEST_REGRESSED
 
 TONES = {"good": "green", "mixed": "yellow", "bad": "red"}
 COLORS = {"pass": "green", "FAIL": "red", "undecided": "yellow"}

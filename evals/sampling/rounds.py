@@ -6,23 +6,28 @@ looks are planned, so that one quantile serves all of them (`evals.stats.best`).
 cells may be the best. A cell that is proved not the best of these queries ends being bought, no more: it leaves the set
 for users only by the comparison for users, at its last look, over pseudo-values of all queries.
 
-Scores are corrected by a proxy that every query has, with one weight λ for all cells (`evals.stats.corrected_mean`).
+Scores are corrected by a proxy that every query has, with one weight λ for all cells (`evals.sampling.corrected`).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from evals.sampling.corrected import corrected, shrunk_weight, weight_of_differences
 from evals.stats.best import Bools, Floats, compare_with_best, planned_looks
-from evals.stats.corrected_mean import pseudo_values, shrunk_weight
 from evals.stats.intervals import SAME
-from evals.stats.shrunk_means import weight_of_differences
 
-Ask = Callable[[np.ndarray, Bools], tuple[Floats, bool]]
+Integers = NDArray[np.int64]
+Ask = Callable[[Integers, Bools], tuple[Floats, bool]]
 """Gets rows (numbers in the order of judging) and a mask [cells]; returns the scores [rows, cells of the mask], NaN
 where a verdict failed, and whether all that was asked for was judged."""
+
+# Under `judge.sample: auto` the interval may be wider by this than that of judging all queries.
+WIDER = 0.25
 
 
 class Look(NamedTuple):
@@ -53,7 +58,7 @@ class Rounds:
     chosen: int | None
     within: Floats
     users: Bools
-    judged_on: np.ndarray
+    judged_on: Integers
     looks: tuple[Look, ...]
 
 
@@ -63,7 +68,7 @@ def judge_in_rounds(
     *,
     margin: float,
     most: int | None = None,
-    results: np.ndarray | None = None,
+    results: Integers | None = None,
     span: float = 1.0,
     seed: int = 0,
 ) -> Rounds:
@@ -99,7 +104,8 @@ def judge_in_rounds(
         decided = n == total or (results is not None and bool((results[n:, left] == results[n:, left[:1]]).all()))
         if weight is None:  # once: what all looks estimate rests on one proxy
             weight = weight_of_differences(own, foretold[:n])
-        values = own - weight * foretold[:n] + weight * foretold.mean(axis=0)
+        sample = corrected(np.vstack([own, np.full((total - n, len(left)), np.nan)]), foretold, weight)
+        values = sample.residuals + sample.foretold.mean(axis=0)
         loss = max(_usual_loss(own), float(np.ptp(values, axis=1).max()))
         if decided:
             # On the others all cells have the same score, so that only what was judged tells them apart.
@@ -108,7 +114,7 @@ def judge_in_rounds(
         else:
             here = compare_with_best(values, loss=loss, span=span, looks=looks, seed=seed)
             means, regret, members = values.mean(axis=0), -here.lower, here.members
-        users[left] = _for_users(own, foretold, weight, loss, span, seed)
+        users[left] = compare_with_best(sample.pseudo, loss=loss, span=span, judged=n, seed=seed).members
         near = regret <= max(margin, float(regret.min()))
         chosen = int(left[np.where(near, means, -np.inf).argmax()])
         within = np.full(count, np.nan)
@@ -129,12 +135,19 @@ def judge_in_rounds(
     )
 
 
-def _for_users(own: Floats, proxy: Floats, weight: float, loss: float, span: float, seed: int) -> Bools:
-    """Return which of the cells that are compared may be the best of all that users may ask."""
-    n, total = len(own), len(proxy)
-    judged = np.vstack([own, np.full((total - n, own.shape[1]), np.nan)])
-    pseudo = pseudo_values(judged, proxy, np.arange(total) < n, weight=weight) if n < total else own
-    return compare_with_best(pseudo, loss=loss, span=span, judged=n, seed=seed).members
+def queries_needed(scores: Floats, proxy: Floats) -> int:
+    """Return the number of judged queries at which the interval is at most a quarter wider than that of judging all.
+
+    The variance of a corrected mean is V/N + (1/n − 1/N) · R, with the variances V of judged scores and R of what the
+    proxy leaves of them, both summed over cells. It is (1 + `WIDER`)² V/N at n = N R / (R + ((1 + `WIDER`)² − 1) V).
+
+    Args:
+        scores: [N, cells], NaN where a query was not judged, or failed.
+        proxy: [N, cells].
+    """
+    sample = corrected(scores, proxy)
+    variance, rest = (float(values.var(axis=0).sum()) for values in (sample.scores, sample.residuals))
+    return ceil(sample.total * rest / (rest + ((1 + WIDER) ** 2 - 1) * variance)) if rest else 0
 
 
 def _filled(scores: Floats, proxy: Floats) -> Floats | None:

@@ -122,7 +122,12 @@ def compare_with_best(
 
 
 def with_unseen(
-    difference: Floats, variance: Floats, n: int, loss: float, open_share: float = 1.0, times: float | None = None
+    difference: Floats,
+    variance: Floats,
+    n: int,
+    loss: Floats | float,
+    open_share: float = 1.0,
+    times: float | None = None,
 ) -> tuple[Floats, Floats]:
     """Return mean differences and their standard errors, with queries more that were not seen.
 

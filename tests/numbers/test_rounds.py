@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from evals.stats.best import planned_looks
 from tests.numbers.worlds import WORLDS, Counts, corrected, draws, judge, needs_cranfield
 
 pytestmark = pytest.mark.slow
@@ -32,7 +33,9 @@ def test_rounds(setting: str, total: int, agreement: float, margin: float) -> No
         holds = [bool(mean.max() - mean[look.chosen] <= look.within + 1e-9) for look in looks]
         kept += bool((users & world.best).any())
         held += all(holds)
-        for_users, of_these = corrected(judged[:, last.chosen], proxy[:, last.chosen], last.n)
+        for_users, of_these = corrected(
+            judged[:, last.chosen], proxy[:, last.chosen], last.n, len(planned_looks(total))
+        )
         given += bool(of_these[0] - 1e-9 <= mean[last.chosen] <= of_these[1] + 1e-9)
         meant += bool(for_users[0] <= world.truth[last.chosen] <= for_users[1])
         asked.append(last.n / total)

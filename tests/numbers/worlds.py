@@ -287,20 +287,24 @@ def chosen(world: World, rows: NDArray[np.intp], *, margin: float, seed: int) ->
     return members, lower, choice.recommended.cell, choice.proved
 
 
-def corrected(judged: Floats, proxy: Floats, n: int) -> tuple[Pair, Pair]:
-    """Of one cell, judged on the first n: the interval for all users, and that of what judging all would give."""
-    from evals.metrics.sampled import judged_of_all
-    from evals.stats.corrected_mean import corrected_mean
+def corrected(judged: Floats, proxy: Floats, n: int, looks: int = 1) -> tuple[Pair, Pair]:
+    """Of one cell, judged on the first n: the interval for all users, and that of what judging all would give.
 
-    mean = corrected_mean(judged, proxy, np.arange(len(judged)) < n)
-    return _pair(mean.interval.low, mean.interval.high), _pair(*judged_of_all(mean))
+    `looks` are those at any of which judging may have stopped.
+    """
+    from evals.sampling.corrected import corrected as sample_of
+
+    sample = sample_of(np.where(np.arange(len(judged)) < n, judged, np.nan)[:, None], proxy[:, None])
+    ends = [(float(low[0]), float(high[0])) for low, high in (sample.interval(), sample.of_these(looks))]
+    return ends[0], ends[1]
 
 
 def difference(judged: tuple[Floats, Floats], proxy: tuple[Floats, Floats], n: int, seed: int) -> tuple[Pair, float]:
     """Compare two runs whose first n queries were judged: interval and p value."""
-    from evals.stats.corrected_difference import corrected_difference
+    from evals.sampling import corrected as sampling
 
-    pair = corrected_difference(judged, proxy, np.arange(len(judged[0])) < n, seed).paired
+    first, second = (np.where(np.arange(len(scores)) < n, scores, np.nan) for scores in judged)
+    pair, _ = sampling.difference((first, second), proxy, seed)
     return _pair(pair.interval.low, pair.interval.high), pair.p
 
 
@@ -330,7 +334,7 @@ def of_proportion(successes: int, n: int) -> Pair:
 def order_of(types: Mapping[str, str], seed: int) -> list[str]:
     """Ids in the order of judging, by id and query type."""
     from evals.golden.case import Case
-    from evals.judge.sampling import judging_order
+    from evals.sampling.order import judging_order
 
     return judging_order((Case(id=name, query="?", query_type=kind) for name, kind in types.items()), seed)
 

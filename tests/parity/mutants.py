@@ -52,9 +52,9 @@ MUTANTS: Sequence[Mutant] = (
     Mutant("at-threshold", f"{S}/abstention.py", 'side="left"', 'side="right"', likely=("beacons", *GRID)),
     Mutant(
         "correction-off",
-        f"{S}/corrected_mean.py",
-        "return weight * proxy.mean(",
-        "return weight * p.mean(",
+        "evals/sampling/corrected.py",
+        "+ self.foretold.mean(axis=0)\n        return means",
+        "+ self.foretold[self.judged].mean(axis=0)\n        return means",
         likely=JUDGED,
     ),
     # Search
@@ -78,7 +78,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant("set-80%", f"{S}/best.py", "LEVEL = 0.95", "LEVEL = 0.8", likely=GRID),
     Mutant("power-90%", "evals/grid/choice.py", "0.8416212335729143", "1.2815515655446004", likely=GRID),
     Mutant("verdict-rank", "evals/judge/precision.py", "useful / rank", "useful / (rank + 1)", likely=JUDGED),
-    Mutant("sample-start", "evals/judge/sampling.py", "(rank + start)", "(rank + 1 - start)", likely=JUDGED),
+    Mutant("sample-start", "evals/sampling/order.py", 'f"{seed}\\0', 'f"{seed + 1}\\0', likely=JUDGED),
     Mutant("level-0.2", "evals/report/comparison/differences.py", "LEVEL = 0.05", "LEVEL = 0.2", likely=COMPARED),
     Mutant("chunk-identity", "retrievers/indexing/chunking.py", "(page.source_url, path, text)", "(path, text)"),
     Mutant("four-digits", "evals/tracking/values.py", "{value:.6g}", "{value:.3g}", likely=["tracked"]),

@@ -7,7 +7,7 @@ from typing import Any
 from evals import Golden
 from evals.golden.case import Case
 from evals.golden.loading import golden_set
-from evals.judge import sampling
+from evals.sampling import order as sampling
 
 
 def load(path: Path) -> Golden:

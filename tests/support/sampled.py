@@ -5,12 +5,12 @@ from typing import Any
 
 from evals.collect.observations import Observed, Score
 from evals.grid.measure import Measured
-from evals.judge.sampling import NOT_DRAWN
+from evals.grid.sampled import sampled_summary
 from evals.judge.tasks import PRECISION
 from evals.metrics import METRICS
 from evals.metrics.criteria import judge
 from evals.metrics.declaration import QueryMetric
-from evals.metrics.sampled import sampled_summary
+from evals.sampling.order import NOT_DRAWN
 from tests.support.results import hit, observation, report_of, result, verdict
 
 JUDGED: Sequence[Score] = (1.0, 0.5, 0.25, 0.0, 1.0, 0.75) * 4
@@ -29,7 +29,7 @@ def sampled_result(
     assert isinstance(metric, QueryMetric)
     ids = [f"q{place}" for place in range(len(labels))]
     scores = [*judged, *[NOT_DRAWN] * (len(labels) - len(judged))]
-    summary = sampled_summary(metric, scores, labels)
+    summary = sampled_summary(metric, scores, labels, "labels/context_precision")
     cases = [
         observation(name, [hit(1, 0.9, "x")], 1, {"x": 1}, query_type=types[place % len(types)])
         for place, name in enumerate(ids)

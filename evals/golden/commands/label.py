@@ -107,7 +107,7 @@ def _work(namespace: argparse.Namespace, file: Path, judge: Mapping[tuple[str, s
     from evals.golden.labelling.pool import pool
     from evals.golden.labelling.server import Work
     from evals.golden.loading import load_golden
-    from evals.judge.sampling import judging_order
+    from evals.sampling.order import judging_order
 
     check_writable(file)
     cases = load_golden(DatasetConfig(path=namespace.file, split=namespace.split)).cases

@@ -1,7 +1,7 @@
-"""Correction of the judges' mean by human verdicts on a random sample of queries. Pure.
+"""Correction of a judge's mean by human verdicts on a random sample of queries. Pure.
 
-People are the last tier of the cascade (`evals.stats.nested_samples`): their scores are the truth, on a sample of the
-queries, corrected by all that foretells them: golden labels and judges that scored at least these queries.
+People's scores are the truth, on a sample of the queries, corrected by what foretells them of all
+(`evals.sampling.corrected`): the strongest judge that was asked about every query, else the golden labels.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +12,9 @@ import numpy as np
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.golden.case import FEWEST_DRAWN, FEWEST_LABELLED
 from evals.judge.trust.estimate import Estimate, Floats, queries
+from evals.sampling.corrected import corrected
 from evals.stats import intervals as stats
-from evals.stats.corrected_mean import corrected_mean
 from evals.stats.intervals import SAME
-from evals.stats.nested_samples import ProxyScores, completed, joint_proxy
 
 # Above this share of labelled queries that cannot be used, those that are left are no random sample.
 MOST_DROPPED = 0.05
@@ -30,14 +29,16 @@ class Correction:
         raw: The mean over all judged queries, of a cascade by the strongest judge.
         labels_alone: The mean of the human scores alone.
         corrected: The mean of human scores, had all queries been seen by humans; no value where it cannot be had.
-        weights: Weight of the golden labels' scores, and of each judge's; empty without a corrected value.
+        weight: Weight of what corrects it; None without a corrected value.
+        judge: Which judge that is, by number, the cheapest first; None for the golden labels.
     """
 
     metric: str
     raw: Estimate
     labels_alone: Estimate
     corrected: Estimate
-    weights: tuple[float, ...] = ()
+    weight: float | None = None
+    judge: int | None = None
 
 
 def human_scores(
@@ -74,7 +75,7 @@ def correct(
 
     The human queries are taken for a random sample if they are a beginning of the judging order, which nobody can have
     chosen; a last one whose verdicts are not complete does not count. Otherwise they must be 100, as somebody says that
-    they were drawn. A judge that did not score them all, or whose queries are no such beginning, is left out.
+    they were drawn.
 
     Args:
         metric: Its name.
@@ -102,23 +103,19 @@ def correct(
     if refused := _refusal(people, len(usable), of_order=_is_beginning(people, order)):
         nothing = Estimate(value=None, n=len(order), n_queries=len(order), note=refused)
         return Correction(metric=metric, raw=raw, labels_alone=alone, corrected=nothing)
-    proxies = [ProxyScores.of_all(_column(labels, order) if labels else np.zeros((len(order), 1)))]
-    for scores in judged:
-        nested = people.keys() <= scores.keys() and _is_beginning(scores, order)
-        proxies.append(completed(_column(scores if nested else {}, order), proxies))
-    truth = _column(usable, order)
-    sampled = np.isfinite(truth[:, 0])
-    proxy = joint_proxy(truth, sampled, proxies)
-    mean = corrected_mean(
-        truth[:, 0],
-        proxy.scores[:, 0],
-        sampled,
-        weight=proxy.weight,
-        earlier=proxy.earlier,
-        regressed=proxy.regressed,
+    by_labels = _column(labels, order)
+    asked = [number for number, scores in enumerate(judged) if scores.keys() >= set(order)]
+    judge = asked[-1] if asked else None
+    proxy = by_labels if judge is None else _completed(_column(judged[judge], order), by_labels)
+    sample = corrected(_column(usable, order), proxy)
+    low, high = sample.interval()
+    estimate = Estimate(
+        value=float(np.clip(sample.means[0], 0.0, 1.0)),
+        interval=stats.Interval(low=float(low[0]), high=float(high[0])),
+        n=len(usable),
+        n_queries=len(usable),
     )
-    estimate = Estimate(value=mean.value, interval=mean.interval, n=len(usable), n_queries=len(usable))
-    return Correction(metric=metric, raw=raw, labels_alone=alone, corrected=estimate, weights=proxy.weights)
+    return Correction(metric=metric, raw=raw, labels_alone=alone, corrected=estimate, weight=sample.weight, judge=judge)
 
 
 def _without_an_unfinished_end(human: Mapping[str, Score]) -> dict[str, Score]:
@@ -140,6 +137,12 @@ def _column(scores: Mapping[str, Score], order: Sequence[str]) -> Floats:
     """Return scores [queries, 1], NaN where there is none."""
     given = [scores.get(key) for key in order]
     return np.array([[score if isinstance(score, float | int) else np.nan] for score in given])
+
+
+def _completed(judged: Floats, by_labels: Floats) -> Floats:
+    """Return scores with those by labels where the judge failed, and without labels its mean."""
+    mean = judged[np.isfinite(judged)].mean() if np.isfinite(judged).any() else 0.0
+    return np.where(np.isfinite(judged), judged, np.where(np.isfinite(by_labels), by_labels, mean))
 
 
 def _mean(values: Sequence[float], scores: Mapping[str, Score]) -> Estimate:

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from evals.collect.observations import Failure, Observation, Unscored
 from evals.judge.precision import average_precision, context_precision
-from evals.judge.sampling import judging_order
 from evals.judge.tasks import PRECISION
 from evals.judge.trust.agreement import Agreement, LabelledVerdict, Rejudged, agree, self_agreement
 from evals.judge.trust.correction import Correction, correct, human_scores
 from evals.judge.trust.trust import Trust
 from evals.judge.verdicts import ChunkVerdict, Judging
+from evals.sampling.order import judging_order
 
 
 def measure(judging: Judging, observations: Sequence[Observation], seed: int) -> Trust:
@@ -59,7 +59,7 @@ def _agreements(
         {key: _binary(verdict) for key, verdict in tier.verdicts.items() if isinstance(verdict, ChunkVerdict)}
         for tier in judging.tiers
     ]
-    if any(correction.weights for correction in corrections):
+    if any(correction.weight is not None for correction in corrections):
         truths.append({(o.case.id, chunk): said for o in observations for chunk, said in o.case.human_verdicts.items()})
     return tuple(_between(tier, truth, seed) for tier, truth in zip(judging.tiers, truths[1:], strict=False))
 

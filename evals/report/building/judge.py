@@ -42,9 +42,9 @@ def judge_section(
 
 
 def _tiers(judging: Judging, trust: Trust | None, queries: int, summaries: Sequence[Summary]) -> list[TierEntry]:
-    """Return the judges of a cascade, and people where their verdicts correct the mean; nothing for a judge alone."""
-    corrected = {summary.metric: summary.sampled.weights for summary in summaries if summary.sampled}
-    by_people = {c.metric: c for c in trust.corrections if c.weights} if trust else {}
+    """Return the cheap judge and the strong one, and people where their verdicts correct the mean; else nothing."""
+    corrected = {summary.metric: summary.sampled.weight for summary in summaries if summary.sampled}
+    by_people = [c for c in trust.corrections if c.weight is not None] if trust else []
     if not judging.below and not by_people:
         return []
     agreements = [*(trust.tiers if trust else ()), *(None for _ in judging.tiers)]
@@ -57,10 +57,9 @@ def _tiers(judging: Judging, trust: Trust | None, queries: int, summaries: Seque
             verdicts=agreement.n_verdicts if agreement else 0,
             agreement=agreement.accuracy.value if agreement else None,
             kappa=agreement.kappa.value if agreement else None,
-            # The first proxy is that of the labels; a judge corrects no mean of its own.
-            weights={name: weights[-1][number + 1] for name, weights in corrected.items() if number + 1 < len(weights)}
-            | {f"{name}_corrected": correction.weights[number + 1] for name, correction in by_people.items()},
-            label_weights={name: weights[number][0] for name, weights in corrected.items()},
+            # A judge corrects no mean of its own.
+            weights=(corrected if tier is not judging else {})
+            | {f"{c.metric}_corrected": c.weight for c in by_people if c.judge == number and c.weight is not None},
         )
         for number, (tier, agreement) in enumerate(zip(judging.tiers, agreements, strict=False))
     ]
@@ -74,9 +73,8 @@ def _tiers(judging: Judging, trust: Trust | None, queries: int, summaries: Seque
             agreement=None,
             kappa=None,
             weights={},
-            label_weights={f"{name}_corrected": correction.weights[0]},
         )
-        for name, correction in by_people.items()
+        for correction in by_people
     ]
     return [*judges, *people]
 
@@ -92,7 +90,7 @@ def trust_section(trust: Trust) -> TrustSection:
                 raw=_entry(correction.raw),
                 labels_alone=_entry(correction.labels_alone),
                 corrected=_entry(correction.corrected),
-                tuning=sum(correction.weights) if correction.weights else None,
+                tuning=correction.weight,
             )
             for correction in trust.corrections
         ],

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from evals.collect.observations import Summary
 from evals.grid.measure import Measured
-from evals.judge.sampling import NOT_DRAWN
+from evals.grid.sampled import sampled_summary
 from evals.metrics import OWN, VERDICT_METRIC, declared, metric_named
 from evals.metrics.declaration import QueryMetric, summarise
-from evals.metrics.sampled import sampled_summary
 from evals.report.building.grid import grid_section
 from evals.report.building.head import head
 from evals.report.building.judge import judge_section
@@ -15,6 +14,7 @@ from evals.report.building.queries import query_rows
 from evals.report.headline import leading
 from evals.report.model import SCHEMA_VERSION, Criterion, Facts, MetricEntry, Report, Validation
 from evals.report.model.report import CacheEntry, OwnMetric, SliceEntry, SliceMetric
+from evals.sampling.order import NOT_DRAWN
 from evals.stats.intervals import wilson
 from retrievers.config import RERANKERS, RetrieverConfig, dump
 from retrievers.config.layers import flatten
@@ -171,12 +171,8 @@ def _summary(metric: QueryMetric, ids: Sequence[str], result: Measured) -> Summa
     """Return the mean of a metric over a slice, corrected with the weight of the whole run where that is."""
     scores, proxies = result.scores[metric.name], result.proxies.get(metric.name, {})
     own = [scores[query_id] for query_id in ids if query_id in scores]
-    corrected = [each.sampled for each in result.summaries if each.metric == metric.name and each.sampled]
-    if not corrected or NOT_DRAWN not in own:
+    sampled = next((each.sampled for each in result.summaries if each.metric == metric.name), None)
+    if sampled is None or NOT_DRAWN not in own:
         return summarise(metric.name, own, metric.interval)
     of_slice = [proxies[query_id] for query_id in ids if query_id in scores]
-    tiers = [
-        (model, [of_tier[query_id] for query_id in ids if query_id in scores])
-        for model, of_tier in result.tier_scores.get(metric.name, ())
-    ]
-    return sampled_summary(metric, own, of_slice, corrected[0].weights, tiers, corrected[0].proxies[0])
+    return sampled_summary(metric, own, of_slice, sampled.proxy, sampled.weight)

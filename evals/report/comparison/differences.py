@@ -10,14 +10,14 @@ import numpy as np
 
 from evals.collect.observations import VERDICT_METRIC, Unscored
 from evals.errors import ReportError
-from evals.judge.sampling import NOT_DRAWN
 from evals.metrics import declared
 from evals.report.comparison.records import Difference, Pairing
 from evals.report.model import FailedValue, QueryRow, Report, ScoreValue
+from evals.sampling.corrected import difference as sampled_difference
+from evals.sampling.order import NOT_DRAWN
 from evals.stats import paired
-from evals.stats.corrected_difference import CorrectedDifference, corrected_difference
-from evals.stats.corrected_mean import Floats
-from evals.stats.intervals import SAME
+from evals.stats.intervals import SAME, Floats
+from evals.stats.paired import Paired
 from retrievers.errors import nearest
 
 # Largest adjusted p value of a difference that is proved.
@@ -136,18 +136,18 @@ def _paired(empty: Difference, scores: _Scores, pairing: Pairing, seed: int) -> 
 
 def _of_samples(dropped: Difference, scores: _Scores, pairing: Pairing, seed: int) -> Difference:
     """Compare a judged metric of which a run judged a sample of the queries."""
-    result = _sampled_difference(dropped.metric, scores.baseline, scores.other, pairing, seed)
+    result, note = _sampled_difference(dropped.metric, scores.baseline, scores.other, pairing, seed)
     worst = None
     if dropped.failed:
         first, second = zip(*_filled(dropped, scores), strict=True)
-        worst = _sampled_difference(dropped.metric, first, second, pairing, seed).paired.difference
+        worst = _sampled_difference(dropped.metric, first, second, pairing, seed)[0].difference
     return replace(
         dropped,
-        baseline=result.paired.baseline,
-        other=result.paired.other,
-        paired=result.paired,
+        baseline=result.baseline,
+        other=result.other,
+        paired=result,
         worst=worst,
-        note="; ".join(filter(None, (_described(result, pairing), result.paired.interval.note))),
+        note="; ".join(filter(None, (note, result.interval.note))),
     )
 
 
@@ -196,8 +196,8 @@ def _sampled_difference(
     other: Sequence[ScoreValue | None],
     pairing: Pairing,
     seed: int,
-) -> CorrectedDifference:
-    """Compare a metric on the queries scored in both runs, corrected by labels where both reports hold their scores.
+) -> tuple[Paired, str]:
+    """Compare a metric on the queries scored in both runs, corrected by what foretells it where both reports hold that.
 
     Args:
         metric: Name of the metric.
@@ -205,24 +205,17 @@ def _sampled_difference(
         other: Scores of the same queries in the other; at least one is scored in both.
         pairing: The queries.
         seed: Seed of the drawn signs.
+
+    Returns:
+        The comparison, and how many queries were judged and how the difference was corrected.
     """
     kept = [(a, b, rows) for a, b, rows in zip(baseline, other, pairing.rows, strict=True) if _counts(a) and _counts(b)]
     judged = _column([a for a, _, _ in kept]), _column([b for _, b, _ in kept])
     rows = [pair for _, _, pair in kept]
     first, second = ([run.proxies.get(metric) for run in runs] for runs in zip(*rows, strict=True))
-    known = None not in first and None not in second
-    proxies = (_column(first), _column(second)) if known else (np.zeros(len(kept)), np.zeros(len(kept)))
-    both = ~np.isnan(judged[0]) & ~np.isnan(judged[1])
-    return corrected_difference(judged, proxies, both, seed)
-
-
-def _described(result: CorrectedDifference, pairing: Pairing) -> str:
-    """Return how many queries were judged, and how the difference was corrected."""
-    alone = "the judged queries alone"
-    bare = any(row.outcome == "UNLABELLED" for rows in pairing.rows for row in rows)
-    proxy = "what the queries have without a judge" if bare else "labels"
-    how = f"corrected by {proxy}, weight {result.weight:.2f}" if result.weight else alone
-    return f"judged in both: {result.paired.n} of {result.total} queries, {how}"
+    result, weight = sampled_difference(judged, (_column(first), _column(second)), seed)
+    how = f"corrected by what foretells the judge, weight {weight:.2f}" if weight else "the judged queries alone"
+    return result, f"judged in both: {result.n} of {len(kept)} queries, {how}"
 
 
 def _counts(score: ScoreValue | None) -> bool:

@@ -1,15 +1,13 @@
 """Judge against labels, or another proxy: the scores of a judged sample of the queries, a small plot a metric."""
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evals.collect.observations import Score
 from evals.grid.measure import Measured
-from evals.metrics.sampled import has_or_lacks_verdicts, proxy_column
+from evals.grid.sampled import has_or_lacks_verdicts
 from evals.report.figures.canvas import BLUE, GREY, LINE_WIDTH, ORANGE, SIZE, canvas
-from evals.stats.corrected_mean import Floats
+from evals.stats.intervals import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,8 +22,7 @@ AREA = 28.0
 def judge_against_labels(result: Measured) -> "Figure | None":
     """Draw judged score against proxy's, a point a query, with the line of the weight.
 
-    Of a cascade the proxy is the weighted mean of labels and cheaper judges. None where all queries were judged, or
-    where no judged query has a proxy's score.
+    None where all queries were judged, or where no judged query has a proxy's score.
     """
     sampled = [
         summary
@@ -46,33 +43,20 @@ def judge_against_labels(result: Measured) -> "Figure | None":
         axes = figure.add_subplot(rows, min(ACROSS, len(sampled)), number)
         axes.spines[["top", "right"]].set_visible(False)
         scores = result.scores[summary.metric]
-        columns = [result.proxies[summary.metric], *(own for _, own in result.tier_scores.get(summary.metric, ()))]
-        proxies = _mixed(columns, summary.sampled.weights[-1])
         # As in the mean: without the queries that no judge can score.
-        eligible = {key: proxy for key, proxy in proxies.items() if has_or_lacks_verdicts(scores[key])}
+        proxies = result.proxies[summary.metric].items()
+        eligible = {key: proxy for key, proxy in proxies if has_or_lacks_verdicts(scores[key])}
         pairs = [(proxy, scores[key]) for key, proxy in eligible.items() if isinstance(scores[key], float | int)]
-        centre = float(proxy_column([*eligible.values()]).mean()), summary.value
+        numbers = [proxy for proxy in eligible.values() if isinstance(proxy, float | int)]
+        centre = float(np.mean(numbers)), summary.value
         _plot(axes, np.array(pairs, dtype=float), centre, summary.sampled.weight)
         name = summary.metric.partition("/")[2].removeprefix("llm_").replace("_", " ")
         axes.set_title(f"{name}\n{summary.n} of {summary.sampled.queries}, weight {summary.sampled.weight:.2f}")
-        proxy = summary.sampled.proxy.replace(" and ", "\nand ")
         axes.set(
-            xlabel=f"{proxy}\nof {len(eligible)} queries {centre[0]:.2f}",
+            xlabel=f"{summary.sampled.proxy}\nof {len(eligible)} queries {centre[0]:.2f}",
             ylabel="judge" if number % ACROSS else "",
         )
     return figure
-
-
-def _mixed(columns: Sequence[Mapping[str, Score]], weights: Sequence[float]) -> dict[str, float]:
-    """Return the weighted mean of proxies for the queries that all with a weight have scored; without any, the last."""
-    used = [(column, weight) for column, weight in zip(columns, weights, strict=True) if weight] or [(columns[-1], 1.0)]
-    mixed: dict[str, float] = {}
-    for key in used[0][0]:
-        parts = [(column.get(key), weight) for column, weight in used]
-        numbers = [(score, weight) for score, weight in parts if isinstance(score, float | int)]
-        if len(numbers) == len(used):
-            mixed[key] = sum(score * weight for score, weight in numbers) / sum(weight for _, weight in numbers)
-    return mixed
 
 
 def _plot(axes: "Axes", pairs: Floats, centre: tuple[float, float], weight: float) -> None:

@@ -30,9 +30,7 @@ class SampledEntry(Section):
     """Correction of a mean of which a sample of the queries was judged."""
 
     queries: int = Field(ge=1, description="number of queries that the mean stands for, judged or not")
-    proxy: str = Field(
-        description="what the mean is corrected by: a metric without a judge, a cheaper judge's, several with weights"
-    )
+    proxy: str = Field(description="what the mean is corrected by: a metric by a cheaper judge, or without a judge")
     weight: float = Field(ge=0, le=1, description="weight of the correction; 0: the judged queries alone")
     alone: float = Field(description="mean of the judged queries alone")
     alone_low: float | None = Field(description="lower end of its 95% interval; null when it cannot be computed")

@@ -93,9 +93,6 @@ class TierEntry(Section):
     weights: dict[str, float] = Field(
         description="by metric, weight of its scores in the mean of the last tier, 0 to 1; empty for the last"
     )
-    label_weights: dict[str, float] = Field(
-        {}, description="by metric, weight of the golden labels' scores in its own mean; 0 where it judged all queries"
-    )
 
 
 class JudgeSection(Section):

@@ -20,14 +20,14 @@ def test_the_first_tier_is_the_judge_and_the_others_take_over_what_fits_their_pr
         base_url="http://localhost:1/v1",
         api_key_env="KEY",
         identity="mine",
-        sample=0.5,
         max_output_tokens=100,
     )
     first, second = config.by_tier
     assert config.model == first.model == "cohere:small"
-    assert (first.sample, first.base_url, first.identity) == (0.5, "http://localhost:1/v1", "mine")
+    assert (first.sample, first.base_url, first.identity) == ("all", "http://localhost:1/v1", "mine")
     assert (second.sample, second.base_url, second.identity, second.temperature) == (0.1, first.base_url, None, 0.5)
     assert all(not tier.tiers for tier in config.by_tier)
+    assert judge(tiers=[SMALL, {"model": "cohere:large"}], sample="auto").by_tier[1].sample == "auto"
     _, other = judge(tiers=[SMALL, {"model": "openai:largest", "sample": "0.05"}], api_key_env="KEY").by_tier
     assert (other.sample, other.base_url, other.api_key_env) == (0.05, None, None)
 
@@ -50,17 +50,17 @@ def test_without_tiers_the_judge_is_the_only_one() -> None:
         ({"tiers": [SMALL, LARGE, LARGE]}, "expected two judges, the cheap one first, got 3"),
         ({"tiers": [SMALL]}, "expected two judges, the cheap one first, got 1"),
         ({"tiers": [SMALL, {"model": "cohere:large"}]}, "cohere:large judges every query"),
-        ({"tiers": [{**SMALL, "sample": 0.05}, LARGE]}, "expected at most sample: 0.05, got 0.1"),
-        ({"tiers": [SMALL, LARGE], "sample": 0.05}, "expected at most sample: 0.05, got 0.1"),
-        ({"tiers": [{**SMALL, "sample": 0.5}, LARGE], "sample": 0.4}, "sample is set, and that of the first tier"),
-        ({"tiers": [SMALL, {**LARGE, "sample": "auto"}]}, "auto is for one judge"),
+        (
+            {"tiers": [{**SMALL, "sample": 0.5}, LARGE]},
+            "cohere:small judges everything that cohere:large could be asked, and what it says corrects the mean; "
+            "leave out its sample, got 0.5",
+        ),
         ({"tiers": [SMALL, LARGE], "model": "cohere:other"}, "the first of tiers is 'cohere:small'"),
         ({"tiers": [SMALL, {"model": "large", "sample": 0.1}]}, "expected provider:model"),
         (
             {"tiers": [{**SMALL, "sample": 0.5}, LARGE], "stop": {"margin": 0.03}},
-            "leave out the sample of cohere:small, got 0.5",
+            "leave out its sample, got 0.5",
         ),
-        ({"tiers": [SMALL, LARGE], "sample": 40, "stop": {"margin": 0.03}}, "leave out the sample of cohere:small"),
         (
             {"tiers": [SMALL, LARGE], "budget": {"usd": 1}, "prices": {"cohere:small": {"input": 1, "output": 1}}},
             "prices has no entry for 'cohere:large'",

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from evals.grid.measure import Measured
-from evals.grid.sampled_cells import comparable, guesses
-from evals.judge.sampling import judging_order
+from evals.grid.sampled import comparable
 from evals.report.building.run import slices
-from evals.stats.corrected_mean import corrected_mean
+from evals.sampling.corrected import corrected
+from evals.sampling.order import judging_order
 from tests.support.chat_server import CohereChatServer
 from tests.support.grids import choice_of, swept_of
 from tests.support.judged_rounds import PRECISION, QUERIES, JudgedRounds
@@ -48,12 +48,9 @@ def test_means_are_those_of_the_estimator_with_one_weight_for_all_cells(results:
     grid = swept_of(results[0]).grid
     metric = grid.metrics[PRECISION]
     assert metric.sample is not None and set(metric.n.tolist()) == {DRAWN}
-    judged, (proxy,) = metric.sample.scores, metric.sample.proxies
-    [weight] = set(metric.sample.weights[:, 0].tolist())
-    assert 0.3 < weight <= 1
-    for cell in (0, 7, 29):
-        one = corrected_mean(judged[:, cell], proxy[:, cell], ~np.isnan(judged[:, cell]), weight=weight)
-        assert metric.mean[cell] == pytest.approx(one.value)
+    sample = corrected(metric.sample.scores, metric.sample.proxy)
+    assert 0.3 < sample.weight <= 1 and sample.n == DRAWN
+    assert metric.mean == pytest.approx(sample.means)
 
 
 def test_a_run_of_the_recommended_cell_has_its_mean(results: tuple[Measured, Measured]) -> None:
@@ -76,12 +73,12 @@ def test_what_compares_cells_has_their_means_and_equal_columns_where_they_return
     results: tuple[Measured, Measured],
 ) -> None:
     grid = swept_of(results[0]).grid
-    values = comparable(grid, PRECISION)
-    assert values.shape == (QUERIES, len(grid)) and np.isfinite(values).all()
-    assert values.mean(axis=0) == pytest.approx(grid.metrics[PRECISION].mean)
     sample = grid.metrics[PRECISION].sample
     assert sample is not None
-    matrix, (labelled,) = sample.scores, sample.proxies
+    values = comparable(sample)
+    assert values.shape == (QUERIES, len(grid)) and np.isfinite(values).all()
+    assert values.mean(axis=0) == pytest.approx(grid.metrics[PRECISION].mean)
+    matrix, labelled = sample.scores, sample.proxy
     alike = [
         (a, b)
         for a in range(len(grid))
@@ -91,12 +88,12 @@ def test_what_compares_cells_has_their_means_and_equal_columns_where_they_return
     assert alike and all(values[:, a] == pytest.approx(values[:, b]) for a, b in alike)
 
 
-def test_the_best_is_chosen_by_guesses_that_a_full_judging_does_not_need(
+def test_the_best_of_the_corrected_means_is_near_the_best_by_all_verdicts(
     results: tuple[Measured, Measured],
 ) -> None:
     sampled, whole = results
     assert swept_of(sampled).choice is not None and swept_of(whole).choice is not None
-    assert choice_of(sampled).best.cell == int(guesses(swept_of(sampled).grid, {PRECISION: 1.0}).argmax())
+    assert choice_of(sampled).best.cell == int(swept_of(sampled).grid.metrics[PRECISION].mean.argmax())
     assert choice_of(sampled).judged == DRAWN and choice_of(whole).judged is None
     means = swept_of(whole).grid.metrics[PRECISION].mean
     assert means[choice_of(sampled).best.cell] > means.max() - 0.03
@@ -123,7 +120,7 @@ def test_auto_judges_until_the_interval_is_nearly_that_of_all(world: JudgedRound
         result = world.grid(server, sample="auto")
         alone = world.bench.run(world.config, world.config.retriever)
     assert result.judging is not None and result.judging.drawn is not None and alone.judging is None
-    assert 30 <= len(result.judging.drawn) <= QUERIES
+    assert 20 <= len(result.judging.drawn) <= QUERIES
     order = judging_order(world.bench.golden.cases, world.config.seed)
     assert result.judging.drawn == frozenset(order[: len(result.judging.drawn)])
 

@@ -9,14 +9,12 @@ from evals.collect.observations import Observation
 from evals.judge.call_estimate import AGAIN, SECONDS_PER_CALL, JudgePlan, plan
 from evals.judge.tasks import ENTITY_RECALL, PRECISION, RECALL, RELEVANCE
 from evals.metrics import METRICS
-from evals.metrics.sampled_judging import judge_sample
+from evals.sampling.order import among, judging_order, sample_size
 from retrievers.embedding.tokens import count_tokens
 from tests.support.chat_server import ChatServer
 from tests.support.judged import ALL, judge_of, observe, oracle, random_observations
 from tests.support.judges import settings
-from tests.support.observed import make_context
 from tests.support.results import observation
-from tests.support.scored import results_of
 
 pytestmark = pytest.mark.usefixtures("knowing")
 RUN = [
@@ -100,16 +98,17 @@ def test_a_sample_makes_as_many_calls_as_were_planned(server: ChatServer, sample
     run = [*random_observations(12, seed=3)]
     found = planned(server, run, sample=sample)
     with judge_of(server, sample=sample) as judge:
-        judging = judge_sample(judge, {name: METRICS[name] for name in ALL}, run, make_context(), results_of(run))
+        order = judging_order((o.case for o in run), 0)
+        judge.judge({name: METRICS[name] for name in ALL}, among(order[: found.drawn], run))
     assert found.total.calls == len(server.chats) == next(s.calls for s in found.samples if s.queries == found.drawn)
-    assert found.drawn == (found.samples[-1].queries if judging.drawn is None else len(judging.drawn))
+    assert found.drawn == sample_size(judge.config.sample, len(order))
     assert found.samples[-1].calls == planned(server, run).total.calls and not found.grows
 
 
 def test_an_automatic_sample_has_a_least_and_a_most(server: ChatServer) -> None:
     run = [observe("pose", ["topic"], id=f"q{number}") for number in range(40)]
     found = planned(server, run, sample="auto")
-    assert (found.drawn, found.samples[-1].queries, found.grows) == (30, 40, True)
+    assert (found.drawn, found.samples[-1].queries, found.grows) == (20, 40, True)
 
 
 def test_tokens_are_those_of_the_prompts(server: ChatServer) -> None:

@@ -13,13 +13,11 @@ from evals.config.experiment import ExperimentConfig
 from evals.errors import JudgeError
 from evals.grid.measure import Measured
 from evals.judge.judge import Judge
-from evals.judge.sampling import judging_order
-from evals.stats.joint_weights import shrunk_weights
+from evals.sampling.order import judging_order
 from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.experiment import settings
 from tests.support.golden_labels import golden_labels
 from tests.support.grid_world import Bench, make_world
-from tests.support.grids import swept_of
 from tests.support.judged import judge_of
 from tests.support.judging import Flaws, Labels, Oracle, average_precision
 
@@ -90,83 +88,40 @@ def judged(bench: Bench, config: ExperimentConfig, servers: tuple[CohereChatServ
     return Judged(bench, config, servers)
 
 
-def by_definition(
-    result: Measured, judged: Judged, n_small: int, n_large: int
-) -> tuple[float, tuple[float, ...], tuple[float, ...]]:
-    """The mean and the weights of the two judges' corrections, query by query from what the oracles say."""
-    inside = {o.case.id: o for o in result.observed.observations if o.case.in_scope}
-    order = judging_order((o.case for o in inside.values()), judged.config.seed)
-    small, large = (np.array([_score(server.oracle, inside[key]) for key in order]) for server in judged.servers)
-    labels = np.array([_by_labels(inside[key]) for key in order])
-    first = _weights(small[:n_small], labels[:n_small]) if n_small < len(order) else (0.0,)
-    second = _weights(large[:n_large], labels[:n_large], small[:n_large])
-    return float(_mean(labels, small, large, first, second, n_small, n_large)), first, second
-
-
-def _mean(
-    labels: Any, small: Any, large: Any, first: Sequence[float], second: Sequence[float], n_small: int, n_large: int
-) -> Any:
-    of_small = np.mean(small[:n_small]) + first[0] * (np.mean(labels) - np.mean(labels[:n_small]))
-    from_small = second[1] * (of_small - np.mean(small[:n_large]))
-    return np.mean(large[:n_large]) + second[0] * (np.mean(labels) - np.mean(labels[:n_large])) + from_small
-
-
-def _by_labels(observation: Any) -> float:
-    return average_precision([int(key in observation.relevance.grades) for key in observation.ranked_ids])
-
-
 def _score(oracle: Oracle, observation: Any) -> float:
     texts = [chunk.text for chunk in observation.selection.chunks]
     return average_precision([oracle.verdict(observation.case.query, text) for text in texts])
-
-
-def _weights(scores: Any, *proxies: Any) -> tuple[float, ...]:
-    return shrunk_weights(scores[:, None], [proxy[:, None] for proxy in proxies])
 
 
 def _precision(result: Measured) -> Summary:
     return next(summary for summary in result.summaries if summary.metric == PRECISION)
 
 
-@pytest.mark.parametrize(("samples", "sizes"), [(("all", 0.25), (60, 15)), ((30, 15), (30, 15))])
-def test_a_mean_is_that_of_the_definition_and_each_judge_is_asked_about_its_sample_alone(
-    judged: Judged, samples: tuple[Any, Any], sizes: tuple[int, int]
-) -> None:
-    result = judged.run(*samples)
+def test_the_mean_is_corrected_by_the_cheap_judge_and_each_is_asked_about_its_queries_alone(judged: Judged) -> None:
+    result, n = judged.run("all", 0.5), 30
     summary = _precision(result)
-    mean, first, second = by_definition(result, judged, *sizes)
-    assert summary.value == pytest.approx(mean, abs=1e-8)
-    assert summary.sampled is not None
-    assert summary.sampled.weights[0] == pytest.approx(first, abs=1e-8)
-    assert summary.sampled.weights[1] == pytest.approx(second, abs=1e-8)
-    assert (summary.n, summary.sampled.queries) == (sizes[1], QUERIES)
-    order = judging_order((o.case for o in result.observed.observations), judged.config.seed)
+    inside = {o.case.id: o for o in result.observed.observations if o.case.in_scope}
+    order = judging_order((o.case for o in inside.values()), judged.config.seed)
+    small, large = (np.array([_score(server.oracle, inside[key]) for key in order]) for server in judged.servers)
+    assert summary.sampled is not None and 0 < summary.sampled.weight < 1
+    gain = summary.sampled.weight * (small.mean() - small[:n].mean())
+    assert summary.value == pytest.approx(large[:n].mean() + gain, abs=1e-8)
+    slope = np.cov(small[:n], large[:n])[0, 1] / small[:n].var(ddof=1)
+    explained = np.corrcoef(small[:n], large[:n])[0, 1] ** 2
+    statistic = (n - 2) * explained / (1 - explained)
+    assert summary.sampled.weight == pytest.approx(slope * (1 - 1 / statistic), abs=1e-8)
+    assert (summary.n, summary.sampled.queries) == (n, QUERIES)
+    assert summary.sampled.proxy == f"{PRECISION} by {SMALL}"
     texts = {o.case.id: o.case.query for o in result.observed.observations}
-    for server, size in zip(judged.servers, sizes, strict=True):
+    for server, size in zip(judged.servers, (QUERIES, n), strict=True):
         asked = {name for name in order if any(texts[name] in chat.prompt for chat in server.chats)}
-        assert asked == {o.case.id for o in result.observed.observations if o.case.id in order[:size] and o.selection}
+        assert asked == {o.case.id for o in inside.values() if o.case.id in order[:size] and o.selection}
 
 
 def test_a_stronger_judge_on_all_queries_needs_no_other(judged: Judged) -> None:
     result = judged.run("all", 1000)
     assert not judged.servers[0].chats and _precision(result).sampled is None
     assert _precision(result).n == QUERIES
-
-
-@pytest.mark.slow
-def test_a_cell_of_a_grid_has_the_mean_of_a_run_of_its_own_but_for_the_weight(judged: Judged) -> None:
-    """All cells share the weights, so that a cell's mean follows from its scores and these."""
-    with ExitStack() as stack:
-        grid = swept_of(judged.bench.grid(judged.config, judged.judge(stack, 30, 15))).grid
-    order = judging_order(judged.bench.golden.cases, judged.config.seed)
-    sample = grid.metrics[PRECISION].sample
-    assert sample is not None
-    (first,), second = sample.proxy_weights, sample.weights[0]
-    for index in range(len(grid)):
-        inside = {o.case.id: o for o in grid.results(index).observations() if o.case.in_scope}
-        small, large = ([_score(server.oracle, inside[key]) for key in order] for server in judged.servers)
-        mean = _mean([_by_labels(inside[name]) for name in order], small, large, first, second.tolist(), 30, 15)
-        assert grid.metrics[PRECISION].mean[index] == pytest.approx(min(1, max(0, mean)), abs=1e-8)
 
 
 def test_what_each_judge_did_is_told(judged: Judged) -> None:
@@ -205,7 +160,7 @@ def test_a_budget_is_for_all_judges_together(judged: Judged) -> None:
     result = judged.run("all", 15, budget={"calls": 100}, max_concurrency=1)
     assert sum(len(server.chats) for server in judged.servers) == 100
     assert result.judging is not None and "the budget of 100 calls is spent" in result.judging.incomplete
-    # The strongest was asked first, and the small judge's other scores are predicted from the labels.
+    # The strong one was asked first; for the small one's other scores stand those by the labels.
     summary = _precision(result)
     assert summary.n == 15 and summary.value is not None and summary.sampled is not None
-    assert 0 < summary.sampled.weights[0][0] <= 1
+    assert all(isinstance(score, float) for score in result.proxies[PRECISION].values())

@@ -11,9 +11,9 @@ from evals.collect.observations import Failure, Observation, Unscored
 from evals.errors import JudgeError
 from evals.judge.ask.budget import Usage
 from evals.judge.judge import Judge, repeated
-from evals.judge.sampling import judging_order
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import ChunkVerdict, Judging
+from evals.sampling.order import judging_order
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer
 from tests.support.judged import ALL, judge_of, observe, oracle

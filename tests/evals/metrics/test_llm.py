@@ -8,11 +8,11 @@ import pytest
 
 from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored
 from evals.judge.ask.budget import Usage
-from evals.judge.sampling import judging_order
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics import METRICS
 from evals.metrics.declaration import Context, summarise
+from evals.sampling.order import judging_order
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer, CohereChatServer
 from tests.support.judged import ALL, by_ragas, judge_of, judging, observe, oracle, random_observations

@@ -1,4 +1,4 @@
-"""People as the last tier: against the definition, ppi-python, and by simulated coverage."""
+"""Human verdicts: against the definition, ppi-python, and by simulated coverage."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.judge.trust.correction import Correction, correct, human_scores
 from evals.judge.trust.estimate import Floats
+from evals.sampling.corrected import shrunk_weight
 from evals.stats import intervals as stats
 from evals.stats.intervals import mean_interval
-from evals.stats.joint_weights import shrunk_weights
 from tests.support.observed import make_case, observe, results
 
 TIMEOUT = Failure(type="TimeoutError", message="30 s")
@@ -47,9 +47,9 @@ def corrected(n: int = 100, others: int = 300, bias: float = 0.2) -> Correction:
 class TestCorrect:
     def test_the_mean_is_that_of_the_definition(self) -> None:
         y, f, rest = sample(40, 160, 0.2)
-        (weight,) = shrunk_weights(y[:, None], [f[:, None]])
+        weight = shrunk_weight(y[:, None], f[:, None])
         result = corrected(40, 160)
-        assert result.weights == pytest.approx((0, weight)) and 0.7 < weight < 1
+        assert result.weight == pytest.approx(weight) and 0.7 < weight < 1 and result.judge == 0
         assert result.corrected.value == pytest.approx(y.mean() + weight * (np.mean([*f, *rest]) - f.mean()))
         assert (result.corrected.n, result.labels_alone.n, result.raw.n) == (40, 40, 200)
 
@@ -77,37 +77,23 @@ class TestCorrect:
     def test_a_judge_that_says_the_opposite_is_not_made_use_of(self) -> None:
         y, f, rest = sample(100, 300, 0.0)
         result = corrected_by([by_id([*(1 - f), *(1 - rest)])], by_id(y))
-        assert result.weights == (0, 0) and result.corrected.value == pytest.approx(y.mean())
-        assert result.corrected.interval == result.labels_alone.interval
+        assert result.weight == 0 and result.corrected.value == pytest.approx(y.mean())
+        assert _width(result.corrected.interval) <= 1.01 * _width(result.labels_alone.interval)
 
-    def test_judges_and_labels_correct_people_at_once(self) -> None:
-        y, f, rest = sample(60, 140, 0.1)
-        rng = np.random.default_rng(0)
-        labels = np.clip(np.concatenate([y, rest]) + rng.normal(0, 0.15, 200), 0, 1)
-        cheap, strong = by_id([*f, *rest]), by_id(f)
-        result = corrected_by([cheap, strong], by_id(y), by_id(labels))
-        columns = [scores[:60, None] for scores in (labels, np.array([*f, *rest]), f)]
-        assert result.weights == pytest.approx(shrunk_weights(y[:, None], columns))
-        assert result.weights[0] > 0 and sum(result.weights[1:]) > 0
-
-    def test_a_judge_that_did_not_score_all_of_peoples_queries_is_left_out(self) -> None:
+    def test_the_strongest_judge_of_all_queries_corrects_people_and_without_one_the_labels(self) -> None:
         y, f, rest = sample(40, 160, 0.2)
-        few = by_id(f[:20])
-        cheap = by_id([*f, *rest])
-        assert corrected_by([cheap, few], by_id(y)).corrected == corrected_by([cheap], by_id(y)).corrected
-        assert corrected_by([cheap, few], by_id(y)).weights[2] == 0
-
-    def test_a_judge_whose_queries_were_not_drawn_evenly_is_left_out(self) -> None:
-        y, f, rest = sample(20, 180, 0.2)
-        scores = by_id([*f, *rest])
-        uneven = {key: score for place, (key, score) in enumerate(scores.items()) if place < 20 or place % 5 == 0}
-        result = corrected_by([scores, uneven], by_id(y))
-        assert result.weights[2] == 0 < result.weights[1]
+        labels, cheap, few = by_id([*(1 - f), *rest]), by_id([*f, *rest]), by_id(f[:20])
+        both = corrected_by([labels, cheap], by_id(y))
+        assert both.judge == 1 and both.corrected == corrected_by([cheap], by_id(y)).corrected
+        by_cheap = corrected_by([cheap, few], by_id(y), labels)
+        assert by_cheap.judge == 0 and by_cheap.corrected == both.corrected
+        by_labels = correct("ragas/x", [*cheap], [few], by_id(y), cheap)
+        assert by_labels.judge is None and by_labels.corrected == both.corrected
 
     def test_all_queries_seen_by_people_need_no_correction(self) -> None:
         y, f, _ = sample(100, 0, 0.2)
         result = corrected_by([by_id(f)], by_id(y))
-        assert result.weights == (0, 0) and result.corrected.interval == result.labels_alone.interval
+        assert result.weight == 0 and result.corrected.interval == result.labels_alone.interval
 
 
 class TestRefusal:

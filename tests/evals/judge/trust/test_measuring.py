@@ -6,9 +6,9 @@ from typing import Any
 
 from evals.collect.observations import Observation
 from evals.golden.case import Labelling
-from evals.judge.sampling import judging_order
 from evals.judge.trust.measuring import measure
 from evals.judge.verdicts import ChunkVerdict, Judging
+from evals.sampling.order import judging_order
 from tests.support.judged import judging
 from tests.support.observed import make_case, observe, results
 
@@ -57,7 +57,7 @@ def test_people_are_the_last_tier_where_they_labelled_the_first_queries_of_the_o
     (correction,) = trust.corrections
     assert correction.corrected.value is not None
     assert (correction.raw.n, correction.labels_alone.n) == (40, 20)
-    assert len(correction.weights) == 3 and correction.weights[2] > 0.4
+    assert correction.weight is not None and correction.judge == 0
     between, with_people = trust.tiers
     assert between is not None and between.n_verdicts == 80
     assert with_people is not None and with_people.n_verdicts == 40
@@ -65,7 +65,7 @@ def test_people_are_the_last_tier_where_they_labelled_the_first_queries_of_the_o
 
 def test_a_strong_judge_of_fewer_queries_than_people_is_left_out() -> None:
     (correction,) = measure(cascade(10), observations(ORDER[:20]), 0).corrections
-    assert correction.corrected.value is not None and correction.weights[1] > 0 == correction.weights[2]
+    assert correction.corrected.value is not None and correction.judge == 0
 
 
 def test_chosen_queries_are_said_not_to_be_enough() -> None:
@@ -85,12 +85,13 @@ def test_labels_that_say_more_of_the_labelled_queries_do_not_correct_people() ->
         replace(o, relevance=replace(o.relevance, grades={})) if int(o.case.id[1:]) % 3 == 0 else o
         for o in observations(ORDER[:20])
     ]
-    (correction,) = measure(cascade(40), useful, 0).corrections
-    assert correction.weights[0] > 0.9
+    alone = replace(cascade(40), below=None)
+    (correction,) = measure(alone, useful, 0).corrections
+    assert correction.judge is None and correction.weight is not None and correction.weight > 0.9
     cases = [o.case.model_copy(update={"labelling": labelling} if o.case.human_verdicts else {}) for o in useful]
     marked = [replace(o, case=case) for o, case in zip(useful, cases, strict=True)]
-    (correction,) = measure(cascade(40), marked, 0).corrections
-    assert correction.weights[0] == 0 and sum(correction.weights) > 0.3
+    (correction,) = measure(alone, marked, 0).corrections
+    assert correction.judge is None and correction.weight == 0
 
 
 def test_agreement_is_between_neighbours() -> None:

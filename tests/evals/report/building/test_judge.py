@@ -84,8 +84,8 @@ def test_a_cascade_has_a_line_for_each_judge() -> None:
     large = judging(model="cohere:large", verdicts={("a", "1"): useful, ("a", "2"): useless}, below=small)
     mean = SampledMean(
         queries=4,
-        proxies=("p", "m by small"),
-        weights=((0.0,), (0.25, 0.5)),
+        proxy="m by small",
+        weight=0.5,
         alone=0.5,
         alone_low=None,
         alone_high=None,
@@ -100,15 +100,14 @@ def test_a_cascade_has_a_line_for_each_judge() -> None:
         "2 judges: 0 calls, 0 cached, 0 tokens",
         "cohere:small: 4 of 4 queries, 0 calls, 0 cached, 0 tokens; says the same as the next on 50% of 2 chunks "
         "(kappa 0.00); weight 0.50 in m",
-        "cohere:large: 1 of 4 queries, 0 calls, 0 cached, 0 tokens; weight of the golden labels 0.25 in m",
+        "cohere:large: 1 of 4 queries, 0 calls, 0 cached, 0 tokens",
     ]
 
 
 def test_people_have_a_line_too() -> None:
-    weights = (0.1, 0.6)
     known = Estimate(value=0.5, n=20, n_queries=20)
     trust = Trust(
-        corrections=[Correction(metric="m", raw=known, labels_alone=known, corrected=known, weights=weights)],
+        corrections=[Correction(metric="m", raw=known, labels_alone=known, corrected=known, weight=0.6, judge=0)],
         tiers=[agree([LabelledVerdict(query_id="a", chunk_id="1", verdict=1, label=1)], 0)],
     )
     section = judge_section(judging(model="cohere:large"), trust, queries=60)
@@ -116,7 +115,7 @@ def test_people_have_a_line_too() -> None:
     assert judge_lines(section)[:2] == [
         "cohere:large: 60 of 60 queries, 0 calls, 0 cached, 0 tokens; says the same as the next on 100% of 1 chunks; "
         "weight 0.60 in m_corrected",
-        "people: 20 of 60 queries, without cost here; weight of the golden labels 0.10 in m_corrected",
+        "people: 20 of 60 queries, without cost here",
     ]
     assert judge_lines(section)[2] == "m by people, from 20 queries: 0.500"
 
@@ -147,7 +146,7 @@ def test_trust_holds_every_statistic() -> None:
         assert {key: found["agreement"][name][key] for key in expected} == expected
     assert found["self_agreement"]["n_queries"] == 30
     first = found["corrections"][0]
-    assert (first["metric"], first["tuning"]) == ("ragas/llm_context_precision", sum(trust.corrections[0].weights))
+    assert (first["metric"], first["tuning"]) == ("ragas/llm_context_precision", trust.corrections[0].weight)
     assert first["raw"]["n"] == 150 and first["labels_alone"]["n"] == 100
     assert found["corrections"][1]["corrected"]["value"] is None
 

@@ -38,20 +38,13 @@ def difference(first: Report, second: Report) -> Difference:
     return made
 
 
-def test_two_samples_are_paired_on_the_queries_judged_in_both_and_corrected_by_the_labels_of_all() -> None:
+def test_two_samples_are_paired_on_the_queries_judged_in_both_and_corrected_by_the_scores_of_all() -> None:
     made = difference(sampled(20), sampled(30, 0.25))
     assert made.paired is not None and made.difference is not None
     assert (made.paired.n, made.only_baseline, made.only_other, made.failed) == (20, (), (), ())
-    assert made.note.startswith("judged in both: 20 of 60 queries, corrected by labels, weight ")
+    assert made.note.startswith("judged in both: 20 of 60 queries, corrected by what foretells the judge, weight ")
     own = np.clip(JUDGED + 0.25, 0, 1) - JUDGED
     assert made.difference == pytest.approx(own.mean(), abs=0.05)
-
-
-def test_where_queries_have_no_labels_the_correction_is_not_said_to_be_theirs() -> None:
-    bare = sampled(20)
-    rows = [row.model_copy(update={"outcome": "UNLABELLED"}) for row in bare.queries]
-    note = difference(bare.model_copy(update={"queries": rows}), sampled(30, 0.25)).note
-    assert "corrected by what the queries have without a judge, weight " in note
 
 
 def test_a_sample_against_a_run_that_is_judged_in_full() -> None:

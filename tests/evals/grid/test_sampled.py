@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 from evals.collect.observations import Failure, Score, Unscored
-from evals.judge.sampling import NOT_DRAWN
+from evals.grid.sampled import sampled_summary
 from evals.metrics.declaration import summarise
-from evals.metrics.sampled import sampled_summary
-from evals.stats.corrected_mean import corrected_mean
+from evals.sampling.corrected import corrected
+from evals.sampling.order import NOT_DRAWN
 from tests.support.scored import metric_of
 
 PRECISION = metric_of("ragas/llm_context_precision")
 NO_REFERENCE = Unscored(reason="the case has no reference answer")
+LABELS = "labels/context_precision"
 FAILED = Failure(type="Timeout", message="")
 
 
@@ -25,20 +26,21 @@ def drawn(total: int, judged: int, seed: int = 0) -> tuple[list[Score], list[Sco
 
 def test_the_mean_is_that_of_the_estimator() -> None:
     scores, labels = drawn(60, 20)
-    summary = sampled_summary(PRECISION, scores, labels)
+    summary = sampled_summary(PRECISION, scores, labels, LABELS)
     judged = np.array([score if isinstance(score, float) else np.nan for score in scores])
-    mean = corrected_mean(judged, np.array(labels), np.arange(60) < 20)
-    assert (summary.value, summary.ci_low, summary.ci_high) == (mean.value, mean.interval.low, mean.interval.high)
-    assert summary.sampled is not None and summary.sampled.weight == mean.weight > 0.8
+    sample = corrected(judged[:, None], np.array(labels)[:, None])
+    (low,), (high,) = sample.interval()
+    assert (summary.value, summary.ci_low, summary.ci_high) == (sample.means[0], low, high)
+    assert summary.sampled is not None and summary.sampled.weight == sample.weight > 0.8
     assert (summary.n, summary.n_unscored, summary.sampled.queries) == (20, 0, 60)
-    assert summary.sampled.proxy == "labels/context_precision"
+    assert summary.sampled.proxy == LABELS
 
 
 def test_what_judging_all_would_give_lies_nearer_than_what_all_users_would() -> None:
-    summary = sampled_summary(PRECISION, *drawn(60, 20))
+    summary = sampled_summary(PRECISION, *drawn(60, 20), LABELS)
     assert summary.ci_low is not None and summary.bound_low is not None and summary.value is not None
     assert summary.ci_low < summary.bound_low < summary.value
-    nearly_all = sampled_summary(PRECISION, *drawn(60, 59))
+    nearly_all = sampled_summary(PRECISION, *drawn(60, 59), LABELS)
     assert nearly_all.bound_low == pytest.approx(nearly_all.bound_high, abs=0.02)
 
 
@@ -47,7 +49,7 @@ def test_the_bounds_hold_the_mean_of_all_verdicts() -> None:
     for seed in range(200):
         scores, labels = drawn(60, 20, seed)
         everything, _ = drawn(60, 60, seed)
-        summary = sampled_summary(PRECISION, scores, labels)
+        summary = sampled_summary(PRECISION, scores, labels, LABELS)
         assert summary.bound_low is not None and summary.bound_high is not None
         truth = float(np.mean([score for score in everything if isinstance(score, float)]))
         held += summary.bound_low <= truth <= summary.bound_high
@@ -56,8 +58,8 @@ def test_the_bounds_hold_the_mean_of_all_verdicts() -> None:
 
 def test_failed_and_impossible_queries_are_counted_apart() -> None:
     scores, labels = drawn(60, 20)
-    plain = sampled_summary(PRECISION, scores, labels)
-    summary = sampled_summary(PRECISION, [FAILED, *scores[1:], NO_REFERENCE], [*labels, 0.0])
+    plain = sampled_summary(PRECISION, scores, labels, LABELS)
+    summary = sampled_summary(PRECISION, [FAILED, *scores[1:], NO_REFERENCE], [*labels, 0.0], LABELS)
     assert (summary.n, summary.n_failed, summary.n_unscored) == (19, 1, 1)
     assert summary.sampled is not None and summary.sampled.queries == 60
     assert summary.bound_low is not None and summary.bound_high is not None
@@ -67,7 +69,7 @@ def test_failed_and_impossible_queries_are_counted_apart() -> None:
 
 def test_labels_that_do_not_score_every_query_correct_nothing() -> None:
     scores, labels = drawn(60, 20)
-    summary = sampled_summary(PRECISION, scores, [*labels[:-1], Unscored(reason="not known")])
+    summary = sampled_summary(PRECISION, scores, [*labels[:-1], Unscored(reason="not known")], LABELS)
     of_sample = summarise(PRECISION.name, scores[:20], "mean")
     assert summary.sampled is not None and summary.sampled.weight == 0
     assert (summary.value, summary.ci_low) == pytest.approx((of_sample.value, of_sample.ci_low))

@@ -7,38 +7,28 @@ from math import ceil
 from evals.collect.observations import Observation, Unscored
 from evals.config.judged_sample import Sample
 from evals.golden.case import Case
+from evals.stats.best import planned_looks
 
 NOT_DRAWN = Unscored(reason="not in the sample that is judged (judge.sample)")
 """Score of a query that a random draw left out. It is not missing: the mean stands for the query as well."""
-# Queries of the first round of `judge.sample: auto`, or a tenth of all where that is more.
-FIRST_ROUND = 30
 
 
 def judging_order(cases: Iterable[Case], seed: int) -> list[str]:
     """Return the ids of the in-scope cases in random order.
 
-    Each query type is spread evenly over the order (systematic sampling from a random start), so that every beginning
-    holds its share of each type, and every case is equally likely to be in it. The order depends on the cases and the
-    seed alone: all cells of a grid, and all runs on the same golden data, judge the same queries.
+    Every query is equally likely to be in a beginning of the order, and every set of as many queries is: a simple
+    random sample. It depends on the cases and the seed alone, so that all cells of a grid, and all runs on the same
+    golden data, judge the same queries; a query that is added takes its place among the others and moves none of them.
 
     Args:
         cases: The golden queries, a repeated one counted once.
         seed: Seed of the order.
     """
-    types: dict[str, list[str]] = {}
-    for case in {case.id: case for case in cases if case.in_scope}.values():
-        types.setdefault(case.query_type or "", []).append(case.id)
-    turns = {case_id: uniform(seed, "case", case_id) for ids in types.values() for case_id in ids}
-    places: dict[str, float] = {}
-    for query_type, ids in types.items():
-        start = uniform(seed, "query type", query_type)
-        for rank, case_id in enumerate(sorted(ids, key=turns.__getitem__)):
-            places[case_id] = (rank + start) / len(ids)
-    return sorted(places, key=lambda case_id: (places[case_id], turns[case_id]))
+    return sorted({case.id for case in cases if case.in_scope}, key=lambda case_id: uniform(seed, "case", case_id))
 
 
 def sample_size(sample: Sample, queries: int) -> int:
-    """Return the number of queries to judge; for `auto`, that of the first round.
+    """Return the number of queries to judge; for `auto`, those before the first look.
 
     Args:
         sample: The setting.
@@ -47,7 +37,7 @@ def sample_size(sample: Sample, queries: int) -> int:
     if sample == "all":
         return queries
     if sample == "auto":
-        return min(queries, max(FIRST_ROUND, ceil(queries / 10)))
+        return planned_looks(queries)[0]
     # A share that is written 0.1 must not become 24 of 230 by rounding errors.
     return min(queries, sample if isinstance(sample, int) else ceil(sample * queries - 1e-9))
 

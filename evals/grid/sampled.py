@@ -1,0 +1,200 @@
+"""The cells of a grid of which the judge saw a sample of the queries: means corrected by a proxy. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from evals.collect.observations import Failure, SampledMean, Score, Summary, Unscored
+from evals.collect.pool import Bools, Floats, Integers
+from evals.grid.cells import CellSample, Grid
+from evals.judge.precision import NOT_JUDGED
+from evals.metrics.declaration import Context, QueryMetric, summarise
+from evals.metrics.llm import can_be_judged
+from evals.metrics.proxies import foretelling, serving
+from evals.sampling.corrected import Sample, corrected
+from evals.sampling.order import NOT_DRAWN
+from evals.stats.intervals import mean_interval
+
+
+def with_samples(
+    grid: Grid, metrics: Mapping[str, QueryMetric], context: Context, judged_on: Bools | None = None, looks: int = 1
+) -> Grid:
+    """Correct the means of judged metrics in every cell.
+
+    A mean stands for all queries that a judge can score. Cells judged on the same queries share the weight of the
+    correction, so that two cells which return the same have the same mean.
+
+    Args:
+        grid: The grid, of which a sample of the queries was judged.
+        metrics: Its metrics; those without a proxy are passed over.
+        context: With the verdicts.
+        judged_on: [all queries, cells], the queries that a cell was judged on; None where they are the same for all.
+        looks: Number of planned looks at any of which judging may have ended.
+    """
+    cases = [case for case in grid.pool.cases if case.in_scope]
+    inside = np.array([case.in_scope for case in grid.pool.cases], dtype=np.bool_)
+    below = context.judging.below if context.judging else None
+    cells = dict(grid.metrics)
+    for name, metric in metrics.items():
+        if metric.proxy is None:
+            continue
+        proxy, matrix = foretelling(metric, below), grid.matrix(metric, context)
+        eligible = np.array([can_be_judged(name, case) for case in cases], dtype=np.bool_)
+        asked = np.broadcast_to(eligible[:, None], matrix.shape)
+        asked = asked if judged_on is None else asked & judged_on[inside]
+        sample = CellSample(
+            eligible=eligible,
+            asked=asked,
+            scores=np.where(asked, matrix, np.nan)[eligible],
+            proxy=grid.matrix(proxy, context)[eligible],
+            name=serving(proxy, cases),
+            looks=looks,
+        )
+        means, counts, dropped = np.full(len(grid), np.nan), np.zeros(len(grid), dtype=np.int64), 0
+        for alike, own in _by_sample(sample):
+            counts[alike] = own.n
+            partly = ~own.judged & np.isfinite(sample.scores[:, alike]).any(axis=1)
+            dropped = max(dropped, int(partly.sum()))
+            if own.n > 1:
+                # Rounding must not lead out of the range of shares.
+                means[alike] = np.clip(own.means, 0.0, 1.0)
+        cells[name] = replace(
+            cells[name],
+            sample=sample,
+            mean=means,
+            n=counts,
+            n_unscored=np.full(len(grid), int((~eligible).sum())),
+            common=means,
+            # A single query compares nothing.
+            n_common=int(counts[counts > 1].max(initial=0)),
+            n_dropped=dropped,
+        )
+    return replace(grid, metrics=cells)
+
+
+def comparable(sample: CellSample) -> Floats:
+    """Return scores[query, cell] by which cells are compared; NaN where a query stands for nothing.
+
+    Their column means are the corrected means, and their differences vary as those of the corrected means do.
+    """
+    values = np.full(sample.asked.shape, np.nan)
+    for cells, own in _by_sample(sample):
+        if own.n > 1:
+            values[np.ix_(sample.eligible, cells)] = own.pseudo
+    return values
+
+
+def sampled_intervals(sample: CellSample) -> tuple[Floats, Floats]:
+    """Return the ends [cells] of the 95% intervals of corrected means, those of `cell_summary`; NaN where none."""
+    ends = np.full((2, sample.asked.shape[1]), np.nan)
+    for cells, own in _by_sample(sample):
+        ends[:, cells] = own.interval()
+    low, high = ends
+    return low, high
+
+
+def cell_summary(
+    grid: Grid,
+    metric: QueryMetric,
+    index: int,
+    scores: Mapping[str, Score],
+    proxies: Mapping[str, Score],
+    context: Context,
+) -> Summary:
+    """Return the mean of a metric in a cell, with interval and counts, corrected where a sample was judged.
+
+    Args:
+        grid: The grid; a run's has no metrics.
+        metric: The metric.
+        index: The cell's number.
+        scores: By case id.
+        proxies: Those of what foretells them, likewise.
+        context: With the verdicts.
+    """
+    own, foretold = list(scores.values()), list(proxies.values())
+    sample = grid.metrics[metric.name].sample if metric.name in grid.metrics else None
+    if sample is None:
+        if metric.proxy is None or NOT_DRAWN not in own:
+            return summarise(metric.name, own, metric.interval)
+        proxy = foretelling(metric, context.judging.below if context.judging else None)
+        return sampled_summary(metric, own, foretold, serving(proxy, [c for c in grid.pool.cases if c.in_scope]))
+    judged, weight = np.zeros(len(scores), dtype=np.bool_), 0.0
+    for cells, group in _by_sample(sample):
+        if index in cells:
+            judged[sample.eligible], weight = group.judged, group.weight
+    # A cell that was dropped may have verdicts on later queries, where it returns what another cell does.
+    of_sample = [
+        NOT_DRAWN if score == NOT_JUDGED or (isinstance(score, float | int) and not is_judged) else score
+        for score, is_judged in zip(own, judged.tolist(), strict=True)
+    ]
+    return sampled_summary(metric, of_sample, foretold, sample.name, weight, sample.looks)
+
+
+def sampled_summary(
+    metric: QueryMetric,
+    scores: Sequence[Score],
+    proxies: Sequence[Score],
+    name: str,
+    weight: float | None = None,
+    looks: int = 1,
+) -> Summary:
+    """Average the scores of a sample of the queries, corrected by the proxy's scores of all.
+
+    `bound_low` and `bound_high` are the 95% bounds of what judging all queries would give; where scores failed or are
+    missing, with all of these counted 0 and 1.
+
+    Args:
+        metric: Metric of the scores.
+        scores: One for each query of its scope, `NOT_DRAWN` for those that were left out.
+        proxies: Scores of the proxy for the same queries.
+        name: What the proxy is.
+        weight: Weight of the correction, where it was estimated from more than these scores.
+        looks: Number of planned looks at any of which judging may have ended.
+    """
+    of_sample = summarise(metric.name, [score for score in scores if score != NOT_DRAWN], metric.interval)
+    if of_sample.value is None:
+        return of_sample
+    kept = [pair for pair in zip(scores, proxies, strict=True) if has_or_lacks_verdicts(pair[0])]
+    judged, proxy = np.array([[_number(score) for score in pair] for pair in kept]).T[:, :, None]
+    lost = np.array([[score != NOT_DRAWN and not isinstance(score, float | int)] for score, _ in kept])
+    own = corrected(judged, proxy, weight)
+    worst, best = (corrected(np.where(lost, end, judged), proxy, weight).of_these(looks) for end in (0.0, 1.0))
+    alone = mean_interval(own.scores[:, 0].tolist())
+    low, high, lowest, highest = (
+        None if np.isnan(end[0]) else float(end[0]) for end in (*own.interval(), worst[0], best[1])
+    )
+    return replace(
+        of_sample,
+        value=float(np.clip(own.means[0], 0.0, 1.0)),
+        ci_low=low,
+        ci_high=high,
+        bound_low=lowest,
+        bound_high=highest,
+        sampled=SampledMean(
+            queries=own.total,
+            proxy=name,
+            weight=own.weight,
+            alone=float(own.scores.mean()),
+            alone_low=alone.low,
+            alone_high=alone.high,
+        ),
+    )
+
+
+def has_or_lacks_verdicts(score: Score) -> bool:
+    """Return False for a query that no judge could score, for want of a reference answer."""
+    return not isinstance(score, Unscored) or score.missing or score == NOT_DRAWN
+
+
+def _by_sample(sample: CellSample) -> Iterator[tuple[Integers, Sample]]:
+    """Yield groups of cells that were asked about the same queries, some of which are judged in all of them."""
+    _, groups = np.unique(sample.asked, axis=1, return_inverse=True)
+    for group in range(int(groups.max(initial=-1)) + 1):
+        cells = np.flatnonzero(groups.ravel() == group)
+        if np.isfinite(sample.scores[:, cells]).all(axis=1).any():
+            yield cells, corrected(sample.scores[:, cells], sample.proxy[:, cells])
+
+
+def _number(score: Score) -> float:
+    return float("nan") if isinstance(score, Unscored | Failure) else float(score)
