@@ -75,8 +75,8 @@ SETTINGS = "the setting went"
 SHARES = "means of shares have the interval of their bounds alone, 0 and 1 however few"
 BEST = "one comparison with the best: a query more, on which the leading cell loses"
 USERS = "what is said of these queries and of all that users may ask is kept apart"
-DROPPED = "a cell that judging dropped stays a rival, and may be the best of what users ask"
 SIGNS = "McNemar's test is the sign flip of 0 and 1; p is the test's, at least 0.05 where the interval holds 0"
+PROXY = "one proxy foretells a judge: the cheaper one, else labels, else words of the reference answer"
 RAGAS = "ragas' own classes score what is shown, and the report says that they are equal"
 SAVED = "a saved retrieval is one file, of the pool with its labels"
 
@@ -130,8 +130,6 @@ LEAVES: Sequence[Leaf] = (
     Leaf("*retrieved.*.claims", GONE, why=CLAIMS),
     Leaf("*below_threshold.*.claims", GONE, why=CLAIMS),
     Leaf("*queries.*.draw", GONE, why=DRAWS),
-    Leaf("report.json:grid.proof.statement", CHANGED, only="judged-grid-stop", why=DRAWS),
-    Leaf("report.json:grid.proof.within", CHANGED, only="judged-grid-stop", why=DRAWS),
     Leaf("report.json:grid.choice.standings.*.win_share", GONE, why=WINS),
     Leaf("report.json:grid.abstention.risk_coverage*", GONE, why=RISK),
     Leaf("report.json:grid.abstention.aurc", GONE, why=RISK),
@@ -142,8 +140,6 @@ LEAVES: Sequence[Leaf] = (
     ),
     *(Leaf(f"*.ci_{side}", CHANGED, why=SHARES) for side in ("low", "high")),
     *(Leaf(f"*.interval.{side}", CHANGED, why=SHARES) for side in ("low", "high")),
-    *(Leaf(f"*.sampled.alone_{side}", CHANGED, why=SHARES) for side in ("low", "high")),
-    *(Leaf(f"*metrics.ragas/llm_*.bound_{side}", CHANGED, why=SHARES) for side in ("low", "high")),
     *(
         Leaf(f"*metrics.content/{name}.note", CHANGED, why=SHARES)
         for name in ("overlap", "section_match", "topic_match")
@@ -154,13 +150,6 @@ LEAVES: Sequence[Leaf] = (
     Leaf("report.json:grid.choice.queries_needed", CHANGED, why=BEST),
     Leaf("report.json:grid.choice.reason", CHANGED, why=USERS),
     Leaf("report.json:grid.choice.explanation.*", CHANGED, why=USERS),
-    Leaf("report.json:grid.choice.allowed", CHANGED, only="judged-grid-stop", why=DROPPED),
-    Leaf("report.json:grid.choice.standings.*", ADDED, only="judged-grid-stop", why=DROPPED),
-    Leaf("report.json:grid.ranking.order.*", ADDED, only="judged-grid-stop", why=DROPPED),
-    *(
-        Leaf(f"report.json:grid.proof.{name}", CHANGED, only="judged-grid-stop", why=DROPPED)
-        for name in ("next_within", "remaining")
-    ),
     *(Leaf(f"*.{name}", CHANGED, why=SIGNS) for name in ("p", "p_adjusted", "test", "verdict")),
     Leaf("*:criteria.*.reason", CHANGED, only="compare*", why=SIGNS),
     Leaf("report.json:judge.bisection", GONE, why=BISECT),
@@ -172,6 +161,15 @@ LEAVES: Sequence[Leaf] = (
     Leaf("*:baseline.changed.*", CHANGED, why="lists the settings of the retriever"),
     Leaf("*:baseline.changed.*", GONE, why="lists the settings of the retriever"),
     Leaf("*:ragas_check.*", ADDED, why=RAGAS),
+    Leaf("report.json:judge.tiers.*.label_weights*", GONE, why=PROXY),
+    *(
+        Leaf(f"report.json:{name}", CHANGED, only="judged-people", why=PROXY)
+        for name in (
+            "judge.trust.corrections.*.corrected.value",
+            "judge.trust.corrections.*.tuning",
+            "metrics.ragas/llm_context_precision_corrected.value",
+        )
+    ),
     Leaf("saved/manifest.json:*", GONE, why=SAVED),
     Leaf("*:facts.saved_retrieval", GONE, why=SAVED),
     *(
@@ -180,13 +178,13 @@ LEAVES: Sequence[Leaf] = (
     ),
 )
 LINES: Sequence[Line] = (
+    Line(r"^people: 18 of 40 queries", only="judged-people", why=PROXY),
     Line(r"^ragas [\d.]+: equal \(", why=RAGAS),
     Line(r"✓ may be the best", why="the line on the recommendation says how sure that is"),
     Line(r"^\s*(prefer_grpc|grpc_port|prefetch\w*|recall|recall_audit|register_as|within):?", why=SETTINGS),
     Line(r"^\s*(keyword|semantic): null", why=SETTINGS),
     Line(r"^\s*(search|search_params|quantization|exact|hnsw_ef|ignore|ignore_quantization|indexed_only):", why=SEARCH),
     Line(r"^\s*(oversampling|rescore):", why=SEARCH),
-    Line(r"^Proved: ", only="judged-grid-stop", why=DRAWS),
     Line(r"^Next: ", only="dot", why="a sweep names its thresholds"),
     Line(r"^wins$|resamples|where the best cell leads again|rare losses|^show$", why=WINS),
     *(
@@ -202,7 +200,6 @@ LINES: Sequence[Line] = (
         for name in ("*grid*", "saved-retrieval")
     ),
     Line(r"\d … [-+]?[\d,.]+|ranking/ndcg_at_10 [\d.]+ \(", why=SHARES),
-    Line(r"interval [\d.]+|: interval$|narrower", only="judged*", why=SHARES),
     Line(r"^Reason: |^(- )?Best |that users may ask", why=USERS),
     Line(
         r"cheaper|^it by 0.02|0.02 or more|scored the same so far|least strict|^apart; |lowest cost",
@@ -211,10 +208,7 @@ LINES: Sequence[Line] = (
     ),
     Line(r"cheaper|^it by 0.02|0.02 or more", only="saved-retrieval", why=USERS),
     *(Line(r"^ *\d+ (semantic|hybrid weighted) ", only=name, why=BEST) for name in ("grid-fusions", "judged-grid")),
-    *(
-        Line(r"^ *\d+ (semantic|hybrid weighted) ", only=name, why=BEST)
-        for name in ("tracked-grid", "judged-grid-stop")
-    ),
+    Line(r"^ *\d+ (semantic|hybrid weighted) ", only="tracked-grid", why=BEST),
     Line(
         r"p [\d.]+ by Holm|Holm: p adjusted|excludes 0; |^Difference: other|by which better|^better and worse"
         r"|^decided\. Without|^draws\) and |^statistics of the|^the whole run, which"
