@@ -126,12 +126,14 @@ class QueryMetric(Declaration):
         if not isinstance(given, Values):
             given = Values.of(given, (np.isnan(given), Unscored(reason=self.undefined)))
         if self.all_relevant:
-            incomplete = [relevance.incomplete for relevance in asked.lists.relevance]
-            given = Values.of(given.values, given, _reasons([incomplete[n] for n in asked.list_of.tolist()]))
+            lacking = [relevance.incomplete for relevance in asked.lists.relevance]
+            if any(lacking):
+                given = Values.of(given.values, given, _reasons(lacking).at(asked.list_of))
         if self.of == "candidates" and "labels" in self.needs:
             given = Values.of(given.values, _reasons(asked.of_table("incomplete")), given)
-        unlabelled = np.setdiff1d(inside, rows)
-        return given.within(rows, len(results), (unlabelled, NO_LABELS))
+        if len(rows) == len(inside):
+            return given.within(rows, len(results))
+        return given.within(rows, len(results), (np.setdiff1d(inside, rows, assume_unique=True), NO_LABELS))
 
 
 @dataclass(frozen=True, kw_only=True)

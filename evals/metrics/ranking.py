@@ -62,7 +62,8 @@ def evidence_recall(r: Results, k: int | None = None) -> Floats:
     """Return the share of evidence items with a chunk among the first k, for any chunking, 0 to 1."""
     ranked = r.ranked
     counts = np.asarray([len(each.items) for each in r.lists.relevance], dtype=np.int64)[r.list_of]
-    return ranked.share_covered(ranked.laid_out(r.lists.evidence, 0), counts, k)
+    held = ranked.once("evidence", lambda: ranked.laid_out(r.lists.evidence, 0))
+    return ranked.share_covered(held, counts, k)
 
 
 def three_most_expected_in_five(r: Results, _: Context) -> Values:
@@ -179,7 +180,7 @@ def _where_refused(r: Results, _: Context, *, measure: Measure, k: int) -> Value
 
     A chunk without a grade may then be unjudged or not relevant.
     """
-    return Values.of(measure(r, k), (not r.lists.pool.refuses, NO_GRADE_0))
+    return Values.of(measure(r, k)) if r.lists.pool.refuses else Values.of(np.zeros(len(r)), (True, NO_GRADE_0))
 
 
 class RankingMeasure(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from retrievers.records import Chunk
 
 NO_CHUNKS = Unscored(reason="nothing was returned")
 Issue = Unscored | Failure
+T = TypeVar("T")
 
 
 class Results:
@@ -35,7 +36,8 @@ class Results:
 
     def __init__(self, lists: Lists, list_of: Integers, places: Integers) -> None:
         self.lists, self.list_of, self.places = lists, list_of, places
-        self._parts: dict[tuple[str, bool], tuple[Integers, Results]] = {}
+        self._parts: dict[tuple[str, bool], tuple[Integers, Results | None]] = {}
+        self._once: dict[str, Any] = {}
 
     def __len__(self) -> int:
         return len(self.list_of)
@@ -58,13 +60,22 @@ class Results:
                 )
             )
             rows = np.flatnonzero(chosen)
-            self._parts[scope, labelled] = rows, self if chosen.all() else self.at(rows)
-        return self._parts[scope, labelled]
+            # These rows themselves are not kept: what holds itself stays in memory until garbage is collected.
+            self._parts[scope, labelled] = rows, None if chosen.all() else self.at(rows)
+        rows, part = self._parts[scope, labelled]
+        return rows, self if part is None else part
 
     def observations(self) -> Iterator[Observation]:
         """Yield the rows as observations."""
         for number, places, length in zip(self.list_of.tolist(), self.places, self.lengths.tolist(), strict=True):
             yield self.lists.observation(number, places[:length].tolist())
+
+    def once(self, name: str, tell: Callable[[], T]) -> T:
+        """Return what several metrics read of these rows, told once."""
+        if name not in self._once:
+            self._once[name] = tell()
+        told: T = self._once[name]
+        return told
 
     # What is known of rows and ranks: arrays, of shape (rows,) or (rows, ranks).
 
@@ -104,11 +115,13 @@ class Results:
         codes = self.lists.codes
         return Results(self.lists, np.arange(len(codes)), np.where(codes >= 0, np.arange(codes.shape[1]), -1))
 
-    @cached_property
+    @property
     def ranked(self) -> "Results":
         """The same rows with each chunk id at its first place alone, as measures of ranking read them."""
-        if not self.lists.repeat_ids:
-            return self
+        return self._unrepeated if self.lists.repeat_ids else self
+
+    @cached_property
+    def _unrepeated(self) -> "Results":
         kept = self.found & ~self.repeats(self.lists.pool.identity[self.codes])
         order = np.argsort(~kept, axis=1, kind="stable")
         places = np.take_along_axis(np.where(kept, self.places, -1), order, axis=1)
@@ -247,11 +260,7 @@ class Results:
             most: Number of items of the query that has most.
         """
         answers, places = self.pairs(tell)
-        words = np.zeros((len(answers) + 1, max(1, -(-most // BITS))), dtype=np.int64)
-        for row, held in enumerate(answers):
-            for item in held:
-                words[row, item // BITS] |= 1 << item % BITS
-        return words[places]
+        return as_bits(answers, most)[places]
 
     def mean_of_chunks(
         self, name: str, fact: Callable[[Chunk], float], *reasons: "tuple[Any, Issue]", none: Issue = NO_CHUNKS
@@ -270,6 +279,20 @@ class Results:
         means = np.where(known, values, 0.0).sum(axis=1) / np.maximum(count, 1)
         failed = self.unreadable(name)
         return Values.of(means, *reasons, (self.lengths == 0, NO_CHUNKS), failed, (count == 0, none))
+
+
+def as_bits(held: Sequence[Collection[int]], most: int) -> Integers:
+    """Return numbers of items as bits, and a last row of none; shape (rows + 1, words).
+
+    Args:
+        held: The items of each row.
+        most: Number of all items.
+    """
+    words = np.zeros((len(held) + 1, max(1, -(-most // BITS))), dtype=np.int64)
+    for row, items in enumerate(held):
+        for item in items:
+            words[row, item // BITS] |= 1 << item % BITS
+    return words
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -8,6 +8,7 @@ result of an in-scope query scores 0. Source: ragas 0.4.3, `ragas.metrics`, `_co
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from evals.collect.pool import Bools, Floats, Integers
 from evals.config import patterns
 from evals.golden.evidence import normalise
 from evals.metrics.declaration import LABELS, Context, QueryMetric
-from evals.metrics.results import NO_CHUNKS, Results, Values
+from evals.metrics.results import NO_CHUNKS, Results, Values, as_bits
 from retrievers.records import Chunk
 
 # Normalised Levenshtein distance beyond which texts are not alike; precision takes exactly this, recall does not.
@@ -43,7 +44,9 @@ def string_precision(r: Results, context: Context) -> Values:
     """Return the average precision over the returned texts, relevant if like a relevant text, 0 to 1 − 1e-10."""
     if context.relevant_texts is None:
         return Values.of(np.zeros(len(r)), (True, NO_TEXTS))
-    return Values.of(average_precision(r.by_pair(lambda number, chunks: _like(r, number, chunks, context))))
+    distances, places = _distances(r, context)
+    like = [float((to_each <= FARTHEST).any()) for to_each in distances]
+    return Values.of(average_precision(np.asarray([*like, np.nan])[places]))
 
 
 def string_recall(r: Results, context: Context) -> Values:
@@ -54,36 +57,35 @@ def string_recall(r: Results, context: Context) -> Values:
     if context.relevant_texts is None:
         return Values.of(np.zeros(len(r)), (True, NO_TEXTS))
     most = max((len(relevance.grades) for relevance in r.lists.relevance), default=0)
-    held = r.items(lambda number, chunks: _likes(r, number, chunks, context), most)
+    distances, places = _distances(r, context)
+    held = as_bits([np.flatnonzero(to_each < FARTHEST).tolist() for to_each in distances], most)[places]
     return Values.of(np.nan_to_num(r.share_covered(held, r.relevant)))
 
 
-def _distances(r: Results, number: int, chunks: list[Chunk], context: Context) -> Floats:
-    """Return distances of relevant to returned texts, Levenshtein's over the length of the longer; [relevant, n]."""
+def _distances(r: Results, context: Context) -> tuple[list[Floats], Integers]:
+    """Return of each pair of query and chunk its distances to the relevant texts, and the pair at each rank.
+
+    A distance is Levenshtein's over the length of the longer text; beyond `FARTHEST` it is 1.
+    """
     from rapidfuzz import process
     from rapidfuzz.distance import Levenshtein
 
     texts = context.relevant_texts or {}
-    relevant = [texts[key] for key in sorted(r.lists.relevance[number].grades) if key in texts]
-    if not relevant:
-        return np.ones((0, len(chunks)))
-    return process.cdist(  # a distance beyond the cutoff is given as 1, which spares most of its computation
-        relevant,
-        [chunk.text for chunk in chunks],
-        scorer=Levenshtein.normalized_distance,
-        score_cutoff=FARTHEST,
-        dtype=np.float64,
-    )
 
+    def tell(number: int, chunks: list[Chunk]) -> list[Floats]:
+        relevant = [texts[key] for key in sorted(r.lists.relevance[number].grades) if key in texts]
+        if not relevant:
+            return [np.ones(0)] * len(chunks)
+        returned = [chunk.text for chunk in chunks]
+        # A cutoff spares most of the computation.
+        options: dict[str, Any] = {
+            "scorer": Levenshtein.normalized_distance,
+            "score_cutoff": FARTHEST,
+            "dtype": np.float64,
+        }
+        return [*process.cdist(returned, relevant, **options)]
 
-def _like(r: Results, number: int, chunks: list[Chunk], context: Context) -> list[float]:
-    alike: Bools = _distances(r, number, chunks, context) <= FARTHEST
-    return [float(each) for each in np.any(alike, axis=0)]
-
-
-def _likes(r: Results, number: int, chunks: list[Chunk], context: Context) -> list[list[int]]:
-    alike = _distances(r, number, chunks, context) < FARTHEST
-    return [np.flatnonzero(alike[:, place]).tolist() for place in range(len(chunks))]
+    return r.once("distances of texts", lambda: r.pairs(tell))
 
 
 def verbatim(r: Results, context: Context) -> Values:
@@ -128,10 +130,15 @@ def overlap(r: Results, _: Context) -> Values:
 
 def _texts_overlap(a: str, b: str) -> bool:
     """Return True if one text holds the other, or one ends with at least 40 characters that the other begins with."""
-    if a in b or b in a:
-        return True
-    longest = min(len(a), len(b))
-    return any(a.endswith(b[:size]) or b.endswith(a[:size]) for size in range(longest, OVERLAP_CHARACTERS - 1, -1))
+    return a in b or b in a or _ends_as_begins(a, b) or _ends_as_begins(b, a)
+
+
+def _ends_as_begins(a: str, b: str) -> bool:
+    beginning, place = b[:OVERLAP_CHARACTERS], -1
+    while len(beginning) == OVERLAP_CHARACTERS and (place := a.find(beginning, place + 1)) >= 0:
+        if b.startswith(a[place:]):
+            return True
+    return False
 
 
 def _normalised(chunk: Chunk) -> str:

@@ -238,7 +238,7 @@ def _left_open(residuals: Floats, below: Floats, above: Floats, weight: Floats, 
     variance, sizes = centred.var(axis=0), np.abs(centred)
     usual = sizes.sum(axis=0) / np.maximum(1, (sizes > SAME).sum(axis=0))
     quantile = _quantile(n, alpha)
-    as_seen = quantile * with_unseen(nothing, variance, n, usual, share, times=1)[1]
+    as_seen = quantile * with_unseen(nothing, variance, n, usual, share)[1]
     ends = (with_unseen(nothing, variance, n, distance, share) for distance in (below, above))
     low, high = ((1 - weight) * as_seen + weight * (quantile * error - moved) for moved, error in ends)
     return low, high

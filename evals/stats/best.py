@@ -12,9 +12,10 @@ not be among those asked: then the standard error is far too small, and the best
 samples. So one query more is counted, *not seen*, on which the leading cell loses.
 
 Of all that users may ask, or of these queries. A sample of n of N queries leaves 1/n − 1/N of a query's variance, and
-of the unseen query the share 1 − n/N: when all are judged nothing is uncertain. Where judging looks at several sizes of
-a growing sample and may stop at any, the deviations of all planned looks are drawn jointly. In the time t = 1/(1/n −
-1/N) the deviation times t is a Brownian motion, so that one quantile serves all looks, whichever is the last.
+the unseen query is among the rest with the probability 1 − n/N: when all are judged nothing is uncertain. Where
+judging looks at several sizes of a growing sample and may stop at any, the deviations of all planned looks are drawn
+jointly. In the time t = 1/(1/n − 1/N) the deviation times t is a Brownian motion, so that one quantile serves all
+looks, whichever is the last.
 
 Few queries: a normal quantile becomes the one of Student's t at the same tail probability.
 """
@@ -50,7 +51,7 @@ class Compared:
         members: [cells], those that may be the best.
         lower: [cells], bound on (cell − best), at most 0; its negative is the largest regret. Simultaneous.
         quantiles: [cells], qᵢ of the bounds in standard errors, at least 2; NaN of cells that are no members.
-        unseen: Number of unseen queries that the bounds count, 1 to 2; of these queries less, as more are judged.
+        unseen: Number of unseen queries that the bounds count, 1 to 2.
     """
 
     members: Bools
@@ -113,7 +114,7 @@ def compare_with_best(
         left = left[~out]
     quantiles = np.full(cells, np.nan)
     quantiles[left] = np.maximum(quantiles_of(left, everyone), LEAST)
-    times = (1 + _all_or_nothing(values, int(best[0]), span)) * open_share
+    times = 1 + _all_or_nothing(values, int(best[0]), span)
     moved, error = with_unseen(*_between(mean, root, n, everyone, left), n, span, open_share, times)
     bounds = moved - quantiles[left] * error
     bounds[left, np.arange(len(left))] = 0.0
@@ -127,7 +128,7 @@ def with_unseen(
     n: int,
     loss: Floats | float,
     open_share: float = 1.0,
-    times: float | None = None,
+    times: float = 1.0,
 ) -> tuple[Floats, Floats]:
     """Return mean differences and their standard errors, with queries more that were not seen.
 
@@ -136,14 +137,14 @@ def with_unseen(
         variance: Of one query's difference, divided by n.
         n: Queries.
         loss: The difference is minus this on a query that was not seen.
-        open_share: Share of the target's queries that are not among the n: 1 for all that users may ask.
-        times: Number of unseen queries; as `open_share` when left out.
+        open_share: Share of the target's queries that are not among the n: 1 for all that users may ask. So likely is
+            an unseen query to be in the mean; and if it is, it counts as one of all.
+        times: Number of unseen queries.
     """
-    times = open_share if times is None else times
-    whole = n + times
-    moved = (n * difference - times * loss) / whole
-    squares = (n * (variance + difference**2) + times * loss**2) / whole
-    return moved, np.sqrt(open_share * np.maximum(squares - moved**2, 0.0) / max(1.0, whole - 1))
+    whole, part = n + times, n + open_share * times
+    squares, mean = (n * (variance + difference**2) + times * loss**2) / whole, (n * difference - times * loss) / whole
+    error = np.sqrt(open_share * np.maximum(squares - mean**2, 0.0) / max(1.0, whole - 1))
+    return (n * difference - open_share * times * loss) / part, error
 
 
 def _blocks(values: Floats) -> Iterator[slice]:
