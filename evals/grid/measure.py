@@ -167,8 +167,9 @@ def measure_pool(
         grid = _summarised(grid, metrics, context)
     if judge and context.judging:
         # After the first pass, so that a budget buys first verdicts before second ones.
-        results = list(grid.results(shown).observations())
-        judging = judge.again(context.judging, metrics, results, config.seed)
+        results, judging = list(grid.results(shown).observations()), context.judging
+        if config.judge.rejudge:  # not of held-out queries
+            judging = judge.again(judging, metrics, results, config.seed)
         context = replace(context, judging=judging, trust=measure_trust(judging, results, config.seed))
     run = _cell(grid, shown, config, metrics, context, whole=swept is None)
     if swept is None:
