@@ -24,20 +24,22 @@ class Mutant:
     old: str
     new: str
     _: KW_ONLY
-    likely: Sequence[str] = ("small", "beacons")
+    likely: Sequence[str] = ("small",)
 
 
-M, S, F = "evals/metrics", "evals/stats", "retrievers/search"
-GRID, JUDGED, COMPARED = ("grid-beacons",), ("judged-sample",), ("compare",)
+M, S, F, SAMPLING = "evals/metrics", "evals/stats", "retrievers/search", "evals/sampling"
+CELLS, GRID, COMPARED = "evals/grid/cells.py", ("grid-beacons",), ("compare",)
+JUDGED, PEOPLE, SEARCH = ("judged-sample",), ("judged-people",), ("search", "search-small")
 MUTANTS: Sequence[Mutant] = (
     # Scores
-    Mutant("ndcg-discount", f"{M}/ranking.py", "gain / log2(rank + 1)", "gain / log2(rank + 2)"),
-    Mutant("mrr-rank", f"{M}/ranking.py", "return next((1 / rank for", "return next((1 / (rank + 1) for"),
-    Mutant("map-rank", f"{M}/ranking.py", "total += hits / rank", "total += hits / (rank + 1)"),
-    Mutant("top3-of-2", f"{M}/ranking.py", "len(level & first) >= 3", "len(level & first) >= 2"),
-    Mutant("prefix-precision", f"{M}/prefixes.py", "k), k)\n\n\ndef hit", "k), k + 1)\n\n\ndef hit", likely=GRID),
-    Mutant("overlap-400", f"{M}/content.py", "CHARACTERS = 40", "CHARACTERS = 400"),
-    Mutant("duplicates-by-id", f"{M}/content.py", "in ids or text in texts", "in ids"),
+    Mutant("ndcg-discount", f"{M}/ranking.py", "arange(2, grades.shape[1] + 2)", "arange(3, grades.shape[1] + 3)"),
+    Mutant("mrr-rank", f"{M}/ranking.py", "/ _ranks(r, k)).max", "/ (_ranks(r, k) + 1)).max"),
+    Mutant("map-rank", f"{M}/ranking.py", "/ _ranks(r, k), 0.0", "/ (_ranks(r, k) + 1), 0.0"),
+    Mutant("top3-of-2", f"{M}/ranking.py", ".sum(axis=1) >= 3", ".sum(axis=1) >= 2"),
+    Mutant("items-of-last", f"{M}/results.py", "np.bitwise_or.reduce(", "np.bitwise_and.reduce("),
+    Mutant("overlap-400", f"{M}/texts.py", "CHARACTERS = 40", "CHARACTERS = 400"),
+    Mutant("duplicates-by-id", f"{M}/texts.py", ', r.by_key("normalised text", _normalised))', ")"),
+    Mutant("verdict-rank", f"{M}/texts.py", "arange(1, verdicts.shape[1] + 1)", "arange(2, verdicts.shape[1] + 2)"),
     Mutant("above-0.6", f"{M}/scope.py", "HALF = 0.5", "HALF = 0.6"),
     Mutant("criterion-strict", f"{M}/criteria.py", "a <= b + TOLERANCE", "a < b - 0.1", likely=["criteria"]),
     # Evidence
@@ -50,20 +52,15 @@ MUTANTS: Sequence[Mutant] = (
     Mutant("holm-step", f"{S}/paired.py", "(len(p_values) - rank)", "(len(p_values) - rank - 1)", likely=COMPARED),
     Mutant("ties-weight", f"{S}/paired.py", ".mean(axis=0) ** 2", ".mean(axis=0)", likely=COMPARED),
     Mutant("at-threshold", f"{S}/abstention.py", 'side="left"', 'side="right"', likely=("beacons", *GRID)),
-    Mutant(
-        "correction-off",
-        "evals/sampling/corrected.py",
-        "+ self.foretold.mean(axis=0)\n        return means",
-        "+ self.foretold[self.judged].mean(axis=0)\n        return means",
-        likely=JUDGED,
-    ),
+    Mutant("set-80%", f"{S}/best.py", "LEVEL = 0.95", "LEVEL = 0.8", likely=GRID),
+    Mutant("unseen-wins", f"{S}/best.py", "- open_share * times * loss)", "+ open_share * times * loss)", likely=GRID),
     # Search
     Mutant("bm25-unit", f"{F}/sides.py", "terms / best", "terms", likely=["mode-hybrid-none-weighted"]),
     Mutant("rrf-rank", f"{F}/sides.py", "constant + column", "constant + column - 1", likely=["mode-hybrid-none-rrf"]),
     Mutant("dbsf-deviation", f"{F}/sides.py", "(len(values) - 1)", "len(values)", likely=["mode-hybrid-none-dbsf"]),
-    Mutant("threshold-exclusive", f"{F}/selection.py", "if score >= threshold", "if score > threshold"),
+    Mutant("threshold-exclusive", f"{F}/selection.py", "if score >= threshold", "if score > threshold", likely=SEARCH),
     Mutant("ties-by-place", f"{F}/ranking.py", "names.get(index, nameless)))", "-index))"),
-    Mutant("group-keeps-last", f"{F}/selection.py", "in reversed(kept)", "in kept", likely=["group-by"]),
+    Mutant("group-keeps-last", f"{F}/selection.py", "in reversed(kept)", "in kept", likely=SEARCH),
     Mutant(
         "mmr-weight",
         "retrievers/rerank/reranking.py",
@@ -71,14 +68,24 @@ MUTANTS: Sequence[Mutant] = (
         "closest",
         likely=["mode-semantic-mmr"],
     ),
-    Mutant(
-        "confidence-0.35", f"{F}/confidence.py", "MARGIN = 0.25", "MARGIN = 0.35", likely=["search", "search-small"]
-    ),
-    # Choice, judge, comparison, indexing, tracking
-    Mutant("set-80%", f"{S}/best.py", "LEVEL = 0.95", "LEVEL = 0.8", likely=GRID),
+    Mutant("confidence-0.35", f"{F}/confidence.py", "MARGIN = 0.25", "MARGIN = 0.35", likely=SEARCH),
+    # Cells
+    Mutant("cell-threshold-exclusive", CELLS, "found & (read >= ", "found & (read > ", likely=("beacons", *GRID)),
+    Mutant("cell-group-keeps-last", CELLS, "repeated, order[:, 1:]", "repeated, order[:, :-1]", likely=["group-by"]),
+    Mutant("shared-beginning", CELLS, "lengths <= alike[", "lengths <= 1 + alike[", likely=GRID),
     Mutant("power-90%", "evals/grid/choice.py", "0.8416212335729143", "1.2815515655446004", likely=GRID),
-    Mutant("verdict-rank", "evals/judge/precision.py", "useful / rank", "useful / (rank + 1)", likely=JUDGED),
-    Mutant("sample-start", "evals/sampling/order.py", 'f"{seed}\\0', 'f"{seed + 1}\\0', likely=JUDGED),
+    # Judge
+    Mutant("sample-start", f"{SAMPLING}/order.py", 'f"{seed}\\0', 'f"{seed + 1}\\0', likely=JUDGED),
+    Mutant(
+        "correction-off",
+        f"{SAMPLING}/corrected.py",
+        "+ self.foretold.mean(axis=0)\n        return means",
+        "+ self.foretold[self.judged].mean(axis=0)\n        return means",
+        likely=JUDGED,
+    ),
+    Mutant("weight-unshrunk", f"{SAMPLING}/corrected.py", "1 - chance / explained", "1.0", likely=JUDGED),
+    Mutant("people-rank", "evals/judge/precision.py", "useful / rank", "useful / (rank + 1)", likely=PEOPLE),
+    # Comparison, indexing, tracking
     Mutant("level-0.2", "evals/report/comparison/differences.py", "LEVEL = 0.05", "LEVEL = 0.2", likely=COMPARED),
     Mutant("chunk-identity", "retrievers/indexing/chunking.py", "(page.source_url, path, text)", "(path, text)"),
     Mutant("four-digits", "evals/tracking/values.py", "{value:.6g}", "{value:.3g}", likely=["tracked"]),
