@@ -27,6 +27,7 @@ from evals.grid.heldout import with_held_out
 from evals.grid.measure import Measured, alone, measure_pool
 from evals.metrics.collaborators import Collaborators
 from evals.report.building import build_report
+from evals.report.building.head import decided
 from evals.report.building.run import slices
 from evals.report.model import Facts, Report
 from retrievers.retriever.protocol import Retriever
@@ -96,7 +97,8 @@ def run_experiment(
             with progress_bar(shown=shown) as progress:
                 if report.ragas_check:
                     check = ragas_check.checked(report.ragas_check, result, collaborators.judge, progress)
-                    evaluation = replace(evaluation, report=report.model_copy(update={"ragas_check": check}))
+                    report = decided(report.model_copy(update={"ragas_check": check}))
+                    evaluation = replace(evaluation, report=report)
                     text = save_data(evaluation, outputs)
                 return publish(evaluation, text, inputs.golden, run, progress)
 

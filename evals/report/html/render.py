@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from evals.report.figure_text import figure
 from evals.report.figures import Picture
 from evals.report.grid_terminal import abstention_lines
 from evals.report.html import views
@@ -42,7 +43,7 @@ def render_page(report: Report, pictures: Mapping[str, Picture]) -> str:
         slices=slice_names(report),
         slices_data=Markup(slices_data(report)),
         searched=searched(report.facts),
-        criteria=views.criteria(report),
+        figure=figure,
         metrics=views.metrics(report),
         worst=views.worst_queries(report),
         queries=views.queries(report),

@@ -81,21 +81,6 @@ def flips(section: ComparedSection) -> list[Row]:
     ]
 
 
-def criteria(report: Report) -> list[Row]:
-    """Return each criterion with its figure."""
-    return [
-        {
-            "metric": criterion.metric,
-            "condition": criterion.condition,
-            "figure": figure(criterion.metric, criterion.figure),
-            "passed": criterion.passed,
-            "verdict": criterion.verdict,
-            "reason": criterion.reason,
-        }
-        for criterion in report.criteria
-    ]
-
-
 def metrics(report: Report) -> list[Row]:
     """Return each metric that has a value, or a reason why it has none."""
     return [
