@@ -10,7 +10,7 @@ from evals.collect.observations import Score, Unscored
 from evals.judge.tasks import PRECISION
 from evals.report.building.run import slices
 from evals.report.description import description
-from evals.report.html.views import criteria, metrics
+from evals.report.html.views import metrics
 from evals.report.junit import junit
 from evals.report.terminal import render
 from evals.tracking.values import metrics_table
@@ -44,7 +44,7 @@ def test_a_criterion_is_open_where_the_queries_that_were_not_judged_could_turn_i
 
 def test_a_criterion_that_is_met_says_by_how_many_queries() -> None:
     made = report(sampled_result(criteria=MET))
-    assert [row["verdict"] for row in criteria(made)] == ["pass"]
+    assert [criterion.verdict for criterion in made.criteria] == ["pass"]
     said = fromstring(junit(made)).findtext("testsuite[@name='criteria']/system-out") or ""
     assert said.startswith(f"{PRECISION} >= 0.2: 24 of 60 queries are judged; judging all would give")
 
