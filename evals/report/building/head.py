@@ -8,7 +8,7 @@ from evals.grid.measure import Measured, Swept
 from evals.metrics import OF_AN_INDEX, declared
 from evals.metrics.ranking import ENOUGH
 from evals.report.causes import FAILURES, Cause
-from evals.report.headline import deepest
+from evals.report.headline import NO_WORSE, deepest
 from evals.report.model import Criterion, Report
 from evals.report.model.report import HeadSection
 from retrievers.records import UNBOUNDED
@@ -99,11 +99,20 @@ def _index_line(result: Measured) -> str:
 
 def criteria_line(criteria: Sequence[Criterion], incomplete: str = "") -> str:
     """Return the criteria in a sentence; that all are met is not said of a run that is incomplete."""
-    count = sum(not criterion.passed for criterion in criteria)
-    unmet = f"{count} of {len(criteria)} criteria are not met." if count else ""
-    if incomplete:
-        return f"Incomplete: {incomplete}. {unmet}".rstrip()
-    return unmet or (f"All {len(criteria)} criteria are met." if criteria else "No criteria to meet.")
+    if not criteria and not incomplete:
+        return "No criteria to meet."
+    baseline = [criterion.verdict == "FAIL" for criterion in criteria if criterion.condition == NO_WORSE]
+    own = [not criterion.passed for criterion in criteria if criterion.condition != NO_WORSE]
+    parts = [f"Incomplete: {incomplete}."] if incomplete else []
+    if any(baseline):
+        parts.append(f"Worse than the baseline in {sum(baseline)} of {len(baseline)} metrics.")
+    elif baseline and not incomplete:
+        parts.append(f"No worse than the baseline in {len(baseline)} metrics.")
+    if any(own):
+        parts.append(f"{sum(own)} of {len(own)} criteria are not met.")
+    elif own and not incomplete:
+        parts.append(f"All {len(own)} criteria are met.")
+    return " ".join(parts)
 
 
 def _verdict(result: Measured, failed: Counter[Cause]) -> str:

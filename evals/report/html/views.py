@@ -43,10 +43,10 @@ def badge(report: Report) -> tuple[str, str]:
         return "bad", "incomplete"
     if not report.passed:
         return "bad", "criteria not met"
-    if report.head and report.head.tone != "good":
-        rate = report.validation.pass_rate
-        return "fair", "criteria met" if rate is None else f"criteria met, {1 - rate:.0%} of the queries fail"
-    return "good", "all criteria met"
+    good, rate = not report.head or report.head.tone == "good", report.validation.pass_rate
+    text = "no worse than the baseline" if report.baseline else "all criteria met" if good else "criteria met"
+    failing = "" if rate is None or (good and not report.baseline) else f", {1 - rate:.0%} of the queries fail"
+    return "good" if good else "fair", f"{text}{failing}"
 
 
 def differences(section: ComparedSection) -> list[Row]:

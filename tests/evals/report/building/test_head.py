@@ -7,6 +7,7 @@ import pytest
 from evals.collect.observations import Gate, Summary
 from evals.report.building.head import FLAGS, PAGE, criteria_line, head
 from evals.report.causes import FAILURES, Cause
+from evals.report.headline import NO_WORSE
 from evals.report.model import Criterion
 from evals.run import load_config, parser
 from tests.support.results import GATES, config, facts, report, report_of, result, verdict
@@ -58,6 +59,13 @@ def test_the_criteria_in_a_sentence() -> None:
     assert criteria_line([met, met, unmet]) == "1 of 3 criteria are not met."
     assert criteria_line([met, unmet], "too few") == "Incomplete: too few. 1 of 2 criteria are not met."
     assert criteria_line([met], "too few") == "Incomplete: too few."
+    no_worse = Criterion.of(replace(MET, condition=NO_WORSE))
+    worse = no_worse.model_copy(update={"passed": False})
+    assert criteria_line([no_worse]) == "No worse than the baseline in 1 metrics."
+    assert criteria_line([met, no_worse]) == "No worse than the baseline in 1 metrics. All 1 criteria are met."
+    assert criteria_line([unmet, worse, no_worse]) == (
+        "Worse than the baseline in 1 of 2 metrics. 1 of 1 criteria are not met."
+    )
 
 
 @pytest.mark.parametrize("flags", sorted({*FLAGS.values(), PAGE}))
