@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from evals.config.experiment import ExperimentConfig
-from evals.run.flags import load_config, parser
+from evals.run.flags import load_config, packaged, parser
 from retrievers.config.layers import leaves
 from tests.support.experiment import SETTINGS, Experiment, make_experiment
 
@@ -88,3 +88,13 @@ def test_a_packaged_experiment_has_a_name(tmp_path: Path, monkeypatch: pytest.Mo
     assert load_config(parser().parse_args(["--config", "spec"]), {}).name == "spec"
     Path("spec").write_text("name: my file of that name")
     assert load_config(parser().parse_args(["--config", "spec"]), {}).name == "my file of that name"
+
+
+def test_no_packaged_experiment_but_spec_demands_a_latency_of_the_machine_it_runs_on() -> None:
+    """A busy machine would fail it, whatever the retriever does."""
+    demanding = [
+        name
+        for name in packaged()
+        if any(metric.startswith("latency/") for metric in loaded(Path(name), env={}).criteria)
+    ]
+    assert demanding == ["spec"]
