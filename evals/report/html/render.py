@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from evals.report.figure_text import figure
+from evals.report.figure_text import figure, signed
 from evals.report.figures import Picture
 from evals.report.grid_terminal import abstention_lines
 from evals.report.html import views
@@ -37,13 +37,12 @@ def render_page(report: Report, pictures: Mapping[str, Picture]) -> str:
     return _template().render(
         report=report,
         badge=views.badge(report),
-        reference=views.differences(report.reference) if report.reference else [],
         flips=views.flips(report.reference) if report.reference else [],
-        baseline=views.differences(report.baseline) if report.baseline else [],
         slices=slice_names(report),
         slices_data=Markup(slices_data(report)),
         searched=searched(report.facts),
         figure=figure,
+        signed=signed,
         metrics=views.metrics(report),
         worst=views.worst_queries(report),
         queries=views.queries(report),

@@ -8,7 +8,7 @@ import yaml
 from evals.metrics import declared
 from evals.metrics.declaration import DIGITS
 from evals.report.best_cells import CellRow, best_cells, columns
-from evals.report.figure_text import ends, figure, signed
+from evals.report.figure_text import ends, figure
 from evals.report.figures.why import COLORS
 from evals.report.grid_terminal import recommendation
 from evals.report.headline import deepest
@@ -47,24 +47,6 @@ def badge(report: Report) -> tuple[str, str]:
     text = "no worse than the baseline" if report.baseline else "all criteria met" if good else "criteria met"
     failing = "" if rate is None or (good and not report.baseline) else f", {1 - rate:.0%} of the queries fail"
     return "good" if good else "fair", f"{text}{failing}"
-
-
-def differences(section: ComparedSection) -> list[Row]:
-    """Return the metrics of a run beside another one."""
-    return [
-        {
-            "metric": difference.metric,
-            "other": figure(difference.metric, difference.other),
-            "this": figure(difference.metric, difference.this),
-            "difference": signed(difference.metric, difference.difference),
-            "interval": "–"
-            if difference.ci_low is None
-            else f"{signed(difference.metric, difference.ci_low)} … {signed(difference.metric, difference.ci_high)}",
-            "counts": f"{difference.wins} / {difference.ties} / {difference.losses}" if difference.n else "–",
-            "verdict": difference.verdict,
-        }
-        for difference in section.differences
-    ]
 
 
 def flips(section: ComparedSection) -> list[Row]:

@@ -8,15 +8,19 @@ from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from html import escape
 from io import StringIO
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from mlflow import MlflowClient
 
+from evals.collect import passes
 from evals.compare import main as compare
 from evals.run import main
 from retrievers import QdrantRetriever
+from retrievers.search.candidate_table import CandidateTable
 from tests.support.command import Done, call
 from tests.support.experiment import SETTINGS, Experiment, index_once, load_report, make_experiment
 
@@ -77,6 +81,31 @@ def test_a_comparison_says_that_cells_were_chosen_by_other_objectives_and_among_
         "objective chose" in printed
     )
     assert "sweep top_k 1, 2, 3, 4 → top_k 1, 2 each run was chosen among other cells" in printed
+
+
+def test_what_the_threshold_reads_is_swept_without_another_search(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches: list[object] = []
+    collect = passes.collect
+
+    def counted(*given: Any) -> CandidateTable:
+        searches.append(given)
+        return collect(*given)
+
+    monkeypatch.setattr(passes, "collect", counted)
+    files = ("--output", folder / "r.json", "--quiet")
+    kinds, thresholds = ("semantic", "best"), ("0.2", "0.4")
+    flags = ("--sweep.threshold-on", ",".join(kinds), "--sweep.threshold", ",".join(thresholds))
+    assert run(*flags, *files).code == 0 and len(searches) == 1
+    grid = load_report(folder / "r.json")["grid"]
+    assert [one["parameters"]["threshold_on"] for one in grid["configurations"]] == [*kinds]
+    means = grid["metrics"]["ranking/precision_at_3"]["mean"]
+    alone = []
+    for kind, threshold in product(kinds, thresholds):
+        assert run("--retriever.threshold-on", kind, "--retriever.threshold", threshold, *files).code == 0
+        alone.append(load_report(folder / "r.json")["metrics"]["ranking/precision_at_3"]["value"])
+    assert means == pytest.approx(alone) and means[:2] != means[2:]
 
 
 def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(swept: Path) -> None:

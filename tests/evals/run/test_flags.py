@@ -82,6 +82,12 @@ def test_a_flag_beats_the_experiment_and_the_environment(made: Experiment) -> No
     assert (retriever.store.url, retriever.store.path) == ("http://127.0.0.1:1", None)
 
 
+@pytest.mark.parametrize("written", ["null", "none"])
+def test_the_threshold_of_the_default_experiment_can_be_removed(written: str) -> None:
+    config = load_config(parser().parse_args(["--retriever.threshold", written]), {})
+    assert config.retriever.used_threshold is None
+
+
 def test_a_packaged_experiment_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert load_config(parser().parse_args([]), {}).name == "default"
