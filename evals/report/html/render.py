@@ -37,7 +37,7 @@ def render_page(report: Report, pictures: Mapping[str, Picture]) -> str:
     return _template().render(
         report=report,
         badge=views.badge(report),
-        flips=views.flips(report.reference) if report.reference else [],
+        shown=views.found,
         slices=slice_names(report),
         slices_data=Markup(slices_data(report)),
         searched=searched(report.facts),

@@ -15,9 +15,10 @@ from evals.report.headline import deepest
 from evals.report.judge_lines import cause
 from evals.report.judge_lines import disagreements as disagreements_of
 from evals.report.model import Hit, QueryRow, Report
-from evals.report.model.report import ComparedSection, SliceMetric
+from evals.report.model.report import SliceMetric
 from evals.report.terminal import counted, has_something, interval, remark
 from evals.report.worst import worst, worst_first
+from retrievers.config.layers import flatten
 from retrievers.terminal.present import score_text
 from retrievers.text.printable import json_text, printable
 
@@ -25,7 +26,6 @@ Row = Mapping[str, Any]
 TOP_CELLS = 20
 # Rows of the table of queries, at most.
 MOST_QUERIES = 2_000
-FLIPS = 5
 # Columns of the table of queries, where the run has them; `_at_K` at the deepest.
 QUERY_SCORES = (
     "ranking/ndcg_at_K",
@@ -47,20 +47,6 @@ def badge(report: Report) -> tuple[str, str]:
     text = "no worse than the baseline" if report.baseline else "all criteria met" if good else "criteria met"
     failing = "" if rate is None or (good and not report.baseline) else f", {1 - rate:.0%} of the queries fail"
     return "good" if good else "fair", f"{text}{failing}"
-
-
-def flips(section: ComparedSection) -> list[Row]:
-    """Return the queries that changed most, with both results."""
-    return [
-        {
-            "id": flip.id,
-            "query": flip.query,
-            "change": f"{flip.metric} {figure(flip.metric, flip.other)} → {figure(flip.metric, flip.this)}",
-            "before": [_hit(hit) for hit in flip.other_retrieved],
-            "after": [_hit(hit) for hit in flip.this_retrieved],
-        }
-        for flip in section.flipped[:FLIPS]
-    ]
 
 
 def metrics(report: Report) -> list[Row]:
@@ -134,7 +120,7 @@ def disagreements(report: Report) -> list[Row]:
 
 def facts(report: Report) -> list[tuple[str, str]]:
     """Return fingerprints, versions and times, flat."""
-    return [(name, str(value)) for name, value in _flat("", report.facts.model_dump()) if value is not None]
+    return [(name, str(value)) for name, value in flatten(report.facts.model_dump()) if value not in (None, {})]
 
 
 def slice_names(report: Report) -> list[str]:
@@ -181,12 +167,11 @@ def _query(row: QueryRow) -> Row:
         "figures": {
             name: f"{score:.3f}" if isinstance(score, float | int) else "–" for name, score in row.scores.items()
         },
-        "retrieved": [_hit(hit) for hit in row.retrieved],
-        "best_below_threshold": [_hit(hit) for hit in row.best_below_threshold],
     }
 
 
-def _hit(hit: Hit) -> Row:
+def found(hit: Hit) -> Row:
+    """Return a chunk that was found, with its score and what a judge said of it."""
     verdict = hit.judge.verdict if hit.judge else None
     return {
         **dict(hit),
@@ -194,13 +179,6 @@ def _hit(hit: Hit) -> Row:
         "judged": "" if hit.judge is None else cause(hit.judge) or hit.judge.reason,
         "said": "" if verdict is None else "useful" if verdict else "useless",
     }
-
-
-def _flat(prefix: str, values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    flat: list[tuple[str, Any]] = []
-    for name, value in values.items():
-        flat += _flat(f"{prefix}{name}.", value) if isinstance(value, Mapping) else [(f"{prefix}{name}", value)]
-    return flat
 
 
 def _metric(name: str, metric: SliceMetric) -> dict[str, object]:

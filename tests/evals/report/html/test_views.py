@@ -31,7 +31,7 @@ def test_queries_come_the_worst_first_with_what_was_returned() -> None:
         ("empty", "nothing returned"),
         ("right", "right"),
     ]
-    assert [hit["source"] for hit in rows[2]["retrieved"]] == ["a.md:1-2", "b.md:2-3"]
+    assert [hit.source for hit in rows[2]["retrieved"]] == ["a.md:1-2", "b.md:2-3"]
     assert (rows[1]["retrieved"], len(rows[1]["best_below_threshold"])) == ([], 3)
     assert rows[1]["figures"] == {
         "ranking/hit_rate_at_5": "0.000",
