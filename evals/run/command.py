@@ -113,7 +113,7 @@ OF_SWEEPS = "judge.stop."
 
 def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
     """Return the beginning of the next command: its experiment, and the flags of this run without the further ones."""
-    file = [] if namespace.config == DEFAULT else [f"--config {quote(str(namespace.config))}"]
+    file = [] if namespace.config is DEFAULT else [f"--config {quote(str(namespace.config))}"]
     carried = {
         f"--{name.replace('_', '-')}": raw
         for name, raw in vars(namespace).items()
