@@ -14,6 +14,7 @@ from evals.config.telemetry import silence
 from evals.run.flags import DEFAULT, PRESETS, load_config, parser
 from retrievers.config import dump
 from retrievers.config.layers import environment
+from retrievers.errors import ConfigError
 from retrievers.terminal.command import (
     EXIT_INCOMPLETE,
     in_color,
@@ -51,6 +52,11 @@ def _main(namespace: argparse.Namespace, prog: str) -> int:
     if namespace.print_config:
         print_out(yaml.safe_dump(dump(config), sort_keys=False).rstrip())
         return 0
+    if not (config.dataset.path or config.dataset.hub):
+        raise ConfigError(
+            f"{namespace.config}: names no golden data: set dataset.path (a .jsonl file or a folder of them), or "
+            "dataset.hub"
+        )
     silence(hub=bool(config.dataset.hub))
     return _plan(config, namespace, env) if namespace.plan else _run(config, namespace, env, prog)
 

@@ -8,6 +8,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.config.folders import named_folders
 from evals.run.help import add_help
 from retrievers.config.layers import add_flags, build, environment_layer, file_layer, flag_layer, flatten
+from retrievers.errors import ConfigError, nearest
 from retrievers.terminal.command import Parser, add_logging_flags, path_argument
 
 DEFAULT = Path("default")
@@ -22,8 +23,19 @@ def packaged() -> list[str]:
 
 
 def experiment_file(given: Path) -> Path:
-    """Return the file of an experiment given by its path, or by its name if it is a packaged one."""
-    return PRESETS / f"{given}.yaml" if str(given) in packaged() and not given.is_file() else given
+    """Return the file of an experiment given by its path, or by its name if it is a packaged one.
+
+    Raises:
+        ConfigError: There is neither; the nearest name is given.
+    """
+    if given.exists() or given.suffix or len(given.parts) > 1:
+        return given
+    if str(given) not in packaged():
+        raise ConfigError(
+            f"--config {given}: expected a YAML file, or one of {', '.join(packaged())}, found neither"
+            f"{nearest(str(given), packaged())}"
+        )
+    return PRESETS / f"{given}.yaml"
 
 
 def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:

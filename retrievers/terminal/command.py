@@ -232,6 +232,8 @@ def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False)
     console.setFormatter(_Lines("%(levelname)s %(name)s: %(message)s"))
     handlers: list[logging.Handler] = [console]
     if log_file:
+        if log_file.exists() and not log_file.is_file():
+            raise ConfigError(f"--log-file {log_file}: expected a file to append to, found a folder, device or pipe")
         try:
             log_file.parent.mkdir(parents=True, exist_ok=True)
             # Queries and answers are in the log: create it with mode 600 before anything is written.

@@ -7,7 +7,7 @@ import yaml
 
 from evals.metrics import declared
 from evals.metrics.declaration import DIGITS
-from evals.report.best_cells import CellRow, best_cells, columns
+from evals.report.best_cells import best_cells, columns
 from evals.report.figure_text import ends, figure
 from evals.report.figures.why import COLORS
 from evals.report.grid_terminal import recommendation
@@ -83,7 +83,7 @@ def cells(report: Report) -> Row | None:
         "names": columns(grid),
         "count": grid.cells.count,
         "objective": choice.objective,
-        "rows": [_cell(row) for row in best_cells(grid, choice, TOP_CELLS)],
+        "rows": best_cells(grid, choice, TOP_CELLS),
     }
 
 
@@ -140,23 +140,6 @@ def slices_data(report: Report) -> str:
 def config_text(report: Report) -> str:
     """Return the settings as YAML."""
     return yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True)
-
-
-def _cell(row: CellRow) -> Row:
-    standing = row.standing
-    low, high = standing.ci_low, standing.ci_high
-    return {
-        "place": row.place,
-        "recommended": row.recommended,
-        "in_set": standing.in_set,
-        "same": row.same,
-        "configuration": row.configuration,
-        "top_k": row.top_k,
-        "threshold": row.threshold,
-        "value": f"{standing.value:.3f}",
-        "interval": "–" if low is None or high is None else f"{low:.3f} … {high:.3f}",
-        "figures": row.figures,
-    }
 
 
 def _query(row: QueryRow) -> Row:

@@ -255,19 +255,24 @@ def test_logs_of_others_are_left_alone(capsys: pytest.CaptureFixture[str], tmp_p
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_log_file_on_a_full_disk_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    set_up_logging(verbose=False, log_file=Path("/dev/full"))
+def test_a_log_file_on_a_full_disk_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(verbose=False, log_file=tmp_path / "log")
+    [file] = [each for each in logging.getLogger("retrievers").handlers if isinstance(each, logging.FileHandler)]
+    file.close()
+    file.stream = Path("/dev/full").open("w", encoding="utf-8")
     for _ in range(3):
         logging.getLogger("retrievers.x").info("searched")
-    said = "--log-file /dev/full: cannot be written any more: No space left on device; the rest is lost\n"
+    said = f"--log-file {tmp_path / 'log'}: cannot be written any more: No space left on device; the rest is lost\n"
     assert capsys.readouterr().err == said
 
 
 def test_a_log_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for target in (tmp_path, tmp_path / "file" / "log"):
-        with pytest.raises(ConfigError, match=f"--log-file {target}: cannot be written: "):
-            set_up_logging(verbose=False, log_file=target)
+    target = tmp_path / "file" / "log"
+    target.parent.write_text("")
+    with pytest.raises(ConfigError, match=f"--log-file {target}: cannot be written: "):
+        set_up_logging(verbose=False, log_file=target)
+    with pytest.raises(ConfigError, match=f"--log-file {tmp_path}: expected a file to append to"):
+        set_up_logging(verbose=False, log_file=tmp_path)
 
 
 @pytest.mark.parametrize(("columns", "width"), [("40", 60), ("80", 80), ("181", 181)])

@@ -90,10 +90,10 @@ def test_a_grid_says_what_it_comes_down_to_and_lists_its_best_cells(grid: Measur
     ]
     found = views.cells(report(grid))
     assert found is not None and found["count"] == 100
-    (chosen,) = [row for row in found["rows"] if row["recommended"]]
+    (chosen,) = [row for row in found["rows"] if row.recommended]
     cell = swept.grid.cell(swept.choice.recommended.cell)
-    assert (chosen["top_k"], chosen["threshold"]) == (cell.top_k, f"{cell.threshold:g}")
-    assert [row["place"] for row in found["rows"]] == sorted(row["place"] for row in found["rows"])
+    assert (chosen.top_k, chosen.threshold) == (cell.top_k, f"{cell.threshold:g}")
+    assert [row.place for row in found["rows"]] == sorted(row.place for row in found["rows"])
     assert len(found["rows"]) <= views.TOP_CELLS + 1
 
 
