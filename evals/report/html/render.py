@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from evals.report.figure_text import figure, signed
+from evals.report import terminal
 from evals.report.figures import Picture
 from evals.report.grid_terminal import abstention_lines
 from evals.report.html import views
 from evals.report.html.views import slice_names, slices_data
-from evals.report.judge_lines import judge_lines
+from evals.report.judge_lines import disagreements, judge_lines
 from evals.report.model import Report
 from evals.report.terminal import searched
 from retrievers.text.printable import printable
@@ -38,17 +38,15 @@ def render_page(report: Report, pictures: Mapping[str, Picture]) -> str:
         report=report,
         badge=views.badge(report),
         shown=views.found,
+        text=terminal,
         slices=slice_names(report),
         slices_data=Markup(slices_data(report)),
         searched=searched(report.facts),
-        figure=figure,
-        signed=signed,
-        metrics=views.metrics(report),
         worst=views.worst_queries(report),
         queries=views.queries(report),
         query_scores=views.query_scores(report),
         judge=judge_lines(report.judge) if report.judge else [],
-        disagreements=views.disagreements(report),
+        disagreements=disagreements(report),
         facts=views.facts(report),
         config=views.config_text(report),
         recommendation=views.recommended(report),

@@ -13,10 +13,8 @@ from evals.report.figures.why import COLORS
 from evals.report.grid_terminal import recommendation
 from evals.report.headline import deepest
 from evals.report.judge_lines import cause
-from evals.report.judge_lines import disagreements as disagreements_of
 from evals.report.model import Hit, QueryRow, Report
 from evals.report.model.report import SliceMetric
-from evals.report.terminal import counted, has_something, interval, remark
 from evals.report.worst import worst, worst_first
 from retrievers.config.layers import flatten
 from retrievers.terminal.present import score_text
@@ -47,21 +45,6 @@ def badge(report: Report) -> tuple[str, str]:
     text = "no worse than the baseline" if report.baseline else "all criteria met" if good else "criteria met"
     failing = "" if rate is None or (good and not report.baseline) else f", {1 - rate:.0%} of the queries fail"
     return "good" if good else "fair", f"{text}{failing}"
-
-
-def metrics(report: Report) -> list[Row]:
-    """Return each metric that has a value, or a reason why it has none."""
-    return [
-        {
-            "metric": name,
-            "figure": figure(name, metric.value),
-            "interval": interval(name, metric),
-            "n": counted(metric),
-            "remark": remark(metric),
-        }
-        for name, metric in report.metrics.items()
-        if has_something(metric)
-    ]
 
 
 def recommended(report: Report) -> list[str]:
@@ -102,20 +85,6 @@ def query_scores(report: Report) -> list[str]:
     """Return the metrics that the table of queries shows."""
     scored = dict.fromkeys(name for row in report.queries for name in row.scores)
     return [name for pattern in QUERY_SCORES if (name := deepest(pattern, scored)) in scored]
-
-
-def disagreements(report: Report) -> list[Row]:
-    """Return the differences of judge and labels, the most telling first."""
-    return [
-        {
-            "query": row.query_id,
-            "source": source,
-            "labelled": "relevant" if row.label else "not relevant",
-            "judged": "useful" if row.verdict else "useless",
-            "reason": row.reason,
-        }
-        for row, source in disagreements_of(report)
-    ]
 
 
 def facts(report: Report) -> list[tuple[str, str]]:
