@@ -45,7 +45,8 @@ def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
         description="Run golden queries through a retriever, score what comes back, log it to MLflow.",
         usage=f"{prog} [--config FILE] [--SETTING VALUE ...]",
         add_help=False,
-        epilog="Exit codes: 0 passed, 1 a criterion failed, 2 user error, 3 incomplete, 130 interrupted.",
+        epilog="Exit codes: 0 passed, 1 a criterion failed, 2 user error, 3 incomplete, "
+        "130 interrupted, 143 terminated.",
     )
     add_help(command)
     _add_inputs(command)
