@@ -98,3 +98,18 @@ def test_no_packaged_experiment_but_spec_demands_a_latency_of_the_machine_it_run
         if any(metric.startswith("latency/") for metric in loaded(Path(name), env={}).criteria)
     ]
     assert demanding == ["spec"]
+
+
+def test_no_variable_but_the_five_changes_an_experiment(tmp_path: Path) -> None:
+    """Whatever a library might read of a variable that has the name of a setting."""
+    file = tmp_path / "open.yaml"
+    file.write_text("dataset: {path: golden.jsonl}\n")
+    names = [name.replace(".", mark).upper() for name in leaves(ExperimentConfig) for mark in ("_", "__", ".")]
+    others = {f"{prefix}{name}": "1" for name in names for prefix in ("", "EVALS_", "RAG_", "RETRIEVAL_EVALS_")}
+    assert ENVIRONMENT.keys().isdisjoint(others) and {"SEED", "NAME", "RETRIEVER__TOP_K"} < others.keys()
+    assert loaded(file, env=others) == loaded(file, env={})
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in others.items():
+            patch.setenv(name, value)
+        assert loaded(file, env={}) == ExperimentConfig.load(file, env={})
+        assert ExperimentConfig.load(file) == ExperimentConfig.load(file, env={})
