@@ -35,6 +35,7 @@ from evals.metrics.ranking import INDEX_DEPTHS
 from evals.metrics.results import Results
 from evals.stats import intervals as stats
 from evals.stats.best import planned_looks
+from retrievers.config import RetrieverConfig
 from retrievers.errors import nearest
 from retrievers.retriever.protocol import Retriever
 from retrievers.search.candidate_table import CandidateTable
@@ -265,7 +266,15 @@ def retrieve(
     """
     tables, relevance = list[CandidateTable](), list[tuple[Relevance, ...]]()
     wanted = range(len(plan.variants)) if numbers is None else numbers
+    searched = list[RetrieverConfig]()
     for number in wanted:
+        # What the threshold reads changes nothing in what is found.
+        search = plan.variants[number].settings.model_copy(update={"threshold_on": "semantic"})
+        searched.append(search)
+        if (same := searched.index(search)) < len(tables):
+            tables.append(tables[same])
+            relevance.append(relevance[same])
+            continue
         retriever, name = collaborators.retrievers[number], plan.variants[number].name
         progress = _with_name(collaborators.progress, name) if len(wanted) > 1 else collaborators.progress
         # One table of chunks for all variants, so that no chunk is read twice.
