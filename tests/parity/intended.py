@@ -77,6 +77,10 @@ BEST = "one comparison with the best: a query more, on which the leading cell lo
 USERS = "what is said of these queries and of all that users may ask is kept apart"
 SIGNS = "McNemar's test is the sign flip of 0 and 1; p is the test's, at least 0.05 where the interval holds 0"
 PROXY = "one proxy foretells a judge: the cheaper one, else labels, else words of the reference answer"
+READS = "what the threshold reads is an axis of a sweep"
+PASSED = "criteria of a baseline are told as such, and an incomplete run as incomplete"
+BUSY = "the default experiment demands no latency"
+WHOLE = "compare cuts nothing where no terminal shows it, and leaves out what is empty everywhere"
 RAGAS = "ragas' own classes score what is shown, and the report says that they are equal"
 SAVED = "a saved retrieval is one file, of the pool with its labels"
 
@@ -97,6 +101,19 @@ ENDS: Sequence[Ends] = (
     Ends("verify", code=2, line="verify is gone", why="opening checks sizes and counts"),
 )
 LEAVES: Sequence[Leaf] = (
+    Leaf("*.json:config.sweep.threshold_on", ADDED, why=READS),
+    Leaf("*.json:grid.configurations.*.parameters.threshold_on", ADDED, why=READS),
+    Leaf("*.json:head.next_flags", CHANGED, why=READS),
+    Leaf("mlflow:*.params.retriever.threshold_on", ADDED, why=READS),
+    *(
+        Leaf(f"*.json:criteria.*.{field}", CHANGED, only=name, why=BUSY)
+        for field in ("condition", "figure", "metric", "passed", "undecided")
+        for name in ("default", "compare-handbook")
+    ),
+    *(
+        Leaf("*.json:head.criteria", CHANGED, only=name, why=PASSED)
+        for name in ("default", "compare-handbook", "judged-budget")
+    ),
     *(
         Leaf(f"*config.{name}", GONE, why=SETTINGS)
         for name in (
@@ -178,6 +195,18 @@ LEAVES: Sequence[Leaf] = (
     ),
 )
 LINES: Sequence[Line] = (
+    Line(r"^Next: |threshold_on", why=READS),
+    *(
+        Line(
+            r"criteria (are|were) (not )?met|all criteria met|[Nn]o worse|Worse than|the baseline in \d"
+            r"|No criteria to meet|Incomplete: |^is spent\.|\d+ of \d+ queries pass",
+            only=name,
+            why=PASSED,
+        )
+        for name in ("default", "compare-handbook", "judged-budget")
+    ),
+    Line(r"^latency/$|^total_p\w+_ms$|latency/total_p|^&lt; 1000000$|^pass$", only="default", why=BUSY),
+    Line(r"^\d\. [-\d.–]+ .*\d\. [-\d.–]+ | – – – – – – – –$| N N N N N N N N$", only="compare*", why=WHOLE),
     Line(r"^people: 18 of 40 queries", only="judged-people", why=PROXY),
     Line(r"^ragas [\d.]+: equal \(", why=RAGAS),
     Line(r"✓ may be the best", why="the line on the recommendation says how sure that is"),
