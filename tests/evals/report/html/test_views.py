@@ -9,6 +9,7 @@ from evals.grid.measure import Measured
 from evals.judge.trust.agreement import LabelledVerdict, agree
 from evals.judge.trust.trust import Trust
 from evals.report.html import views
+from evals.report.model.report import SliceEntry, SliceMetric
 from tests.support.grids import swept_of, with_swept
 from tests.support.judged import judging
 from tests.support.results import EMPTY, RIGHT, UNLISTED, WRONG, report, result, without_scores
@@ -107,3 +108,20 @@ def test_a_grid_that_is_not_ranked_says_why(grid: Measured) -> None:
     lost = with_swept(grid, choice=None, ranking=replace(swept_of(grid).ranking, reason="too few"))
     assert views.recommended(report(lost)) == ["The cells are not ranked: too few"]
     assert views.cells(report(lost)) is None
+
+
+def test_slices_have_the_leading_metrics_with_interval_and_n() -> None:
+    metric = SliceMetric(value=0.5, ci_low=0.3, ci_high=0.7, n=5)
+    parts = [
+        SliceEntry(by="query_type", name="keyword", n=6, metrics={"ranking/hit_rate_at_5": metric}),
+        SliceEntry(by="tag", name="short", n=2, metrics={}),
+    ]
+    made = report().model_copy(update={"slices": parts, "headline": ["ranking/hit_rate_at_5", "scope/auroc"]})
+    assert views.slices(made) == {
+        "names": ["ranking/hit_rate_at_5"],
+        "rows": [
+            {"name": "keyword", "by": "type", "n": 6, "figures": ["0.500 (0.300 … 0.700), n 5"]},
+            {"name": "short", "by": "tag", "n": 2, "figures": ["–"]},
+        ],
+    }
+    assert views.slices(made.model_copy(update={"slices": parts[:1]})) is None
