@@ -25,6 +25,7 @@ const Figures = (() => {
     return Array.from({ length: last - first + 1 }, (_, place) => Number(((first + place) * step).toPrecision(12)));
   };
   const extent = (values) => {
+    if (!values.length) return [0, 1];
     const [low, high] = [Math.min(...values), Math.max(...values)];
     return low < high ? [low, high] : [low - 0.5, high + 0.5];
   };
@@ -79,7 +80,7 @@ const Figures = (() => {
     const cosine = unit.startsWith("cosine");
     const ends = cosine ? [0, Math.ceil(Math.max(...all) * 10 + 0.01) / 10] : extent(all);
     const count = cosine ? Math.round(ends[1] * 40) : 30, width = (ends[1] - ends[0]) / count;
-    const bars = (values) => Array.from({ length: count }, (_, bin) => [ends[0] + bin * width, ends[0] + (bin + 1) * width,
+    const bars = (values) => Array.from({ length: values.length && count }, (_, bin) => [ends[0] + bin * width, ends[0] + (bin + 1) * width,
       values.filter((value) => Math.min(Math.floor((value - ends[0]) / width + 1e-9), count - 1) === bin).length]);
     plot("scores", {
       x: `best ${unit} of a query`, y: "queries", xEnds: ends,

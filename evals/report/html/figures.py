@@ -51,10 +51,10 @@ def cells(grid: GridSection) -> Columns | None:
 
 def best_scores(report: Report) -> Columns | None:
     """Return the best score of every query before the threshold; None for a retriever without scores of vectors."""
-    if any(row.top_score is None and row.retrieved for row in report.queries):
-        return None
     settings = report.config["retriever"]
     known = [(row.in_scope, row.top_score) for row in report.queries if row.top_score is not None]
+    if not known or any(row.top_score is None and row.retrieved for row in report.queries):
+        return None
     return {
         "scale": "dot product" if settings.get("distance") == "dot" else "cosine similarity",
         # A threshold on the final score has another scale.

@@ -9,7 +9,7 @@
   const [objective] = metrics;
   const mayBeBest = new Set(grid.may_be_best), isAllowed = new Set(allowed);
   const cells = grid.top_k.map((_, cell) => cell);
-  const table = part("cells", "table");
+  const table = part("cells", "table"), drawnCells = new Map();
   // Cell, and numbers of the metrics that colour the cells and that the objective is set against.
   const chosen = {
     cell: grid.recommended, metric: 0,
@@ -72,9 +72,9 @@
       if (cell === undefined) return html("td", {});
       const value = metric.values[cell];
       const mark = cell === grid.recommended ? "★" : cell === grid.best ? "○" : twoDigits(value);
-      const made = html("td", { tabIndex: cell === chosen.cell ? 0 : -1, ariaSelected: cell === chosen.cell,
-        ariaLabel: `${settings(cell)}: ${written(metric, value)}` }, mark);
+      const made = html("td", { tabIndex: -1, ariaLabel: `${settings(cell)}: ${written(metric, value)}` }, mark);
       made.dataset.cell = cell;
+      drawnCells.set(cell, made);
       if (value !== null && isAllowed.has(cell)) {
         const rgb = color((value - worst) / (best - worst));
         Object.assign(made.style, { background: `rgb(${rgb})`, color: ink(rgb) });
@@ -82,30 +82,41 @@
       if (mayBeBest.has(cell)) made.style.boxShadow = outline(row, column).join();
       return made;
     };
-    const hadFocus = table.contains(document.activeElement);
-    table.style.setProperty("--columns", topKs.length + 2);
+    // Of many headings only some fit.
+    const headings = (values, scope) => values.map((value, place) =>
+      html("th", { scope, ariaLabel: value ?? "–" }, place % Math.ceil(values.length / 20) ? "" : value ?? "–"));
+    const rows = headings(thresholds, "row");
+    drawnCells.clear();
+    table.style.setProperty("--columns", topKs.length);
     table.replaceChildren(
-      html("thead", {}, html("tr", {}, html("td", {}), ...topKs.map((value) => html("th", { scope: "col" }, value)))),
-      html("tbody", {}, ...thresholds.map((value, row) =>
-        html("tr", {}, html("th", { scope: "row" }, value ?? "–"), ...topKs.map((_, column) => td(row, column))))));
+      html("thead", {}, html("tr", {}, html("td", {}), ...headings(topKs, "col"))),
+      html("tbody", {}, ...rows.map((heading, row) => html("tr", {}, heading, ...topKs.map((_, column) => td(row, column))))));
     const bar = html("i", {});
     bar.style.background = `linear-gradient(to right,${VIRIDIS.map((rgb) => `rgb(${rgb})`).join()})`;
     part("cells", ".scale").replaceChildren(written(metric, worst), bar, written(metric, best));
-    tell(chosen.cell);
-    if (hadFocus) table.querySelector("[tabindex='0']").focus();
+  };
+  const mark = (is) => {
+    const made = drawnCells.get(chosen.cell);
+    if (made) Object.assign(made, { tabIndex: is ? 0 : -1, ariaSelected: is });
   };
 
   const drawTradeoff = () => {
     const x = metrics[chosen.against];
+    const known = allowed.filter((cell) => x.values[cell] !== null && objective.values[cell] !== null);
+    const [left, right] = extent(known.map((cell) => x.values[cell])), [low, high] = extent(known.map((cell) => objective.values[cell]));
+    // Of points on one pixel the first is drawn.
+    const pixel = (cell) => Math.round(440 * (x.values[cell] - left) / (right - left)) * 1e3
+      + Math.round(260 * (objective.values[cell] - low) / (high - low));
     const points = (which) => {
-      const kept = which.filter((cell) => x.values[cell] !== null && objective.values[cell] !== null);
+      const isKnown = which.filter((cell) => x.values[cell] !== null && objective.values[cell] !== null);
+      const kept = [...new Map(isKnown.toReversed().map((cell) => [pixel(cell), cell])).values()];
       return {
         cells: kept, points: kept.map((cell) => [x.values[cell], objective.values[cell]]),
         titles: kept.map((cell) => `${settings(cell)}: ${written(objective, objective.values[cell])}, ${brief(x.name)} ${written(x, x.values[cell])}`),
       };
     };
     const front = [];
-    const sorted = points(allowed).points.sort((a, b) => (x.lower ? a[0] - b[0] : b[0] - a[0]) || b[1] - a[1]);
+    const sorted = known.map((cell) => [x.values[cell], objective.values[cell]]).sort((a, b) => (x.lower ? a[0] - b[0] : b[0] - a[0]) || b[1] - a[1]);
     for (const [a, b] of sorted) {
       const last = front.at(-1);
       if (!last) front.push([a, b]);
@@ -126,6 +137,11 @@
   const drawCurves = (axis, other) => {
     if (!part(`by_${axis}`, ".plot")) return;
     const here = grid[other][chosen.cell];
+    if (grid[axis][chosen.cell] === null) {
+      part(`by_${axis}`, ".legend").replaceChildren();
+      part(`by_${axis}`, ".plot").replaceChildren(`No ${axis} is in force in ${configurations[chosen.configuration]}.`);
+      return;
+    }
     const along = cells.filter((cell) => grid.configuration[cell] === chosen.configuration && grid[other][cell] === here)
       .sort((a, b) => grid[axis][a] - grid[axis][b]);
     const shares = metrics.filter((metric) => metric.values.every((value) => value === null || (value >= 0 && value <= 1)));
@@ -143,12 +159,19 @@
 
   const draw = () => {
     for (const control of document.querySelectorAll("[data-grid]")) control.value = chosen[control.dataset.grid];
-    if (table) drawCells();
+    const map = `${chosen.metric} of ${chosen.configuration}`;
+    if (table && table.dataset.map !== map) drawCells();
+    if (table) {
+      table.dataset.map = map;
+      mark(true);
+      tell(chosen.cell);
+    }
     drawTradeoff();
     drawCurves("threshold", "top_k");
     drawCurves("top_k", "threshold");
   };
   const choose = (what, value) => {
+    mark(false);
     chosen[what] = Number(value);
     draw();
   };
@@ -166,7 +189,9 @@
     if (!way) return;
     event.preventDefault();
     const to = table.rows[from.parentNode.rowIndex + way[0]]?.cells[from.cellIndex + way[1]];
-    if (to?.dataset.cell) choose("cell", to.dataset.cell);
+    if (!to?.dataset.cell) return;
+    choose("cell", to.dataset.cell);
+    to.focus();
   });
   draw();
 })();

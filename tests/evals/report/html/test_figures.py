@@ -80,6 +80,8 @@ def test_best_scores_are_those_before_the_threshold() -> None:
         "scale": "cosine similarity", "threshold": 0.3, "in_scope": [0.9, 0.29], "out_of_scope": [0.8],
     }  # fmt: skip
     assert best_scores(report(without_scores(), UNLISTED)) is None
+    found_nothing = [row.model_copy(update={"top_score": None, "retrieved": []}) for row in report().queries]
+    assert best_scores(report().model_copy(update={"queries": found_nothing})) is None
 
 
 def test_a_threshold_on_another_scale_is_no_line_among_best_scores() -> None:

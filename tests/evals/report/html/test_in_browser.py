@@ -163,6 +163,8 @@ def test_plots_have_a_role_and_a_label_and_scroll_areas_take_focus(browser: Chro
 
 CELLS = """[...document.querySelectorAll("#figure-cells tbody tr")].map(row =>
   [...row.cells].map(cell => [cell.textContent, cell.ariaLabel, cell.style.boxShadow !== ""]))"""
+CHOOSE = """(s => { s.value = [...s.options].find(one => one.text === %r).value;
+  s.dispatchEvent(new Event('input')); })(document.querySelector('[data-grid=%s]'))"""
 CHOSEN = """(() => {
   const mark = (name, kind) => document.querySelector(`#figure-${name} g.${kind} > *`);
   return {
@@ -204,10 +206,12 @@ def press(browser: Chromium, key: str) -> None:
 
 def test_the_first_picture_is_on_the_first_screen(browser: Chromium, page: Path, tmp_path: Path) -> None:
     bottom = "document.querySelector('figure :is(table, svg)').getBoundingClientRect().bottom"
-    browser.open(page, width=1280, theme="light", height=720)
-    assert browser.evaluate(bottom) < 720
-    open_report(browser, report(), tmp_path)
-    assert browser.evaluate(bottom) < 720
+    single = tmp_path / "run.html"
+    single.write_text(render_page(report()), encoding="utf-8")
+    for file in (page, single):
+        for width, height in ((1280, 720), (400, 900)):
+            browser.open(file, width=width, theme="light", height=height)
+            assert browser.evaluate(bottom) < height
 
 
 def test_a_bar_is_as_high_as_the_queries_of_its_scores(browser: Chromium, tmp_path: Path) -> None:
@@ -300,16 +304,33 @@ def test_arrow_keys_choose_a_cell_and_the_other_figures_follow(browser: Chromium
 
 def test_a_metric_and_a_configuration_are_chosen(browser: Chromium, page: Path, grid: Measured) -> None:
     browser.open(page, width=1280, theme="light")
-    choose = """(s => { s.value = [...s.options].find(one => one.text === %r).value;
-      s.dispatchEvent(new Event('input')); })(document.querySelector('[data-grid=%s]'))"""
     swept = swept_of(grid)
-    browser.evaluate(choose % ("scope/false_answer", "metric"))
+    browser.evaluate(CHOOSE % ("scope/false_answer", "metric"))
     for number, configuration in enumerate(swept.grid.configurations):
-        browser.evaluate(choose % (configuration.name, "configuration"))
+        browser.evaluate(CHOOSE % (configuration.name, "configuration"))
         mean = swept.grid.metrics["scope/false_answer"].mean[swept.grid.start(number) :]
         labels = [cell[1] for row in browser.evaluate(CELLS) for cell in row[1:]]
         assert [label.split(": ")[1] for label in labels] == [f"{value:.3f}" for value in mean[:50]]
         assert labels[0].startswith(configuration.name)
+
+
+def test_what_has_no_threshold_or_no_value_is_drawn_without(browser: Chromium, grid: Measured, tmp_path: Path) -> None:
+    made = report(grid)
+    assert made.grid is not None and made.grid.choice is not None
+    where = made.grid.cells.configuration
+    threshold = [None if at else value for at, value in zip(where, made.grid.cells.threshold, strict=True)]
+    columns = made.grid.cells.model_copy(update={"threshold": threshold})
+    empty = made.grid.metrics["scope/false_answer"].model_copy(update={"mean": [None] * 100})
+    metrics = {**made.grid.metrics, "scope/false_answer": empty}
+    section = made.grid.model_copy(update={"cells": columns, "metrics": metrics})
+    open_report(browser, made.model_copy(update={"grid": section}), tmp_path)
+    for control, value in (("metric", "scope/false_answer"), ("against", "scope/false_answer")):
+        browser.evaluate(CHOOSE % (value, control))
+    for configuration in made.grid.configurations:
+        browser.evaluate(CHOOSE % (configuration.name, "configuration"))
+    text = browser.evaluate("document.querySelector('#figure-by_threshold').innerText")
+    assert f"No threshold is in force in {made.grid.configurations[1].name}." in text
+    assert browser.problems == [] and "NaN" not in browser.evaluate("document.querySelector('main').innerHTML")
 
 
 def test_it_prints_with_its_figures_and_their_colours(browser: Chromium, page: Path) -> None:
