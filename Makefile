@@ -46,7 +46,7 @@ CMD ["run"]
 endef
 export CONTAINERFILE
 
-.PHONY: help run test test-all parity check format schema baseline lock ui smallmodel localmodels wheel image clean
+.PHONY: help run test test-slow test-all parity check format schema baseline lock ui smallmodel localmodels wheel image clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -57,7 +57,10 @@ run: $(VENV)/.installed  ## set up, then run the default experiment
 test: $(VENV)/.installed-dev  ## set up, then run the tests of the main job, every command, every metric (3 minutes)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-all: $(VENV)/.installed-dev  ## run all tests, with kills, simulations, browser, README commands; measure coverage
+test-slow: $(VENV)/.installed-dev  ## the tests that `make test` leaves out: kills, simulations, browser, README commands
+	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile thorough -m slow
+
+test-all: $(VENV)/.installed-dev  ## run all tests, and measure coverage
 	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile thorough --cov --cov-report term:skip-covered
 
 parity: $(VENV)/.installed-dev  ## does every command still answer as before the redesign (2 minutes)

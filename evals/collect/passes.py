@@ -1,9 +1,10 @@
 """Golden queries × retriever: candidates once at full depth, then the latency and determinism passes."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import Context, copy_context
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from math import isnan
 
 import numpy as np
@@ -20,6 +21,8 @@ Progress = Callable[[str, int, int], None]
 Ranked = tuple[tuple[str, float | None], ...]
 # Models that compute on several threads give scores that differ by some 1e-7 between calls.
 ROUNDING = 1e-6
+# Seconds that an interrupted run waits for calls under way.
+PATIENCE_S = 1.0
 
 
 def collect(
@@ -167,18 +170,18 @@ def _call(retriever: Retriever, calls: Sequence[Case], level: int, progress: Pro
     stage = "timing" if level == 1 else f"timing ×{level}"
     sessions: list[RetrievalSession] = []
 
-    def search(call: tuple[Context, Case]) -> RetrievalSession:
-        context, case = call  # a thread has no context of its own: without it a run would not be patient there
-        return context.run(lambda: retriever.search(case.query, use_cache=False))
-
-    with ThreadPoolExecutor(level) as pool:
-        try:
-            for session in pool.map(search, [(copy_context(), case) for case in calls]):
-                sessions.append(_checked(session))
-                progress(stage, len(sessions), len(calls))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # an interrupted run makes no further call
-            raise
+    search = partial(retriever.search, use_cache=False)
+    pool = ThreadPoolExecutor(level)
+    # A thread has no context of its own: without it a run would not be patient there.
+    futures = [pool.submit(copy_context().run, search, case.query) for case in calls]
+    try:
+        for future in futures:
+            sessions.append(_checked(future.result()))
+            progress(stage, len(sessions), len(calls))
+    finally:
+        # An interrupted run makes no further call, and waits a moment for those under way.
+        pool.shutdown(wait=False, cancel_futures=True)
+        wait(futures, PATIENCE_S)
     return sessions
 
 

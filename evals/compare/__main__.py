@@ -1,8 +1,6 @@
 """`python -m evals.compare`: runs against a baseline."""
 
-import sys
-
-from evals.compare.command import main
+from retrievers.terminal import start
 
 if __name__ == "__main__":
-    sys.exit(main())
+    start("evals.compare.command:main")

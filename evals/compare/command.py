@@ -1,6 +1,7 @@
 """`python -m evals.compare`: runs against a baseline, metric by metric and query by query."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -110,7 +111,9 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
     if namespace.json:
         print_rendered(text)
         return
-    print_rendered(render(comparisons, width=terminal_width(), color=in_color(), queries=namespace.queries).rstrip())
+    width, whole = terminal_width(), not sys.stdout.isatty()
+    text = render(comparisons, width=width, color=in_color(), queries=namespace.queries, whole=whole)
+    print_rendered(text.rstrip())
     for address in filter(None, map(_side_by_side, comparisons)):
         print_out(f"Query by query in MLflow: {address}")
 

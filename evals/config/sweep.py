@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from evals.config.axis import CHOICES, NUMBERS, THRESHOLDS, WHOLE_NUMBERS, Axis
 from evals.config.criterion_text import by_metric, checked_conditions
-from retrievers.config import RERANKERS, TABLE, Fusion, Mode, RerankerName, RetrieverConfig, Settings
+from retrievers.config import RERANKERS, TABLE, Fusion, Mode, RerankerName, RetrieverConfig, Settings, ThresholdOn
 
 
 def _hybrid_by(settings: RetrieverConfig, *fusions: Fusion) -> bool:
@@ -75,6 +75,11 @@ class SweepConfig(Settings):
         CHOICES,
         Axis(setting="keyword.term_counts", applies=lambda settings: settings.mode != "semantic"),
     ] = Field((), description="true, false: whether keywords repeated in a query count")
+    threshold_on: Annotated[
+        tuple[ThresholdOn, ...],
+        CHOICES,
+        Axis(applies=lambda settings: settings.used_threshold is not None),
+    ] = Field((), description="semantic, best, final: the score that the threshold reads")
 
     @property
     def axes(self) -> Mapping[str, tuple[Any, ...]]:

@@ -7,7 +7,7 @@ from evals.collect.observations import Gate
 from evals.errors import ReportError
 from evals.golden.loading import GoldenSet, case_fingerprint
 from evals.report.building.compared import compared_section
-from evals.report.building.head import criteria_line
+from evals.report.building.head import decided
 from evals.report.comparison.comparing import ComparisonOptions, compare
 from evals.report.comparison.differences import verdict
 from evals.report.comparison.mismatches import some
@@ -57,18 +57,7 @@ def against_baseline(report: Report, baseline: Run) -> Report:
     ]
     gates = [_gate(difference, undecided=bool(report.facts.collection_changed)) for difference in tested]
     criteria = [*report.criteria, *(Criterion.of(gate) for gate in gates)]
-    met = all(gate.passed for gate in gates)
-    head = report.head and report.head.model_copy(
-        update={"criteria": criteria_line(criteria), **({} if met else {"tone": "bad"})}
-    )
-    return report.model_copy(
-        update={
-            "head": head,
-            "baseline": compared_section(comparison),
-            "criteria": criteria,
-            "passed": report.passed and met,
-        }
-    )
+    return decided(report.model_copy(update={"baseline": compared_section(comparison), "criteria": criteria}))
 
 
 def _gate(difference: Difference, *, undecided: bool) -> Gate:

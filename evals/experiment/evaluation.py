@@ -58,23 +58,12 @@ class Evaluation:
     @property
     def passed(self) -> bool:
         """True if every criterion is met and nothing is missing."""
-        return self.report.passed and not self.incomplete
+        return self.report.passed and not self.untracked
 
     @property
     def incomplete(self) -> str:
         """Reason why something is missing; empty when nothing is."""
-        grid = self.report.grid
-        unranked = f"the cells are not ranked: {grid.ranking.reason}" if grid and grid.choice is None else ""
-        ragas = self.report.ragas_check.problem if self.report.ragas_check else ""
-        return self.untracked or "; ".join(filter(None, (self.report.incomplete, unranked, ragas))) or self.failures
-
-    @property
-    def failures(self) -> str:
-        """The first metric of which too many scores failed, and how many; empty when there is none."""
-        for summary in self.result.summaries:
-            if not summary.usable:
-                return f"{summary.metric}: {summary.n_failed} of {summary.n + summary.n_failed} failed ({summary.note})"
-        return ""
+        return self.untracked or self.report.incomplete
 
     def to_pandas(self) -> "DataFrame":
         """Return a row a query: query, verdict, reasons, ids of the returned chunks, and a column a metric.

@@ -14,7 +14,7 @@ from evals.experiment import provenance, ragas_check
 from evals.experiment.baseline import against_baseline
 from evals.experiment.collaborators import open_collaborators, with_its_distance
 from evals.experiment.evaluation import Evaluation, Sweep
-from evals.experiment.loading import Inputs, load_inputs
+from evals.experiment.loading import Inputs, load_inputs, with_objective
 from evals.experiment.output_files import Outputs, run_name, settle
 from evals.experiment.plan import describe_plan
 from evals.experiment.provenance import checked_at_end
@@ -27,6 +27,7 @@ from evals.grid.heldout import with_held_out
 from evals.grid.measure import Measured, alone, measure_pool
 from evals.metrics.collaborators import Collaborators
 from evals.report.building import build_report
+from evals.report.building.head import decided
 from evals.report.building.run import slices
 from evals.report.model import Facts, Report
 from retrievers.retriever.protocol import Retriever
@@ -75,6 +76,9 @@ def run_experiment(
         progress = bar.enter_context(progress_bar(shown=shown))
         given = [retriever] if retriever else () if saved else None
         with open_collaborators(inputs, env, progress, retrievers=given) as collaborators:
+            listed = saved.origin.collection is not None if saved else collaborators.retriever.info is not None
+            inputs = with_objective(inputs, listed=listed)
+            config = inputs.config
             find, *held_out = finders(inputs, collaborators, saved)
             label = saved.origin.variants[0].label if saved else collaborators.retriever.label
             run = TrackingRun(config, name, label)
@@ -96,7 +100,8 @@ def run_experiment(
             with progress_bar(shown=shown) as progress:
                 if report.ragas_check:
                     check = ragas_check.checked(report.ragas_check, result, collaborators.judge, progress)
-                    evaluation = replace(evaluation, report=report.model_copy(update={"ragas_check": check}))
+                    report = decided(report.model_copy(update={"ragas_check": check}))
+                    evaluation = replace(evaluation, report=report)
                     text = save_data(evaluation, outputs)
                 return publish(evaluation, text, inputs.golden, run, progress)
 

@@ -1,23 +1,26 @@
 """The inputs of an experiment: its configuration, checked in full, and golden queries that something can score."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError, ExperimentError
 from evals.experiment.baseline import open_baseline
 from evals.golden.loading import GoldenSet, load_golden
+from evals.golden.returned_evidence import UNLISTED
 from evals.grid.axes import Plan, plan
 from evals.grid.heldout import load_held_out
 from evals.grid.measure import grid_metrics
 from evals.judge.tasks import JUDGED, PRECISION, RELEVANCE
-from evals.metrics import NEED_A_JUDGE, OWN, VERDICT_METRIC, choose, declared, reach
+from evals.metrics import NEED_A_JUDGE, OWN, VERDICT_METRIC, choose, declared, metric_named, reach
 from evals.metrics import criteria as gates
 from evals.metrics.llm import can_be_judged
 from evals.report.comparison.records import Run
 
 # Cases that are named.
 SHOWN = 3
+# What compares the cells of a grid that names no objective: the first that can; where there is a judge, what it says.
+OBJECTIVES = ("ranking/ndcg_at_10", "ranking/mrr_at_10")
 EXAMPLE = "cohere:command-a-03-2025"
 TO_LABEL = (
     "label the queries: let people judge what a retriever finds (python -m evals.golden label FILE --config "
@@ -53,7 +56,7 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
         golden: Golden queries in place of those that the experiment names.
 
     Raises:
-        ExperimentError: A metric, a criterion or a sweep cannot be computed.
+        ExperimentError: A metric, a criterion, a sweep or its objective cannot be computed.
         DatasetError: The golden data have faults; every one is listed.
         ReportError: The baseline cannot be read, or is of other golden data.
     """
@@ -65,7 +68,7 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
     golden, held_out = golden or load_golden(config.dataset), load_held_out(config) if sweep else None
     for queries in filter(None, (golden, held_out)):
         check_scored(config, queries)
-    return Inputs(
+    inputs = Inputs(
         config=config,
         golden=golden,
         sweep=sweep,
@@ -73,6 +76,7 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
         reference=reference,
         baseline=open_baseline(baseline, golden) if baseline else None,
     )
+    return with_objective(inputs, listed=True)
 
 
 def _check_metrics(config: ExperimentConfig) -> None:
@@ -127,7 +131,6 @@ def check_scored(config: ExperimentConfig, golden: GoldenSet) -> None:
     Raises:
         DatasetError: A query has no labels, and there is no judge, or no metric that a judge can grade of it; every
             such query is listed.
-        ExperimentError: The cells of a grid are to be compared by labels, and no query has any.
     """
     unlabelled = [case for case in golden.cases if case.is_unlabelled]
     if not unlabelled:
@@ -148,12 +151,47 @@ def check_scored(config: ExperimentConfig, golden: GoldenSet) -> None:
             f"(evidence or relevant_ids of a grade above 0): {', '.join(places[:SHOWN])}{more}; "
             f"{_remedy(config, graded)}, or {TO_LABEL}"
         )
-    by_labels = [name for name in swept if "labels" in declared(name).needs]
-    if by_labels and not any(case.is_labelled for case in golden.cases):
-        raise ExperimentError(
-            f"objective: {by_labels[0]} compares cells by labels, and no query has any; expected a metric that a judge "
-            f"grades, for example --objective.metrics {PRECISION}"
-        )
+
+
+def with_objective(inputs: Inputs, *, listed: bool) -> Inputs:
+    """Return an experiment whose objective can score its queries: of a grid that names none, the first that can.
+
+    Args:
+        inputs: The experiment.
+        listed: True if the chunks of the retriever can be listed, or nothing is known of it yet.
+
+    Raises:
+        ExperimentError: The objective scores no query; one that does is named.
+    """
+    config, sweep = inputs.config, inputs.sweep
+    idle = {name: why for name in config.objective.metrics if (why := _idle(name, inputs.golden, listed))}
+    if sweep is None or not idle:
+        return inputs
+    name, why = next(iter(idle.items()))
+    judged = [PRECISION] if config.judge.model else []
+    able = next(each for each in (*OBJECTIVES, *judged, "") if not _idle(each, inputs.golden, listed))
+    said = f"objective: {name} compares cells by {why}"
+    if not able or "metrics" in config.objective.model_fields_set:
+        example = able or PRECISION
+        raise ExperimentError(f"{said}; expected a metric that can, for example --objective.metrics {example}")
+    objective = config.objective.model_copy(update={"metrics": {able: 1.0}})
+    return replace(
+        inputs,
+        config=config.model_copy(update={"objective": objective}),
+        sweep=replace(sweep, notes=(*sweep.notes, f"{said}: they are compared by {able}")),
+    )
+
+
+def _idle(metric: str, golden: GoldenSet, listed: bool) -> str:
+    """Return why a metric can score no query, as the end of a sentence; empty where it can."""
+    if "labels" not in declared(metric).needs or not any(case.in_scope for case in golden.cases):
+        return ""
+    labelled = [case for case in golden.cases if case.is_labelled]
+    if not labelled:
+        return "labels, and no query has any"
+    by_all = getattr(metric_named(metric), "all_relevant", False)
+    unknown = by_all and not listed and all(case.relevant_evidence for case in labelled)
+    return f"all relevant chunks, and {UNLISTED}" if unknown else ""
 
 
 def _remedy(config: ExperimentConfig, graded: Sequence[str]) -> str:

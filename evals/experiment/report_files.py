@@ -32,7 +32,7 @@ def save_data(evaluation: Evaluation, outputs: Outputs) -> str:
     if outputs.report:
         write(outputs.report, text)
     if outputs.junit:
-        write(outputs.junit, junit(report, report.incomplete or evaluation.failures))
+        write(outputs.junit, junit(report))
     return text
 
 

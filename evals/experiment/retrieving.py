@@ -139,7 +139,7 @@ def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
         for name, value in plain
         if name not in swept | FREE and not name.startswith(tuple(idle)) and not name.endswith(FREE_ENDINGS)
     }
-    decided = {name: value for name, value in effective(settings).items() if name != "candidates"}
+    decided = {name: value for name, value in effective(settings).items() if name not in ("candidates", *FREE)}
     settings_in_json: dict[str, Any] = json.loads(json.dumps(decided | others, default=str))
     return settings_in_json
 

@@ -1,8 +1,6 @@
 """`python -m evals.golden`: golden queries."""
 
-import sys
-
-from evals.golden.command import main
+from retrievers.terminal import start
 
 if __name__ == "__main__":
-    sys.exit(main())
+    start("evals.golden.command:main")

@@ -284,7 +284,9 @@ def choose(
         )
         is_tied, members = np.array([len(group) > 1 for group in groups]), compared.members
         # Cells with equal scores here may differ on other queries, so their bound is not 0.
-        lower = np.where(is_tied & members, np.minimum(compared.lower, _behind_its_like(own, compared)), compared.lower)
+        lower = np.where(
+            is_tied & members, np.minimum(compared.bounds.lower, _behind_its_like(own, compared)), compared.bounds.lower
+        )
         if not (lower[cost < cost[best]] >= -margin).any():
             needed = _queries_needed(own, compared, best, cost < cost[best], margin)
     if users is not None:
@@ -453,9 +455,9 @@ def _usual_loss(scores: ObjectiveScores, best: int) -> float:
 
 def _behind_its_like(scores: ObjectiveScores, compared: Compared) -> Floats:
     """Return the bounds [cells] below another cell that scored the same on every query; NaN outside of the set."""
-    nothing = np.zeros_like(compared.lower)
-    moved, error = with_unseen(nothing, nothing, len(scores.values), scores.span, times=compared.unseen)
-    return moved - compared.quantiles * error
+    nothing = np.zeros_like(compared.bounds.lower)
+    moved, error = with_unseen(nothing, nothing, len(scores.values), scores.span, times=compared.bounds.unseen)
+    return moved - compared.bounds.quantiles * error
 
 
 def _queries_needed(
@@ -472,8 +474,8 @@ def _queries_needed(
         centred[scores.strata == stratum] -= differences[scores.strata == stratum].mean(axis=0)
 
     def is_enough(queries: int) -> bool:
-        moved, error = with_unseen(mean, (centred**2).mean(axis=0), queries, scores.span, times=compared.unseen)
-        return bool((moved - (compared.quantiles[best] + POWER) * error >= -margin).any())
+        moved, error = with_unseen(mean, (centred**2).mean(axis=0), queries, scores.span, times=compared.bounds.unseen)
+        return bool((moved - (compared.bounds.quantiles[best] + POWER) * error >= -margin).any())
 
     if not is_enough(MOST_QUERIES):
         return None

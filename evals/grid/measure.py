@@ -35,6 +35,7 @@ from evals.metrics.ranking import INDEX_DEPTHS
 from evals.metrics.results import Results
 from evals.stats import intervals as stats
 from evals.stats.best import planned_looks
+from retrievers.config import RetrieverConfig
 from retrievers.errors import nearest
 from retrievers.retriever.protocol import Retriever
 from retrievers.search.candidate_table import CandidateTable
@@ -167,8 +168,9 @@ def measure_pool(
         grid = _summarised(grid, metrics, context)
     if judge and context.judging:
         # After the first pass, so that a budget buys first verdicts before second ones.
-        results = list(grid.results(shown).observations())
-        judging = judge.again(context.judging, metrics, results, config.seed)
+        results, judging = list(grid.results(shown).observations()), context.judging
+        if config.judge.rejudge:  # not of held-out queries
+            judging = judge.again(judging, metrics, results, config.seed)
         context = replace(context, judging=judging, trust=measure_trust(judging, results, config.seed))
     run = _cell(grid, shown, config, metrics, context, whole=swept is None)
     if swept is None:
@@ -264,7 +266,15 @@ def retrieve(
     """
     tables, relevance = list[CandidateTable](), list[tuple[Relevance, ...]]()
     wanted = range(len(plan.variants)) if numbers is None else numbers
+    searched = list[RetrieverConfig]()
     for number in wanted:
+        # What the threshold reads changes nothing in what is found.
+        search = plan.variants[number].settings.model_copy(update={"threshold_on": "semantic"})
+        searched.append(search)
+        if (same := searched.index(search)) < len(tables):
+            tables.append(tables[same])
+            relevance.append(relevance[same])
+            continue
         retriever, name = collaborators.retrievers[number], plan.variants[number].name
         progress = _with_name(collaborators.progress, name) if len(wanted) > 1 else collaborators.progress
         # One table of chunks for all variants, so that no chunk is read twice.

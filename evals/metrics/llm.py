@@ -241,7 +241,7 @@ TRUST: tuple[RunMetric, ...] = (
     ),
     _trust(
         f"{PRECISION}_corrected",
-        "context precision by people, estimated from human verdicts on a sample, judges and labels",
+        "context precision by people, estimated from human verdicts on a sample, corrected by the judge",
         "no case has human_verdicts",
         source="Cochran (1977, chapter 12); Angelopoulos et al. (2023), prediction-powered inference",
     ),

@@ -83,15 +83,13 @@ def _thresholds(grid: GridSection) -> str:
 
 
 def _by(ranking: RankingSection, judged: Collection[str]) -> str:
-    parts = [name if weight == 1 else f"{weight:g} × {name}" for name, weight in ranking.metrics.items()]
     compared = ", ".join(
         dict.fromkeys(f"{ranking.n[name]} {'judged ' if name in judged else ''}queries" for name in ranking.metrics)
     )
     dropped = max(ranking.dropped.values(), default=0)
-    line = f"by {' + '.join(parts)}, on {compared}" + (f" ({dropped} dropped)" if dropped else "")
+    line = f"by {ranking.objective}, on {compared}" + (f" ({dropped} dropped)" if dropped else "")
     if ranking.constraints:
-        constraints = " and ".join(f"{metric} {condition}" for metric, condition in ranking.constraints.items())
-        line += f", where {constraints} ({ranking.excluded:,} cells are not)"
+        line += f", where {ranking.where} ({ranking.excluded:,} cells are not)"
     return line
 
 

@@ -21,21 +21,16 @@ from retrievers.text.printable import printable
 FIRST = 5
 
 
-def junit(report: Report, incomplete: str = "") -> str:
-    """Return the run as an XML document.
-
-    Args:
-        report: The run.
-        incomplete: Reason why its scores are not to be relied on; empty where they are.
-    """
+def junit(report: Report) -> str:
+    """Return the run as an XML document."""
     suites = Element("testsuites")
-    _criteria(suites, report, incomplete)
+    _criteria(suites, report)
     _queries(suites, report)
     indent(suites)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(suites, encoding="unicode") + "\n"
 
 
-def _criteria(suites: Element, report: Report, incomplete: str) -> None:
+def _criteria(suites: Element, report: Report) -> None:
     suite = _suite(suites, report, "criteria", report.facts.duration_s or 0.0)
     for criterion in report.criteria:
         case = _case(suite, "criteria", f"{criterion.metric} {criterion.condition}", 0.0)
@@ -43,8 +38,8 @@ def _criteria(suites: Element, report: Report, incomplete: str) -> None:
             _explain(case, "failure", _message(criterion), "undecided" if criterion.undecided else "criterion")
     met = [f"{each.metric} {each.condition}: {each.reason}" for each in report.criteria if each.passed and each.reason]
     case = _case(suite, "criteria", "complete", 0.0)
-    if incomplete:
-        _explain(case, "failure", incomplete, "incomplete")
+    if report.incomplete:
+        _explain(case, "failure", report.incomplete, "incomplete")
     _count(suite, [*met, *(judge_lines(report.judge) if report.judge else ())])
 
 

@@ -1,8 +1,6 @@
 """`python -m evals.run`: one experiment or grid."""
 
-import sys
-
-from evals.run.command import main
+from retrievers.terminal import start
 
 if __name__ == "__main__":
-    sys.exit(main())
+    start("evals.run.command:main")

@@ -14,6 +14,7 @@ from evals.config.telemetry import silence
 from evals.run.flags import DEFAULT, PRESETS, load_config, parser
 from retrievers.config import dump
 from retrievers.config.layers import environment
+from retrievers.errors import ConfigError
 from retrievers.terminal.command import (
     EXIT_INCOMPLETE,
     in_color,
@@ -51,6 +52,11 @@ def _main(namespace: argparse.Namespace, prog: str) -> int:
     if namespace.print_config:
         print_out(yaml.safe_dump(dump(config), sort_keys=False).rstrip())
         return 0
+    if not (config.dataset.path or config.dataset.hub):
+        raise ConfigError(
+            f"{namespace.config}: names no golden data: set dataset.path (a .jsonl file or a folder of them), or "
+            "dataset.hub"
+        )
     silence(hub=bool(config.dataset.hub))
     return _plan(config, namespace, env) if namespace.plan else _run(config, namespace, env, prog)
 
@@ -102,8 +108,7 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
         note = f" (the report is at {file}{remedy})" if file else ""
         print_error(f"incomplete: {evaluation.incomplete}{note}")
         return EXIT_INCOMPLETE
-    failed = any(not criterion.passed for criterion in evaluation.report.criteria)
-    return EXIT_FAILED if failed and not namespace.no_gate else 0
+    return 0 if evaluation.passed or namespace.no_gate else EXIT_FAILED
 
 
 # Flags of a run that the next one on the same data takes, too.
@@ -114,7 +119,7 @@ OF_SWEEPS = "judge.stop."
 
 def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
     """Return the beginning of the next command: its experiment, and the flags of this run without the further ones."""
-    file = [] if namespace.config == DEFAULT else [f"--config {quote(str(namespace.config))}"]
+    file = [] if namespace.config is DEFAULT else [f"--config {quote(str(namespace.config))}"]
     carried = {
         f"--{name.replace('_', '-')}": raw
         for name, raw in vars(namespace).items()

@@ -2,16 +2,18 @@
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from evals.config.experiment import ExperimentConfig
 from evals.config.folders import named_folders
 from evals.run.help import add_help
-from retrievers.config.layers import Layer, add_flags, build, environment_layer, file_layer, flag_layer, flatten, nest
+from retrievers.config.layers import add_flags, build, environment_layer, file_layer, flag_layer, flatten
+from retrievers.errors import ConfigError, nearest
 from retrievers.terminal.command import Parser, add_logging_flags, path_argument
 
 DEFAULT = Path("default")
+# Settings that name other golden data than those of the default experiment.
+OTHER_DATA = {"dataset.path", "dataset.hub"}
 PRESETS = Path(__file__).parents[1] / "config" / "presets"
 
 
@@ -21,8 +23,19 @@ def packaged() -> list[str]:
 
 
 def experiment_file(given: Path) -> Path:
-    """Return the file of an experiment given by its path, or by its name if it is a packaged one."""
-    return PRESETS / f"{given}.yaml" if str(given) in packaged() and not given.is_file() else given
+    """Return the file of an experiment given by its path, or by its name if it is a packaged one.
+
+    Raises:
+        ConfigError: There is neither; the nearest name is given.
+    """
+    if given.exists() or given.suffix or len(given.parts) > 1:
+        return given
+    if str(given) not in packaged():
+        raise ConfigError(
+            f"--config {given}: expected a YAML file, or one of {', '.join(packaged())}, found neither"
+            f"{nearest(str(given), packaged())}"
+        )
+    return PRESETS / f"{given}.yaml"
 
 
 def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
@@ -32,7 +45,8 @@ def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
         description="Run golden queries through a retriever, score what comes back, log it to MLflow.",
         usage=f"{prog} [--config FILE] [--SETTING VALUE ...]",
         add_help=False,
-        epilog="Exit codes: 0 passed, 1 a criterion failed, 2 user error, 3 incomplete, 130 interrupted.",
+        epilog="Exit codes: 0 passed, 1 a criterion failed, 2 user error, 3 incomplete, "
+        "130 interrupted, 143 terminated.",
     )
     add_help(command)
     _add_inputs(command)
@@ -53,7 +67,8 @@ def _add_inputs(command: argparse.ArgumentParser) -> None:
         type=path_argument,
         default=DEFAULT,
         metavar="FILE",
-        help=f"experiment file, or a packaged one by its name: {', '.join(packaged())} (default: default)",
+        help=f"experiment file, or a packaged one by its name: {', '.join(packaged())} (default: default, "
+        "but on data of your own none)",
     )
     command.add_argument(
         "--limit", dest="dataset.limit", default=argparse.SUPPRESS, metavar="N", help="at most N cases"
@@ -81,33 +96,14 @@ def _add_retrieval(command: argparse.ArgumentParser) -> None:
 
 
 def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> ExperimentConfig:
-    """Build the experiment from flags, file and environment.
+    """Build the experiment from flags, file and environment; the default one has no part in a run on other data.
 
     Raises:
         ConfigError: Any setting has a fault; the message names every one.
     """
-    file, flags = experiment_file(namespace.config), flag_layer(namespace, ExperimentConfig)
-    experiment = file_layer(file, ExperimentConfig, named_folders(env))
-    if file == PRESETS / "default.yaml":
-        experiment = _for_other_data(experiment, flags)
-    return build(ExperimentConfig, [environment_layer(env, "retriever."), experiment, flags])
-
-
-# Settings of the default experiment that say something of its golden data alone, and of its collection alone.
-OF_GOLDEN_DATA, OF_COLLECTION = ("dataset.split",), ("retriever.metadata.required", "sources.dir")
-OTHER_DATA = {"dataset.path", "dataset.hub"}
-OTHER_COLLECTION = {"retriever.collection", "retriever.store.url", "retriever.store.path", "retriever.python"}
-
-
-def _for_other_data(experiment: Layer, flags: Layer) -> Layer:
-    """Return the default experiment without what it says of its handbook alone, where flags name other data."""
-    named = dict(flatten(flags.values)).keys()
-    if named.isdisjoint(OTHER_DATA):
-        return experiment
-    outdated = set(OF_GOLDEN_DATA)
-    if not named.isdisjoint(OTHER_COLLECTION):
-        outdated |= {*OF_COLLECTION, *(() if "index" in flags.values else ("index",))}
-    settings = {
-        name: value for name, value in flatten(experiment.values) if outdated.isdisjoint((name, name.partition(".")[0]))
-    }
-    return replace(experiment, values=nest(settings))
+    flags = flag_layer(namespace, ExperimentConfig)
+    layers = [environment_layer(env, "retriever."), flags]
+    # What the default experiment says, it says of its own golden data.
+    if namespace.config is not DEFAULT or OTHER_DATA.isdisjoint(dict(flatten(flags.values))):
+        layers.insert(1, file_layer(experiment_file(namespace.config), ExperimentConfig, named_folders(env)))
+    return build(ExperimentConfig, layers)

@@ -113,7 +113,7 @@ def judge_in_rounds(
             regret, members = means.max() - means, means >= means.max() - SAME
         else:
             here = compare_with_best(values, loss=loss, span=span, looks=looks, seed=seed)
-            means, regret, members = values.mean(axis=0), -here.lower, here.members
+            means, regret, members = values.mean(axis=0), -here.bounds.lower, here.members
         users[left] = compare_with_best(sample.pseudo, loss=loss, span=span, judged=n, seed=seed).members
         near = regret <= max(margin, float(regret.min()))
         chosen = int(left[np.where(near, means, -np.inf).argmax()])

@@ -20,9 +20,11 @@ looks, whichever is the last.
 Few queries: a normal quantile becomes the one of Student's t at the same tail probability.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +37,8 @@ LEVEL = 0.95
 DRAWS = 2_000
 # With no difference seen on n queries a bound is then about −3/n of the span: rule of three.
 LEAST = 2.0
+# No simulated quantile of the largest of several deviations is below: one deviation's is 1.64, within 0.05 by chance.
+SMALLEST = 1.4
 # Differences below the first are rounding, and variances of them below the second.
 SAME, NOTHING = 1e-9, 1e-14
 # Queries before the first look, as fewer say too little of a variance; each look takes a quarter more.
@@ -43,21 +47,36 @@ FIRST, GROWTH = 20, 1.25
 ROWS, CACHED = 10_000, 250_000
 
 
+class Bounds(NamedTuple):
+    """How far each cell is below the best.
+
+    Attributes:
+        lower: [cells], bound on (cell − best), at most 0; its negative is the largest regret. Simultaneous.
+        quantiles: [cells], qᵢ in standard errors, at least 2; NaN of cells that are no members.
+        unseen: Number of unseen queries that are counted, 1 to 2.
+    """
+
+    lower: Floats
+    quantiles: Floats
+    unseen: float
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Compared:
     """Comparison of all cells with the best one, at 95% for all cells and looks together.
 
     Attributes:
         members: [cells], those that may be the best.
-        lower: [cells], bound on (cell − best), at most 0; its negative is the largest regret. Simultaneous.
-        quantiles: [cells], qᵢ of the bounds in standard errors, at least 2; NaN of cells that are no members.
-        unseen: Number of unseen queries that the bounds count, 1 to 2.
+        bound: Simulates the bounds, which takes as long as the members did.
     """
 
     members: Bools
-    lower: Floats
-    quantiles: Floats
-    unseen: float
+    bound: Callable[[], Bounds]
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """How far each cell is below the best."""
+        return self.bound()
 
 
 def planned_looks(total: int) -> list[int]:
@@ -108,18 +127,23 @@ def compare_with_best(
         variance = _between(mean, root, n, rivals, controls)[1]
         return _student(_largest(deviations, variance, rivals, controls), freedom)
 
-    # By Bonferroni no quantile is larger: whom the best is ahead of by more needs none.
+    def bound() -> Bounds:
+        quantiles = np.full(cells, np.nan)
+        quantiles[left] = np.maximum(quantiles_of(left, everyone), LEAST)
+        times = 1 + _all_or_nothing(values, int(best[0]), span)
+        moved, error = with_unseen(*_between(mean, root, n, everyone, left), n, span, open_share, times)
+        lower = moved - quantiles[left] * error
+        lower[left, np.arange(len(left))] = 0.0
+        return Bounds(np.minimum(lower.min(axis=1), 0.0), quantiles, times)
+
+    # By Bonferroni no quantile is larger: whom the best is ahead of by more needs none. Nor do those never far behind.
     left = everyone[~beaten(best, everyone, _bonferroni(cells * max(1, len(looks)), freedom))]
-    while (out := beaten(left, left, quantiles_of(left, left))).any():
-        left = left[~out]
-    quantiles = np.full(cells, np.nan)
-    quantiles[left] = np.maximum(quantiles_of(left, everyone), LEAST)
-    times = 1 + _all_or_nothing(values, int(best[0]), span)
-    moved, error = with_unseen(*_between(mean, root, n, everyone, left), n, span, open_share, times)
-    bounds = moved - quantiles[left] * error
-    bounds[left, np.arange(len(left))] = 0.0
-    lower = np.minimum(bounds.min(axis=1), 0.0)
-    return Compared(members=np.isin(everyone, left), lower=lower, quantiles=quantiles, unseen=times)
+    while len(behind := left[beaten(left, left, SMALLEST)]):
+        out = behind[beaten(left, behind, quantiles_of(behind, left))]
+        if not len(out):
+            break
+        left = np.setdiff1d(left, out)
+    return Compared(members=np.isin(everyone, left), bound=bound)
 
 
 def with_unseen(

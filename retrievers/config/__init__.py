@@ -13,6 +13,7 @@ from retrievers.config.retriever import (
     Mode,
     RetrieverConfig,
     Threshold,
+    ThresholdOn,
 )
 from retrievers.config.sections import REQUIRED_METADATA, CacheConfig, KeywordConfig, MetadataConfig, StoreConfig
 from retrievers.config.settings import TABLE, Settings, UnshownError, VariableName, address, dump, host, page_base
@@ -43,6 +44,7 @@ __all__ = [
     "Settings",
     "StoreConfig",
     "Threshold",
+    "ThresholdOn",
     "UnshownError",
     "VariableName",
     "address",

@@ -113,7 +113,8 @@ def file_layer(path: Path, model: type[BaseModel], folders: Mapping[str, Path] =
     except YamlFault as fault:
         raise ConfigError(f"{path}:{fault.line}: not valid YAML: {fault.problem}") from None
     if not isinstance(values, dict):
-        raise ConfigError(f"{path}: expected a mapping of settings, got {quoted(values)}")
+        found = "and the file is empty" if values is None else f"got {quoted(values)}"
+        raise ConfigError(f"{path}: expected a mapping of settings, {found}")
     # An experiment is read for its retriever, where that is what is wanted.
     if isinstance(values.get("retriever"), dict) and "retriever" not in model.model_fields:
         values = values["retriever"]

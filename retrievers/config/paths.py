@@ -8,6 +8,8 @@ from pathlib import Path
 
 # Before the path of a folder of qdrant-client's local mode, whose points are pickled: the user says that it is trusted.
 LOCAL_MODE = "local:"
+# pathlib makes folders one within another, and cannot do so for ever.
+DEEPEST = 200
 
 
 def without_mark(path: str | Path) -> tuple[str, str]:
@@ -20,12 +22,14 @@ def user_path(text: str | Path) -> Path:
     """Replace `~` in a path by the user's home; the shell does not do so in `--flag=~/file`.
 
     Raises:
-        ValueError: `~name` names no user, or no file can have such a name.
+        ValueError: `~name` names no user, no file can have such a name, or it lies too deep.
     """
     try:
         path = Path(text).expanduser()
     except RuntimeError:
         raise ValueError(f"there is no home folder for {Path(text).parts[0]!r}; write the path out") from None
+    if len(path.parts) > DEEPEST:
+        raise ValueError(f"expected a path of at most {DEEPEST} folders, got one of {len(path.parts) - 1:,}")
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError, PermissionError):

@@ -33,7 +33,9 @@ FOREIGN_SETTINGS = (
 
 # Threshold where none is set and scores are within 0 and 1; no number would do for other distances.
 THRESHOLD = 0.3
-Threshold = Annotated[float | None, BeforeValidator(lambda value: None if value == "default" else value)]
+# None is none; `default`, as leaving it out, is that of the scale.
+Threshold = Annotated[float | None, BeforeValidator(lambda value: None if value == "none" else value)]
+ThresholdOn = Literal["semantic", "best", "final"]
 Mode = Literal["semantic", "keyword", "hybrid"]
 
 
@@ -78,12 +80,12 @@ class RetrieverConfig(Settings):
     rerank: RerankerName = Field("none", description=listed())
     mmr_lambda: float = Field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
-    threshold_on: Literal["semantic", "best", "final"] = Field(
+    threshold_on: ThresholdOn = Field(
         "semantic", description="each chunk's similarity; best: the highest one, for all; or the final score"
     )
     distance: Distance | None = Field(None, description="cosine or dot (default: cosine, or what the collection has)")
     threshold: Threshold = Field(
-        None, description=f"least score of a returned chunk (default: {THRESHOLD}; with dot products none)"
+        None, description=f"least score of a returned chunk, or none (default: {THRESHOLD}; with dot products none)"
     )
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
     search_params: Mapping[str, Any] | None = Field(
@@ -110,6 +112,12 @@ class RetrieverConfig(Settings):
     group_by: str | None = Field(None, description="field of which each value is returned once")
     include_metadata: bool = Field(True, description="false: results hold text and score alone")
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _threshold_left_out(cls, given: Any) -> Any:
+        left_out = isinstance(given, Mapping) and given.get("threshold") == "default"
+        return {name: value for name, value in given.items() if name != "threshold"} if left_out else given
 
     @field_validator("collection")
     @classmethod
@@ -280,8 +288,9 @@ class RetrieverConfig(Settings):
     @property
     def used_threshold(self) -> float | None:
         """The threshold in force, None for none; for a user's own retriever only a given one."""
-        by_default = self.python is None and self.threshold_scale not in UNBOUNDED
-        return THRESHOLD if self.threshold is None and by_default else self.threshold
+        left_out = "threshold" not in self.model_fields_set
+        by_default = left_out and self.python is None and self.threshold_scale not in UNBOUNDED
+        return THRESHOLD if by_default else self.threshold
 
     @property
     def threshold_scale(self) -> ScoreScale:

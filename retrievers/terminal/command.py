@@ -25,6 +25,7 @@ from retrievers.text.secrets import redacted, without_secrets
 EXIT_USER_ERROR = 2
 EXIT_INCOMPLETE = 3
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 # What a command's name begins with, however it was started: `python -m evals.golden` is `retrieval-evals golden`.
 MODULE = re.compile(r"^python -m (evals\.|evals$|retrievers) ?")
 INVALID_CHOICE = re.compile(r"(?:invalid choice:|unknown command) '([^']*)'")
@@ -74,14 +75,15 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def run(main: Callable[[], int], *, prefix: str = "") -> int:
-    """Call a command and turn its errors into an exit code: 2 for a user's fault, 130 when interrupted.
+    """Call a command and turn its errors into an exit code: 2 for a user's fault, 130 at Ctrl-C, 143 at SIGTERM.
 
     Args:
         main: The command.
         prefix: Start of its flags for the retriever's settings; errors name settings without it.
     """
+    received: list[int] = []
     try:
-        with _terminated_like_interrupted():
+        with _handled(received):
             code = main()
         # Otherwise a closed pipe is noticed only when the interpreter ends.
         sys.stdout.flush()
@@ -91,8 +93,8 @@ def run(main: Callable[[], int], *, prefix: str = "") -> int:
         print_error(f"error: {_with_prefix(str(error), prefix)}")
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
-        print_error("interrupted")
-        return EXIT_INTERRUPTED
+        print_error("terminated" if received else "interrupted")
+        return EXIT_TERMINATED if received else EXIT_INTERRUPTED
     except BrokenPipeError:
         _discard_output()
         return 0
@@ -121,26 +123,31 @@ def _with_prefix(message: str, prefix: str) -> str:
 
 
 @contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM unwind the command as Ctrl-C does, so that its open operations end cleanly."""
+def _handled(received: list[int]) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM, which is noted, unwind the command alike, so that its open operations end cleanly."""
     # Only the main thread may set handlers.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _interrupt)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        """Do what Ctrl-C does now: a running event loop handles it between steps, where an exception breaks one."""
+        received.append(number)
+        # asyncio.run replaces this handler while its loop runs.
+        handler = signal.getsignal(signal.SIGINT)
+        if not callable(handler):
+            raise KeyboardInterrupt
+        handler(number, frame)
+
+    at_ctrl_c, before = signal.getsignal(signal.SIGINT), signal.signal(signal.SIGTERM, interrupt)
+    # Where it is ignored, as in the background, it stays so.
+    if callable(at_ctrl_c):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Do what Ctrl-C does now: a running event loop handles it between steps, where an exception would break one."""
-    # asyncio.run replaces this handler while its loop runs.
-    handler = signal.getsignal(signal.SIGINT)
-    if not callable(handler):
-        raise KeyboardInterrupt
-    handler(number, frame)
+        signal.signal(signal.SIGINT, at_ctrl_c)
 
 
 @contextmanager
@@ -232,6 +239,8 @@ def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False)
     console.setFormatter(_Lines("%(levelname)s %(name)s: %(message)s"))
     handlers: list[logging.Handler] = [console]
     if log_file:
+        if log_file.exists() and not log_file.is_file():
+            raise ConfigError(f"--log-file {log_file}: expected a file to append to, found a folder, device or pipe")
         try:
             log_file.parent.mkdir(parents=True, exist_ok=True)
             # Queries and answers are in the log: create it with mode 600 before anything is written.

@@ -263,3 +263,26 @@ def test_golden_queries_are_read_once_and_used_twice(tmp_path: Path) -> None:
         cases=tuple(o.case for o in result.result.observed.observations), places={}, name="g", fingerprint=""
     )
     assert figures(evaluate(texts, golden, metrics=CHEAP)) == figures(result)
+
+
+def test_a_sweep_of_a_function_is_ranked_by_what_its_results_alone_can_score() -> None:
+    """By evidence, and without a list of all chunks, it is not known how many are relevant: nDCG scores no query."""
+    asked: list[str] = []
+
+    def find(query: str) -> list[str]:
+        asked.append(query)
+        return [f"nothing about {query}", f"all about {query}"]
+
+    rows = [{"id": name, "query": name, "evidence": [{"quote": f"all about {name}"}]} for name in ("arms", "legs")]
+    found = sweep(find, rows, top_k="1:2", metrics=["ranking/*"])
+    assert (found.incomplete, [*found.result.config.objective.metrics]) == ("", ["ranking/mrr_at_10"])
+    assert found.recommended is not None
+    assert any("they are compared by ranking/mrr_at_10" in note for note in found.report.notes)
+    asked.clear()
+    named = Experiment.model_validate({"objective": {"metrics": "ranking/ndcg_at_10"}})
+    with pytest.raises(ExperimentError, match=r"chunks cannot be listed; expected .* --objective.metrics ranking/mrr"):
+        sweep(find, rows, top_k="1:2", experiment=named)
+    assert asked == []
+    by_id = [{"id": "arms", "query": "arms", "relevant_ids": {"x": 1}}]
+    whole = sweep(find, by_id, top_k="1:2", metrics=["ranking/*"])
+    assert [*whole.result.config.objective.metrics] == ["ranking/ndcg_at_10"]

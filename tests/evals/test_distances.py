@@ -55,7 +55,7 @@ def best_of(distance: Distance) -> list[float]:
     return [float(semantic(distance, n).max()) for n in range(len(QUERIES))]
 
 
-def test_a_run_scores_what_a_raw_threshold_keeps(made: tuple[Distance, dict[str, Any]]) -> None:
+def test_a_run_scores_what_a_raw_threshold_keeps(made: tuple[Distance, dict[str, Any]], tmp_path: Path) -> None:
     distance, store = made
     threshold = float(np.quantile(semantic(distance, 0), 0.8))
     run = evaluate(golden=GOLDEN, experiment=experiment(store, {"distance": distance, "threshold": threshold}))
@@ -73,6 +73,8 @@ def test_a_run_scores_what_a_raw_threshold_keeps(made: tuple[Distance, dict[str,
     assert figures(run)["scope/relevant_above_half"] is None
     assert figures(run)["scope/max_out_of_scope_score"] is None
     assert f"distance {distance}" in run.report.settings
+    page = run.save(tmp_path / "page.html").read_text()
+    assert f'<th class="num">best {distance}<' in page and "best cosine" not in page
 
 
 def test_every_cell_of_a_grid_is_a_run_of_its_own(made: tuple[Distance, dict[str, Any]]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from html import unescape
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -173,8 +174,16 @@ def test_no_key_is_exit_code_2_before_anything(run: Run, server: ChatServer, mon
 def test_over_a_twentieth_failed_is_exit_code_3(run: Run, report: Report, server: ChatServer, tmp_path: Path) -> None:
     run("--judge.cache", "off", "--ids", "forward")
     with server.faulty("prose", When(share=0.5, by_prompt=True)):
-        done = run("--log-file", tmp_path / "log.jsonl", "--quiet")
+        page, suites = tmp_path / "page.html", tmp_path / "junit.xml"
+        done = run("--log-file", tmp_path / "log.jsonl", "--html", page, "--junit", suites)
     assert done.code == 3 and "failed" in done.err
+    whole = report()
+    assert not whole["passed"] and whole["incomplete"].startswith("ragas/llm") and whole["head"]["tone"] == "bad"
+    first_line = f"{whole['head']['verdict']} Incomplete: {whole['incomplete']}."
+    assert "Incomplete: ragas/llm" in done.out and "criteria are met" not in done.out
+    assert 'class="badge bad">incomplete<' in page.read_text() and first_line in unescape(page.read_text())
+    assert 'type="incomplete"' in suites.read_text()
+    assert 'failures="1"' in suites.read_text().partition('name="queries"')[0]
     failing = [m for name, m in report()["metrics"].items() if name.startswith("ragas/llm") and m["n_failed"]]
     assert failing and all(m["note"].startswith("unusable, as more than 5% failed") for m in failing)
     assert all(m["bound_low"] < m["bound_high"] for m in failing)

@@ -5,12 +5,16 @@ import pty
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.support.child import environment
 from tests.support.experiment import Experiment, make_experiment
 
+ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
@@ -55,9 +59,65 @@ def _read(master: int) -> bytes:
 @pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
 def test_an_interrupted_run_leaves_nothing_half_written(made: Experiment, what: signal.Signals) -> None:
     code, seen = run_until(b"timing", what, made)
-    assert code == 130
-    assert seen.rstrip().endswith(b"interrupted")
+    assert code == 128 + what
+    assert seen.rstrip().endswith(b"interrupted" if what == signal.SIGINT else b"terminated")
     assert b"Traceback" not in seen
     assert not (made.folder / "mlruns" / "mlflow.db").exists()
     assert not (made.folder / "mlruns" / "reports").exists()
     assert not list(made.folder.rglob("*.part"))
+
+
+SLOW = """
+import pathlib, threading, time
+from langchain_core.retrievers import BaseRetriever
+class Slow(BaseRetriever):
+    def _get_relevant_documents(self, query, *, run_manager):
+        if (threading.current_thread() is threading.main_thread()) != {threads}:
+            pathlib.Path("asked").touch()
+            time.sleep(20)
+        return []
+def make():
+    return Slow()
+"""
+
+
+@pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
+@pytest.mark.parametrize("threads", [False, True], ids=["one search", "searches at once"])
+def test_a_slow_search_is_not_waited_for(tmp_path: Path, what: signal.Signals, threads: bool) -> None:
+    (tmp_path / "slow.py").write_text(SLOW.format(threads=threads))
+    (tmp_path / "golden.jsonl").write_text('{"id": "a", "query": "soup", "in_scope": false}\n')
+    flags = ["--dataset.path", "golden.jsonl", "--retriever.python", "slow:make"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "evals.run", *flags],
+        cwd=tmp_path, env={**environment(), "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    until((tmp_path / "asked").exists)
+    child.send_signal(what)
+    began = time.monotonic()
+    _, said = child.communicate(timeout=30)
+    assert (child.returncode, said) == (128 + what, "interrupted\n" if what == signal.SIGINT else "terminated\n")
+    assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
+@pytest.mark.parametrize("module", ["evals.run", "evals.compare"])
+def test_a_command_that_is_still_being_imported_ends_with_a_line(
+    tmp_path: Path, module: str, what: signal.Signals
+) -> None:
+    (tmp_path / "pydantic.py").write_text("import pathlib, time\npathlib.Path('asked').touch()\ntime.sleep(20)\n")
+    child = subprocess.Popen(
+        [sys.executable, "-m", module, "a", "b"],
+        cwd=tmp_path, env={**environment(), "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    until((tmp_path / "asked").exists)
+    child.send_signal(what)
+    _, said = child.communicate(timeout=10)
+    assert (child.returncode, said) == (128 + what, "interrupted\n" if what == signal.SIGINT else "terminated\n")
+
+
+def until(happened: Callable[[], bool]) -> None:
+    ends = time.monotonic() + 60
+    while not happened() and time.monotonic() < ends:
+        time.sleep(0.05)

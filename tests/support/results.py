@@ -89,7 +89,7 @@ EMPTY = observation("empty", [hit(n, 0.3 - n / 100, f"d{n}") for n in range(1, 6
 SUMMARIES = (
     Summary(metric="ranking/hit_rate_at_5", value=0.5, ci_low=0.0945, ci_high=0.9055, n=2),
     Summary(metric="ranking/precision_at_3", value=1 / 6, n=2, note="not computable: too few"),
-    Summary(metric="ragas/id_context_recall", value=0.5, n=1, n_failed=1, bound_low=0.25, bound_high=0.75),
+    Summary(metric="ragas/id_context_recall", value=0.5, n=19, n_failed=1, bound_low=0.25, bound_high=0.75),
     Summary(metric="content/topic_match", value=None, n_unscored=2, note="the case names no topics"),
     Summary(metric="latency/total_p95_ms", value=1234.56, ci_low=1000.0, ci_high=1500.04, n=6),
     Summary(metric="queries/pass_rate", value=1 / 3, ci_low=0.06, ci_high=0.79, n=3),

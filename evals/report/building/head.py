@@ -1,16 +1,15 @@
-"""The run in a sentence, and the next command. Pure."""
+"""The run in a sentence, whether it passed, and the next command. Pure."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from evals.collect.observations import Gate
 from evals.grid.axes import dotted
 from evals.grid.measure import Measured, Swept
 from evals.metrics import OF_AN_INDEX, declared
 from evals.metrics.ranking import ENOUGH
 from evals.report.causes import FAILURES, Cause
-from evals.report.headline import deepest
-from evals.report.model import Criterion
+from evals.report.headline import NO_WORSE, deepest
+from evals.report.model import Criterion, Report
 from evals.report.model.report import HeadSection
 from retrievers.records import UNBOUNDED
 
@@ -42,23 +41,47 @@ FLAGS: Mapping[Cause, str] = {
 WITHOUT_KEYWORDS: Mapping[Cause, str] = {"ranked too low": "--sweep.top-k 3,5,10", "not a candidate": PAGE}
 
 
-def head(
-    result: Measured, causes: Iterable[Cause], incomplete: str, sparse_vectors: Collection[str] | None = None
-) -> HeadSection:
-    """Return the head of a run.
+def decided(report: Report) -> Report:
+    """Return a report with what its criteria and its gaps come down to: nothing else decides whether a run passed."""
+    incomplete = _incomplete(report)
+    passed = not incomplete and all(criterion.passed for criterion in report.criteria)
+    good = (report.validation.pass_rate or 0) >= MOST
+    tone = "bad" if not passed else "good" if good else "mixed"
+    line = criteria_line(report.criteria, incomplete)
+    head = report.head and report.head.model_copy(update={"tone": tone, "criteria": line})
+    return report.model_copy(update={"passed": passed, "incomplete": incomplete, "head": head})
+
+
+def _incomplete(report: Report) -> str:
+    """Return why figures are not those of all queries; empty when all are."""
+    changed, grid, ragas = report.facts.collection_changed, report.grid, report.ragas_check
+    reasons = (
+        f"the collection changed during the run: {changed}" if changed else "",
+        report.judge.incomplete if report.judge else "",
+        f"the cells are not ranked: {grid.ranking.reason}" if grid and grid.choice is None else "",
+        ragas.problem if ragas else "",
+    )
+    unusable = (
+        f"{name}: {entry.n_failed} of {entry.n + entry.n_failed} failed ({entry.note})"
+        for name, entry in report.metrics.items()
+        if not entry.usable
+    )
+    return "; ".join(filter(None, reasons)) or next(unusable, "")
+
+
+def head(result: Measured, causes: Iterable[Cause], sparse_vectors: Collection[str] | None = None) -> HeadSection:
+    """Return the head of a run, in which nothing is decided yet.
 
     Args:
         result: The run.
         causes: The cause of every query's verdict.
-        incomplete: Reason why figures are over a part of the queries; empty when none is.
         sparse_vectors: Names of those of the collection; None where they are not known.
     """
     failed = Counter(cause for cause in causes if cause in FAILURES)
-    met = all(gate.passed for gate in result.gates) and not incomplete
     return HeadSection(
         verdict=_verdict(result, failed),
-        tone="bad" if not met else "good" if (result.validation.pass_rate or 0) >= MOST else "mixed",
-        criteria=criteria_line(result.gates),
+        tone="bad",
+        criteria="",
         index=_index_line(result),
         causes=dict(failed.most_common()),
         next_flags=next_flags(result, failed.most_common(1)[0][0] if failed else None, sparse_vectors),
@@ -74,12 +97,22 @@ def _index_line(result: Measured) -> str:
     return f"The index, not the model, loses near chunks: its search found {exactly}. See docs/index_recall.md."
 
 
-def criteria_line(criteria: Sequence[Criterion | Gate]) -> str:
-    """Return the criteria in a sentence."""
-    if not criteria:
+def criteria_line(criteria: Sequence[Criterion], incomplete: str = "") -> str:
+    """Return the criteria in a sentence; that all are met is not said of a run that is incomplete."""
+    if not criteria and not incomplete:
         return "No criteria to meet."
-    unmet = sum(not criterion.passed for criterion in criteria)
-    return f"{unmet} of {len(criteria)} criteria are not met." if unmet else f"All {len(criteria)} criteria are met."
+    baseline = [criterion.verdict == "FAIL" for criterion in criteria if criterion.condition == NO_WORSE]
+    own = [not criterion.passed for criterion in criteria if criterion.condition != NO_WORSE]
+    parts = [f"Incomplete: {incomplete}."] if incomplete else []
+    if any(baseline):
+        parts.append(f"Worse than the baseline in {sum(baseline)} of {len(baseline)} metrics.")
+    elif baseline and not incomplete:
+        parts.append(f"No worse than the baseline in {len(baseline)} metrics.")
+    if any(own):
+        parts.append(f"{sum(own)} of {len(own)} criteria are not met.")
+    elif own and not incomplete:
+        parts.append(f"All {len(own)} criteria are met.")
+    return " ".join(parts)
 
 
 def _verdict(result: Measured, failed: Counter[Cause]) -> str:

@@ -8,7 +8,7 @@ from evals.grid.sampled import sampled_summary
 from evals.metrics import OWN, VERDICT_METRIC, declared, metric_named
 from evals.metrics.declaration import QueryMetric, summarise
 from evals.report.building.grid import grid_section
-from evals.report.building.head import head
+from evals.report.building.head import decided, head
 from evals.report.building.judge import judge_section
 from evals.report.building.queries import query_rows
 from evals.report.headline import leading
@@ -32,13 +32,11 @@ def build_report(result: Measured, facts: Facts) -> Report:
     """
     rows = list(query_rows(result))
     causes = [row.cause for row in rows if row.cause]
-    incomplete = _incomplete(result, facts)
     metrics = {summary.metric: MetricEntry.of(summary) for summary in result.summaries}
     report = Report(
         schema_version=SCHEMA_VERSION,
         name=result.config.name,
-        passed=not incomplete and all(gate.passed for gate in result.gates),
-        incomplete=incomplete,
+        passed=False,
         settings=_settings_line(result.config.retriever, facts),
         facts=facts,
         config=dump(result.config),
@@ -47,7 +45,7 @@ def build_report(result: Measured, facts: Facts) -> Report:
             [name for name, entry in metrics.items() if not _lacks_labels(name, entry, result)],
             {*result.config.metrics, *(gate.metric for gate in result.gates)},
         ),
-        head=head(result, causes, incomplete, facts.collection.sparse_vectors if facts.collection else None),
+        head=head(result, causes, facts.collection.sparse_vectors if facts.collection else None),
         criteria=[Criterion.of(gate) for gate in result.gates],
         validation=Validation.of(result.validation),
         notes=list(result.notes),
@@ -60,7 +58,7 @@ def build_report(result: Measured, facts: Facts) -> Report:
     # a field that is not set is absent from the file, as that of a grid is for a single run
     grid = {"grid": grid_section(result.swept)} if result.swept else {}
     own = [OwnMetric.of(OWN[name]) for name in result.scores if name in OWN]
-    return report.model_copy(update=grid | ({"own_metrics": own} if own else {}))
+    return decided(report.model_copy(update=grid | ({"own_metrics": own} if own else {})))
 
 
 def slices(result: Measured) -> list[SliceEntry]:
@@ -122,16 +120,6 @@ def _search(retriever: RetrieverConfig) -> list[str]:
     distance = [] if retriever.used_distance == "cosine" else [f"distance {retriever.used_distance}"]
     index = [f"{name} {str(v).lower()}" for name, v in flatten({"search_params": retriever.search_params or {}}) if v]
     return [retriever.mode, *distance, *fusion, *rerank, *index]
-
-
-def _incomplete(result: Measured, facts: Facts) -> str:
-    """Return why some of the figures are over a part of the queries; empty when none is."""
-    changed = facts.collection_changed
-    reasons = (
-        f"the collection changed during the run: {changed}" if changed else "",
-        result.judging.incomplete if result.judging else "",
-    )
-    return "; ".join(filter(None, reasons))
 
 
 def cache_entries(result: Measured) -> dict[str, CacheEntry]:

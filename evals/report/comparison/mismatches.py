@@ -6,7 +6,7 @@ from typing import Any
 from evals.metrics import declared
 from evals.report.comparison.records import Mismatch, Pairing, SettingChange
 from evals.report.headline import deepest
-from evals.report.model import Facts, JudgeFacts, Report
+from evals.report.model import CollectionFacts, Facts, GridSection, JudgeFacts, Report
 from retrievers.config.layers import flatten
 
 SHOWN = 5
@@ -52,6 +52,7 @@ def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Mismat
         *_golden(baseline.facts, other.facts, pairing),
         *_relevance(baseline.facts, other.facts, pairing),
         *_judged(baseline, other),
+        *_choices(baseline.grid, other.grid),
         *_collection(baseline.facts, other.facts),
         *_server(baseline.facts, other.facts),
         *_judges(baseline.facts, other.facts),
@@ -104,12 +105,11 @@ def _relevance(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Mism
         # The fingerprint covers the returned chunks, so it differs with every result.
         return
     if len(kinds) > 1:
-        yield Mismatch(
-            what="relevance",
-            grade="known",
-            baseline=f"resolved in {WHERE[baseline.relevance]}",
-            other=f"resolved in {WHERE[other.relevance]}",
-            meaning="only among all chunks is the one that holds most of a quote relevant where none holds half",
+        yield from _known(
+            "relevance",
+            f"resolved in {WHERE[baseline.relevance]}",
+            f"resolved in {WHERE[other.relevance]}",
+            "only among all chunks is the one that holds most of a quote relevant where none holds half",
         )
         return
     differing = [a.id for a, b in pairing.rows if a.relevant != b.relevant]
@@ -139,23 +139,41 @@ def _judged(baseline: Report, other: Report) -> Iterator[Mismatch]:
         )
 
 
+def _choices(baseline: GridSection | None, other: GridSection | None) -> Iterator[Mismatch]:
+    """Yield that the cells of two grids were chosen by other objectives, or among other cells."""
+    if baseline is None or other is None:
+        return
+    yield from _known(
+        "objective", _objective(baseline), _objective(other), "each run is the cell that its own objective chose"
+    )
+    ranges = _ranges(baseline.axes, other.axes), _ranges(other.axes, baseline.axes)
+    yield from _known("sweep", *ranges, "each run was chosen among other cells")
+
+
+def _objective(grid: GridSection) -> str:
+    where = f" where {grid.ranking.where}" if grid.ranking.where else ""
+    return f"{grid.ranking.objective}{where}" + (f", margin {grid.choice.margin:g}" if grid.choice else "")
+
+
+def _ranges(axes: Mapping[str, Sequence[Any]], others: Mapping[str, Sequence[Any]]) -> str:
+    """Return the axes that the other grid has not, or with other values."""
+    differing = (f"{name} {', '.join(map(str, values))}" for name, values in axes.items() if others.get(name) != values)
+    return "; ".join(differing) or "not swept"
+
+
 def _collection(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
     first, second = baseline.collection, other.collection
     if first and second and first.fingerprint == second.fingerprint:
         return
-    shown = [
-        f"{side.name}, {side.points:,} points, {side.fingerprint[:DIGITS]}" if side else "not known"
-        for side in (first, second)
-    ]
-    yield Mismatch(
-        what="collection",
-        grade="known",
-        baseline=shown[0],
-        other=shown[1],
-        meaning="differences may come from what was indexed"
-        if first and second
-        else "it is unknown if both read the same chunks",
-    )
+    indexed = "differences may come from what was indexed"
+    meaning = indexed if first and second else "it is unknown if both read the same chunks"
+    yield Mismatch(what="collection", grade="known", baseline=_named(first), other=_named(second), meaning=meaning)
+
+
+def _named(collection: CollectionFacts | None) -> str:
+    if collection is None:
+        return "not known"
+    return f"{collection.name}, {collection.points:,} points, {collection.fingerprint[:DIGITS]}"
 
 
 def _server(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
@@ -164,11 +182,7 @@ def _server(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
     if not first or not second:
         return
     for name, meaning in OF_SERVERS.items():
-        before, after = getattr(first, name), getattr(second, name)
-        if before != after:
-            yield Mismatch(
-                what=f"server: {name}", grade="known", baseline=_flat(before), other=_flat(after), meaning=meaning
-            )
+        yield from _known(f"server: {name}", _flat(getattr(first, name)), _flat(getattr(second, name)), meaning)
 
 
 def _flat(value: Any) -> str:
@@ -190,13 +204,9 @@ def judged(metric: str) -> bool:
 def _judges(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
     first, second = baseline.judge, other.judge
     if first and second and first.fingerprint != second.fingerprint:
-        yield Mismatch(
-            what="judge",
-            grade="known",
-            baseline=_judge_text(first, second),
-            other=_judge_text(second, first),
-            meaning=f"what they said is not compared: {JUDGED}",
-        )
+        texts = _judge_text(first, second), _judge_text(second, first)
+        meaning = f"what they said is not compared: {JUDGED}"
+        yield Mismatch(what="judge", grade="known", baseline=texts[0], other=texts[1], meaning=meaning)
 
 
 def _judge_text(judge: JudgeFacts, against: JudgeFacts) -> str:
@@ -209,22 +219,19 @@ def _judge_text(judge: JudgeFacts, against: JudgeFacts) -> str:
 
 def _plain(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
     for name in ("retriever", "embedding", "commit", "seed"):
-        first, second = getattr(baseline, name), getattr(other, name)
-        if first != second:
-            yield Mismatch(what=name, grade="known", baseline=_text(first), other=_text(second), meaning="")
+        yield from _known(name, _text(getattr(baseline, name)), _text(getattr(other, name)))
 
 
 def _versions(baseline: Mapping[str, str], other: Mapping[str, str]) -> Iterator[Mismatch]:
     for name in {**baseline, **other}:
-        first, second = baseline.get(name), other.get(name)
-        if first != second:
-            yield Mismatch(
-                what=f"version of {name}",
-                grade="known",
-                baseline=_text(first),
-                other=_text(second),
-                meaning=OF_SCORES.get(name, ""),
-            )
+        versions = _text(baseline.get(name)), _text(other.get(name))
+        yield from _known(f"version of {name}", *versions, OF_SCORES.get(name, ""))
+
+
+def _known(what: str, baseline: str, other: str, meaning: str = "") -> Iterator[Mismatch]:
+    """Yield what a reader must know, where the runs differ in it."""
+    if baseline != other:
+        yield Mismatch(what=what, grade="known", baseline=baseline, other=other, meaning=meaning)
 
 
 def line(mismatch: Mismatch) -> str:

@@ -1,6 +1,6 @@
 """A comparison for the terminal: other differences, the metrics, the queries that moved, the tolerances."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile, zip_longest
 from typing import Any
 
@@ -17,13 +17,16 @@ from evals.report.model import Hit, QueryRow
 from retrievers.terminal.present import score_text
 
 HITS = 5
-# Columns of the table of metrics, and those that a terminal of fewer columns than WIDE has no room for.
-COLUMNS = ("baseline", "other", "difference", "95% interval", "p", "Holm", "win/tie/loss", "n")
-LEFT_OUT, WIDE = {"p", "Holm", "win/tie/loss", "n"}, 116
+# Columns of the table of metrics; a terminal of fewer columns than WIDE has those that are not FIRST in a second table.
+COLUMNS = ("metric", "baseline", "other", "difference", "95% interval", "p", "Holm", "win/tie/loss", "n", "")
+FIRST, WIDE = {"metric", "baseline", "other", "difference", ""}, 116
+# Width of a table that is not cut where no terminal shows it.
+UNCUT = 10_000
+NOTHING = {"", "–"}
 COLORED = {"better": "[green]better[/green]", "worse": "[red]worse[/red]", "": ""}
 
 
-def render(comparisons: Sequence[Comparison], *, width: int, color: bool, queries: int) -> str:
+def render(comparisons: Sequence[Comparison], *, width: int, color: bool, queries: int, whole: bool = False) -> str:
     """Return the comparisons with one baseline, for a terminal of that width.
 
     Args:
@@ -31,18 +34,19 @@ def render(comparisons: Sequence[Comparison], *, width: int, color: bool, querie
         width: Columns.
         color: Use colors.
         queries: Number of moved queries to show for each run.
+        whole: Shorten nothing, as no terminal shows it; only sentences are wrapped.
     """
     console = SafeConsole(width=width, color=color)
     family = tested(comparisons)
     for number, comparison in enumerate(comparisons):
         if number:
             console.print()
-        _print_head(console, comparison)
+        _print_head(console, comparison, whole=whole)
         for difference in comparison.differences:
             if remark := _remark(difference):
                 console.print(escape(f"  {difference.metric}: {remark}"), style="dim")
         _print_legend(console, comparison, family)
-        _print_moved(console, comparison, queries)
+        _print_moved(console, comparison, queries, whole=whole)
         _print_regressions(console, comparison.regressions)
     return console.text.getvalue()
 
@@ -50,15 +54,16 @@ def render(comparisons: Sequence[Comparison], *, width: int, color: bool, querie
 def render_head(comparison: Comparison, *, width: int) -> str:
     """Return head and table of a comparison, without colours."""
     console = SafeConsole(width=width, color=False)
-    _print_head(console, comparison)
+    _print_head(console, comparison, whole=True)
     return console.text.getvalue()
 
 
-def _print_head(console: Console, comparison: Comparison) -> None:
+def _print_head(console: Console, comparison: Comparison, *, whole: bool) -> None:
     for role, run in (("baseline", comparison.baseline), ("other   ", comparison.other)):
         console.print(f"{role}  [bold]{escape(run.name)}[/bold]  {escape(_about(run))}", soft_wrap=True)
     _print_known(console, comparison)
-    console.print(_metrics(comparison.differences, narrow=console.width < WIDE))
+    for table in _metrics(comparison.differences, narrow=console.width < WIDE and not whole):
+        _print_table(console, table, whole=whole)
 
 
 def _about(run: Run) -> str:
@@ -90,19 +95,29 @@ def _print_known(console: Console, comparison: Comparison) -> None:
         console.print("\nSettings, golden data, collection, versions and commit are the same.")
 
 
-def _metrics(differences: Sequence[Difference], *, narrow: bool) -> Table:
-    """Return the table; a narrow one leaves out p values and counts."""
-    table = Table(box=None, pad_edge=False, header_style="bold", title="", title_justify="left")
-    table.add_column("metric", no_wrap=True)
-    for name in COLUMNS:
-        if not (narrow and name in LEFT_OUT):
-            table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for difference in differences:
-        metric, *figures, verdict = _cells(difference)
-        shown = [text for name, text in zip(COLUMNS, figures, strict=True) if not (narrow and name in LEFT_OUT)]
-        table.add_row(metric, *shown, verdict)
-    return table
+def _print_table(console: Console, table: Table, *, whole: bool) -> None:
+    width = console.width
+    console.width = UNCUT if whole else width
+    console.print(table)
+    console.width = width
+
+
+def _metrics(differences: Sequence[Difference], *, narrow: bool) -> Iterator[Table]:
+    """Yield the table, or for a narrow terminal two; without rows and columns that say nothing."""
+    rows = [cells for cells in map(_cells, differences) if {*cells[1:]} - NOTHING]
+    told = [name for name, *cells in zip(COLUMNS, *rows, strict=True) if {*cells} - NOTHING]
+    further = ["metric", *(name for name in told if name not in FIRST)]
+    for names in ([name for name in told if name in FIRST], further) if narrow else (told,):
+        table = Table(box=None, pad_edge=False, header_style="bold", title="", title_justify="left")
+        for name in names:
+            if name == "metric":
+                table.add_column(name, no_wrap=names is not further, overflow="fold")
+            else:
+                table.add_column(name, justify="right" if name else "left", no_wrap=True)
+        for cells in rows:
+            table.add_row(*(cells[COLUMNS.index(name)] for name in names))
+        if len(names) > 1:
+            yield table
 
 
 def _cells(difference: Difference) -> list[str]:
@@ -155,7 +170,7 @@ def _print_legend(console: Console, comparison: Comparison, family: int) -> None
     console.print(escape(" ".join(notes)), style="dim")
 
 
-def _print_moved(console: Console, comparison: Comparison, queries: int) -> None:
+def _print_moved(console: Console, comparison: Comparison, queries: int, *, whole: bool) -> None:
     shown = comparison.moved[:queries]
     if not comparison.moved:
         console.print("\nNo query moved.")
@@ -169,7 +184,7 @@ def _print_moved(console: Console, comparison: Comparison, queries: int) -> None
             f"\n  [bold]{escape(move.baseline.id)}[/bold] {escape(move.baseline.query)}\n  {escape(move.metric)} "
             f"{figure(move.metric, move.before)} → {figure(move.metric, move.after)}  {_gain(move)}"
         )
-        console.print(_side_by_side(move, console.width))
+        _print_table(console, _side_by_side(move, UNCUT if whole else console.width), whole=whole)
 
 
 def _gain(move: Moved) -> str:
@@ -181,7 +196,7 @@ def _side_by_side(move: Moved, width: int) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="dim")
     half = width // 2 - 3
     for name in ("baseline", "other"):
-        table.add_column(f"  {name}", width=half, no_wrap=True)
+        table.add_column(f"  {name}", max_width=half, no_wrap=True)
     pairs = zip(move.baseline.retrieved, move.other.retrieved, strict=False)
     same = len(list(takewhile(lambda pair: pair[0].chunk_id == pair[1].chunk_id, pairs)))
     # What differs may stand below the first ranks.

@@ -5,10 +5,11 @@ import hashlib
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from evals.report import terminal
 from evals.report.grid_terminal import abstention_lines
 from evals.report.html import views
 from evals.report.html.figures import figure_data
-from evals.report.judge_lines import judge_lines
+from evals.report.judge_lines import disagreements, judge_lines
 from evals.report.model import Report
 from evals.report.terminal import searched
 from retrievers.text.printable import printable
@@ -35,18 +36,15 @@ def render_page(report: Report) -> str:
     return _template().render(
         report=report,
         badge=views.badge(report),
-        reference=views.differences(report.reference) if report.reference else [],
-        flips=views.flips(report.reference) if report.reference else [],
-        baseline=views.differences(report.baseline) if report.baseline else [],
+        shown=views.found,
+        text=terminal,
         slices=views.slices(report),
         searched=searched(report.facts),
-        criteria=views.criteria(report),
-        metrics=views.metrics(report),
         worst=views.worst_queries(report),
         queries=views.queries(report),
         query_scores=views.query_scores(report),
         judge=judge_lines(report.judge) if report.judge else [],
-        disagreements=views.disagreements(report),
+        disagreements=disagreements(report),
         facts=views.facts(report),
         config=views.config_text(report),
         recommendation=views.recommended(report),

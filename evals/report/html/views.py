@@ -5,17 +5,16 @@ from typing import Any, get_args
 
 import yaml
 
-from evals.report.best_cells import CellRow, best_cells, columns
+from evals.report.best_cells import best_cells, columns
 from evals.report.causes import Cause
-from evals.report.figure_text import ends, figure, signed
+from evals.report.figure_text import ends, figure
 from evals.report.grid_terminal import recommendation
 from evals.report.headline import deepest
 from evals.report.judge_lines import cause
-from evals.report.judge_lines import disagreements as disagreements_of
 from evals.report.model import Hit, QueryRow, Report
-from evals.report.model.report import ComparedSection, SliceMetric
-from evals.report.terminal import counted, has_something, interval, remark
+from evals.report.model.report import SliceMetric
 from evals.report.worst import worst, worst_first
+from retrievers.config.layers import flatten
 from retrievers.terminal.present import score_text
 from retrievers.text.printable import json_text, printable
 
@@ -23,7 +22,6 @@ Row = Mapping[str, Any]
 TOP_CELLS = 20
 # Rows of the table of queries, at most.
 MOST_QUERIES = 2_000
-FLIPS = 5
 # Columns of the table of queries, where the run has them; `_at_K` at the deepest.
 QUERY_SCORES = (
     "ranking/ndcg_at_K",
@@ -41,72 +39,10 @@ def badge(report: Report) -> tuple[str, str]:
         return "bad", "incomplete"
     if not report.passed:
         return "bad", "criteria not met"
-    if report.head and report.head.tone != "good":
-        rate = report.validation.pass_rate
-        return "fair", "criteria met" if rate is None else f"criteria met, {1 - rate:.0%} of the queries fail"
-    return "good", "all criteria met"
-
-
-def differences(section: ComparedSection) -> list[Row]:
-    """Return the metrics of a run beside another one."""
-    return [
-        {
-            "metric": difference.metric,
-            "other": figure(difference.metric, difference.other),
-            "this": figure(difference.metric, difference.this),
-            "difference": signed(difference.metric, difference.difference),
-            "interval": "–"
-            if difference.ci_low is None
-            else f"{signed(difference.metric, difference.ci_low)} … {signed(difference.metric, difference.ci_high)}",
-            "counts": f"{difference.wins} / {difference.ties} / {difference.losses}" if difference.n else "–",
-            "verdict": difference.verdict,
-        }
-        for difference in section.differences
-    ]
-
-
-def flips(section: ComparedSection) -> list[Row]:
-    """Return the queries that changed most, with both results."""
-    return [
-        {
-            "id": flip.id,
-            "query": flip.query,
-            "change": f"{flip.metric} {figure(flip.metric, flip.other)} → {figure(flip.metric, flip.this)}",
-            "before": [_hit(hit) for hit in flip.other_retrieved],
-            "after": [_hit(hit) for hit in flip.this_retrieved],
-        }
-        for flip in section.flipped[:FLIPS]
-    ]
-
-
-def criteria(report: Report) -> list[Row]:
-    """Return each criterion with its figure."""
-    return [
-        {
-            "metric": criterion.metric,
-            "condition": criterion.condition,
-            "figure": figure(criterion.metric, criterion.figure),
-            "passed": criterion.passed,
-            "verdict": criterion.verdict,
-            "reason": criterion.reason,
-        }
-        for criterion in report.criteria
-    ]
-
-
-def metrics(report: Report) -> list[Row]:
-    """Return each metric that has a value, or a reason why it has none."""
-    return [
-        {
-            "metric": name,
-            "figure": figure(name, metric.value),
-            "interval": interval(name, metric),
-            "n": counted(metric),
-            "remark": remark(metric),
-        }
-        for name, metric in report.metrics.items()
-        if has_something(metric)
-    ]
+    good, rate = not report.head or report.head.tone == "good", report.validation.pass_rate
+    text = "no worse than the baseline" if report.baseline else "all criteria met" if good else "criteria met"
+    failing = "" if rate is None or (good and not report.baseline) else f", {1 - rate:.0%} of the queries fail"
+    return "good" if good else "fair", f"{text}{failing}"
 
 
 def recommended(report: Report) -> list[str]:
@@ -128,7 +64,7 @@ def cells(report: Report) -> Row | None:
         "names": columns(grid),
         "count": grid.cells.count,
         "objective": choice.objective,
-        "rows": [_cell(row) for row in best_cells(grid, choice, TOP_CELLS)],
+        "rows": best_cells(grid, choice, TOP_CELLS),
     }
 
 
@@ -149,23 +85,9 @@ def query_scores(report: Report) -> list[str]:
     return [name for pattern in QUERY_SCORES if (name := deepest(pattern, scored)) in scored]
 
 
-def disagreements(report: Report) -> list[Row]:
-    """Return the differences of judge and labels, the most telling first."""
-    return [
-        {
-            "query": row.query_id,
-            "source": source,
-            "labelled": "relevant" if row.label else "not relevant",
-            "judged": "useful" if row.verdict else "useless",
-            "reason": row.reason,
-        }
-        for row, source in disagreements_of(report)
-    ]
-
-
 def facts(report: Report) -> list[tuple[str, str]]:
     """Return fingerprints, versions and times, flat."""
-    return [(name, str(value)) for name, value in _flat("", report.facts.model_dump()) if value is not None]
+    return [(name, str(value)) for name, value in flatten(report.facts.model_dump()) if value not in (None, {})]
 
 
 def slices(report: Report) -> Row | None:
@@ -193,23 +115,6 @@ def config_text(report: Report) -> str:
     return yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True)
 
 
-def _cell(row: CellRow) -> Row:
-    standing = row.standing
-    low, high = standing.ci_low, standing.ci_high
-    return {
-        "place": row.place,
-        "recommended": row.recommended,
-        "in_set": standing.in_set,
-        "same": row.same,
-        "configuration": row.configuration,
-        "top_k": row.top_k,
-        "threshold": row.threshold,
-        "value": f"{standing.value:.3f}",
-        "interval": "–" if low is None or high is None else f"{low:.3f} … {high:.3f}",
-        "figures": row.figures,
-    }
-
-
 def _query(row: QueryRow) -> Row:
     return {
         **dict(row),
@@ -218,12 +123,11 @@ def _query(row: QueryRow) -> Row:
         "figures": {
             name: f"{score:.3f}" if isinstance(score, float | int) else "–" for name, score in row.scores.items()
         },
-        "retrieved": [_hit(hit) for hit in row.retrieved],
-        "best_below_threshold": [_hit(hit) for hit in row.best_below_threshold],
     }
 
 
-def _hit(hit: Hit) -> Row:
+def found(hit: Hit) -> Row:
+    """Return a chunk that was found, with its score and what a judge said of it."""
     verdict = hit.judge.verdict if hit.judge else None
     return {
         **dict(hit),
@@ -231,13 +135,6 @@ def _hit(hit: Hit) -> Row:
         "judged": "" if hit.judge is None else cause(hit.judge) or hit.judge.reason,
         "said": "" if verdict is None else "useful" if verdict else "useless",
     }
-
-
-def _flat(prefix: str, values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    flat: list[tuple[str, Any]] = []
-    for name, value in values.items():
-        flat += _flat(f"{prefix}{name}.", value) if isinstance(value, Mapping) else [(f"{prefix}{name}", value)]
-    return flat
 
 
 def _of_slice(name: str, metric: SliceMetric) -> str:

@@ -4,6 +4,8 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from evals.collect.observations import MAX_FAILED_SHARE
+
 Setting = str | bool | int | float | None
 
 
@@ -55,3 +57,8 @@ class MetricEntry(Section):
         description="correction of the mean where judge.sample judged a sample of the queries; the bounds are then the "
         "95% bounds of what judging all would give; else null",
     )
+
+    @property
+    def usable(self) -> bool:
+        """Whether few enough failed, at most 5%, for the value to stand for the run."""
+        return self.n_failed <= MAX_FAILED_SHARE * (self.n + self.n_failed)

@@ -52,6 +52,6 @@ class ChoiceSection(Section):
         description="queries it would take to prefer a cheaper cell; null where one is, or no number would do"
     )
     note: str = Field(description="reason why set and bounds are not computable; empty when they are")
-    set: list[int] = Field(description="95% confidence set of best cells; after judge.stop, of those judged to the end")
+    set: list[int] = Field(description="95% confidence set of best cells, of all that users may ask")
     standings: list[StandingEntry] = Field(description="all of the set, and of the others the first 200, best first")
     held_out: HeldOutEntry | None = Field(description="the unbiased figure; null without held-out queries")

@@ -64,6 +64,16 @@ class RankingSection(Section):
     order: list[int] = Field(description="numbers of the cells that meet the constraints, from the best")
     values: list[float | None] = Field(description="value of the objective, by cell")
 
+    @property
+    def objective(self) -> str:
+        """What the cells are ordered by, such as `ranking/mrr_at_5 + 0.5 × ranking/recall_at_5`."""
+        return " + ".join(name if weight == 1 else f"{weight:g} × {name}" for name, weight in self.metrics.items())
+
+    @property
+    def where(self) -> str:
+        """What a cell must meet; empty without constraints."""
+        return " and ".join(f"{metric} {condition}" for metric, condition in self.constraints.items())
+
 
 class ProofSection(Section):
     """What the verdicts that were bought prove (judge.stop), of what all verdicts on these queries would say."""

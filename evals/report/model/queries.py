@@ -72,8 +72,8 @@ class QueryRow(Section):
         None, description="rank of the first relevant candidate, before threshold and cut; null where none is relevant"
     )
     top_score: float | None = Field(
-        description="best cosine before the threshold, null for a retriever without scores of "
-        "vectors, and where nothing was found (there a cosine is 0)"
+        description="best score of a vector before the threshold, by config.retriever.distance (by default a cosine); "
+        "null for a retriever without such scores, and where nothing was found (there a cosine is 0)"
     )
     retrieved: list[Hit] = Field(description="returned chunks, in rank order")
     relevant_count: int = Field(0, ge=0, description="number of distinct relevant chunks among the returned")

@@ -192,7 +192,7 @@ class Report(Section):
     name: str = Field(description="name of the experiment")
     run: str = Field("", description="name of the run; empty in reports of older versions")
     passed: bool = Field(description="true if every criterion is met and nothing is missing")
-    incomplete: str = Field("", description="why some figures are over a part of the queries; empty when none is")
+    incomplete: str = Field("", description="why it cannot pass: what is missing or failed too often; else empty")
     settings: str = Field("", description="the retriever's most important settings, in a line")
     facts: Facts = Field(description="facts that make runs comparable")
     config: dict[str, Any] = Field(description="the resolved configuration")

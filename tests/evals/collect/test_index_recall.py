@@ -102,7 +102,7 @@ def test_a_built_index_is_measured_unasked_and_named_at_the_head(
         "The index, not the model, loses near chunks: its search found 0.600 of the exact 5 nearest. See "
         "docs/index_recall.md."
     )
-    assert head(found, [], "").index == line
+    assert head(found, []).index == line
     made = report(found)
     assert made.plain()["queries"][0]["scores"]["index/ann_recall_at_5"] == 0.6
     assert line in " ".join(render(made, width=120, color=False).split())
@@ -114,8 +114,8 @@ def test_an_index_that_finds_all_is_not_named(bench: Bench, world: Experiment, b
     config = settings(world, **base, metrics=["index/*"], retriever__search_params={"hnsw_ef": 64})
     found = bench.run(config, config.retriever)
     assert [s.value for s in found.summaries if s.metric.startswith("index/")] == [1.0]
-    assert head(found, [], "").index == ""
-    assert head(result(), [], "").index == ""
+    assert head(found, []).index == ""
+    assert head(result(), []).index == ""
 
 
 @pytest.mark.parametrize("changes", [{"retriever__mode": "keyword"}, {"retriever__search_params": {"exact": True}}])

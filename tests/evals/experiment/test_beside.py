@@ -9,6 +9,7 @@ import yaml
 
 from evals import Evaluation, Outputs, evaluate
 from evals.errors import ReportError
+from evals.report.html.views import badge
 from evals.run import main
 from retrievers.errors import ConfigError
 from tests.support.command import call
@@ -85,7 +86,9 @@ def test_against_itself_every_headline_metric_is_no_worse(made: Experiment, base
     compared = [one for one in report.criteria if one.condition == "no worse"]
     assert len(compared) > 5 and all(one.passed for one in compared) and report.passed
     assert report.baseline is not None and report.baseline.name == "baseline.json"
-    assert report.head is not None and report.head.criteria == f"All {len(compared)} criteria are met."
+    assert report.head is not None and report.head.criteria == f"No worse than the baseline in {len(compared)} metrics."
+    rate = report.validation.pass_rate or 0
+    assert badge(report) == ("good", f"no worse than the baseline, {1 - rate:.0%} of the queries fail")
 
 
 def test_a_metric_that_is_proved_worse_fails_and_one_that_is_not_passes(

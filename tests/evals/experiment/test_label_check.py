@@ -7,7 +7,7 @@ import pytest
 
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError, ExperimentError
-from evals.experiment.loading import check_scored
+from evals.experiment.loading import check_scored, load_inputs
 from evals.golden.loading import GoldenSet, golden_set
 
 LABELLED: dict[str, Any] = {"id": "l", "query": "how?", "relevant_ids": {"a": 1}}
@@ -79,4 +79,10 @@ def test_many_are_counted() -> None:
 def test_cells_cannot_be_compared_by_labels_that_no_query_has() -> None:
     swept = config(judge=JUDGE, sweep={"top_k": [1, 2]}, objective={"metrics": "ranking/ndcg_at_3"})
     with pytest.raises(ExperimentError, match=f"ndcg_at_3 compares cells by labels, and no query .*{PRECISION}"):
-        check_scored(swept, golden(ANSWERED, OUTSIDE))
+        load_inputs(swept, golden(ANSWERED, OUTSIDE))
+
+
+def test_a_grid_that_names_no_objective_compares_cells_by_what_the_judge_says_where_no_query_has_labels() -> None:
+    swept = config(judge=JUDGE, sweep={"top_k": [1, 2]})
+    assert [*load_inputs(swept, golden(ANSWERED, OUTSIDE)).config.objective.metrics] == [PRECISION]
+    assert [*load_inputs(swept, golden(LABELLED)).config.objective.metrics] == ["ranking/ndcg_at_10"]

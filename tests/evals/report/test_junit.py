@@ -13,14 +13,14 @@ from evals.grid.measure import Measured
 from evals.judge.tasks import PRECISION
 from evals.report.junit import junit
 from tests.support.candidates import candidates_of
-from tests.support.results import RIGHT, hit, observation, report, report_of, result, verdict
+from tests.support.results import RIGHT, facts, hit, observation, report, report_of, result, verdict
 from tests.support.sampled import sampled_result
 
 SCHEMA = xmlschema.XMLSchema(Path(__file__).parents[2] / "support" / "junit.xsd")
 
 
-def parsed(made: Measured, incomplete: str = "") -> Element:
-    text = junit(report(made), incomplete)
+def parsed(made: Measured, changed: str = "") -> Element:
+    text = junit(report(made, facts(collection_changed=changed)))
     SCHEMA.validate(text)
     return fromstring(text)
 
@@ -63,8 +63,8 @@ def test_a_figure_that_is_too_low_is_named() -> None:
 
 
 def test_a_run_that_is_incomplete_fails() -> None:
-    found = cases(parsed(result(gates=()), "12 of 88 failed"), "criteria")
-    assert found == {"complete": {"failure": "12 of 88 failed"}}
+    found = cases(parsed(result(gates=()), "2 chunks more"), "criteria")
+    assert found == {"complete": {"failure": "the collection changed during the run: 2 chunks more"}}
 
 
 def test_every_query_is_a_test_case_and_skipped_with_its_reasons_when_it_was_not_answered_as_it_should_be() -> None:

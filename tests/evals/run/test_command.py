@@ -302,6 +302,14 @@ def in_place_of(name: str, *arguments: str) -> Callable[[Path], list[str]]:
     return write
 
 
+def pipe(name: str, *arguments: str) -> Callable[[Path], list[str]]:
+    def make(folder: Path) -> list[str]:
+        os.mkfifo(folder / name)
+        return list(arguments)
+
+    return make
+
+
 def row(**values: Any) -> str:
     return json.dumps({**CASES[0], **values})
 
@@ -356,6 +364,15 @@ FAULTS: dict[str, tuple[Sequence[str] | Callable[[Path], list[str]], list[str]]]
         file_with("retriever: {top_kk: 3}"),
         ["retriever.top_kk: unknown setting", "bad.yaml", "did you mean 'retriever.top_k'"],
     ),
+    "an empty experiment": (file_with(""), ["bad.yaml: expected a mapping of settings, and the file is empty"]),
+    "an experiment that says nothing": (file_with("{}"), ["bad.yaml: names no golden data: set dataset.path"]),
+    "a packaged experiment with a slip": (
+        ["--config", "defalt"],
+        [
+            "--config defalt: expected a YAML file, or one of cohere, default, spec, found neither; did you mean",
+            "'default'",
+        ],
+    ),
     "no experiment file": (["--config", "gone.yaml"], ["gone.yaml: cannot be read: No such file"]),
     "a missing collection": (
         ["--retriever.collection", "robot"],
@@ -397,6 +414,17 @@ FAULTS: dict[str, tuple[Sequence[str] | Callable[[Path], list[str]], list[str]]]
         ["tracking.experiment: String should have at most 256 characters"],
     ),
     "one file for two outputs": (["--output", "r", "--html", "r"], ["--output and --html would be one file"]),
+    "a report 2,000 folders deep": (
+        ["--output", "d/" * 2000 + "r.json"],
+        ["argument --output: expected a path of at most 200 folders, got one of 2,000"],
+    ),
+    "a log 2,000 folders deep": (
+        ["--log-file", "d/" * 2000 + "log"],
+        ["argument --log-file: expected a path of at most"],
+    ),
+    "a pipe in place of the log": (pipe("pipe", "--log-file", "pipe"), ["--log-file pipe: expected a file to append"]),
+    "a device in place of the log": (["--log-file", "/dev/null"], ["--log-file /dev/null: expected a file to append"]),
+    "a folder in place of the log": (["--log-file", "."], ["--log-file .: expected a file to append"]),
     "a log below a file": (in_place_of("file", "--log-file", "file/log"), ["--log-file file/log: cannot be written"]),
     "a database of MLflow that is damaged": (
         in_place_of("mlflow.db", "--tracking.enabled", "true", "--tracking.uri", "sqlite:///mlflow.db"),

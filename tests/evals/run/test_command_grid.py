@@ -8,14 +8,19 @@ from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from html import escape
 from io import StringIO
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from mlflow import MlflowClient
 
+from evals.collect import passes
+from evals.compare import main as compare
 from evals.run import main
 from retrievers import QdrantRetriever
+from retrievers.search.candidate_table import CandidateTable
 from tests.support.command import Done, call
 from tests.support.experiment import SETTINGS, Experiment, index_once, load_report, make_experiment
 
@@ -61,6 +66,46 @@ def test_a_sweep_prints_its_best_cells_and_what_the_best_of_them_is_worth(swept:
     assert "Grid of 40 cells  1 × retrieved, 4 × top_k, 10 × threshold · 6 queries" in printed
     assert "When to return nothing (semantic, top_k" in printed
     assert "chosen out of 40 cells on these queries, so its figures are optimistic" in printed
+
+
+def test_a_comparison_says_that_cells_were_chosen_by_other_objectives_and_among_others(
+    run: Run, swept: Path, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    other = ("--sweep.top-k", "1:2", "--sweep.threshold", "0:0.9:0.1", "--objective.metrics", "ranking/mrr_at_5")
+    assert run(*other, "--output", folder / "other.json", "--quiet").code == 0
+    done = call(compare, [swept / "r.json", folder / "other.json"], capsys)
+    printed = " ".join(done.out.split())
+    assert (
+        "objective ranking/ndcg_at_10, margin 0.02 → ranking/mrr_at_5, margin 0.02 each run is the cell that its own "
+        "objective chose" in printed
+    )
+    assert "sweep top_k 1, 2, 3, 4 → top_k 1, 2 each run was chosen among other cells" in printed
+
+
+def test_what_the_threshold_reads_is_swept_without_another_search(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches: list[object] = []
+    collect = passes.collect
+
+    def counted(*given: Any) -> CandidateTable:
+        searches.append(given)
+        return collect(*given)
+
+    monkeypatch.setattr(passes, "collect", counted)
+    files = ("--output", folder / "r.json", "--quiet")
+    kinds, thresholds = ("semantic", "best"), ("0.2", "0.4")
+    flags = ("--sweep.threshold-on", ",".join(kinds), "--sweep.threshold", ",".join(thresholds))
+    assert run(*flags, *files).code == 0 and len(searches) == 1
+    grid = load_report(folder / "r.json")["grid"]
+    assert [one["parameters"]["threshold_on"] for one in grid["configurations"]] == [*kinds]
+    means = grid["metrics"]["ranking/precision_at_3"]["mean"]
+    alone = []
+    for kind, threshold in product(kinds, thresholds):
+        assert run("--retriever.threshold-on", kind, "--retriever.threshold", threshold, *files).code == 0
+        alone.append(load_report(folder / "r.json")["metrics"]["ranking/precision_at_3"]["value"])
+    assert means == pytest.approx(alone) and means[:2] != means[2:]
 
 
 def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(swept: Path) -> None:

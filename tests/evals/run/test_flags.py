@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from evals.config.experiment import ExperimentConfig
-from evals.run.flags import load_config, parser
+from evals.run.flags import load_config, packaged, parser
 from retrievers.config.layers import leaves
 from tests.support.experiment import SETTINGS, Experiment, make_experiment
 
@@ -42,28 +42,22 @@ def test_the_default_experiment_is_not_changed_by_the_environment() -> None:
     assert load_config(default, ENVIRONMENT) == load_config(default, {})
 
 
-def test_the_default_experiment_says_nothing_of_its_handbook_where_flags_name_other_data() -> None:
+def test_the_default_experiment_has_no_part_in_a_run_on_other_data() -> None:
     """Else half of the queries were left out, and each failed for want of the handbook's fields."""
 
     def default(*arguments: str) -> ExperimentConfig:
         return load_config(parser().parse_args(arguments), {})
 
-    handbook = default()
+    own = default("--dataset.path", "my.jsonl", "--retriever.collection", "mine", "--retriever.threshold", "0.2")
+    settings = {"dataset.path": "my.jsonl", "retriever.collection": "mine", "retriever.threshold": 0.2}
+    assert own == ExperimentConfig.load(settings=settings, env={})
+    handbook, elsewhere = default(), default("--retriever.collection", "handbook_copy")
     assert handbook.dataset.split == "test" and handbook.retriever.metadata.required and handbook.sources.dir
-    own = default("--dataset.path", "my.jsonl", "--retriever.collection", "mine")
-    assert (own.dataset.split, own.retriever.metadata.required, own.sources.dir) == (None, None, None)
-    assert own.index.context != handbook.index.context
-    assert (own.criteria, own.retriever.mode) == (handbook.criteria, handbook.retriever.mode)
-    given = default("--dataset.path", "my.jsonl", "--dataset.split", "dev", "--retriever.python", "app:make",
-                    "--sources.dir", "pages")  # fmt: skip
-    assert (given.dataset.split, str(given.sources.dir)) == ("dev", "pages")
-    of_the_handbook = default("--dataset.path", "my.jsonl")
-    assert of_the_handbook.dataset.split is None
-    assert of_the_handbook.retriever == handbook.retriever and of_the_handbook.sources == handbook.sources
-    elsewhere = default("--retriever.collection", "handbook_copy")
-    assert (elsewhere.dataset, elsewhere.sources) == (handbook.dataset, handbook.sources)
-    indexed = default("--dataset.path", "my.jsonl", "--retriever.collection", "a", "--index.collection", "a")
-    assert indexed.index.context == handbook.index.context
+    assert (elsewhere.dataset, elsewhere.sources, elsewhere.criteria) == (
+        handbook.dataset, handbook.sources, handbook.criteria
+    )  # fmt: skip
+    asked_for = default("--config", "default", "--dataset.path", "my.jsonl")
+    assert (asked_for.dataset.split, asked_for.retriever) == ("test", handbook.retriever)
 
 
 def test_what_an_experiment_leaves_open_the_environment_fills_in(tmp_path: Path) -> None:
@@ -82,9 +76,40 @@ def test_a_flag_beats_the_experiment_and_the_environment(made: Experiment) -> No
     assert (retriever.store.url, retriever.store.path) == ("http://127.0.0.1:1", None)
 
 
+@pytest.mark.parametrize("written", ["null", "none"])
+def test_the_threshold_of_the_default_experiment_can_be_removed(written: str) -> None:
+    config = load_config(parser().parse_args(["--retriever.threshold", written]), {})
+    assert config.retriever.used_threshold is None
+
+
 def test_a_packaged_experiment_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert load_config(parser().parse_args([]), {}).name == "default"
     assert load_config(parser().parse_args(["--config", "spec"]), {}).name == "spec"
     Path("spec").write_text("name: my file of that name")
     assert load_config(parser().parse_args(["--config", "spec"]), {}).name == "my file of that name"
+
+
+def test_no_packaged_experiment_but_spec_demands_a_latency_of_the_machine_it_runs_on() -> None:
+    """A busy machine would fail it, whatever the retriever does."""
+    demanding = [
+        name
+        for name in packaged()
+        if any(metric.startswith("latency/") for metric in loaded(Path(name), env={}).criteria)
+    ]
+    assert demanding == ["spec"]
+
+
+def test_no_variable_but_the_five_changes_an_experiment(tmp_path: Path) -> None:
+    """Whatever a library might read of a variable that has the name of a setting."""
+    file = tmp_path / "open.yaml"
+    file.write_text("dataset: {path: golden.jsonl}\n")
+    names = [name.replace(".", mark).upper() for name in leaves(ExperimentConfig) for mark in ("_", "__", ".")]
+    others = {f"{prefix}{name}": "1" for name in names for prefix in ("", "EVALS_", "RAG_", "RETRIEVAL_EVALS_")}
+    assert ENVIRONMENT.keys().isdisjoint(others) and {"SEED", "NAME", "RETRIEVER__TOP_K"} < others.keys()
+    assert loaded(file, env=others) == loaded(file, env={})
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in others.items():
+            patch.setenv(name, value)
+        assert loaded(file, env={}) == ExperimentConfig.load(file, env={})
+        assert ExperimentConfig.load(file) == ExperimentConfig.load(file, env={})

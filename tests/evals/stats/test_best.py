@@ -17,17 +17,17 @@ def test_of_these_queries_nothing_is_uncertain_once_all_are_judged() -> None:
     found = compare_with_best(VALUES, loss=0.5, span=1.0, looks=planned_looks(132))
     mean = VALUES.mean(axis=0)
     assert np.flatnonzero(found.members).tolist() == [mean.argmax()]
-    assert found.lower == pytest.approx(mean - mean.max(), abs=1e-12)
+    assert found.bounds.lower == pytest.approx(mean - mean.max(), abs=1e-12)
 
 
 def test_a_part_says_more_of_these_queries_than_of_all_that_users_may_ask() -> None:
     part = VALUES[:100]
     here = compare_with_best(part, loss=0.5, span=1.0, looks=[100, 132])
     users = compare_with_best(part, loss=0.5, span=1.0)
-    assert (here.lower > users.lower).all() and here.members.sum() <= users.members.sum()
-    assert (users.lower <= part.mean(axis=0) - part.mean(axis=0).max()).all()
+    assert (here.bounds.lower > users.bounds.lower).all() and here.members.sum() <= users.members.sum()
+    assert (users.bounds.lower <= part.mean(axis=0) - part.mean(axis=0).max()).all()
     several = compare_with_best(part, loss=0.5, span=1.0, looks=[20, 40, 63, 80, 100, 132])
-    assert np.nanmax(several.quantiles) > np.nanmax(here.quantiles)
+    assert np.nanmax(several.bounds.quantiles) > np.nanmax(here.bounds.quantiles)
 
 
 def test_a_difference_of_strata_is_no_chance() -> None:
@@ -37,7 +37,9 @@ def test_a_difference_of_strata_is_no_chance() -> None:
     values = 0.5 + noise + np.stack([np.where(strata == 0, 0.1, -0.1), np.zeros(80)], axis=1)
     known = compare_with_best(values, loss=0.5, span=1.0, strata=strata)
     unknown = compare_with_best(values, loss=0.5, span=1.0)
-    assert (known.lower >= unknown.lower - 1e-12).all() and known.lower.sum() > unknown.lower.sum()
+    assert (
+        known.bounds.lower >= unknown.bounds.lower - 1e-12
+    ).all() and known.bounds.lower.sum() > unknown.bounds.lower.sum()
 
 
 def test_an_unseen_query_by_hand() -> None:

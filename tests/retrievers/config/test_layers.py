@@ -208,6 +208,16 @@ def test_a_threshold_of_another_distance_is_no_longer_one(tmp_path: Path) -> Non
     assert build(RetrieverConfig, [file, flags("--threshold", "default")]).used_threshold == 0.3
 
 
+@pytest.mark.parametrize("written", ["none", "null"])
+def test_no_threshold_is_one_that_was_chosen(tmp_path: Path, written: str) -> None:
+    file = file_layer(yaml(tmp_path, "threshold: 0.28\n"), RetrieverConfig)
+    chosen = build(RetrieverConfig, [file, flags("--threshold", written)])
+    assert chosen.used_threshold is None
+    assert RetrieverConfig.model_validate(chosen.model_dump()).used_threshold is None
+    of_file = file_layer(yaml(tmp_path, f"threshold: {written}\n"), RetrieverConfig)
+    assert build(RetrieverConfig, [of_file]).used_threshold is None
+
+
 def test_every_fault_is_told_at_once_with_its_origin(tmp_path: Path) -> None:
     file = yaml(tmp_path, "threshold: 1.5\nstore: {pth: x}\ncolection: y\n")
     layers = [

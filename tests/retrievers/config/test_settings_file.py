@@ -24,7 +24,7 @@ def fault_of(file: Path) -> str:
     ("text", "message"),
     [
         ("a: [", ":1: not valid YAML: while parsing a flow"),
-        ("", ": expected a mapping of settings, got None"),
+        ("", ": expected a mapping of settings, and the file is empty"),
         ("- a", ": expected a mapping of settings, got ['a']"),
         ("just words", ": expected a mapping of settings, got 'just words'"),
         ("store: x\nstore.path: y", ":2: store is given a value and store.path as well; expected one of them"),

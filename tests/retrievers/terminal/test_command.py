@@ -82,8 +82,8 @@ def test_a_signal_interrupts(what: signal.Signals, capsys: pytest.CaptureFixture
         signal.raise_signal(what)
         return 0
 
-    assert run(main) == 130
-    assert capsys.readouterr().err == "interrupted\n"
+    assert run(main) == 128 + what
+    assert capsys.readouterr().err == ("interrupted\n" if what == signal.SIGINT else "terminated\n")
     assert signal.getsignal(what) is before
 
 
@@ -104,7 +104,7 @@ def test_a_signal_cancels_the_work_of_an_event_loop_between_its_steps(what: sign
         asyncio.run(work())
         return 0
 
-    assert run(main) == 130
+    assert run(main) == 128 + what
     assert ended == ["went on", "was cancelled"]
 
 
@@ -117,7 +117,7 @@ def test_a_termination_interrupts_where_ctrl_c_is_ignored() -> None:
 
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        assert run(main) == 130
+        assert run(main) == 143
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -255,19 +255,24 @@ def test_logs_of_others_are_left_alone(capsys: pytest.CaptureFixture[str], tmp_p
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_log_file_on_a_full_disk_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    set_up_logging(verbose=False, log_file=Path("/dev/full"))
+def test_a_log_file_on_a_full_disk_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(verbose=False, log_file=tmp_path / "log")
+    [file] = [each for each in logging.getLogger("retrievers").handlers if isinstance(each, logging.FileHandler)]
+    file.close()
+    file.stream = Path("/dev/full").open("w", encoding="utf-8")
     for _ in range(3):
         logging.getLogger("retrievers.x").info("searched")
-    said = "--log-file /dev/full: cannot be written any more: No space left on device; the rest is lost\n"
+    said = f"--log-file {tmp_path / 'log'}: cannot be written any more: No space left on device; the rest is lost\n"
     assert capsys.readouterr().err == said
 
 
 def test_a_log_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for target in (tmp_path, tmp_path / "file" / "log"):
-        with pytest.raises(ConfigError, match=f"--log-file {target}: cannot be written: "):
-            set_up_logging(verbose=False, log_file=target)
+    target = tmp_path / "file" / "log"
+    target.parent.write_text("")
+    with pytest.raises(ConfigError, match=f"--log-file {target}: cannot be written: "):
+        set_up_logging(verbose=False, log_file=target)
+    with pytest.raises(ConfigError, match=f"--log-file {tmp_path}: expected a file to append to"):
+        set_up_logging(verbose=False, log_file=tmp_path)
 
 
 @pytest.mark.parametrize(("columns", "width"), [("40", 60), ("80", 80), ("181", 181)])

@@ -8,11 +8,13 @@ from evals.collect.observations import Gate, Summary
 from evals.report.building.head import FLAGS, PAGE, criteria_line, head
 from evals.report.causes import FAILURES, Cause
 from evals.report.headline import NO_WORSE
+from evals.report.model import Criterion
 from evals.run import load_config, parser
-from tests.support.results import GATES, config, report, report_of, result, verdict
+from tests.support.results import GATES, config, facts, report, report_of, result, verdict
 
 MET = Gate(metric="m", condition=">= 0.4", figure=0.5, passed=True, reason="")
 UNMET = replace(MET, passed=False)
+IDS = ("right", "wrong", "empty")
 
 
 def test_the_sentence_has_the_figures_and_the_main_cause_of_failure() -> None:
@@ -23,7 +25,7 @@ def test_the_sentence_has_the_figures_and_the_main_cause_of_failure() -> None:
         Summary(metric="scope/false_answer", value=0.5, n=2),
     ]
     causes: list[Cause] = ["right", "ranked too low", "wrongly answered", "ranked too low"]
-    found = head(result(summaries=summaries), causes, "")
+    found = head(result(summaries=summaries), causes)
     assert found.verdict == (
         "1 of 3 queries pass (33%): hit rate 0.250, false answers 0.500; "
         "main cause of failure: ranked too low (2 of 3)."
@@ -38,22 +40,32 @@ def test_the_sentence_has_the_figures_and_the_main_cause_of_failure() -> None:
         (2, (), "", "good"),
         (1, (MET,), "", "mixed"),
         (3, (MET, UNMET), "", "bad"),
-        (3, (MET,), "the budget is spent", "bad"),
+        (3, (MET,), "one chunk more", "bad"),
     ],
 )
 def test_met_criteria_are_no_praise_where_most_queries_fail(
     passed: int, gates: tuple[Gate, ...], incomplete: str, tone: str
 ) -> None:
-    verdicts = [verdict(f"q{n}", "SUCCESS" if n < passed else "FAILURE") for n in range(3)]
-    assert head(result(gates=gates, validation=report_of(verdicts)), ["right"], incomplete).tone == tone
+    verdicts = [verdict(name, "SUCCESS" if n < passed else "FAILURE") for n, name in enumerate(IDS)]
+    made = report(result(gates=gates, validation=report_of(verdicts)), facts(collection_changed=incomplete))
+    assert made.head is not None and made.head.tone == tone
+    assert made.passed == (tone != "bad")
 
 
 def test_the_criteria_in_a_sentence() -> None:
-    own = [MET, replace(MET, condition=NO_WORSE)]
+    met, unmet = Criterion.of(MET), Criterion.of(UNMET)
     assert criteria_line(()) == "No criteria to meet."
-    assert criteria_line(own[:1]) == "All 1 criteria are met."
-    assert criteria_line(own) == "All 2 criteria are met."
-    assert criteria_line([*own, UNMET]) == "1 of 3 criteria are not met."
+    assert criteria_line([met]) == "All 1 criteria are met."
+    assert criteria_line([met, met, unmet]) == "1 of 3 criteria are not met."
+    assert criteria_line([met, unmet], "too few") == "Incomplete: too few. 1 of 2 criteria are not met."
+    assert criteria_line([met], "too few") == "Incomplete: too few."
+    no_worse = Criterion.of(replace(MET, condition=NO_WORSE))
+    worse = no_worse.model_copy(update={"passed": False})
+    assert criteria_line([no_worse]) == "No worse than the baseline in 1 metrics."
+    assert criteria_line([met, no_worse]) == "No worse than the baseline in 1 metrics. All 1 criteria are met."
+    assert criteria_line([unmet, worse, no_worse]) == (
+        "Worse than the baseline in 1 of 2 metrics. 1 of 1 criteria are not met."
+    )
 
 
 @pytest.mark.parametrize("flags", sorted({*FLAGS.values(), PAGE}))
@@ -63,21 +75,21 @@ def test_every_suggestion_is_a_command_that_is_taken(flags: str) -> None:
 
 @pytest.mark.parametrize("cause", sorted(FAILURES))
 def test_each_cause_has_its_next_run_and_a_users_own_retriever_the_page(cause: Cause) -> None:
-    assert head(result(), [cause], "").next_flags == FLAGS.get(cause, PAGE)
-    assert head(result(config=config(python="mine:make")), [cause], "").next_flags == PAGE
+    assert head(result(), [cause]).next_flags == FLAGS.get(cause, PAGE)
+    assert head(result(config=config(python="mine:make")), [cause]).next_flags == PAGE
 
 
 def test_without_keywords_in_the_collection_none_are_suggested() -> None:
-    assert head(result(), ["ranked too low"], "", []).next_flags == "--sweep.top-k 3,5,10"
-    assert head(result(), ["not a candidate"], "", ["other"]).next_flags == PAGE
-    assert head(result(), ["not a candidate"], "", ["bm25"]).next_flags == FLAGS["not a candidate"]
-    assert head(result(), ["wrongly answered"], "", []).next_flags == FLAGS["wrongly answered"]
+    assert head(result(), ["ranked too low"], []).next_flags == "--sweep.top-k 3,5,10"
+    assert head(result(), ["not a candidate"], ["other"]).next_flags == PAGE
+    assert head(result(), ["not a candidate"], ["bm25"]).next_flags == FLAGS["not a candidate"]
+    assert head(result(), ["wrongly answered"], []).next_flags == FLAGS["wrongly answered"]
 
 
 def test_a_distance_without_bounds_has_thresholds_and_a_fusion_of_its_own() -> None:
     raw = result(config=config(distance="dot", mode="semantic"))
-    assert head(raw, ["wrongly answered"], "").next_flags == PAGE
-    flags = head(raw, ["ranked too low"], "").next_flags
+    assert head(raw, ["wrongly answered"]).next_flags == PAGE
+    flags = head(raw, ["ranked too low"]).next_flags
     assert flags == "--sweep.mode semantic,hybrid --retriever.fusion rrf --sweep.top-k 3,5,10"
     own = ["--retriever.distance", "dot", "--retriever.threshold", "default"]
     assert load_config(parser().parse_args([*own, *flags.split()]), {}).name == "default"

@@ -55,6 +55,33 @@ def test_a_metric_has_both_values_the_difference_and_what_to_think_of_it() -> No
     assert "Holm: p adjusted over all 3 tests" in " ".join(text.split())
 
 
+def test_a_narrow_terminal_shows_the_rest_in_a_second_table_and_cuts_nothing() -> None:
+    name = "ragas/nonllm_context_precision"
+    text = shown(report({NDCG: LOW, name: LOW}), report({NDCG: HIGH, name: HIGH}), width=80)
+    first, second = (one.split() for one in text.splitlines() if one.startswith(name[:20]))
+    assert first == [name, "0.295", "0.790", "+0.495", "better"]
+    assert second[-4:] == ["<0.0001", "<0.0001", "20/0/0", "20"]
+    table = text.partition("metric")[2].partition("Difference:")[0]
+    assert "…" not in table.replace(" … ", "") and all(len(one.rstrip()) <= 80 for one in text.splitlines())
+
+
+def test_where_no_terminal_shows_it_nothing_is_cut() -> None:
+    source = f"{'a-very-long-folder/' * 8}page.md:1-2"
+    first = report({NDCG: []}, rows=[row("a", {NDCG: 0.5}, retrieved=[hit(1, 0.5, source)])])
+    second = report({NDCG: []}, rows=[row("a", {NDCG: 0.7}, retrieved=[hit(1, 0.5, "b.md:1-2"), hit(2, 0.4, source)])])
+    text = shown(first, second, width=80, whole=True)
+    assert text.count(source) == 2 and source not in shown(first, second, width=80)
+    assert len([one for one in text.splitlines() if one.startswith(NDCG)]) == 1
+
+
+def test_rows_and_columns_that_say_nothing_are_left_out() -> None:
+    text = shown(report({NDCG: LOW}, {P95: None}), report({NDCG: LOW}, {P95: None}))
+    assert not [one for one in text.splitlines() if one.startswith(P95)]
+    alone = shown(report({}, {P95: 3.0}, rows=[row("a", {})]), report({}, {P95: 4.0}, rows=[row("a", {})]))
+    header = line(alone, "metric").split()
+    assert header[:4] == ["metric", "baseline", "other", "difference"]
+
+
 def test_worse_is_worse_in_the_metrics_own_direction() -> None:
     assert line(shown(report({NDCG: HIGH}), report({NDCG: LOW})), NDCG).endswith("worse")
     zeros: list[Score] = [0.0] * 20
@@ -137,7 +164,7 @@ def test_a_restriction_is_said_before_the_figures() -> None:
     second = report({NDCG: []}, rows=[row("b", {NDCG: 0.4})], dataset_fingerprint="2")
     text = shown(first, second, ComparisonOptions(common=True))
     said = "Only the 1 queries that are the same in both runs are compared (--common); 1 are left out."
-    assert text.index(said) < text.index("95% interval")
+    assert text.index(said) < text.index("difference")
     assert "2 queries, 1 → 1 queries, 2" in text
 
 

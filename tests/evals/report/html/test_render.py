@@ -133,6 +133,7 @@ def test_says_the_recommendation_the_criteria_and_every_query(grid: Measured, gr
     for o in grid.observed.observations:
         assert f'<td class="nowrap">{o.case.id}<td>' in grid_page
     assert "criteria not met" in render_page(report())
+    assert "no value: no topics" in render_page(report())
 
 
 def test_a_judges_verdicts_stand_beside_the_chunks() -> None:
