@@ -1,6 +1,6 @@
 """What an HNSW index and quantised vectors miss, against their latency: a made collection on Qdrant Edge.
 
-python benchmarks/ann_recall.py [--points 50000] [--queries 200] [--rounds 3] [--figure docs/ann_recall.png]
+python benchmarks/ann_recall.py [--points 50000] [--queries 200] [--rounds 3]
 
 Vectors of 256 dimensions in 500 overlapping clusters, seeded; three collections of them with a built index: as they
 are, with scalar and with binary quantisation. Bound: exact search. A time is the median over the queries of the
@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).parents[1]
 DIMENSIONS, CLUSTERS, RELEVANT = 256, 500, 10
 BEAMS = (16, 32, 64, 128, 256, 512)
-SHOWN = 128
 DEPTHS = (5, 100)
 CUT, POOLS = 10, (10, 20, 50, 100)
 Floats = NDArray[np.float32]
@@ -53,12 +52,11 @@ class Row:
 
 
 def main() -> None:
-    """Make the collections, measure, print a table, and draw it."""
+    """Make the collections, measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, default=50_000)
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3, help="calls of every query, of which the fastest counts")
-    parser.add_argument("--figure", type=Path, help="PNG to write")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     rng = np.random.default_rng(0)
@@ -76,8 +74,6 @@ def main() -> None:
                 rows.extend(measured(retriever, kind, asked, grades, options.rounds))
     report(rows)
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    if options.figure:
-        draw(rows, options.figure)
 
 
 def clustered(rng: np.random.Generator) -> Any:
@@ -223,54 +219,6 @@ def report(rows: Sequence[Row]) -> None:
         figures = [part for depth in DEPTHS for part in (f"{one.recall[depth]:.3f}", f"{one.ms[depth]:.2f}")]
         oracle = [f"{one.oracle[pool]:.3f}" for pool in pools]
         print("|", " | ".join([one.name, str(one.beam or ""), *figures, f"{one.ndcg:.3f}", *oracle]), "|")
-
-
-def draw(rows: Sequence[Row], file: Path) -> None:
-    """Draw recall against time at both depths, and what a reranker could win of what was found."""
-    from matplotlib.figure import Figure
-
-    from evals.report.figures.canvas import GREY, SERIES, style
-
-    colours = {"exact": GREY, **dict(zip(QUANTISED, SERIES, strict=False))}
-    with style():
-        figure = Figure(figsize=(13, 4.8), dpi=110, layout="constrained")
-        *by_depth, pools = figure.subplots(1, 3)
-        for axes, depth in zip(by_depth, DEPTHS, strict=True):
-            _recall_by_time(axes, rows, depth, colours)
-        for name, colour in colours.items():
-            one = next(row for row in rows if row.name == name and row.beam in (None, SHOWN))
-            pools.plot(list(one.oracle), list(one.oracle.values()), color=colour, marker="o", markersize=4)
-        pools.axhline(rows[0].ndcg, color=GREY, linestyle=":", label="nDCG@10 of the exact order")
-        pools.set(xlabel="candidates that are reordered", ylabel="nDCG@10 in perfect order", ylim=(0, 1.02))
-        pools.set_title(f"what a reranker could reach, hnsw_ef {SHOWN}")
-        pools.grid(alpha=0.25)
-        pools.legend(frameon=False, loc="upper left")
-        figure.legend(*by_depth[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
-        figure.savefig(file)
-
-
-def _recall_by_time(axes: Any, rows: Sequence[Row], depth: int, colours: Mapping[str, str]) -> None:
-    """Draw a line for each kind of vectors; a beam that is less than the depth is as wide as the depth."""
-    from matplotlib.ticker import FixedLocator, NullFormatter, ScalarFormatter
-
-    for name, colour in colours.items():
-        line = [one for one in rows if one.name == name and (one.beam is None or 2 * one.beam > depth)]
-        times, recalls = [one.ms[depth] for one in line], [one.recall[depth] for one in line]
-        if name == "exact":
-            axes.axvline(times[0], color=colour, linestyle=":", label="exact")
-            continue
-        dashes = "-" if "rescored" in name or name == "float32" else "--"
-        axes.plot(times, recalls, dashes, color=colour, marker="o", markersize=4, label=name)
-        for one in line if name == "float32" else ():
-            text = f"≤ {depth}" if one.beam is not None and one.beam < depth else str(one.beam)
-            at = (one.ms[depth], one.recall[depth])
-            axes.annotate(text, at, textcoords="offset points", xytext=(4, -11), fontsize=8)
-    axes.set(xscale="log", xlabel="milliseconds a search", ylabel=f"share of the exact {depth} found", ylim=(0, 1.02))
-    axes.xaxis.set_major_locator(FixedLocator([0.1, 0.2, 0.5, 1, 2, 5]))
-    axes.xaxis.set_major_formatter(ScalarFormatter())
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_title(f"recall@{depth}, by hnsw_ef (the numbers)")
-    axes.grid(alpha=0.25)
 
 
 if __name__ == "__main__":

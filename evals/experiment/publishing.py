@@ -1,4 +1,4 @@
-"""A measured experiment to what shows it: its run in MLflow, its page, its figures."""
+"""A measured experiment to what shows it: its run in MLflow, its page."""
 
 import hashlib
 import logging
@@ -128,7 +128,7 @@ def publish(evaluation: Evaluation, text: str, golden: GoldenSet, run: TrackingR
 def _published(
     evaluation: Evaluation, text: str, golden: GoldenSet, run: TrackingRun, progress: Progress
 ) -> Evaluation:
-    """Write what shows a run whose report is saved: its values to MLflow, its page, then page and figures to MLflow.
+    """Write what shows a run whose report is saved: its values to MLflow, its page, then the page to MLflow.
 
     Args:
         evaluation: The finished experiment, with the files that it is written to.
@@ -154,10 +154,10 @@ def _published(
     # The values first: of all that is written here they would be missed most.
     run.write(lambda tracker: tracker.log(evaluation.report, golden, digest))
     progress(WRITING, 1, 3)
-    pictures, page = save_page(evaluation, outputs.html)
+    page = save_page(evaluation, outputs.html)
     progress(WRITING, 2, 3)
     if run.config.tracking.enabled:
-        views = views_of(evaluation, digest, page, pictures)
+        views = views_of(evaluation, digest, page)
         if outputs.report:
             keep(outputs.report, views)
         run.write(lambda tracker: log_views(tracker, evaluation.report, text, views, progress))

@@ -1,6 +1,6 @@
 """Writing a finished experiment: report, JUnit, page, MLflow, the settings for an application."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +12,6 @@ from evals.experiment.output_files import Outputs
 from evals.grid.children import along_top_k, children, table
 from evals.grid.compared_cell import compared_cell
 from evals.report.building import build_report
-from evals.report.figures import Picture, draw
 from evals.report.html import render_page
 from evals.report.junit import junit
 from evals.report.traces import QueryTrace, traces
@@ -37,17 +36,16 @@ def save_data(evaluation: Evaluation, outputs: Outputs) -> str:
     return text
 
 
-def save_page(evaluation: Evaluation, file: Path | None) -> tuple[Mapping[str, Picture], str]:
-    """Draw the figures and the page, and write the page if a file is given; return both.
+def save_page(evaluation: Evaluation, file: Path | None) -> str:
+    """Return the page, and write it if a file is given.
 
     Raises:
         ConfigError: The file cannot be written.
     """
-    pictures = draw(evaluation.result, evaluation.report.queries)
-    page = render_page(evaluation.report, pictures)
+    page = render_page(evaluation.report)
     if file:
         write(file, page)
-    return pictures, page
+    return page
 
 
 def export(evaluation: Evaluation, retriever: RetrieverConfig) -> None:
@@ -61,21 +59,20 @@ def export(evaluation: Evaluation, retriever: RetrieverConfig) -> None:
         write(evaluation.outputs.export, yaml.safe_dump(portable_settings(settings), sort_keys=False))
 
 
-def views_of(evaluation: Evaluation, digest: str, page: str, pictures: Mapping[str, Picture]) -> Views:
+def views_of(evaluation: Evaluation, digest: str, page: str) -> Views:
     """Return all that MLflow shows of a run beside its values.
 
     Args:
         evaluation: The finished experiment.
         digest: SHA-256 of the text of its report.
         page: Its page.
-        pictures: Its figures by name.
     """
     result, report = evaluation.result, evaluation.report
     most = result.config.tracking.traces
     views = Views(
         digest=digest,
         page=page,
-        figures={picture.name: picture.file for picture in pictures.values()},
+        figures={},
         traces=traces(report, result.observed, most),
     )
     if not isinstance(evaluation, Sweep):

@@ -5,9 +5,11 @@ from typing import Literal, get_args
 from evals.collect.observations import Observation, Outcome
 from evals.metrics.outcomes import FIRST, is_cut_by_threshold
 
+# From the best to the worst, in scope first.
 Cause = Literal[
     "right",
     "rightly nothing",
+    "not labelled",
     "details wrong",
     "ranked too low",
     "cut by the threshold",
@@ -15,7 +17,6 @@ Cause = Literal[
     "nothing returned",
     "too few returned",
     "wrongly answered",
-    "not labelled",
 ]
 FAILURES = frozenset(get_args(Cause)) - {"right", "rightly nothing", "not labelled"}
 

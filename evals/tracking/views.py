@@ -104,7 +104,7 @@ def kept(file: Path, report: Report, digest: str, most: int) -> Views:
     grid = report.grid
     return Views(
         digest=digest,
-        page=render_page(report, {}),
+        page=render_page(report),
         figures={},
         traces=kept_traces(report, most),
         table=kept_table(grid) if grid else None,

@@ -142,7 +142,7 @@ def test_page_and_figures_show_the_distance(made: tuple[Distance, dict[str, Any]
     page = tmp_path / "page.html"
     sweep(experiment(store, {"distance": distance}, sweep=axes), golden=GOLDEN, outputs=Outputs(html=page))
     evaluate(golden=GOLDEN, experiment=experiment(store, {}), outputs=Outputs(html=tmp_path / "run.html"))
-    assert "best dot product" in (tmp_path / "run.html").read_text(encoding="utf-8")
+    assert '"scale": "dot product"' in (tmp_path / "run.html").read_text(encoding="utf-8")
     assert f"distance {distance}" in page.read_text(encoding="utf-8")
 
 

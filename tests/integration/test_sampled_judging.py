@@ -122,7 +122,7 @@ def test_a_grid_holds_the_labels_scores_and_slices_of_its_chosen_cell(commands: 
     rows = [row for row in report["queries"] if row["in_scope"]]
     assert all(0 <= row["proxies"][PRECISION] <= 1 for row in rows)
     assert report["slices"] and all("metrics" in part for part in report["slices"])
-    assert "figure-judge_against_labels" in (commands.folder / "report.html").read_text(encoding="utf-8")
+    assert "figure-judged_1" in (commands.folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_command_that_a_judged_grid_ends_on_runs_its_cell(commands: Commands) -> None:

@@ -82,6 +82,8 @@ PASSED = "criteria of a baseline are told as such, and an incomplete run as inco
 BUSY = "the default experiment demands no latency"
 WHOLE = "compare cuts nothing where no terminal shows it, and leaves out what is empty everywhere"
 RAGAS = "ragas' own classes score what is shown, and the report says that they are equal"
+FIGURES = "the page draws seven figures out of the report, with the differences by query"
+SLICES = "all slices stand in one table, with interval and n, in place of two side by side"
 SAVED = "a saved retrieval is one file, of the pool with its labels"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
@@ -144,6 +146,7 @@ LEAVES: Sequence[Leaf] = (
     Leaf("*:head.index_trials", GONE, why="wider beams are not tried"),
     Leaf("report.json:config.retriever.store.path", CHANGED, only="dot", why="local mode is named as one"),
     Leaf("report.json:head.next_flags", CHANGED, only="dot", why="a sweep names its thresholds"),
+    Leaf("*.by_query.*", ADDED, why=FIGURES),
     Leaf("*retrieved.*.claims", GONE, why=CLAIMS),
     Leaf("*below_threshold.*.claims", GONE, why=CLAIMS),
     Leaf("*queries.*.draw", GONE, why=DRAWS),
@@ -248,11 +251,30 @@ LINES: Sequence[Line] = (
     Line(r"a falling line to the left", why=RISK),
     Line(r"Expected of|proved within|^ *(queries +share|context)", only="judged-plan", why=WIDTHS),
     Line(r"^ *[\d.]+ +\d+%? +\d+|judge and golden labels agree", only="judged-plan", why=WIDTHS),
+    *(
+        entry
+        for name in ("default", "grid-beacons")
+        for entry in (
+            Line(
+                r" in every cell of |^Every cell|^(A|Each) (tick|point|bar) |^The (less|blue) ", why=FIGURES, only=name
+            ),
+            Line(r"^Along each line|^How many more would|^Boxes |^Figures$|^What quality", why=FIGURES, only=name),
+            Line(r"^(Where the first|Before threshold)|worse than the reference$", why=FIGURES, only=name),
+            Line(r"^best (score|cosine)$", why="best scores may be dot products", only=name),
+            Line(
+                r"\((type|tag), \d+ queries\)$|^The queries of two slices|^Means with their|^[\d.]+ \(.*\), n \d+$",
+                why=SLICES,
+                only=name,
+            ),
+            Line(r"^(95% interval|[\w-]+/|(\w+/)?[\w-]+)$", why=SLICES, only=name),
+        )
+    ),
+    Line(r"^(At the .* cell, which|Metrics by )", why=FIGURES, only="grid-beacons"),
 )
 WENT = re.compile(r"(?<=[★✓])\?(?= |$)|^\?$| \?(?= )")
 """What went out of the midst of old lines: the mark of a cell whose chunks were sparsely judged."""
 FILES: Sequence[File] = (
-    File("*figures/risk_coverage.svg", why=RISK),
+    File("*figures/*.svg", why=FIGURES),
     File("saved/*", why=SAVED),
     File("saved", why=SAVED),
 )

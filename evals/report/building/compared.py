@@ -1,5 +1,6 @@
 """A comparison as a section of the report. Pure."""
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from evals.report.comparison.comparing import moved
@@ -11,6 +12,8 @@ from evals.report.model.report import ComparedSection, DifferenceEntry, FlipEntr
 # Chunks of a result that are kept, and queries.
 FIRST = 3
 MOST_FLIPS = 20
+# A metric that tells more of a query than whether it was answered.
+GRADED = "ranking/ndcg_at_K"
 
 
 def compared_section(comparison: Comparison) -> ComparedSection:
@@ -24,19 +27,32 @@ def compared_section(comparison: Comparison) -> ComparedSection:
         changed=[f"{entry.setting} {_value(entry.baseline)} → {_value(entry.other)}" for entry in comparison.changes],
         differences=[_difference(entry) for entry in comparison.differences if entry.difference is not None],
         flipped=[_flip(entry) for entry in _flips(comparison)],
+        by_query=_by_query(comparison),
     )
+
+
+def _by_query(comparison: Comparison) -> dict[str, dict[str, float]]:
+    metric = _first(
+        (GRADED, *LEADING), [difference.metric for difference in comparison.differences if difference.paired]
+    )
+    moves = moved(comparison.pairing, [metric]) if metric else []
+    return {metric: {move.other.id: move.after - move.before for move in moves}} if metric else {}
 
 
 def _flips(comparison: Comparison) -> list[Moved]:
     """Return the queries that moved by the leading metric, those in the direction of the mean first."""
     paired = {difference.metric: difference for difference in comparison.differences if difference.paired}
-    metric = next((name for pattern in LEADING if (name := deepest(pattern, paired)) in paired), None)
+    metric = _first(LEADING, paired)
     if metric is None:
         return []
     better = paired[metric].wins >= paired[metric].losses
     moves = moved(comparison.pairing, [metric])
     # A query with two results shows more than one that returned nothing.
     return sorted(moves, key=lambda move: ((move.gain > 0) != better, _is_empty(move), -abs(move.gain)))[:MOST_FLIPS]
+
+
+def _first(patterns: Sequence[str], names: Collection[str]) -> str | None:
+    return next((name for pattern in patterns if (name := deepest(pattern, names)) in names), None)
 
 
 def _is_empty(move: Moved) -> bool:

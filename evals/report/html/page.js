@@ -28,39 +28,6 @@
       button.addEventListener("click", () => sort(table, heading));
     }
   }
-  const compareSlices = () => {
-    const data = JSON.parse(document.getElementById("slices-data").textContent);
-    const [first, second] = Array.from(document.querySelectorAll("[data-slice]"), (one) => data[one.value]);
-    const body = document.getElementById("slices-table").tBodies[0];
-    const signed = (value, digits) => (value < 0 ? "" : "+") + value.toFixed(digits);
-    const cell = (row, text, kind) => {
-      const made = row.insertCell();
-      made.textContent = text;
-      made.className = kind;
-    };
-    body.replaceChildren();
-    for (const name of Object.keys(first)) {
-      const [a, b] = [first[name], second[name]];
-      if (!a || !b) continue;
-      const row = body.insertRow();
-      cell(row, name, "");
-      for (const one of [a, b]) {
-        cell(row, one.text, "num");
-        cell(row, one.interval, "nowrap");
-        cell(row, one.n, "num");
-      }
-      const difference = a.value - b.value;
-      cell(row, signed(difference, a.digits), "num");
-      const known = [a.low, a.high, b.low, b.high].every((end) => end !== null);
-      const low = difference - Math.hypot(a.value - a.low, b.high - b.value);
-      const high = difference + Math.hypot(a.high - a.value, b.value - b.low);
-      cell(row, known ? `${signed(low, a.digits)} … ${signed(high, a.digits)}` : "–", "nowrap");
-    }
-  };
-  for (const control of document.querySelectorAll("[data-slice]")) {
-    control.addEventListener("input", compareSlices);
-  }
-  if (document.getElementById("slices-data")) compareSlices();
   const filter = (id) => {
     const table = document.getElementById(id);
     let words = "", group = "";

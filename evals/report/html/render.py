@@ -1,16 +1,14 @@
-"""Report and figures to the text of the page. Everything that comes from outside is escaped by the template."""
+"""A report to the text of the page. Everything that comes from outside is escaped by the template."""
 
 import base64
 import hashlib
-from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from evals.report import terminal
-from evals.report.figures import Picture
 from evals.report.grid_terminal import abstention_lines
 from evals.report.html import views
-from evals.report.html.views import slice_names, slices_data
+from evals.report.html.figures import figure_data
 from evals.report.judge_lines import disagreements, judge_lines
 from evals.report.model import Report
 from evals.report.terminal import searched
@@ -20,27 +18,27 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 HERE = "evals.report.html"
+SCRIPTS = ("page.js", "figures.js", "grid.js")
 
 
-def render_page(report: Report, pictures: Mapping[str, Picture]) -> str:
+def render_page(report: Report) -> str:
     """Return the page of a run, or of a grid and the cell that it recommends.
 
     It loads nothing: a policy in its head forbids it, and lets no script run but its own.
 
     Args:
         report: The run.
-        pictures: Its figures by name, in the order of the page.
     """
     from markupsafe import Markup
 
-    script = _text("page.js")
+    script = "".join(map(_text, SCRIPTS))
+    drawn = figure_data(report)
     return _template().render(
         report=report,
         badge=views.badge(report),
         shown=views.found,
         text=terminal,
-        slices=slice_names(report),
-        slices_data=Markup(slices_data(report)),
+        slices=views.slices(report),
         searched=searched(report.facts),
         worst=views.worst_queries(report),
         queries=views.queries(report),
@@ -52,10 +50,8 @@ def render_page(report: Report, pictures: Mapping[str, Picture]) -> str:
         recommendation=views.recommended(report),
         cells=views.cells(report),
         abstention=abstention_lines(report.grid.abstention) if report.grid and report.grid.abstention else [],
-        figures=[
-            {"name": picture.name, "svg": Markup(picture.svg), "caption": picture.caption}
-            for picture in pictures.values()
-        ],
+        drawn=drawn,
+        figures_data=Markup(views.embedded(drawn)),
         style=Markup(_text("page.css")),
         script=Markup(script),
         script_hash=_digest(script),

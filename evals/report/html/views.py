@@ -1,15 +1,13 @@
-"""The content of the page as plain values: rounded, in order; slices as data of its script. Pure."""
+"""The content of the page as plain values: rounded, in order. Pure."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
-from evals.metrics import declared
-from evals.metrics.declaration import DIGITS
 from evals.report.best_cells import best_cells, columns
+from evals.report.causes import Cause
 from evals.report.figure_text import ends, figure
-from evals.report.figures.why import COLORS
 from evals.report.grid_terminal import recommendation
 from evals.report.headline import deepest
 from evals.report.judge_lines import cause
@@ -32,7 +30,7 @@ QUERY_SCORES = (
     "ragas/id_context_precision",
     "ragas/llm_context_recall",
 )
-WORST_FIRST: Mapping[str | None, int] = {name: place for place, name in enumerate(reversed(COLORS))}
+WORST_FIRST: Mapping[str | None, int] = {name: place for place, name in enumerate(reversed(get_args(Cause)))}
 
 
 def badge(report: Report) -> tuple[str, str]:
@@ -92,17 +90,23 @@ def facts(report: Report) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in flatten(report.facts.model_dump()) if value not in (None, {})]
 
 
-def slice_names(report: Report) -> list[str]:
-    """Return the names of the slices; empty where there are not two of them."""
-    names = [
-        f"{part.name} ({'type' if part.by == 'query_type' else 'tag'}, {part.n} queries)" for part in report.slices
+def slices(report: Report) -> Row | None:
+    """Return the slices with the leading metrics over each; None where there are not two of them."""
+    names = [name for name in report.headline if any(name in part.metrics for part in report.slices)]
+    rows = [
+        {
+            "name": part.name,
+            "by": "type" if part.by == "query_type" else "tag",
+            "n": part.n,
+            "figures": [_of_slice(name, part.metrics[name]) if name in part.metrics else "–" for name in names],
+        }
+        for part in report.slices
     ]
-    return names if len(names) > 1 else []
+    return {"names": names, "rows": rows} if len(rows) > 1 else None
 
 
-def slices_data(report: Report) -> str:
-    """Return the metrics of each slice as JSON that cannot end a script element."""
-    data = [{name: _metric(name, metric) for name, metric in part.metrics.items()} for part in report.slices]
+def embedded(data: object) -> str:
+    """Return data as JSON that cannot end a script element."""
     return printable(json_text(data, indent=None)).replace("<", "\\u003c")
 
 
@@ -133,13 +137,5 @@ def found(hit: Hit) -> Row:
     }
 
 
-def _metric(name: str, metric: SliceMetric) -> dict[str, object]:
-    return {
-        "value": metric.value,
-        "low": metric.ci_low,
-        "high": metric.ci_high,
-        "n": metric.n,
-        "text": figure(name, metric.value),
-        "interval": ends(name, metric.ci_low, metric.ci_high),
-        "digits": DIGITS.get(declared(name).unit, 3),
-    }
+def _of_slice(name: str, metric: SliceMetric) -> str:
+    return f"{figure(name, metric.value)} ({ends(name, metric.ci_low, metric.ci_high)}), n {metric.n}"

@@ -55,6 +55,9 @@ class ComparedSection(Section):
     flipped: list[FlipEntry] = Field(
         description="queries that changed, those whose change is in the direction of the mean first; at most 20"
     )
+    by_query: dict[str, dict[str, float]] = Field(
+        {}, description="the leading ranking metric: query id to this minus other, of every query that changed"
+    )
 
 
 class HeadSection(Section):

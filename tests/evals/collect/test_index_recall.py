@@ -107,7 +107,7 @@ def test_a_built_index_is_measured_unasked_and_named_at_the_head(
     assert made.plain()["queries"][0]["scores"]["index/ann_recall_at_5"] == 0.6
     assert line in " ".join(render(made, width=120, color=False).split())
     assert f"**{line}**" in description(made)
-    assert line in render_page(made, {})
+    assert line in render_page(made)
 
 
 def test_an_index_that_finds_all_is_not_named(bench: Bench, world: Experiment, base: dict[str, Any]) -> None:

@@ -13,7 +13,6 @@ from evals.report.html.views import badge
 from evals.run import main
 from retrievers.errors import ConfigError
 from tests.support.command import call
-from tests.support.drawings import draw_by
 from tests.support.experiment import CASES, Experiment, load_report, make_experiment, settings
 
 METRICS = ("ranking/*", "scope/*")
@@ -55,6 +54,8 @@ def test_a_reference_is_measured_on_the_same_queries(whole: Evaluation) -> None:
     flip = section.flipped[0]
     assert (flip.other, flip.this, flip.other_retrieved) == (0.0, 1.0, [])
     assert flip.this_retrieved[0].grade
+    scores = {row.id: row.scores.get("ranking/ndcg_at_3") for row in whole.report.queries}
+    assert section.by_query == {"ranking/ndcg_at_3": {key: score for key, score in scores.items() if score}}
     assert not {one.metric for one in section.differences} - set(whole.report.metrics)
 
 
@@ -156,14 +157,14 @@ def test_the_result_is_handed_over_when_the_report_is_saved_and_the_page_is_not(
     assert seen == [("small", "small", False)] and page.exists()
 
 
-@pytest.mark.parametrize("fault", [KeyboardInterrupt, RuntimeError("no font")])
-def test_what_goes_wrong_with_the_figures_loses_no_measurement(
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, RuntimeError("no template")])
+def test_what_goes_wrong_with_the_page_loses_no_measurement(
     made: Experiment, tmp_path: Path, fault: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: Any) -> None:
         raise fault
 
-    draw_by(monkeypatch, fail)
+    monkeypatch.setattr("evals.experiment.report_files.render_page", fail)
     file = tmp_path / "report.json"
     flags = ["--config", str(made.config), "--output", str(file), "--html", str(tmp_path / "page.html")]
     done = call(main, flags, capsys)

@@ -23,7 +23,7 @@ MET = {PRECISION: ">= 0.2"}
 
 def test_every_surface_counts_the_judged_of_all() -> None:
     made = report(sampled_result())
-    page = render_page(made, {})
+    page = render_page(made)
     assert ">24 of 60<" in page and "narrower than without" in page
     assert "24 of 60" in render(made, width=150, color=False)
     assert f"| {PRECISION} |" in description(made.model_copy(update={"headline": [PRECISION]}))
@@ -107,4 +107,4 @@ def test_where_a_budget_ended_the_remedy_is_a_further_run() -> None:
 def test_labels_that_do_not_help_correct_nothing(labels: Sequence[float], judged: Sequence[Score], why: str) -> None:
     made = sampled_result(judged, labels)
     assert made.summaries[0].value == pytest.approx(fmean(score for score in judged if isinstance(score, float)))
-    assert f">mean of the judged queries alone, because {why}" in render_page(report(made), {})
+    assert f">mean of the judged queries alone, because {why}" in render_page(report(made))

@@ -194,7 +194,7 @@ def test_fusion_and_reranker_are_named_where_they_are_in_force(settings: dict[st
     made = report(result(config=config(**settings, threshold=0.25)))
     assert f"\n{head} · threshold 0.25 · candidates 5" in render(made, width=120, color=False)
     assert f"{head} · threshold 0.25 · candidates 5" in description(made)
-    assert head in render_page(made, {})
+    assert head in render_page(made)
 
 
 def test_of_a_users_store_the_collection_and_the_threshold_are_shown() -> None:

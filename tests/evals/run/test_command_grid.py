@@ -126,7 +126,7 @@ def test_the_page_shows_the_recommendation_and_the_maps_of_the_grid(swept: Path)
     page = (swept / "r.html").read_text(encoding="utf-8")
     for line in load_report(swept / "r.json")["grid"]["choice"]["explanation"]:
         assert f"<p>{escape(line).replace('&#x27;', '&#39;')}</p>" in page
-    assert 'id="figure-heat_map_semantic"' in page and 'id="figure-quality_by_tokens"' in page
+    assert 'id="figure-cells"' in page and 'id="figure-tradeoff"' in page
 
 
 def test_a_single_run_has_no_grid(run: Run, folder: Path) -> None:

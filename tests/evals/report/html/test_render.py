@@ -1,5 +1,8 @@
 """The page as text: whole, self-contained, and nothing of what it quotes is taken for HTML."""
 
+import base64
+import hashlib
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -9,10 +12,10 @@ import pytest
 from evals.grid.measure import Measured
 from evals.judge.ask.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Claim, Judging
-from evals.report.figures import draw
 from evals.report.html import render_page
 from evals.report.model import Report
 from retrievers.text.printable import printable
+from tests.evals.report.html.test_figures import with_moves
 from tests.support.results import RIGHT, config, facts, hit, observation, report, report_of, result, verdict
 
 VOID = {"meta", "input", "wbr", "br", "image"}
@@ -81,24 +84,42 @@ def hostile() -> Report:
 
 @pytest.fixture(scope="module")
 def grid_page(grid: Measured) -> str:
-    made = report(grid)
-    return render_page(made, draw(grid, made.queries))
+    return render_page(report(grid))
 
 
 def test_every_element_is_closed_and_nothing_is_loaded(grid_page: str) -> None:
-    for page in (render_page(report(), draw(result(), report().queries)), grid_page):
+    for page in (render_page(report()), grid_page):
         found = tags(page)
         assert (found.unmatched, found.opened, found.handlers) == ([], [], [])
-        assert all(load.startswith(("#", "data:image/png;base64,")) for load in found.loads)
+        assert found.loads == []
 
 
 def test_what_is_quoted_is_text() -> None:
-    page = render_page(hostile(), {})
+    page = render_page(hostile())
     found = tags(page)
-    assert found.seen.count("script") == 1
+    assert found.seen.count("script") == 2
     assert "img" not in found.seen and found.handlers == []
     assert page.count("&lt;script&gt;alert") >= 9
     assert printable(page) == page and page.count(r"\x1b[2J\u202e") >= 9
+
+
+def test_what_figures_quote_cannot_end_their_data() -> None:
+    name = "</script><!--<script>"
+    page = render_page(with_moves({name: 0.5}))
+    found = tags(page)
+    assert (found.seen.count("script"), found.unmatched) == (2, [])
+    [data] = re.findall(r'id="figures-data">(.*?)</script>', page, re.DOTALL)
+    assert json.loads(data)["differences"]["moved"] == [[name, 0.5]]
+
+
+def test_the_policy_lets_its_own_script_run_and_nothing_be_loaded(grid_page: str) -> None:
+    [policy] = re.findall(r'Content-Security-Policy" content="([^"]*)"', grid_page)
+    script = grid_page.rpartition("<script>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy.split("; ") == [
+        "default-src 'none'", "style-src 'unsafe-inline'", "img-src data:", f"script-src 'sha256-{digest}'",
+        "base-uri 'none'", "form-action 'none'",
+    ]  # fmt: skip
 
 
 def test_ids_of_all_figures_are_different(grid_page: str) -> None:
@@ -111,8 +132,8 @@ def test_says_the_recommendation_the_criteria_and_every_query(grid: Measured, gr
         assert title in grid_page
     for o in grid.observed.observations:
         assert f'<td class="nowrap">{o.case.id}<td>' in grid_page
-    assert "criteria not met" in render_page(report(), {})
-    assert "no value: no topics" in render_page(report(), {})
+    assert "criteria not met" in render_page(report())
+    assert "no value: no topics" in render_page(report())
 
 
 def test_a_judges_verdicts_stand_beside_the_chunks() -> None:
@@ -122,6 +143,6 @@ def test_a_judges_verdicts_stand_beside_the_chunks() -> None:
         scores={},
         claims={("right", RIGHT.ranked_ids): (Claim(statement="A thing.", attributed=1, reason="read it"),)},
     )
-    page = render_page(report(result(judging=judging)), {})
+    page = render_page(report(result(judging=judging)))
     assert "Judge: <b>useful</b>. it says so" in page
     assert '<b class="good">supported</b> A thing.' in page

@@ -10,6 +10,7 @@ from evals.grid.measure import Measured
 from evals.judge.trust.agreement import LabelledVerdict, agree
 from evals.judge.trust.trust import Trust
 from evals.report.html import render_page, views
+from evals.report.model.report import SliceEntry, SliceMetric
 from tests.support.grids import swept_of, with_swept
 from tests.support.judged import judging
 from tests.support.results import EMPTY, RIGHT, UNLISTED, WRONG, report, result, without_scores
@@ -22,7 +23,7 @@ def rows_of(page: str, table: str) -> list[list[str]]:
 
 
 def test_metrics_have_value_interval_n_and_what_must_be_known() -> None:
-    found = {row[0]: row[1:] for row in rows_of(render_page(report(), {}), "metrics-table")}
+    found = {row[0]: row[1:] for row in rows_of(render_page(report()), "metrics-table")}
     assert found["ranking/hit_rate_at_5"] == ["0.500", "0.095 … 0.905", "2", ""]
     assert found["ragas/id_context_recall"][3] == "1 failed, 0.250 … 0.750"
     assert found["content/topic_match"] == ["–", "–", "0", "the case names no topics"]
@@ -64,10 +65,10 @@ def test_disagreements_are_named_by_where_the_chunk_stands() -> None:
         LabelledVerdict(query_id="right", chunk_id="a", verdict=0, label=1, reason="too short"),
         LabelledVerdict(query_id="right", chunk_id="b", verdict=0, label=0, reason="other"),
     ]
-    page = render_page(report(result(judging=judging(), trust=Trust(agreement=agree(rows, 0)))), {})
+    page = render_page(report(result(judging=judging(), trust=Trust(agreement=agree(rows, 0)))))
     [found] = [row for row in re.findall("<tr>(.*)</tr>", page) if "too short" in row]
     assert re.split("<td[^>]*>", found)[1:] == [RIGHT.case.id, "a.md:1-2", "relevant", "useless", "too short"]
-    assert 'id="disagreements"' not in render_page(report(), {})
+    assert 'id="disagreements"' not in render_page(report())
 
 
 def test_facts_are_flat_and_leave_out_what_is_not_known() -> None:
@@ -99,3 +100,20 @@ def test_a_grid_that_is_not_ranked_says_why(grid: Measured) -> None:
     lost = with_swept(grid, choice=None, ranking=replace(swept_of(grid).ranking, reason="too few"))
     assert views.recommended(report(lost)) == ["The cells are not ranked: too few"]
     assert views.cells(report(lost)) is None
+
+
+def test_slices_have_the_leading_metrics_with_interval_and_n() -> None:
+    metric = SliceMetric(value=0.5, ci_low=0.3, ci_high=0.7, n=5)
+    parts = [
+        SliceEntry(by="query_type", name="keyword", n=6, metrics={"ranking/hit_rate_at_5": metric}),
+        SliceEntry(by="tag", name="short", n=2, metrics={}),
+    ]
+    made = report().model_copy(update={"slices": parts, "headline": ["ranking/hit_rate_at_5", "scope/auroc"]})
+    assert views.slices(made) == {
+        "names": ["ranking/hit_rate_at_5"],
+        "rows": [
+            {"name": "keyword", "by": "type", "n": 6, "figures": ["0.500 (0.300 … 0.700), n 5"]},
+            {"name": "short", "by": "tag", "n": 2, "figures": ["–"]},
+        ],
+    }
+    assert views.slices(made.model_copy(update={"slices": parts[:1]})) is None

@@ -1,0 +1,149 @@
+// Draws plots as SVG, first those of a run; those of a grid are in grid.js. What is drawn is in #figures-data.
+const Figures = (() => {
+  const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [440, 260, 44, 10, 26, 40];
+  const part = (name, selector) => document.querySelector(`#figure-${name} ${selector}`);
+  const shown = (value) => value.toLocaleString("en", { maximumSignificantDigits: 6 });
+  const written = ({ digits }, value) => value === null ? "–"
+    : value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  const svg = (name, attributes, ...children) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.append(...children);
+    return made;
+  };
+  const html = (name, properties, ...children) => {
+    const made = Object.assign(document.createElement(name), properties);
+    made.append(...children);
+    return made;
+  };
+
+  // Round numbers between two ends: 1, 2 or 5 times a power of ten apart.
+  const ticks = ([low, high], whole) => {
+    const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
+    const step = Math.max([1, 2, 5, 10].map((one) => one * power).find((one) => one > rough * 0.999), whole ? 1 : 0);
+    const first = Math.ceil(low / step - 1e-9), last = Math.floor(high / step + 1e-9);
+    return Array.from({ length: last - first + 1 }, (_, place) => Number(((first + place) * step).toPrecision(12)));
+  };
+  const extent = (values) => {
+    if (!values.length) return [0, 1];
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    return low < high ? [low, high] : [low - 0.5, high + 0.5];
+  };
+  const padded = ([low, high]) => [low - (high - low) * 0.04, high + (high - low) * 0.04];
+  const scale = ([low, high], from, to) => (value) => from + ((value - low) / (high - low)) * (to - from);
+
+  // Points are [x, y], of bars [x from, x to, y], of dots [x, y, number], of a rule [x].
+  const KINDS = {
+    bars: (points, x, y) => points.map(([from, to, height]) => svg("rect", {
+      x: x(from), width: Math.max(x(to) - x(from) - 0.5, 0.5),
+      y: Math.min(y(height), y(0)), height: Math.abs(y(height) - y(0)),
+    })),
+    line: (points, x, y) => [svg("polyline", { points: points.map(([a, b]) => `${x(a)},${y(b)}`).join(" ") })],
+    dots: (points, x, y) => points.map(([a, b, number = 1]) => svg("circle", { cx: x(a), cy: y(b), r: 2.6 * Math.sqrt(number) })),
+    ring: (points, x, y) => points.map(([a, b]) => svg("circle", { cx: x(a), cy: y(b), r: 7 })),
+    rule: (points, x) => points.map(([a]) => svg("line", { x1: x(a), x2: x(a), y1: TOP, y2: HEIGHT - BOTTOM })),
+    star: (points, x, y) => points.map(([a, b]) => svg("text", { x: x(a), y: y(b) + 6 }, "★")),
+  };
+
+  // Marks: {kind, color, points}, with a `label` for the legend, `titles` under the pointer, `cells` to select.
+  const plot = (name, { x: xName, y: yName, marks, xEnds, yEnds, xTicks, whole }) => {
+    marks = marks.filter((mark) => mark.points.length);
+    const every = (mark, places) => mark.points.flatMap((point) => places.map((place) => point[place]));
+    const has = (kind) => marks.some((mark) => mark.kind === kind);
+    xEnds ??= extent(marks.flatMap((mark) => every(mark, mark.kind === "bars" ? [0, 1] : [0])));
+    yEnds ??= extent(marks.flatMap((mark) => (mark.kind === "rule" ? [] : mark.kind === "bars" ? [0, ...every(mark, [2])] : every(mark, [1]))));
+    if (has("dots")) [xEnds, yEnds] = [padded(xEnds), padded(yEnds)];
+    const x = scale(xEnds, LEFT, WIDTH - RIGHT), y = scale(yEnds, HEIGHT - BOTTOM, TOP);
+    const across = (value, kind) => svg("line", { class: kind, x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) });
+    const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}` },
+      ...ticks(yEnds).flatMap((value) => [across(value, "grid"), svg("text", { class: "end", x: LEFT - 6, y: y(value) + 4 }, shown(value))]),
+      ...(xTicks ?? ticks(xEnds, whole).map((value) => [value, shown(value)])).map(([value, text]) =>
+        svg("text", { class: "middle", x: x(value), y: HEIGHT - BOTTOM + 16 }, text)),
+      across(has("bars") ? 0 : yEnds[0], "axis"),
+      svg("text", { x: 4, y: 13 }, yName),
+      svg("text", { class: "end", x: WIDTH - RIGHT, y: HEIGHT - 6 }, xName));
+    for (const { kind, color, points, titles, cells } of marks) {
+      const drawn = KINDS[kind](points, x, y);
+      drawn.forEach((one, place) => {
+        if (titles) one.append(svg("title", {}, titles[place]));
+        if (cells) one.dataset.cell = cells[place];
+      });
+      drawing.append(svg("g", { class: `${kind} ${color}` }, ...drawn));
+    }
+    part(name, ".plot").replaceChildren(drawing);
+    part(name, ".legend").replaceChildren(...marks.filter((mark) => mark.label).map(({ kind, color, label }) =>
+      html("span", {}, html("i", { className: `${kind} ${color}` }), label)));
+  };
+
+  const scores = ({ scale: unit, threshold, in_scope, out_of_scope }) => {
+    const all = [...in_scope, ...out_of_scope];
+    const cosine = unit.startsWith("cosine");
+    const ends = cosine ? [0, Math.ceil(Math.max(...all) * 10 + 0.01) / 10] : extent(all);
+    const count = cosine ? Math.round(ends[1] * 40) : 30, width = (ends[1] - ends[0]) / count;
+    const bars = (values) => Array.from({ length: values.length && count }, (_, bin) => [ends[0] + bin * width, ends[0] + (bin + 1) * width,
+      values.filter((value) => Math.min(Math.floor((value - ends[0]) / width + 1e-9), count - 1) === bin).length]);
+    plot("scores", {
+      x: `best ${unit} of a query`, y: "queries", xEnds: ends,
+      marks: [
+        { kind: "bars", color: "blue", label: `in scope (n = ${in_scope.length})`, points: bars(in_scope) },
+        { kind: "bars", color: "orange", label: `out of scope (n = ${out_of_scope.length})`, points: bars(out_of_scope) },
+        { kind: "rule", color: "grey", label: `threshold ${threshold}`, points: threshold === null ? [] : [[threshold]] },
+      ],
+    });
+  };
+
+  const ranks = ({ ranks: found, top_k, depth }) => {
+    const starts = [...new Set([1, 2, 3, 4, 6, 11, 21, 51, 101, top_k + 1])].filter((rank) => rank <= depth).sort((a, b) => a - b);
+    const bars = starts.map((from, place) => {
+      const after = starts[place + 1] ?? Infinity;
+      const name = after === from + 1 ? from : after === Infinity ? `${from}+` : `${from}–${after - 1}`;
+      return { from, name, count: found.filter((rank) => rank !== null && rank >= from && rank < after).length };
+    });
+    bars.push({ from: null, name: "none", count: found.filter((rank) => rank === null).length });
+    const points = (kept) => bars.flatMap((bar, place) => (kept(bar.from) ? [[place + 0.1, place + 0.9, bar.count]] : []));
+    plot("ranks", {
+      x: "rank of the first relevant candidate", y: "queries", xEnds: [0, bars.length],
+      xTicks: bars.map((bar, place) => [place + 0.5, bar.name]),
+      marks: [
+        { kind: "bars", color: "blue", label: `within top_k ${top_k}`, points: points((from) => from !== null && from <= top_k) },
+        { kind: "bars", color: "grey", label: "deeper", points: points((from) => from > top_k) },
+        { kind: "bars", color: "red", label: "not a candidate", points: points((from) => from === null) },
+      ],
+    });
+  };
+
+  const differences = (found) => {
+    const { name, moved, n, lower } = found;
+    // The largest gain first, losses at the end, and between them the queries that are equal.
+    const side = (kept, shift) => ({
+      points: moved.flatMap(([, value], place) => (kept(value) ? [[place + shift, place + shift + 1, value]] : [])),
+      titles: moved.filter(([, value]) => kept(value)).map(([id, value]) => `${id}: ${value > 0 ? "+" : ""}${written(found, value)}`),
+    });
+    plot("differences", {
+      x: `${n} queries, by difference`, y: `${name}, after minus before`, xEnds: [0, n], xTicks: [],
+      marks: [
+        { kind: "bars", color: lower ? "red" : "green", ...side((value) => value > 0, 0) },
+        { kind: "bars", color: lower ? "green" : "red", ...side((value) => value < 0, n - moved.length) },
+      ],
+    });
+  };
+
+  const judged = ({ name, proxy, weight, points, mean }, number) => {
+    const counts = new Map();
+    for (const point of points) counts.set(String(point), [...point, (counts.get(String(point))?.[2] ?? 0) + 1]);
+    const line = [0, 1].map((end) => [end, mean[1] + weight * (end - mean[0])]);
+    plot(`judged_${number + 1}`, {
+      x: proxy, y: `${name}, judged`, xEnds: [0, 1], yEnds: [0, 1],
+      marks: [
+        { kind: "line", color: "orange", label: `weight ${weight.toFixed(2)}`, points: line },
+        { kind: "dots", color: "blue", label: "judged queries", points: [...counts.values()] },
+        { kind: "star", color: "orange", points: [mean] },
+      ],
+    });
+  };
+
+  const data = JSON.parse(document.getElementById("figures-data").textContent);
+  for (const [name, draw] of Object.entries({ scores, ranks, differences })) if (data[name]) draw(data[name]);
+  data.judged.forEach(judged);
+  return { grid: data.grid, extent, html, part, plot, written };
+})();

@@ -1,0 +1,116 @@
+"""What the figures of the page show, as columns out of the report: `figures.js` and `grid.js` draw them. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from evals.grid.objective import TOKENS
+from evals.grid.sampled import has_or_lacks_verdicts
+from evals.metrics import declared
+from evals.metrics.declaration import DIGITS
+from evals.report.best_cells import columns
+from evals.report.model import FailedValue, GridSection, Report
+
+Columns = Mapping[str, Any]
+# Metrics of a cell that are drawn beside those of the table of cells.
+JUDGED = ("ragas/llm_context_precision", "ragas/llm_context_recall")
+
+
+def figure_data(report: Report) -> Columns:
+    """Return what is drawn of a report, by figure; none or nothing where it has no data for a figure."""
+    return {
+        "grid": cells(report.grid) if report.grid else None,
+        "scores": best_scores(report),
+        "ranks": first_ranks(report),
+        "differences": differences(report),
+        "judged": list(judged(report)),
+    }
+
+
+def cells(grid: GridSection) -> Columns | None:
+    """Return the cells of a grid; None where they are not ranked. Cells are named by their place in the columns."""
+    choice = grid.choice
+    if choice is None:
+        return None
+    place = {cell: number for number, cell in enumerate(grid.cells.index)}
+    standings = [(place[cell], one) for one in choice.standings for cell in one.members if cell in place]
+    names = [name for name in dict.fromkeys((*columns(grid), *JUDGED)) if name in grid.metrics]
+    means = {choice.objective: grid.ranking.values} | {name: grid.metrics[name].mean for name in names}
+    return {
+        **{name: getattr(grid.cells, name) for name in ("configuration", "top_k", "threshold")},
+        "configurations": [configuration.name for configuration in grid.configurations],
+        "metrics": [_metric(name) | {"values": _short(values)} for name, values in means.items()],
+        "cost": TOKENS,
+        "recommended": place[choice.recommended],
+        "best": place[choice.best],
+        "may_be_best": sorted(number for number, one in standings if one.in_set and not choice.note),
+        "allowed": sorted(place[cell] for cell in grid.ranking.order if cell in place),
+        "intervals": {number: _short([one.ci_low, one.ci_high]) for number, one in standings},
+    }
+
+
+def best_scores(report: Report) -> Columns | None:
+    """Return the best score of every query before the threshold; None for a retriever without scores of vectors."""
+    settings = report.config["retriever"]
+    known = [(row.in_scope, row.top_score) for row in report.queries if row.top_score is not None]
+    if not known or any(row.top_score is None and row.retrieved for row in report.queries):
+        return None
+    return {
+        "scale": "dot product" if settings.get("distance") == "dot" else "cosine similarity",
+        # A threshold on the final score has another scale.
+        "threshold": None if settings.get("threshold_on") == "final" else settings.get("threshold"),
+        "in_scope": [score for in_scope, score in known if in_scope],
+        "out_of_scope": [score for in_scope, score in known if not in_scope],
+    }
+
+
+def first_ranks(report: Report) -> Columns | None:
+    """Return the rank of the first relevant candidate of every labelled query, before threshold and cut."""
+    settings = report.config["retriever"]
+    ranks = [row.first_relevant for row in report.queries if row.in_scope and (row.relevant or row.missing)]
+    return {"ranks": ranks, "top_k": settings["top_k"], "depth": settings["candidates"]} if ranks else None
+
+
+def differences(report: Report) -> Columns | None:
+    """Return the differences of the queries to the reference, the largest first."""
+    reference = report.reference
+    if reference is None or not reference.by_query:
+        return None
+    [(metric, moved)] = reference.by_query.items()
+    counts = next(one for one in reference.differences if one.metric == metric)
+    return _metric(metric) | {
+        **counts.model_dump(include={"n", "wins", "ties", "losses"}),
+        "moved": sorted(moved.items(), key=lambda move: -move[1]),
+    }
+
+
+def judged(report: Report) -> Iterator[Columns]:
+    """Yield judged score against proxy's, with the line of the weight, where a sample of the queries was judged."""
+    for name, metric in report.metrics.items():
+        scores = [(row.proxies[name], row.scores.get(name)) for row in report.queries if name in row.proxies]
+        # As in the mean: without the queries that no judge can score.
+        eligible = [
+            (proxy, score)
+            for proxy, score in scores
+            if isinstance(score, FailedValue) or (score is not None and has_or_lacks_verdicts(score))
+        ]
+        points = [(proxy, score) for proxy, score in eligible if isinstance(score, float | int)]
+        if metric.sampled and points:
+            yield (
+                _metric(name)
+                | metric.sampled.model_dump(include={"proxy", "weight", "queries"})
+                | {
+                    "points": points,
+                    "mean": (fmean(proxy for proxy, _ in eligible), metric.value),
+                }
+            )
+
+
+def _metric(name: str) -> dict[str, Any]:
+    found = declared(name)
+    lower = found.direction == "lower" or name == TOKENS
+    return {"name": name, "digits": DIGITS.get(found.unit, 3), "lower": lower}
+
+
+def _short(values: Sequence[float | None]) -> list[float | None]:
+    return [None if value is None else float(f"{value:.5g}") for value in values]

@@ -1,0 +1,121 @@
+"""What the figures show, as columns out of the report."""
+
+from dataclasses import replace
+
+import pytest
+
+from evals.collect.observations import Unscored
+from evals.grid.measure import Measured
+from evals.judge.tasks import PRECISION
+from evals.report.html.figures import best_scores, cells, differences, figure_data, first_ranks, judged
+from evals.report.model import Report
+from evals.report.model.report import ComparedSection, DifferenceEntry
+from evals.stats.intervals import Interval
+from tests.support.grids import choice_of, swept_of, with_swept
+from tests.support.results import UNLISTED, config, report, result, without_scores
+from tests.support.sampled import JUDGED, LABELS, sampled_result
+
+METRIC = "ranking/ndcg_at_5"
+
+
+def with_moves(moved: dict[str, float]) -> Report:
+    """Return a report beside a reference; two more of its queries are equal."""
+    entry = DifferenceEntry(
+        metric=METRIC, other=0.4, this=0.5, difference=0.1, ci_low=0.0, ci_high=0.2, p_adjusted=0.5,
+        n=len(moved) + 2, wins=sum(value > 0 for value in moved.values()), ties=2,
+        losses=sum(value < 0 for value in moved.values()), verdict="",
+    )  # fmt: skip
+    section = ComparedSection(
+        name="before", settings="", started_at="", commit="", changed=[], differences=[entry], flipped=[],
+        by_query={METRIC: moved},
+    )  # fmt: skip
+    return report().model_copy(update={"reference": section})
+
+
+def test_every_cell_has_its_place_and_the_means_of_the_grid(grid: Measured) -> None:
+    section, swept = report(grid).grid, swept_of(grid)
+    assert section is not None
+    found = cells(section)
+    assert found is not None
+    for name, values in ((one["name"], one["values"]) for one in found["metrics"][1:]):
+        assert values == pytest.approx([float(mean) for mean in swept.grid.metrics[name].mean], rel=1e-4)
+    for number in range(100):
+        cell = swept.grid.cell(number)
+        settings = found["configuration"][number], found["top_k"][number], found["threshold"][number]
+        assert settings == (cell.configuration, cell.top_k, cell.threshold)
+    assert found["metrics"][0]["name"] == choice_of(grid).objective
+    assert found["recommended"] == choice_of(grid).recommended.cell
+
+
+def test_cells_that_scored_the_same_have_the_interval_of_their_standing(grid: Measured) -> None:
+    first, *rest = choice_of(grid).standings
+    known = replace(first, interval=Interval(low=0.25, high=0.1234567))
+    section = report(with_swept(grid, choice=replace(choice_of(grid), standings=(known, *rest)))).grid
+    assert section is not None
+    found = (cells(section) or {})["intervals"]
+    assert {tuple(found[cell]) for cell in first.members} == {(0.25, 0.12346)}
+
+
+def test_cells_that_break_a_constraint_are_not_allowed(grid: Measured) -> None:
+    ranking = swept_of(grid).ranking
+    section = report(with_swept(grid, ranking=replace(ranking, order=ranking.order[:7]))).grid
+    assert section is not None
+    assert (cells(section) or {})["allowed"] == sorted(ranking.order[:7])
+
+
+def test_cells_may_be_the_best_only_where_that_can_be_computed(grid: Measured) -> None:
+    for note, wanted in (("too few", []), ("", sorted(c for one in choice_of(grid).best_set for c in one.members))):
+        section = report(with_swept(grid, choice=replace(choice_of(grid), note=note))).grid
+        assert section is not None
+        assert (cells(section) or {})["may_be_best"] == wanted
+
+
+def test_cells_that_are_not_ranked_are_not_drawn(grid: Measured) -> None:
+    assert figure_data(report(with_swept(grid, choice=None)))["grid"] is None
+
+
+def test_best_scores_are_those_before_the_threshold() -> None:
+    found = best_scores(report())
+    assert found == {
+        "scale": "cosine similarity", "threshold": 0.3, "in_scope": [0.9, 0.29], "out_of_scope": [0.8],
+    }  # fmt: skip
+    assert best_scores(report(without_scores(), UNLISTED)) is None
+    found_nothing = [row.model_copy(update={"top_score": None, "retrieved": []}) for row in report().queries]
+    assert best_scores(report().model_copy(update={"queries": found_nothing})) is None
+
+
+def test_a_threshold_on_another_scale_is_no_line_among_best_scores() -> None:
+    made = config(mode="hybrid", fusion="weighted", threshold=0.3, threshold_on="final")
+    found = best_scores(report(result(config=made)))
+    assert found is not None and found["threshold"] is None
+
+
+def test_first_ranks_are_of_labelled_queries_in_scope() -> None:
+    assert first_ranks(report()) == {"ranks": [1, 5], "top_k": 3, "depth": 5}
+    without = [row.model_copy(update={"relevant": {}}) for row in report().queries]
+    assert first_ranks(report().model_copy(update={"queries": without})) is None
+
+
+def test_the_largest_gain_comes_first_and_the_largest_loss_last() -> None:
+    found = differences(with_moves({"a": -0.5, "b": 0.25, "c": 1.0}))
+    assert found is not None
+    assert found["moved"] == [("c", 1.0), ("b", 0.25), ("a", -0.5)]
+    assert (found["name"], found["n"], found["wins"], found["ties"], found["losses"]) == (METRIC, 5, 2, 2, 1)
+    assert differences(report()) is None and differences(with_moves({}).model_copy(update={"reference": None})) is None
+
+
+def test_judged_queries_stand_against_their_proxies_and_the_mean_of_all_on_the_line() -> None:
+    made = sampled_result()
+    [found] = judged(report(made))
+    [summary] = made.summaries
+    assert summary.sampled is not None
+    assert found["points"] == list(zip(LABELS[: len(JUDGED)], JUDGED, strict=True))
+    assert found["mean"] == pytest.approx((sum(LABELS) / len(LABELS), summary.value))
+    assert (found["queries"], found["weight"]) == (60, summary.sampled.weight)
+
+
+def test_where_no_judged_query_has_a_proxy_none_is_drawn() -> None:
+    made = sampled_result()
+    assert list(judged(report(result()))) == list(judged(report(replace(made, proxies={})))) == []
+    unscored = {PRECISION: dict.fromkeys(made.proxies[PRECISION], Unscored(reason="no labels"))}
+    assert list(judged(report(replace(made, proxies=unscored)))) == []
