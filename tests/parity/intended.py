@@ -110,7 +110,7 @@ LEAVES: Sequence[Leaf] = (
     *(
         Leaf(f"*.json:criteria.*.{field}", CHANGED, only=name, why=BUSY)
         for field in ("condition", "figure", "metric", "passed", "undecided")
-        for name in ("default", "compare-handbook")
+        for name in ("default", "compare-handbook", "grid-handbook")
     ),
     *(
         Leaf("*.json:head.criteria", CHANGED, only=name, why=PASSED)
@@ -145,7 +145,6 @@ LEAVES: Sequence[Leaf] = (
     Leaf("*config.retriever.search_params", ADDED, why=SEARCH),
     Leaf("*:head.index_trials", GONE, why="wider beams are not tried"),
     Leaf("report.json:config.retriever.store.path", CHANGED, only="dot", why="local mode is named as one"),
-    Leaf("report.json:head.next_flags", CHANGED, only="dot", why="a sweep names its thresholds"),
     Leaf("*.by_query.*", ADDED, why=FIGURES),
     Leaf("*retrieved.*.claims", GONE, why=CLAIMS),
     Leaf("*below_threshold.*.claims", GONE, why=CLAIMS),
@@ -217,7 +216,6 @@ LINES: Sequence[Line] = (
     Line(r"^\s*(keyword|semantic): null", why=SETTINGS),
     Line(r"^\s*(search|search_params|quantization|exact|hnsw_ef|ignore|ignore_quantization|indexed_only):", why=SEARCH),
     Line(r"^\s*(oversampling|rescore):", why=SEARCH),
-    Line(r"^Next: ", only="dot", why="a sweep names its thresholds"),
     Line(r"^wins$|resamples|where the best cell leads again|rare losses|^show$", why=WINS),
     *(
         Line(r"tokens; |may be the best|^best \(|^the best \(|^\(95%\)|… [\d.]+\) · ", only=name, why=WINS)
