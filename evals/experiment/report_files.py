@@ -1,25 +1,25 @@
 """Writing a finished experiment: report, JUnit, page, MLflow, the settings for an application."""
 
-from collections.abc import Mapping, Sequence
+import logging
 from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
+from evals.collect.passes import Progress
 from evals.config.files import write
+from evals.errors import TrackingError
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.output_files import Outputs
-from evals.grid.children import along_top_k, children, table
-from evals.grid.compared_cell import compared_cell
-from evals.report.building import build_report
-from evals.report.figures import Picture, draw
+from evals.report.figures import draw
 from evals.report.html import render_page
 from evals.report.junit import junit
-from evals.report.traces import QueryTrace, traces
-from evals.tracking.views import Views
 from retrievers.config import RetrieverConfig
+from retrievers.errors import ConfigError
 from retrievers.store.location import portable_settings
 from retrievers.text.printable import json_text
+
+log = logging.getLogger(__name__)
 
 
 def save_data(evaluation: Evaluation, outputs: Outputs) -> str:
@@ -37,17 +37,35 @@ def save_data(evaluation: Evaluation, outputs: Outputs) -> str:
     return text
 
 
-def save_page(evaluation: Evaluation, file: Path | None) -> tuple[Mapping[str, Picture], str]:
-    """Draw the figures and the page, and write the page if a file is given; return both.
+def save_page(evaluation: Evaluation, file: Path) -> None:
+    """Draw the figures and write the page.
 
     Raises:
         ConfigError: The file cannot be written.
     """
-    pictures = draw(evaluation.result, evaluation.report.queries)
-    page = render_page(evaluation.report, pictures)
-    if file:
-        write(file, page)
-    return pictures, page
+    write(file, render_page(evaluation.report, draw(evaluation.result, evaluation.report.queries)))
+
+
+def track(evaluation: Evaluation, text: str, progress: Progress) -> Evaluation:
+    """Write the run to MLflow, if it is to be; return it with its address there, or the reason why it is not there.
+
+    Args:
+        evaluation: The finished experiment.
+        text: The text of its report, as it was saved.
+        progress: Called as the run is written.
+    """
+    config = evaluation.result.config.tracking
+    if not config.enabled:
+        return evaluation
+    # MLflow costs seconds to import.
+    from evals.tracking import write_run
+
+    progress("MLflow", 0, 1)
+    try:
+        return replace(evaluation, address=write_run(evaluation.report, text, config, progress).address)
+    except (TrackingError, ConfigError) as error:
+        log.debug("MLflow failed", exc_info=True)
+        return replace(evaluation, untracked=str(error))
 
 
 def export(evaluation: Evaluation, retriever: RetrieverConfig) -> None:
@@ -59,36 +77,3 @@ def export(evaluation: Evaluation, retriever: RetrieverConfig) -> None:
     settings = evaluation.recommended if isinstance(evaluation, Sweep) else retriever
     if evaluation.outputs.export and settings:
         write(evaluation.outputs.export, yaml.safe_dump(portable_settings(settings), sort_keys=False))
-
-
-def views_of(evaluation: Evaluation, digest: str, page: str, pictures: Mapping[str, Picture]) -> Views:
-    """Return all that MLflow shows of a run beside its values.
-
-    Args:
-        evaluation: The finished experiment.
-        digest: SHA-256 of the text of its report.
-        page: Its page.
-        pictures: Its figures by name.
-    """
-    result, report = evaluation.result, evaluation.report
-    most = result.config.tracking.traces
-    views = Views(
-        digest=digest,
-        page=page,
-        figures={picture.name: picture.file for picture in pictures.values()},
-        traces=traces(report, result.observed, most),
-    )
-    if not isinstance(evaluation, Sweep):
-        return views
-    grid = evaluation.swept
-    beside: Sequence[QueryTrace] = ()
-    if grid.compared and most:
-        beside = traces(build_report(grid.compared, report.facts), grid.compared.observed, most)
-    return replace(
-        views,
-        cells=children(grid, result.config.tracking.log_cells),
-        table=table(grid.grid),
-        along=along_top_k(grid),
-        second=compared_cell(grid.grid, grid.choice),
-        of_second=beside,
-    )

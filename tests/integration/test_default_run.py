@@ -63,7 +63,7 @@ def test_it_ends_by_its_criteria_and_complains_of_nothing(finished: Finished, re
     assert finished.code == (0 if report["passed"] else 1)
     assert report["passed"] == all(gate["passed"] for gate in report["criteria"])
     report_line = f"Report: {finished.report_file.relative_to(finished.folder)}"
-    checked, shown = "ragas 0.4.3: equal (228 scores by its 4 classes)", "MLflow: make ui, or retrieval-evals ui"
+    checked, shown = "ragas 0.4.3: equal (228 scores by its 4 classes)", "MLflow: python -m evals ui"
     assert finished.out.splitlines()[-3:] == [report_line, checked, shown]
 
 
@@ -123,7 +123,7 @@ def test_the_artifacts_are_the_table_the_report_the_experiment_and_the_figures(
     artifacts: Path, finished: Finished, report: dict[str, Any]
 ) -> None:
     assert (artifacts / "report.json").read_bytes() == finished.report_file.read_bytes()
-    table = json.loads((artifacts / "queries.json").read_text())
+    table = json.loads((artifacts / "tables" / "queries.json").read_text())
     assert [row[table["columns"].index("id")] for row in table["data"]] == [row["id"] for row in report["queries"]]
     assert {file.stem for file in (artifacts / "figures").glob("*.svg")} == {
         "queries", "score_distribution", "roc", "recall_by_rank",
@@ -135,7 +135,7 @@ def test_the_artifacts_are_the_table_the_report_the_experiment_and_the_figures(
 
 
 def test_the_logged_experiment_can_be_run_again_as_it_was(artifacts: Path, report: dict[str, Any]) -> None:
-    again = Experiment.load(artifacts / "experiment.yaml", env={})
+    again = Experiment.load(artifacts / "settings.yaml", env={})
     assert dump(again) == report["config"]
 
 

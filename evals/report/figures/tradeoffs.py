@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.grid.children import pareto_front
+from evals.grid.cells import pareto_front
 from evals.grid.measure import Swept
 from evals.grid.objective import TOKENS
 from evals.report.figures.canvas import BLUE, GREY, INK, LINE_WIDTH, MOST_VECTORS, ORANGE, SERIES, canvas
