@@ -111,8 +111,7 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
         print_rendered(text)
         return
     print_rendered(render(comparisons, width=terminal_width(), color=in_color(), queries=namespace.queries).rstrip())
-    uri = vars(namespace)["tracking.uri"]
-    for address in filter(None, (_side_by_side(comparison, uri) for comparison in comparisons)):
+    for address in filter(None, (_side_by_side(each, vars(namespace)["tracking.uri"]) for each in comparisons)):
         print_out(f"Query by query in MLflow: {address}")
 
 

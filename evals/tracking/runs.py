@@ -83,7 +83,7 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
         if not finished:
             for run in runs:
                 _delete(client, run)
-        run_id = finished or _write(client, experiment, report, text, config, progress)
+        run_id = finished or _write(client, experiment, report, text, config.traces, progress)
     address = run_page(server_of(uri), experiment, run_id) if uri.startswith("http") else ""
     return Written(run_id, address, is_new=not finished)
 
@@ -145,9 +145,8 @@ def _begin(client: "MlflowClient", experiment: str, name: str, started_ms: int, 
     return str(run.info.run_id)
 
 
-def _write(
-    client: "MlflowClient", experiment: str, report: Report, text: str, config: TrackingConfig, progress: Progress
-) -> str:
+def _write(client: "MlflowClient", experiment: str, report: Report, text: str, traces: int, progress: Progress) -> str:
+    """Write a run, the traces last; return its id."""
     from mlflow.entities import Param, RunTag
     from mlflow.exceptions import MlflowException
 
@@ -178,7 +177,7 @@ def _write(
         client.log_artifacts(run_id, folder)
     _log_input(client, run_id, report)
     try:
-        write_traces(client, experiment, run_id, report, config.traces, progress)
+        write_traces(client, experiment, run_id, report, traces, progress)
     except (MlflowException, NotImplementedError) as error:
         if UNKNOWN not in str(error) and not isinstance(error, NotImplementedError):
             raise

@@ -87,7 +87,7 @@ def tags(report: Report) -> dict[str, str]:
         "criteria.failed": ", ".join(criterion.metric for criterion in report.criteria if not criterion.passed)
         or "none",
         "judge.model": facts.judge and facts.judge.model,
-        "ragas": report.ragas_check and report.ragas_check.line,
+        "ragas": (report.ragas_check and report.ragas_check.line) or None,
         "code.commit": facts.commit,
         DESCRIPTION_TAG: description(report),
     }
