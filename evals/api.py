@@ -166,7 +166,7 @@ def compare_runs(
     """
     from evals.report.comparison.comparing import ComparisonOptions, compare
     from evals.report.comparison.regressions import tolerated
-    from evals.tracking.references import open_run, refuse_repeated, run_of
+    from evals.tracking.find import open_run, refuse_repeated, run_of
 
     silence(hub=False)
     if not others:

@@ -114,16 +114,16 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
     width, whole = terminal_width(), not sys.stdout.isatty()
     text = render(comparisons, width=width, color=in_color(), queries=namespace.queries, whole=whole)
     print_rendered(text.rstrip())
-    for address in filter(None, map(_side_by_side, comparisons)):
+    for address in filter(None, (_side_by_side(each, vars(namespace)["tracking.uri"]) for each in comparisons)):
         print_out(f"Query by query in MLflow: {address}")
 
 
-def _side_by_side(comparison: "Comparison") -> str:
+def _side_by_side(comparison: "Comparison", uri: str | None) -> str:
     """Return the address of MLflow's comparison; empty where it has not both runs in one experiment."""
-    from evals.tracking.addresses import LOCAL, comparison_page
+    from evals.tracking.store import LOCAL, run_page, ui_command
 
     first, other = comparison.baseline.tracked, comparison.other.tracked
     if first is None or other is None or first[:2] != other[:2]:
         return ""
-    page = comparison_page(*other, baseline_id=first.run_id)
-    return f"{page} (make ui)" if other.server == LOCAL else page
+    page = run_page(*other, baseline_id=first.run_id)
+    return f"{page} ({ui_command(uri)})" if other.server == LOCAL else page

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
@@ -109,9 +109,6 @@ class TrackingConfig(Settings):
     enabled: bool = Field(True, description="log to MLflow")
     uri: str | None = Field(None, description="MLflow tracking URI; the database under ./mlruns when left out")
     experiment: str = Field("retrieval-evals", min_length=1, max_length=256, description="MLflow experiment")
-    log_cells: Literal["chosen", "frontier", "all", "none"] = Field(
-        "chosen", description="cells of a grid that get a run of their own: chosen (at most 8), frontier, all or none"
-    )
     traces: int = Field(
         500, ge=0, le=10_000, description="most queries that become traces, the same in every run; 0 for none"
     )

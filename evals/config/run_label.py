@@ -8,7 +8,18 @@ def run_label(retriever: RetrieverConfig) -> str:
 
     A retriever of the user's own has the name of its factory in place of the mode.
     """
-    reranked = "" if retriever.rerank == "none" else f"+{retriever.rerank}"
-    which = retriever.python.rpartition(":")[2] if retriever.python else f"{retriever.mode}{reranked}"
-    threshold = "" if retriever.used_threshold is None else f" t{retriever.used_threshold:.3g}"
-    return f"{which} k{retriever.top_k}{threshold}"
+    return label(retriever.python or retriever.mode, retriever.rerank, retriever.top_k, retriever.used_threshold)
+
+
+def label(which: str, rerank: str, top_k: int, threshold: float | None) -> str:
+    """Return the same of single settings.
+
+    Args:
+        which: The mode, or `module:factory` of the user's own retriever.
+        rerank: The reranker.
+        top_k: The cut.
+        threshold: The threshold; None where none is in force.
+    """
+    _, is_own, factory = which.rpartition(":")
+    reranked = "" if rerank == "none" or is_own else f"+{rerank}"
+    return f"{factory if is_own else which}{reranked} k{top_k}{'' if threshold is None else f' t{threshold:.3g}'}"

@@ -14,7 +14,7 @@ from evals.report.comparison.mismatches import some
 from evals.report.comparison.records import Difference, Run
 from evals.report.headline import NO_WORSE
 from evals.report.model import Criterion, Report
-from evals.tracking.references import open_run, run_of
+from evals.tracking.find import open_run, run_of
 
 
 def open_baseline(file: Path, golden: GoldenSet) -> Run:

@@ -29,16 +29,13 @@ class Evaluation:
         result: The result that the report was built from. It holds what the report leaves out, such as all candidates.
         outputs: The files that were written.
         address: Page of the run on its MLflow server; empty where runs are kept in a local database, or not at all.
-        side_by_side: Page of MLflow that shows the recommended cell of a grid beside another one, query by query; empty
-            where there is none.
-        untracked: Reason why MLflow lacks a part of it; empty where it has all, or logging is off.
+        untracked: Reason why MLflow has not the run; empty where it has, or logging is off.
     """
 
     report: "Report"
     result: "Measured"
     outputs: Outputs
     address: str = ""
-    side_by_side: str = ""
     untracked: str = ""
 
     def __repr__(self) -> str:
@@ -147,7 +144,7 @@ class Sweep(Evaluation):
         """A row a cell: its settings, the mean of every metric, `recommended`, and `in_set` for the confidence set."""
         import pandas as pd
 
-        from evals.grid.children import table
+        from evals.grid.cells import table
 
         frame = pd.DataFrame(table(self.swept.grid))
         standings = self.swept.choice.standings if self.swept.choice else ()

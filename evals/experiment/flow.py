@@ -1,4 +1,4 @@
-"""The flow of one experiment: open its retriever and judge, measure, save, show, publish."""
+"""The flow of one experiment: open its retriever and judge, measure, save, show, track."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,12 +15,11 @@ from evals.experiment.baseline import against_baseline
 from evals.experiment.collaborators import open_collaborators, with_its_distance
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.loading import Inputs, load_inputs, with_objective
-from evals.experiment.output_files import Outputs, run_name, settle
+from evals.experiment.output_files import Outputs, check_outputs, run_name, with_report
 from evals.experiment.plan import describe_plan
 from evals.experiment.provenance import checked_at_end
-from evals.experiment.publishing import TrackingRun, publish
 from evals.experiment.reference import beside_reference
-from evals.experiment.report_files import export, save_data
+from evals.experiment.report_files import export, save_data, save_page, track
 from evals.experiment.retrieving import finders, fitting, save
 from evals.golden.loading import GoldenSet
 from evals.grid.heldout import with_held_out
@@ -72,7 +71,8 @@ def run_experiment(
     stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
     name = config.tracking.run_name or run_name(config, inputs.sweep, stamp)
     stem = config.tracking.run_name or f"{config.name}-{stamp}"
-    with settle(wanted, config.tracking, stem) as outputs, ExitStack() as bar:
+    check_outputs(wanted, config.tracking)
+    with ExitStack() as bar:
         progress = bar.enter_context(progress_bar(shown=shown))
         given = [retriever] if retriever else () if saved else None
         with open_collaborators(inputs, env, progress, retrievers=given) as collaborators:
@@ -80,8 +80,6 @@ def run_experiment(
             inputs = with_objective(inputs, listed=listed)
             config = inputs.config
             find, *held_out = finders(inputs, collaborators, saved)
-            label = saved.origin.variants[0].label if saved else collaborators.retriever.label
-            run = TrackingRun(config, name, label)
             result, facts = _measured(inputs, find, held_out, collaborators, saved)
             report = build_report(result, facts).model_copy(update={"run": name, "slices": slices(result)})
             report = beside_reference(report, inputs, collaborators)
@@ -89,6 +87,7 @@ def run_experiment(
                 report = against_baseline(report, inputs.baseline)
             if check := ragas_check.pending(result):
                 report = report.model_copy(update={"ragas_check": check})
+            outputs = with_report(wanted, config.tracking, stem)
             evaluation = _evaluation(result, report, outputs)
             text = save_data(evaluation, outputs)
             bar.close()
@@ -103,7 +102,9 @@ def run_experiment(
                     report = decided(report.model_copy(update={"ragas_check": check}))
                     evaluation = replace(evaluation, report=report)
                     text = save_data(evaluation, outputs)
-                return publish(evaluation, text, inputs.golden, run, progress)
+                if outputs.html:
+                    save_page(evaluation, outputs.html)
+                return track(evaluation, text, progress)
 
 
 def plan_experiment(

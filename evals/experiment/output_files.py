@@ -1,10 +1,9 @@
 """The files that a run writes, checked before it begins, and its names."""
 
 import itertools
-import logging
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -12,10 +11,9 @@ from evals.config.experiment import ExperimentConfig, TrackingConfig
 from evals.config.files import check_writable
 from evals.config.run_label import run_label
 from evals.grid.axes import Plan
-from evals.tracking import FOLDER, check_database, check_folder
+from evals.tracking import FOLDER, check_store
 from retrievers.errors import ConfigError
 
-log = logging.getLogger(__name__)
 # Most bytes of a report's name, before its number: file systems accept names of 255, some of 143.
 FLAGS = {"report": "output", "retrieval": "save-retrieval"}
 LONGEST_STEM = 120
@@ -40,53 +38,49 @@ class Outputs:
     retrieval: Path | None = None
 
 
-@contextmanager
-def settle(wanted: Outputs, config: TrackingConfig, name: str) -> Iterator[Outputs]:
-    """Yield the files that a run of that name writes, of which every one can be written; none is made here.
-
-    A run that is tracked has a report in any case. Where no file is wanted for it, it gets one that no other run has,
-    nor takes while the block lasts.
+def check_outputs(wanted: Outputs, config: TrackingConfig) -> None:
+    """Make sure that every file of a run can be written, and its run in a local store of MLflow; none is made here.
 
     Raises:
-        ConfigError: A file, or the folder in which runs are kept, cannot be written; two are one file; or the database
-            of runs is damaged.
+        ConfigError: A file, or the folder in which runs are kept, cannot be written, or was moved; two are one file; or
+            the database of runs is damaged.
     """
     if config.enabled:
-        if not config.uri:
-            check_folder(FOLDER)
-        check_database(config.uri)
+        check_store(config)
     # All checks come before the work: a fault found at the end would cost the whole run.
     _refuse_shared(asdict(wanted))
     for file in (wanted.report, wanted.junit, wanted.html, wanted.export, wanted.retrieval):
         check_writable(file)
+    if config.enabled and not wanted.report:
+        check_writable(FOLDER / "reports" / "report.json")
+
+
+def with_report(wanted: Outputs, config: TrackingConfig, name: str) -> Outputs:
+    """Return the files of a run that is about to write them: one that is tracked has a report in any case.
+
+    Raises:
+        ConfigError: Its folder cannot be written.
+    """
     if wanted.report or not config.enabled:
-        yield wanted
-        return
-    with reserved(FOLDER / "reports", name) as file:
-        yield replace(wanted, report=file)
+        return wanted
+    return replace(wanted, report=new_file(FOLDER / "reports", name))
 
 
-@contextmanager
-def reserved(folder: Path, name: str) -> Iterator[Path]:
-    """Yield a file for the report of a run of that name, which no earlier run has written and no other takes meanwhile.
-
-    An empty file beside it keeps the name; it is not one that readers take for a report. A run that is killed leaves it
-    behind, and the name is passed by from then on.
+def new_file(folder: Path, name: str) -> Path:
+    """Return an empty file for the report of a run of that name: no other run has it, or gets it.
 
     Raises:
         ConfigError: The folder cannot be made or written to.
     """
-    check_writable(folder / "report.json")
-    # Only folders of this run are removed again if it fails.
-    created = [path for path in (folder, folder.parent) if not path.exists()]
-    file, mark = next(filter(None, (_reserve(file) for file in _names(folder, name))))
     try:
-        yield file
-    finally:
-        mark.unlink(missing_ok=True)
-        with suppress(OSError):  # it holds a report
-            for path in created:
-                path.rmdir()
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in _names(folder, name):
+            with suppress(FileExistsError):
+                file.touch(exist_ok=False)  # atomic: of two runs at once only one makes it
+                return file
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be written: {error.strerror}") from error
+    raise AssertionError("there is no end of names")
 
 
 def _names(folder: Path, name: str) -> Iterator[Path]:
@@ -94,27 +88,6 @@ def _names(folder: Path, name: str) -> Iterator[Path]:
     plain = re.sub(r"[^\w.-]+", "-", name).strip(".-").encode()[:LONGEST_STEM].decode(errors="ignore")
     stem = plain.rstrip(".-") or "run"
     return (folder / f"{stem}{f'-{number}' if number > 1 else ''}.json" for number in itertools.count(1))
-
-
-def _reserve(file: Path) -> tuple[Path, Path] | None:
-    """Return the file and the mark that keeps its name; None where another run has it."""
-    mark = file.with_name(f".{file.name}.taken")
-    if file.exists():
-        return None
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        # Atomic: of two runs that start at once only one makes the file.
-        mark.touch(exist_ok=False)
-    except FileNotFoundError:  # a run that failed has removed the folder just now
-        return _reserve(file)
-    except FileExistsError:
-        log.warning("%s is the report of a run that has not ended (if none is going on, remove %s)", file, mark)
-        return None
-    # The other run ended between the two checks.
-    if file.exists():
-        mark.unlink()
-        return None
-    return file, mark
 
 
 def _refuse_shared(files: Mapping[str, Path | None]) -> None:

@@ -13,7 +13,7 @@ from evals.report.building.compared import compared_section
 from evals.report.comparison.comparing import ComparisonOptions, compare
 from evals.report.headline import headline
 from evals.report.model import Report
-from evals.tracking.references import run_of
+from evals.tracking.find import run_of
 
 # Needs of metrics that are not measured for the reference.
 OF_THE_RUN_ALONE = {"latency", "determinism", "index", "judge", "judge usage"}

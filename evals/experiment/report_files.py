@@ -1,24 +1,24 @@
 """Writing a finished experiment: report, JUnit, page, MLflow, the settings for an application."""
 
-from collections.abc import Sequence
+import logging
 from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
+from evals.collect.passes import Progress
 from evals.config.files import write
+from evals.errors import TrackingError
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.output_files import Outputs
-from evals.grid.children import along_top_k, children, table
-from evals.grid.compared_cell import compared_cell
-from evals.report.building import build_report
 from evals.report.html import render_page
 from evals.report.junit import junit
-from evals.report.traces import QueryTrace, traces
-from evals.tracking.views import Views
 from retrievers.config import RetrieverConfig
+from retrievers.errors import ConfigError
 from retrievers.store.location import portable_settings
 from retrievers.text.printable import json_text
+
+log = logging.getLogger(__name__)
 
 
 def save_data(evaluation: Evaluation, outputs: Outputs) -> str:
@@ -36,16 +36,35 @@ def save_data(evaluation: Evaluation, outputs: Outputs) -> str:
     return text
 
 
-def save_page(evaluation: Evaluation, file: Path | None) -> str:
-    """Return the page, and write it if a file is given.
+def save_page(evaluation: Evaluation, file: Path) -> None:
+    """Write the page.
 
     Raises:
         ConfigError: The file cannot be written.
     """
-    page = render_page(evaluation.report)
-    if file:
-        write(file, page)
-    return page
+    write(file, render_page(evaluation.report))
+
+
+def track(evaluation: Evaluation, text: str, progress: Progress) -> Evaluation:
+    """Write the run to MLflow, if it is to be; return it with its address there, or the reason why it is not there.
+
+    Args:
+        evaluation: The finished experiment.
+        text: The text of its report, as it was saved.
+        progress: Called as the run is written.
+    """
+    config = evaluation.result.config.tracking
+    if not config.enabled:
+        return evaluation
+    # MLflow costs seconds to import.
+    from evals.tracking import write_run
+
+    progress("MLflow", 0, 1)
+    try:
+        return replace(evaluation, address=write_run(evaluation.report, text, config, progress).address)
+    except (TrackingError, ConfigError) as error:
+        log.debug("MLflow failed", exc_info=True)
+        return replace(evaluation, untracked=str(error))
 
 
 def export(evaluation: Evaluation, retriever: RetrieverConfig) -> None:
@@ -57,35 +76,3 @@ def export(evaluation: Evaluation, retriever: RetrieverConfig) -> None:
     settings = evaluation.recommended if isinstance(evaluation, Sweep) else retriever
     if evaluation.outputs.export and settings:
         write(evaluation.outputs.export, yaml.safe_dump(portable_settings(settings), sort_keys=False))
-
-
-def views_of(evaluation: Evaluation, digest: str, page: str) -> Views:
-    """Return all that MLflow shows of a run beside its values.
-
-    Args:
-        evaluation: The finished experiment.
-        digest: SHA-256 of the text of its report.
-        page: Its page.
-    """
-    result, report = evaluation.result, evaluation.report
-    most = result.config.tracking.traces
-    views = Views(
-        digest=digest,
-        page=page,
-        figures={},
-        traces=traces(report, result.observed, most),
-    )
-    if not isinstance(evaluation, Sweep):
-        return views
-    grid = evaluation.swept
-    beside: Sequence[QueryTrace] = ()
-    if grid.compared and most:
-        beside = traces(build_report(grid.compared, report.facts), grid.compared.observed, most)
-    return replace(
-        views,
-        cells=children(grid, result.config.tracking.log_cells),
-        table=table(grid.grid),
-        along=along_top_k(grid),
-        second=compared_cell(grid.grid, grid.choice),
-        of_second=beside,
-    )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
-from operator import attrgetter, getitem
+from operator import getitem
 from typing import Any
 
 from pydantic import ValidationError
@@ -128,11 +128,6 @@ def effective(settings: RetrieverConfig) -> dict[str, Any]:
 def dotted(name: str) -> str:
     """Return the dotted name of the setting that an axis changes; any other name as it is."""
     return AXES[name].setting if name in AXES else name
-
-
-def setting_of(settings: RetrieverConfig, axis: str) -> Any:
-    """Return what the settings say of an axis."""
-    return attrgetter(dotted(axis))(settings)
 
 
 def _axes_of(base: RetrieverConfig) -> Mapping[str, Axis]:

@@ -404,3 +404,28 @@ def _inside(results: Results, row_of: Integers, scope: Scope) -> Integers:
     rows = row_of[0]
     inside = results.at(rows).by_case(lambda case: scope == "all" or case.in_scope == (scope == "in_scope"))
     return np.flatnonzero(inside)
+
+
+def table(grid: Grid) -> dict[str, list[Any]]:
+    """Return the whole grid by columns: one row a cell, its settings and the mean of every metric, or None."""
+    cells = grid.cells()
+    names = dict.fromkeys(name for cell in cells for name in cell.parameters)
+    columns: dict[str, list[Any]] = {name: [cell.parameters.get(name) for cell in cells] for name in names}
+    for name, metric in grid.metrics.items():
+        columns[name] = [value if np.isfinite(value) else None for value in metric.mean.tolist()]
+    return columns
+
+
+def pareto_front(values: Floats, cost: Floats) -> list[int]:
+    """Places that no other beats: none costs as little with a higher value, or less with as high a one.
+
+    Args:
+        values: [cells], more is better; NaN is left out.
+        cost: [cells], less is better.
+    """
+    front, highest = [], -np.inf
+    for cell in np.lexsort((-values, cost)).tolist():
+        if np.isfinite(values[cell]) and values[cell] > highest:
+            front.append(cell)
+            highest = values[cell]
+    return front

@@ -17,7 +17,6 @@ from evals.grid.abstaining import Abstaining, abstaining, wanted_rates
 from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Configuration, Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
-from evals.grid.compared_cell import compared_cell
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
 from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.sampled import cell_summary, with_samples
@@ -55,8 +54,6 @@ class Swept:
         held_out: The recommended cell on queries that had no part in the choice; None without any.
         proof: What the verdicts that were bought prove of the cells, where judging ends once a cell is proved near the
             best (`judge.stop`); else None.
-        compared: A second cell (see `compared_cell`) with the scores of its queries, to be set beside the recommended
-            one; None where there is none, or where queries are not logged as traces.
     """
 
     grid: Grid
@@ -64,7 +61,6 @@ class Swept:
     choice: Choice | None
     abstaining: Abstaining | None = None
     held_out: HeldOut | None = None
-    compared: "Measured | None" = None
     proof: CellProof | None = None
 
     @property
@@ -175,11 +171,8 @@ def measure_pool(
     run = _cell(grid, shown, config, metrics, context, whole=swept is None)
     if swept is None:
         return run
-    # MLflow alone shows it.
-    second = compared_cell(grid, swept.choice) if config.tracking.enabled and config.tracking.traces else None
-    compared = None if second is None else _queries_of(grid, second, config, metrics, context)
     rates = wanted_rates(config.objective.constraints)
-    swept = replace(swept, grid=grid, compared=compared, abstaining=abstaining(grid, shown, rates))
+    swept = replace(swept, grid=grid, abstaining=abstaining(grid, shown, rates))
     grid.pool.release()
     return replace(run, swept=swept, notes=[*run.notes, *_notes(run, swept)])
 
@@ -475,15 +468,6 @@ def _by_query(metric: QueryMetric, results: Results, context: Context) -> dict[s
     """Return the score of each query in the scope of a metric, by case id."""
     values, (rows, _) = metric.values(results, context), results.of(metric.scope, labelled=False)
     return {results.lists.case(int(results.list_of[row])).id: values[row] for row in rows.tolist()}
-
-
-def _queries_of(
-    grid: Grid, index: int, config: ExperimentConfig, metrics: Mapping[str, Metric], context: Context
-) -> Measured:
-    """A cell likewise, with what concerns single queries alone: no criteria, no figures of the whole run, no trust."""
-    scored = {name: metric for name, metric in metrics.items() if isinstance(metric, QueryMetric)}
-    plain = config.model_copy(update={"criteria": {}})
-    return _cell(grid, index, plain, scored, replace(context, trust=None), whole=False)
 
 
 def _requiring(required: tuple[str, ...], config: ExperimentConfig) -> ExperimentConfig:

@@ -5,10 +5,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from evals.config.experiment import ExperimentConfig
 from evals.errors import ReportError
 from evals.metrics import remember
 from evals.report.model import SCHEMA_VERSION, Report
 from retrievers.config.guarded_json import load
+from retrievers.config.settings import Settings
 from retrievers.text.quoting import quoted
 
 MAX_FAULTS_SHOWN = 5
@@ -44,6 +46,11 @@ def parse(text: str, origin: str) -> Report:
         report = Report.model_validate(document)
     except ValidationError as error:
         raise ReportError(f"{origin}: not a report of schema version {SCHEMA_VERSION}:", _faults(error)) from error
+    for name, field in ExperimentConfig.model_fields.items():
+        of_tables = isinstance(field.annotation, type) and issubclass(field.annotation, Settings)
+        if of_tables and not isinstance(report.config.get(name, {}), dict):
+            found = quoted(report.config[name])
+            raise ReportError(f"{origin}: config.{name}: expected a table of settings, found {found}")
     if document.get("queries_file"):
         raise ReportError(
             f"{origin}: holds the {len(report.queries)} worst queries alone, as earlier versions wrote reports of over "

@@ -12,8 +12,10 @@ FILE = PRESETS / "baseline-default.json"
 # Chunks of each result that are kept, for the queries that changed.
 CHUNKS = 3
 # Parts that no comparison reads.
-LEFT_OUT = {"head", "headline", "reference", "baseline", "slices", "notes", "caches", "criteria", "judge", "grid"}
-OF_A_ROW = {"reference_answer", "expected", "irrelevant", "best_below_threshold", "claims", "tags"}
+LEFT_OUT = {
+    "head", "headline", "reference", "baseline", "slices", "notes", "caches", "criteria", "judge", "grid", "texts",
+}  # fmt: skip
+OF_A_ROW = {"reference_answer", "expected", "irrelevant", "best_below_threshold", "claims", "tags", "stages_ms"}
 
 
 def main() -> None:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from evals.experiment.evaluation import Evaluation
 
 __all__ = ["EXIT_FAILED", "PRESETS", "load_config", "main", "parser"]
-UI = "make ui, or retrieval-evals ui"
 COMMAND = "python -m evals.run"
 EXIT_FAILED = 1
 
@@ -97,14 +96,14 @@ def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[s
     if evaluation.outputs.html and not namespace.quiet:
         print_out(f"Page: {evaluation.outputs.html}")
     if config.tracking.enabled and not namespace.quiet and not evaluation.untracked:
-        print_out(f"MLflow: {evaluation.address or UI}")
-        if evaluation.side_by_side:
-            print_out(f"The recommended cell beside another, query by query: {evaluation.side_by_side}")
+        from evals.tracking.store import ui_command
+
+        print_out(f"MLflow: {evaluation.address or ui_command(config.tracking.uri)}")
     if evaluation.incomplete:
-        from evals.tracking.marks import late_command
+        from evals.tracking import late_command
 
         file = evaluation.outputs.report
-        remedy = f"; {late_command(file, config.tracking)} logs it" if file and evaluation.untracked else ""
+        remedy = f"; {late_command(file, config.tracking)} writes it" if file and evaluation.untracked else ""
         note = f" (the report is at {file}{remedy})" if file else ""
         print_error(f"incomplete: {evaluation.incomplete}{note}")
         return EXIT_INCOMPLETE

@@ -3,26 +3,15 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from evals.tracking.starting import start
-from evals.tracking.store import FOLDER, check_database, check_folder, local_uri
-from evals.tracking.tracker import Tracker
+from evals.tracking.store import FOLDER, check_store
 
 if TYPE_CHECKING:
+    from evals.tracking.runs import late_command, write_run
     from evals.tracking.traced_queries import read_queries
 
-__all__ = [
-    "FOLDER",
-    "Tracker",
-    "check_database",
-    "check_folder",
-    "local_uri",
-    "read_queries",
-    "start",
-]
-# Functions that a run does not use.
-_HOMES = {
-    "read_queries": "traced_queries",
-}
+__all__ = ["FOLDER", "check_store", "late_command", "read_queries", "write_run"]
+# Functions that cost an import.
+_HOMES = {"late_command": "runs", "read_queries": "traced_queries", "write_run": "runs"}
 
 
 def __getattr__(name: str) -> Any:

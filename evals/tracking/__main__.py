@@ -1,4 +1,4 @@
-"""`python -m evals.tracking REPORT`: the run of a kept report, completed in MLflow."""
+"""`python -m evals.tracking REPORT`: the run of a saved report, written to MLflow."""
 
 import argparse
 import os
@@ -14,13 +14,18 @@ from retrievers.terminal.command import (
     path_argument,
     print_error,
     print_out,
+    progress_bar,
     run,
     set_up_logging,
+    whole_number,
 )
+from retrievers.text.secrets import redacted
+
+SETTINGS = ("uri", "experiment", "traces")
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.tracking") -> int:
-    """Complete the run; return the exit code."""
+    """Write the run; return the exit code."""
     namespace = parser(prog).parse_args(arguments)
     return run(lambda: _main(namespace))
 
@@ -29,37 +34,46 @@ def parser(prog: str) -> argparse.ArgumentParser:
     """Return the command's flags."""
     command = Parser(
         prog=prog,
-        description="Complete the MLflow run of a report that was kept while MLflow could not be reached. A run that "
-        "is complete is left as it is.",
-        epilog="Exit codes: 0 the run is complete, 2 user error, 3 MLflow failed, 130 interrupted.",
+        description="Write the run of a saved report to MLflow, as the run itself does. One that MLflow has is left as "
+        "it is; one that it has in part is written anew.",
+        epilog="Exit codes: 0 MLflow has the run, 2 user error, 3 MLflow failed, 130 interrupted.",
     )
     command.add_argument("report", type=path_argument, metavar="REPORT", help="the report's file")
     command.add_argument(
         "--tracking.uri", metavar="URI", help="where MLflow is (default: MLFLOW_TRACKING_URI, or else ./mlruns)"
     )
     command.add_argument("--tracking.experiment", metavar="NAME", help="experiment (default: retrieval-evals)")
+    command.add_argument(
+        "--tracking.traces", type=whole_number(0), metavar="N", help="most queries that become traces (default: 500)"
+    )
     add_logging_flags(command)
     return command
 
 
 def _main(namespace: argparse.Namespace) -> int:
     from evals.config.experiment import TrackingConfig
-    from evals.tracking.completing import complete
+    from evals.tracking.find import read_report
+    from evals.tracking.runs import write_run
+    from evals.tracking.store import ui_command
 
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
     environment(os.environ)  # from here on its secrets are hidden
     # Never from the report, which may be somebody else's, nor from a .env beside it.
-    uri = os.environ.get("MLFLOW_TRACKING_URI")
-    flags = {"uri": vars(namespace)["tracking.uri"] or uri, "experiment": vars(namespace)["tracking.experiment"]}
-    config = TrackingConfig.model_validate({name: value for name, value in flags.items() if value})
+    given = {name: vars(namespace)[f"tracking.{name}"] for name in SETTINGS}
+    given["uri"] = given["uri"] or os.environ.get("MLFLOW_TRACKING_URI") or None
+    config = TrackingConfig.model_validate({name: value for name, value in given.items() if value is not None})
+    if config.uri and "***" in config.uri:
+        raise TrackingError(f"{redacted(config.uri)}: holds no credentials; write them in place of ***")
+    report, text = read_report(namespace.report)
     try:
-        done = complete(namespace.report, config)
+        with progress_bar(shown=not namespace.quiet) as progress:
+            done = write_run(report, text, config, progress)
     except TrackingError as error:
         print_error(f"incomplete: {error} (the report is kept at {namespace.report})")
         return EXIT_INCOMPLETE
     if not namespace.quiet:
-        said = "was completed" if done.written else "is complete already; nothing was written"
-        print_out(f"MLflow: run {done.run_id} {said} ({done.address or 'make ui, or retrieval-evals ui'})")
+        said = "was written" if done.is_new else "is there already; nothing was written"
+        print_out(f"MLflow: run {done.run_id} {said} ({done.address or ui_command(config.uri)})")
     return 0
 
 

@@ -1,22 +1,61 @@
-"""The local store of runs, used when no server is named: a database and a folder of artifacts below `FOLDER`."""
+"""The store of runs: a database with a folder of artifacts below `FOLDER`, or an address.
+
+MLflow is spoken to in silence, and its errors are ours.
+"""
 
 import contextlib
+import logging
+import os
+import re
+import shlex
 import sqlite3
+import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote, urlsplit
 
 from evals.config.experiment import TrackingConfig
 from evals.config.files import probe
+from evals.errors import TrackingError
 from retrievers.config.file_locks import FileLock
-from retrievers.errors import ConfigError
+from retrievers.errors import ConfigError, RetrievalError
+from retrievers.text.secrets import redacted, remember_password
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 FOLDER = Path("mlruns")
+PORT = 5000
+# Where `evals ui` shows the local runs.
+LOCAL = f"http://127.0.0.1:{PORT}"
+SQLITE = "sqlite:///"
+SECONDS_FOR_SERVER = "10"
 # Longest time of a check of the database, in seconds; enough for about 400 MB.
 MAX_CHECK_S = 2.0
 # Number of instructions of SQLite's engine between two checks of the time.
 STEPS = 100_000
+# MLflow's names for the statuses 401 and 403, and how it writes them where the answer is not its own.
+REFUSALS = ("UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED")
+REFUSED = re.compile(r"error code 40[13]\b|\b40[13] Client Error|unauthori[sz]ed|unauthenticated|forbidden", re.I)
+CREDENTIALS = (
+    "; credentials are taken from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or from MLFLOW_TRACKING_TOKEN"
+)
+
+
+def check_store(config: TrackingConfig) -> None:
+    """Make sure, without MLflow, that runs can be written; leaves nothing behind.
+
+    Raises:
+        ConfigError: The local folder cannot be written, or has been copied or moved; or a database is damaged.
+    """
+    if not config.uri:
+        check_folder(FOLDER)
+    check_database(config.uri)
+    if not config.uri:
+        _check_place(FOLDER, config.experiment)
 
 
 def local_uri(folder: Path) -> str:
@@ -27,7 +66,7 @@ def local_uri(folder: Path) -> str:
     """
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    return f"sqlite:///{(folder / 'mlflow.db').resolve()}"
+    return f"{SQLITE}{(folder / 'mlflow.db').resolve()}"
 
 
 def check_folder(folder: Path) -> None:
@@ -56,7 +95,14 @@ def check_database(uri: str | None) -> None:
     file = FOLDER / "mlflow.db" if uri is None else database_file(uri)
     if file is None or not file.is_file():
         return
-    fault = _quick_check(file)
+    fault = ""
+    try:
+        [(answer,)] = query(file, "PRAGMA quick_check(1)")
+        fault = "" if answer == "ok" else " ".join(answer.replace("*** in database main ***", "").split())
+    except sqlite3.OperationalError:  # out of time, locked by a writer, or unreadable
+        return
+    except sqlite3.DatabaseError as error:
+        fault = str(error)
     if fault:
         raise ConfigError(
             f"{file}: the database of MLflow is damaged ({fault}); restore it from a copy, get out what can be read "
@@ -66,33 +112,126 @@ def check_database(uri: str | None) -> None:
 
 def database_file(uri: str) -> Path | None:
     """Return the file of an SQLite address, None for any other."""
-    return Path(uri.removeprefix("sqlite:///").partition("?")[0]) if uri.startswith("sqlite:///") else None
+    return Path(uri.removeprefix(SQLITE).partition("?")[0]) if uri.startswith(SQLITE) else None
 
 
-def _quick_check(file: Path) -> str:
-    """Return the first fault that SQLite finds within the time; empty where it finds none."""
+def query(database: Path, statement: str, *values: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement that only reads, within a time.
+
+    Raises:
+        sqlite3.DatabaseError: It is damaged, or no database; an `OperationalError` where there is no time, or no table.
+    """
     end = time.monotonic() + MAX_CHECK_S
-    address = f"file:{quote(str(file))}?mode=ro"
-    try:
-        with contextlib.closing(sqlite3.connect(address, uri=True, timeout=MAX_CHECK_S)) as database:
-            # A true value interrupts the check: a huge database is checked in part.
-            database.set_progress_handler(lambda: time.monotonic() > end, STEPS)
-            [(answer,)] = database.execute("PRAGMA quick_check(1)")
-    except sqlite3.OperationalError:  # out of time, locked by a writer, or unreadable
-        return ""
-    except sqlite3.DatabaseError as error:
-        return str(error)
-    return "" if answer == "ok" else " ".join(answer.replace("*** in database main ***", "").split())
+    address = f"file:{quote(str(database))}?mode=ro"
+    with contextlib.closing(sqlite3.connect(address, uri=True, timeout=MAX_CHECK_S)) as opened:
+        # A true value interrupts the statement: a huge database is checked in part.
+        opened.set_progress_handler(lambda: time.monotonic() > end, STEPS)
+        return opened.execute(statement, values).fetchall()
 
 
 @contextlib.contextmanager
-def creation_lock(config: TrackingConfig) -> Iterator[None]:
-    """Lock the creation of the database, which two processes at once can break for good; a server locks on its own."""
-    file = database_file(config.uri) if config.uri else None
-    if config.uri and file is None:
+def mlflow_at(uri: str, *, writing: bool = False) -> Iterator["MlflowClient"]:
+    """Yield a client of MLflow that prints nothing and whose errors are ours.
+
+    Args:
+        uri: The address.
+        writing: Let no other process write to a database meanwhile; two that create one at once can break it for good.
+
+    Raises:
+        TrackingError: MLflow failed within the block.
+    """
+    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    # MLflow would print the run's address, with any credentials, even when quiet.
+    os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", SECONDS_FOR_SERVER)
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    remember_password(uri)
+    try:
+        # The import of MLflow sets the levels of the loggers that are silenced.
+        from mlflow import MlflowClient
+
+        with _silence(), _lock_of(uri) if writing else contextlib.nullcontext():
+            yield MlflowClient(tracking_uri=uri)
+    except RetrievalError:
+        raise
+    except Exception as error:  # MLflow raises its own, SQLAlchemy's and requests' errors
+        cause = redacted(next(iter(str(error).strip().splitlines()), ""))[:300]
+        remedy = CREDENTIALS if REFUSED.search(cause) or getattr(error, "error_code", "") in REFUSALS else ""
+        raise TrackingError(f"MLflow at {redacted(uri)} failed: {type(error).__name__}: {cause}{remedy}") from error
+
+
+def server_of(uri: str | None) -> str:
+    """Return the address of the user interface for a store: that of a server, or the one of `evals ui`."""
+    return redacted(uri).rstrip("/") if uri and uri.startswith(("http://", "https://")) else LOCAL
+
+
+def ui_command(uri: str | None) -> str:
+    """Return the command that shows the runs of a store without a server."""
+    command = "retrieval-evals" if Path(sys.argv[0]).name == "retrieval-evals" else "python -m evals"
+    return f"{command} ui{f' --tracking.uri {shlex.quote(redacted(uri))}' if uri else ''}"
+
+
+def run_page(server: str, experiment_id: str, run_id: str, baseline_id: str = "") -> str:
+    """Return the address of a run, or of a run beside a baseline, query by query."""
+    beside = f"/evaluations?compareToRunUuid={baseline_id}" if baseline_id else ""
+    return f"{server}/#/experiments/{experiment_id}/runs/{run_id}{beside}"
+
+
+def _check_place(folder: Path, experiment: str) -> None:
+    """Refuse a store that was copied or moved: MLflow goes on writing artifacts into the folder that it was made in.
+
+    Raises:
+        ConfigError: It was.
+    """
+    database, expected = folder / "mlflow.db", (folder / "artifacts").resolve()
+    if not database.is_file():
+        return
+    with contextlib.suppress(sqlite3.DatabaseError):  # locked, or without MLflow's tables yet
+        found = query(database, "SELECT artifact_location FROM experiments WHERE name = ?", experiment)
+        places = [Path(unquote(urlsplit(location).path)) for (location,) in found if location.startswith("file:")]
+        # One that was never below a folder of this name was put elsewhere by its user.
+        for place in (place for place in places if place.parts[-2:] == (FOLDER.name, "artifacts")):
+            if place.resolve() != expected:
+                raise ConfigError(
+                    f"{database}: was copied or moved: it keeps the artifacts of experiment {experiment!r} in {place}, "
+                    f"expected {expected}; move {folder} away, and the next run begins a new store, or tell the "
+                    f"database where it is: {_moving(database, place.parent, expected.parent)}"
+                )
+
+
+def _moving(database: Path, old: Path, new: Path) -> str:
+    """Return the command that corrects the places of a database."""
+    changes = [
+        f"UPDATE {table} SET {column} = replace({column}, '{old.as_uri()}/', '{new.as_uri()}/');"
+        for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri"))
+    ]
+    return f'sqlite3 {database} "{" ".join(changes)}"'
+
+
+@contextlib.contextmanager
+def _lock_of(uri: str) -> Iterator[None]:
+    """Lock a database; a server locks on its own."""
+    file = database_file(uri)
+    if file is None:
         yield
         return
-    lock = file.with_name(f"{file.name}.lock") if file else FOLDER / ".mlflow.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(lock, create=True, wait=True):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(file.with_name(f".{file.name}.lock"), create=True, wait=True):
         yield
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Keep warnings, and what MLflow, alembic and SQLAlchemy log with tracebacks, off the terminal."""
+    loggers = [logging.getLogger(name) for name in ("mlflow", "alembic", "sqlalchemy")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -1,17 +1,15 @@
 """Queries that a retriever was asked, out of MLflow's traces."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evals.config.experiment import TrackingConfig
 from evals.errors import TrackingError
-from evals.tracking.client import connection, current
-from evals.tracking.store import FOLDER, check_database, creation_lock, local_uri
+from evals.tracking.store import FOLDER, check_database, local_uri, mlflow_at
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
 
 if TYPE_CHECKING:
-    from mlflow.entities import Span, Trace
+    from mlflow.entities import Span
 
 AT_ONCE = 100
 # Names of a retriever's argument that holds the query.
@@ -32,9 +30,7 @@ def read_queries(experiment: str, uri: str | None = None, *, most: int) -> list[
     """
     check_database(uri)
     address = uri or local_uri(FOLDER)
-    with connection(address) as client, current(address):
-        with creation_lock(TrackingConfig.model_validate({"uri": uri})):
-            client.search_experiments(max_results=1)
+    with mlflow_at(address, writing=True) as client:
         existing = client.get_experiment_by_name(experiment)
         if existing is None:
             names = [each.name for each in client.search_experiments(max_results=1_000)]
@@ -48,7 +44,7 @@ def read_queries(experiment: str, uri: str | None = None, *, most: int) -> list[
                 order_by=["timestamp_ms DESC"],
                 page_token=token,
             )
-            queries += [query for trace in page for query in _queries(trace)]
+            queries += [query for trace in page for query in _queries(trace.data.spans)]
             read, token = read + len(page), page.token
             if not token:
                 break
@@ -60,8 +56,8 @@ def read_queries(experiment: str, uri: str | None = None, *, most: int) -> list[
     return queries
 
 
-def _queries(trace: "Trace") -> Iterator[str]:
-    for span in _outermost_retrievers(trace):
+def _queries(spans: Sequence["Span"]) -> Iterator[str]:
+    for span in _outermost_retrievers(spans):
         query = _text(span.inputs)
         if query:
             yield query
@@ -78,9 +74,9 @@ def _text(inputs: Any) -> str:
     return named or (next(iter(texts.values())) if len(texts) == 1 else "")
 
 
-def _outermost_retrievers(trace: "Trace") -> list["Span"]:
+def _outermost_retrievers(every: Sequence["Span"]) -> list["Span"]:
     """Return the RETRIEVER spans below no other one, in the order of their start."""
-    spans = {span.span_id: span for span in trace.data.spans}
+    spans = {span.span_id: span for span in every}
 
     def is_inner(span: "Span") -> bool:
         above = spans.get(span.parent_id)

@@ -1,161 +1,132 @@
-"""Queries as MLflow traces: spans of the measured durations, judgements as assessments.
+"""The queries of a report as MLflow traces: spans of the measured durations, judgements as assessments.
 
 MLflow's own ways to trace write in the background, where what fails is logged and lost. Here batches of traces are
-written and waited for.
+written and waited for, by its internal client: the version of MLflow is pinned, and a test reads them back.
 """
 
+import hashlib
 import json
-import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from secrets import randbits
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from evals.report.traces import STAGES, Feedback, QueryTrace
-from retrievers.text.secrets import redacted
+from evals.collect.observations import Unscored
+from evals.collect.passes import Progress
+from evals.judge.tasks import PRECISION
+from evals.report.headline import deepest
+from evals.report.judge_lines import verdict_lines
+from evals.report.model import FailedValue, Hit, QueryRow, Report
+from evals.report.worst import worst_first
+from evals.tracking.values import expected_text, retrieved_text
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Assessment, Span, TraceInfo
-    from mlflow.tracing.client import TracingClient
+    from mlflow.entities import Assessment, AssessmentSource, Span, TraceInfo
 
-log = logging.getLogger(__name__)
-ROOT, RETRIEVAL, EXPECTED = "answer", "retrieve", "expected"
 # Traces of one batch, of which two are begun at once: more wait for one another at the database of a server.
 BATCH = 24
 WORKERS = 2
-UNKNOWN = "error code 404"
-OLD_SERVER = "; an older server knows no traces: MLflow has all else"
-Trace = tuple["TraceInfo", list["Span"]]
+STAGES = ("embed", "search", "rerank")
 
 
-def write_traces(client: "MlflowClient", experiment_id: str, runs: Sequence[str], traces: Sequence[QueryTrace]) -> int:
-    """Write traces, linked to runs. Those that fail are named in a line of the log; a batch that fails whole ends it.
+def write_traces(
+    client: "MlflowClient", experiment_id: str, run_id: str, report: Report, most: int, progress: Progress
+) -> None:
+    """Write the queries of a run, the worst first: a list by time shows them in this order.
 
     Args:
         client: Client of MLflow.
-        experiment_id: Id of the runs' experiment.
-        runs: Ids of the runs that they are of.
-        traces: The worst first; a list by time shows them in this order.
-
-    Returns:
-        The number of traces that are missing and that a further attempt may bring.
+        experiment_id: Id of the run's experiment.
+        run_id: Id of the run.
+        report: The run.
+        most: Number of traces, at most; of more queries those whose ids have the least hashes, the same in every run.
+        progress: Called with the number of written traces.
     """
     from mlflow.tracing.client import TracingClient
 
-    if not traces:
-        return 0
-    store = TracingClient(client.tracking_uri)
-    latest = time.time_ns()
-    written, fault, unlinked = 0, "", ""
+    store, latest = TracingClient(client.tracking_uri), time.time_ns()
+    sample = set(sorted((row.id for row in report.queries), key=_hash)[:most])
+    rows = worst_first((row for row in report.queries if row.id in sample), most) if most else []
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="traces") as pool:
-        for first in range(0, len(traces), BATCH):
+        for first in range(0, len(rows), BATCH):
             # A millisecond apart: MLflow sorts traces by time in milliseconds.
             batch = [
-                _trace(trace, experiment_id, runs, latest - (first + number) * 1_000_000)
-                for number, trace in enumerate(traces[first : first + BATCH])
+                _trace(row, report, experiment_id, run_id, latest - (first + number) * 1_000_000)
+                for number, row in enumerate(rows[first : first + BATCH])
             ]
-            faults = list(pool.map(lambda trace: _begin(store, trace), batch))
-            accepted = [trace for trace, failed in zip(batch, faults, strict=True) if not failed]
-            lost = _log_spans(store, experiment_id, accepted)
-            written += 0 if lost else len(accepted)
-            fault = fault or next(filter(None, (*faults, lost)), "")
-            if lost or not accepted:
-                break
-            unlinked = unlinked or _link(client, accepted, runs[1:])
-    if fault or unlinked:
-        old = OLD_SERVER if UNKNOWN in fault else ""
-        which = ", not linked to all of their runs" if unlinked else ""
-        why = redacted(fault or unlinked)[:300]
-        log.warning("MLflow has %d of %d traces of the queries%s (%s)%s", written, len(traces), which, why, old)
-    return 0 if UNKNOWN in fault else len(traces) - written
+            list(pool.map(store.start_trace, (info for info, _ in batch)))
+            store.log_spans(experiment_id, list(chain.from_iterable(spans for _, spans in batch)))
+            progress("traces", first + len(batch), len(rows))
 
 
-def _trace(trace: QueryTrace, experiment_id: str, runs: Sequence[str], start: int) -> Trace:
-    number = randbits(128) or 1
-    spans = list(_spans(trace, number, start))
-    return _info(trace, number, experiment_id, runs, spans[0]), spans
+def _hash(query_id: str) -> str:
+    return hashlib.sha256(query_id.encode()).hexdigest()
 
 
-def _begin(store: "TracingClient", trace: Trace) -> str:
-    """Write a trace without its spans; return what failed."""
-    try:
-        store.start_trace(trace[0])
-    except Exception as error:  # MLflow's, SQLAlchemy's or that of requests
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
-def _log_spans(store: "TracingClient", experiment_id: str, traces: Sequence[Trace]) -> str:
-    """Write the spans of a batch in one request; return what failed."""
-    try:
-        store.log_spans(experiment_id, list(chain.from_iterable(spans for _, spans in traces)))
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
-def _link(client: "MlflowClient", traces: Sequence[Trace], runs: Sequence[str]) -> str:
-    """Link the traces of a batch to further runs; return what failed."""
-    try:
-        for run_id in runs:
-            client.link_traces_to_run([info.trace_id for info, _ in traces], run_id)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
-def _info(trace: QueryTrace, number: int, experiment_id: str, runs: Sequence[str], root: "Span") -> "TraceInfo":
+def _trace(
+    row: QueryRow, report: Report, experiment_id: str, run_id: str, start: int
+) -> tuple["TraceInfo", list["Span"]]:
     from mlflow.entities import TraceInfo, TraceLocation, TraceState
     from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 
-    start, end = root.start_time_ns, root.end_time_ns or root.start_time_ns
-    return TraceInfo(
-        trace_id=_trace_id(number),
+    number = randbits(128) or 1
+    spans = list(_spans(row, report.texts, number, start))
+    end = spans[0].end_time_ns or start
+    info = TraceInfo(
+        trace_id=f"tr-{number:032x}",
         trace_location=TraceLocation.from_experiment_id(experiment_id),
         request_time=start // 1_000_000,
         execution_duration=(end - start) // 1_000_000,
         state=TraceState.OK,
-        request_preview=trace.query,
-        response_preview=trace.answer,
-        client_request_id=trace.query_id,
-        trace_metadata={TraceMetadataKey.SOURCE_RUN: runs[0]},
-        tags={TraceTagKey.TRACE_NAME: ROOT, "query_id": trace.query_id},
-        assessments=list(_assessments(trace, number, runs)),
+        request_preview=row.query,
+        response_preview=retrieved_text(row),
+        client_request_id=row.id,
+        trace_metadata={TraceMetadataKey.SOURCE_RUN: run_id},
+        tags={TraceTagKey.TRACE_NAME: "answer", "query_id": row.id},
+        assessments=list(_assessments(row, report, f"tr-{number:032x}", run_id)),
     )
+    return info, spans
 
 
-def _spans(trace: QueryTrace, number: int, start: int) -> Iterator["Span"]:
+def _spans(row: QueryRow, texts: Mapping[str, str], number: int, start: int) -> Iterator["Span"]:
     """Yield the query with its answer, the retrieval in it, then its stages one after another within that.
 
     Args:
-        trace: The query.
+        row: The query.
+        texts: Whole text of each chunk by its id, as far as it is known.
         number: Number of the trace.
         start: Start, in nanoseconds since 1970.
     """
     from mlflow.entities import SpanType
 
-    durations = {stage: round(ms * 1_000_000) for stage, ms in trace.stages.items()}
+    took = row.stages_ms or {"total": row.time_ms}
+    durations = {stage: round(ms * 1_000_000) for stage, ms in took.items()}
     # Rounded stages can sum to more than the total, and a span must hold its children.
     end = start + max(durations.get("total", 0), sum(durations.get(stage, 0) for stage in STAGES))
     root, retrieval = randbits(64) or 1, randbits(64) or 1
-    inputs, documents = {"query": trace.query}, [dict(document) for document in trace.documents]
-    about = {"query_id": trace.query_id, "timing": trace.timing}
-    yield _span(ROOT, (number, root, None), (start, end), _content(SpanType.CHAIN, inputs, trace.answer) | about)
-    content = _content(SpanType.RETRIEVER, inputs, documents)
-    yield _span(RETRIEVAL, (number, retrieval, root), (start, end), content)
+    asked = {"mlflow.spanInputs": {"query": row.query}}
+    answered = {"mlflow.spanType": SpanType.CHAIN, "mlflow.spanOutputs": retrieved_text(row), "query_id": row.id}
+    yield _span("answer", (number, root, None), (start, end), asked | answered)
+    documents = [_document(hit, texts) for hit in row.retrieved]
+    found = {"mlflow.spanType": SpanType.RETRIEVER, "mlflow.spanOutputs": documents}
+    yield _span("retrieve", (number, retrieval, root), (start, end), asked | found)
     types = {"embed": SpanType.EMBEDDING, "search": SpanType.TOOL, "rerank": SpanType.RERANKER}
     for stage in (stage for stage in STAGES if stage in durations):
         times = (start, start + durations[stage])
-        measured = {"mlflow.spanType": types[stage], "duration_ms": trace.stages[stage]}
+        measured = {"mlflow.spanType": types[stage], "duration_ms": took[stage]}
         yield _span(stage, (number, randbits(64) or 1, retrieval), times, measured)
         start = times[1]
 
 
-def _content(span_type: str, inputs: object, outputs: object) -> dict[str, Any]:
-    return {"mlflow.spanType": span_type, "mlflow.spanInputs": inputs, "mlflow.spanOutputs": outputs}
+def _document(hit: Hit, texts: Mapping[str, str]) -> dict[str, Any]:
+    fields = hit.model_dump(include={"chunk_id", "rank", "score", "grade", "heading"})
+    scores = {f"score.{name}": score for name, score in hit.scores.items()}
+    metadata = fields | {"score_scale": hit.scale, "doc_uri": hit.source} | scores
+    values = {name: value for name, value in metadata.items() if value is not None}
+    return {"page_content": texts.get(hit.chunk_id, hit.preview), "metadata": values, "id": hit.chunk_id}
 
 
 def _span(name: str, ids: tuple[int, int, int | None], times: tuple[int, int], attributes: Mapping[str, Any]) -> "Span":
@@ -173,14 +144,14 @@ def _span(name: str, ids: tuple[int, int, int | None], times: tuple[int, int], a
     from opentelemetry.trace import SpanContext, Status, StatusCode
 
     number, own, parent = ids
-    encoded = {key: json.dumps(value) for key, value in attributes.items()}
+    known = {"mlflow.traceRequestId": f"tr-{number:032x}", **attributes}
     return Span(
         ReadableSpan(
             name=name,
             context=SpanContext(number, own, is_remote=False),
             parent=SpanContext(number, parent, is_remote=False) if parent else None,
             resource=Resource.get_empty(),
-            attributes={**encoded, "mlflow.traceRequestId": json.dumps(_trace_id(number))},
+            attributes={key: json.dumps(value) for key, value in known.items()},
             start_time=times[0],
             end_time=times[1],
             status=Status(StatusCode.OK),
@@ -188,35 +159,59 @@ def _span(name: str, ids: tuple[int, int, int | None], times: tuple[int, int], a
     )
 
 
-def _assessments(trace: QueryTrace, number: int, runs: Sequence[str]) -> Iterator["Assessment"]:
-    """Yield feedback, and what was expected."""
-    from mlflow.entities import AssessmentSource, Expectation
+class _Judged(NamedTuple):
+    """A judgement of a query, whose value may be one that failed; MLflow paints it red where a number falls."""
 
-    # An assessment that names a run is hidden in every other.
-    metadata = {"mlflow.assessment.sourceRunId": runs[0]} if len(runs) == 1 else {}
-    trace_id = _trace_id(number)
-    for feedback in trace.feedback:
-        yield _feedback(feedback, trace_id, metadata)
-    source = AssessmentSource(source_type="HUMAN", source_id="golden data")
-    # One expectation: each is a column before the assessments.
-    yield Expectation(name=EXPECTED, value=dict(trace.expected), source=source, trace_id=trace_id, metadata=metadata)
+    name: str
+    value: float | str | FailedValue
+    reason: str
 
 
-def _feedback(feedback: Feedback, trace_id: str, metadata: dict[str, str]) -> "Assessment":
-    from mlflow.entities import AssessmentError, AssessmentSource
-    from mlflow.entities import Feedback as MlflowFeedback
+def _assessments(row: QueryRow, report: Report, trace_id: str, run_id: str) -> Iterator["Assessment"]:
+    """Yield the verdict, what it rests on, and what was expected. MLflow shows them in the order of their names."""
+    from mlflow.entities import AssessmentError, AssessmentSource, Expectation, Feedback
 
-    failed = feedback.failure
-    return MlflowFeedback(
-        name=feedback.name,
-        value=feedback.value,
-        rationale=feedback.reason or None,
-        source=AssessmentSource(source_type=feedback.source[0], source_id=feedback.source[1]),
-        error=AssessmentError(error_code=failed.type, error_message=failed.message) if failed else None,
-        trace_id=trace_id,
-        metadata=metadata,
-    )
+    metadata = {"mlflow.assessment.sourceRunId": run_id}
+    code = AssessmentSource(source_type="CODE", source_id="retrieval-evals")
+    judge = AssessmentSource(source_type="LLM_JUDGE", source_id=report.judge.model if report.judge else "")
+
+    def feedback(judged: _Judged, source: "AssessmentSource") -> Feedback:
+        failed = judged.value if isinstance(judged.value, FailedValue) else None
+        kind, _, message = failed.failed.partition(": ") if failed else ("", "", "")
+        return Feedback(
+            name=judged.name,
+            value=None if isinstance(judged.value, FailedValue) else judged.value,
+            rationale=judged.reason or None,
+            source=source,
+            error=AssessmentError(error_code=kind, error_message=message) if failed else None,
+            trace_id=trace_id,
+            metadata=metadata,
+        )
+
+    yield from (feedback(judged, code) for judged in _by_code(row))
+    yield from (feedback(judged, judge) for judged in _score("judge_precision", PRECISION, row, verdict_lines(row)))
+    people = AssessmentSource(source_type="HUMAN", source_id="golden data")
+    yield Expectation(name="expected", value=expected_text(row), source=people, trace_id=trace_id, metadata=metadata)
 
 
-def _trace_id(number: int) -> str:
-    return f"tr-{number:032x}"
+def _by_code(row: QueryRow) -> Iterator[_Judged]:
+    if row.outcome != "UNLABELLED":
+        passed = "yes" if row.outcome == "SUCCESS" else "no"
+        yield _Judged("case_passed", passed, "; ".join((row.outcome, *row.reasons)))
+    if row.relevant:
+        # Not the rank itself: MLflow takes a number that falls for a loss.
+        place = f"the first at rank {row.first_relevant}" if row.first_relevant else "none"
+        score = 1 / row.first_relevant if row.first_relevant else 0.0
+        yield _Judged("first_relevant", score, f"1 / rank; of the relevant candidates {place}")
+    for name, pattern in (("ndcg", "ranking/ndcg_at_K"), ("recall", "ranking/recall_at_K")):
+        metric = deepest(pattern, row.scores)
+        yield from _score(name, metric, row, [metric])
+    did = f"{'in' if row.in_scope else 'out of'} scope, and {'answered' if row.retrieved else 'not answered'}"
+    yield _Judged("scope_right", "yes" if row.in_scope == bool(row.retrieved) else "no", did)
+
+
+def _score(name: str, metric: str, row: QueryRow, reasons: Sequence[str]) -> Iterator[_Judged]:
+    """Yield a metric's value or failure; nothing where there is none."""
+    score = row.scores.get(metric)
+    if score is not None and not isinstance(score, Unscored):
+        yield _Judged(name, score, "\n".join(reasons))

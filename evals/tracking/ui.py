@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import os
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
@@ -15,10 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from evals.errors import TrackingError
-from evals.tracking.addresses import PORT, runs_page
-from evals.tracking.store import FOLDER, local_uri
+from evals.tracking.store import FOLDER, PORT, SQLITE, database_file, query
 from retrievers.terminal.browser import has_display
 from retrievers.terminal.command import Parser, print_out, run, whole_number
+from retrievers.text.secrets import redacted
 
 EXPERIMENT = "retrieval-evals"
 # Longest time until the server answers, in seconds; it imports a lot.
@@ -34,7 +33,10 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals ui
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """Return the command's flags."""
-    command = Parser(prog=prog, description="Show the runs under ./mlruns in MLflow's user interface, until Ctrl-C.")
+    command = Parser(
+        prog=prog, description="Show the runs in MLflow's user interface, until Ctrl-C; those of a server on its page."
+    )
+    command.add_argument("--tracking.uri", metavar="URI", help="where the runs are (default: ./mlruns)")
     command.add_argument("--port", type=whole_number(1), default=PORT, metavar="N", help=f"port (default: {PORT})")
     command.add_argument("--no-browser", action="store_true", help="open no browser")
     command.add_argument(
@@ -44,26 +46,40 @@ def parser(prog: str) -> argparse.ArgumentParser:
 
 
 def _main(namespace: argparse.Namespace) -> int:
-    if not (FOLDER / "mlflow.db").is_file():
-        raise TrackingError(f"no runs to show: {FOLDER / 'mlflow.db'} does not exist; go where evals.run was started")
+    uri, experiment = vars(namespace)["tracking.uri"], vars(namespace)["tracking.experiment"]
+    if uri and uri.startswith(("http://", "https://")):
+        _show(f"{redacted(uri).rstrip('/')}/#/experiments", namespace)
+        return 0
+    uri = uri or f"{SQLITE}{(FOLDER / 'mlflow.db').resolve()}"
+    file = database_file(uri)
+    if file is not None and not file.is_file():
+        raise TrackingError(
+            f"no runs to show: {file} does not exist; go where evals.run was started, or name the store with "
+            "--tracking.uri"
+        )
     server = f"http://127.0.0.1:{namespace.port}"
     _check_free(namespace.port)
     with TemporaryFile() as said, contextlib.suppress(KeyboardInterrupt):
-        process = _start(namespace.port, said.fileno())
+        process = _start(namespace.port, uri, said.fileno())
         try:
             if not _answers(server, process):
                 said.seek(0)
                 last = said.read().decode(errors="replace").strip().splitlines()[-1:]
                 raise TrackingError(f"MLflow's server did not start: {' '.join(last) or 'it says nothing'}")
-            page = runs_page(server, _experiment_id(vars(namespace)["tracking.experiment"]))
-            print_out(f"Runs: {page} (Ctrl-C ends it)")
-            if not namespace.no_browser and has_display(os.environ, sys.platform):
-                webbrowser.open(page)
+            number = _experiment_id(file, experiment) if file else None
+            page = f"{server}/#/experiments" + (f"/{number}/evaluation-runs" if number else "")
+            _show(page, namespace, "Ctrl-C ends it")
             return process.wait()
         finally:
             process.terminate()
             process.wait()
     return 0
+
+
+def _show(page: str, namespace: argparse.Namespace, note: str = "") -> None:
+    print_out(f"Runs: {page}{f' ({note})' if note else ''}")
+    if not namespace.no_browser and has_display(os.environ, sys.platform):
+        webbrowser.open(page)
 
 
 def _check_free(port: int) -> None:
@@ -74,11 +90,11 @@ def _check_free(port: int) -> None:
         raise TrackingError(f"port {port} cannot be used ({error}); name another one with --port") from error
 
 
-def _start(port: int, output: int) -> subprocess.Popen[bytes]:
+def _start(port: int, uri: str, output: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1", "--port", str(port)]
     quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     return subprocess.Popen(
-        [*command, "--backend-store-uri", local_uri(FOLDER)], env=os.environ | quiet, stdout=output, stderr=output
+        [*command, "--backend-store-uri", uri], env=os.environ | quiet, stdout=output, stderr=output
     )
 
 
@@ -94,9 +110,6 @@ def _answers(server: str, process: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def _experiment_id(name: str) -> str | None:
-    file = Path(local_uri(FOLDER).removeprefix("sqlite:///"))
-    query = "SELECT experiment_id FROM experiments WHERE name = ? AND lifecycle_stage = 'active'"
-    with contextlib.closing(sqlite3.connect(file)) as database:
-        row = database.execute(query, (name,)).fetchone()
-    return str(row[0]) if row else None
+def _experiment_id(file: Path, name: str) -> str | None:
+    rows = query(file, "SELECT experiment_id FROM experiments WHERE name = ? AND lifecycle_stage = 'active'", name)
+    return str(rows[0][0]) if rows else None

@@ -1,16 +1,15 @@
-"""A run in MLflow's terms: parameters, metrics, tags, and the table of its queries. Pure."""
+"""A report in MLflow's terms: parameters, metrics, tags, tables. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from evals.config.experiment import ExperimentConfig
 from evals.report.description import description, leading_first, most_telling
 from evals.report.judge_lines import claim_lines, verdict_lines
-from evals.report.model import MetricEntry, QueryRow, Report, SampledEntry, ScoreValue
+from evals.report.model import GridSection, MetricEntry, QueryRow, Report
+from evals.report.model.base import SampledEntry
 from retrievers.config import dump
 from retrievers.config.layers import flatten, tables
 from retrievers.terminal.present import score_text
@@ -30,17 +29,24 @@ USUAL = (
 )
 # Settings that are no parameters: the store of runs, whose address may carry credentials, and what a run demands.
 ELSEWHERE = ("tracking.", "criteria", "reference")
+# Characters of a parameter that MLflow holds.
+MOST_CHARACTERS = 6_000
 
 
-def parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
+def parameters(report: Report) -> dict[str, str]:
     """Return the usual settings, then those that differ from the defaults, by their dotted names.
 
-    The whole configuration is the artifact `experiment.yaml`; criteria stand in the run's description.
+    Those of a grid are the recommended cell's, with the axes as `sweep.NAME`. The whole configuration is the artifact
+    `settings.yaml`; criteria stand in the run's description.
     """
-    flat, defaults = _flat(settings), _flat(dump(ExperimentConfig.model_validate({})))
-    changed = {key: value for key, value in flat.items() if key not in defaults or defaults[key] != value}
-    usual = {key: flat[key] for key in USUAL if key in flat}
-    return usual | {key: value for key, value in changed.items() if not key.startswith(ELSEWHERE)}
+    flat, defaults = _flat(report.config), _flat(dump(ExperimentConfig.model_validate({})))
+    if report.facts.embedding and not flat.get("retriever.embedding.model"):
+        flat["retriever.embedding.model"] = report.facts.embedding.partition(":")[2]
+    changed = {name: value for name, value in flat.items() if name not in defaults or defaults[name] != value}
+    shown = {name: flat[name] for name in USUAL if name in flat}
+    shown |= {name: value for name, value in changed.items() if not name.startswith(ELSEWHERE)}
+    shown |= {"retriever.class": report.facts.retriever} if report.facts.retriever else {}
+    return {name: str(value)[:MOST_CHARACTERS] for name, value in shown.items()}
 
 
 def metric_values(report: Report) -> dict[str, float]:
@@ -51,22 +57,14 @@ def metric_values(report: Report) -> dict[str, float]:
     """
     telling = most_telling(report)
     names = dict.fromkeys((*(name for name in COLUMNS if name in telling), *telling))
-    return {name: six_digits(report.metrics[name].value or 0.0) for name in islice(names, MOST_METRICS)}
+    values = ((name, report.metrics[name].value) for name in islice(names, MOST_METRICS))
+    return {name: six_digits(value) for name, value in values if value is not None}
 
 
-def cell_values(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return the values of a cell's metrics: the objective, then those that say most; the grid's table has them all.
-
-    MLflow's parallel coordinates open on the first.
-    """
+def first_values(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return the values of a cell: its first two, then those that say most; the grid's table has them all."""
     names = dict.fromkeys((*islice(metrics, 2), *leading_first(metrics)))
     return {name: six_digits(metrics[name]) for name in islice(names, MOST_METRICS)}
-
-
-def run_files(report: Report, text: str, page: str) -> dict[str, str]:
-    """Return the artifacts of a run by name: its report, its page, its whole configuration."""
-    settings = yaml.safe_dump(report.config, sort_keys=False)
-    return {"report.json": text, "report.html": page, "experiment.yaml": settings}
 
 
 def six_digits(value: float) -> float:
@@ -74,38 +72,86 @@ def six_digits(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def metrics_table(report: Report) -> dict[str, list[Any]]:
-    """Return every metric of a run by columns: value, interval, n, counts of missing scores, bounds, note, sample."""
-    rows = [_metric_row(name, metric) for name, metric in report.metrics.items()]
-    return {key: [row[key] for row in rows] for key in rows[0]} if rows else {}
-
-
 def tags(report: Report) -> dict[str, str]:
     """Return what runs are filtered by, and the text of the run's page."""
-    facts = report.facts
+    facts, flat = report.facts, _flat(report.config)
+    objective = report.grid.ranking.metrics if report.grid else {}
     tags: dict[str, object] = {
-        "mode": facts.retriever if report.config["retriever"].get("python") else report.config["retriever"]["mode"],
+        "mode": facts.retriever if flat.get("retriever.python") else flat.get("retriever.mode"),
         "collection": facts.collection and facts.collection.name,
         "dataset": "/".join(Path(facts.dataset).parts[-2:]),
         "passed": report.passed,
         "role": "grid" if report.grid else "run",
+        "objective": " + ".join(name if weight == 1 else f"{weight:g} {name}" for name, weight in objective.items())
+        or None,
         "criteria.failed": ", ".join(criterion.metric for criterion in report.criteria if not criterion.passed)
         or "none",
         "judge.model": facts.judge and facts.judge.model,
-        "ragas": report.ragas_check and report.ragas_check.line,
+        "ragas": (report.ragas_check and report.ragas_check.line) or None,
         "code.commit": facts.commit,
         DESCRIPTION_TAG: description(report),
     }
     return {key: str(value) for key, value in tags.items() if value is not None}
 
 
-def table(report: Report) -> dict[str, list[Any]]:
-    """Return the queries by columns: one row a query, with what was retrieved and its score by every metric."""
+def metrics_table(report: Report) -> list[dict[str, Any]]:
+    """Return a row a metric: value, interval, n, counts of missing scores, bounds, note, sample."""
+    return [_metric_row(name, metric) for name, metric in report.metrics.items()]
+
+
+def queries_table(report: Report) -> list[dict[str, Any]]:
+    """Return a row a query, with what was expected and retrieved, and its score by every metric."""
     scored = {name for row in report.queries for name in row.scores}
     names = [name for name in report.metrics if name in scored]
-    rows = [_columns(row, judged=report.judge is not None) for row in report.queries]
-    columns = {key: [row[key] for row in rows] for key in rows[0]} if rows else {}
-    return columns | {name: [_number(row.scores.get(name)) for row in report.queries] for name in names}
+    return [_query_row(row, names, judged=report.judge is not None) for row in report.queries]
+
+
+def grid_table(grid: GridSection) -> list[dict[str, Any]]:
+    """Return a row a cell: its settings and the mean of every metric, or None."""
+    settings = [cell_settings(grid, place) for place in range(len(grid.cells.index))]
+    names = dict.fromkeys(name for cell in settings for name in cell)
+    return [
+        {name: cell.get(name) for name in names} | {name: metric.mean[place] for name, metric in grid.metrics.items()}
+        for place, cell in enumerate(settings)
+    ]
+
+
+def cell_settings(grid: GridSection, place: int) -> dict[str, Any]:
+    """Return what tells a cell from the others: the settings of its configuration, its cut and its threshold."""
+    cells = grid.cells
+    threshold = {} if cells.threshold[place] is None else {"threshold": cells.threshold[place]}
+    return {**grid.configurations[cells.configuration[place]].parameters, "top_k": cells.top_k[place], **threshold}
+
+
+def along_top_k(grid: GridSection) -> dict[str, Sequence[tuple[int, float]]]:
+    """Return the first metrics along `top_k` at the recommended cell's other settings, the objective's first."""
+    cells = grid.cells
+    if grid.chosen not in cells.index:
+        return {}
+    others = list(zip(cells.configuration, cells.threshold, strict=True))
+    row = [place for place, other in enumerate(others) if other == others[cells.index.index(grid.chosen)]]
+    names = [name for name in dict.fromkeys((*grid.ranking.metrics, *grid.metrics)) if name in grid.metrics]
+    return {
+        name: [(cells.top_k[place], value) for place in row if (value := grid.metrics[name].mean[place]) is not None]
+        for name in names[:MOST_ALONG]
+    }
+
+
+def expected_text(row: QueryRow) -> str:
+    """Return what a query should get, as text: the answer, then the places that hold it."""
+    if not row.in_scope:
+        return "nothing: out of scope"
+    places = row.expected or sorted(row.relevant, key=lambda chunk_id: -row.relevant[chunk_id])
+    return "\n".join(filter(None, (row.reference_answer, *places))) or "not labelled"
+
+
+def retrieved_text(row: QueryRow) -> str:
+    """Return the returned chunks, a line each, with a mark at what is relevant."""
+    lines = [
+        f"{hit.rank}. {score_text(hit.score)} {'✓' if hit.grade else ' '} {hit.breadcrumb or hit.source}"
+        for hit in row.retrieved
+    ]
+    return "\n".join(lines) or "nothing"
 
 
 def _metric_row(name: str, metric: MetricEntry) -> dict[str, Any]:
@@ -115,28 +161,26 @@ def _metric_row(name: str, metric: MetricEntry) -> dict[str, Any]:
     return {"metric": name, **plain, **{f"sampled.{key}": value for key, value in sampled.items()}}
 
 
-def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    # A user's own keys may not be names of parameters.
-    return {key: value for key, value in flatten(settings, unopened=tables(ExperimentConfig)) if value is not None}
-
-
-def _columns(row: QueryRow, *, judged: bool) -> dict[str, Any]:
-    columns = {
+def _query_row(row: QueryRow, names: Sequence[str], *, judged: bool) -> dict[str, Any]:
+    columns: dict[str, Any] = {
         "id": row.id,
         "query": row.query,
         "in_scope": row.in_scope,
         "query_type": row.query_type or "",
         "outcome": row.outcome,
         "reasons": "; ".join(row.reasons),
+        "expected": expected_text(row),
+        "retrieved": "\n".join(f"{hit.rank}. {score_text(hit.score)} {hit.source}" for hit in row.retrieved)
+        or "nothing",
         "top_score": row.top_score,
-        "retrieved": "\n".join(f"{hit.rank}. {score_text(hit.score)} {hit.source}" for hit in row.retrieved),
         "time_ms": row.time_ms,
     }
     if judged:
-        columns["judge"] = "\n".join(verdict_lines(row))
-        columns["claims"] = "\n".join(claim_lines(row))
-    return columns
+        columns |= {"judge": "\n".join(verdict_lines(row)), "claims": "\n".join(claim_lines(row))}
+    scores = {name: row.scores.get(name) for name in names}
+    return columns | {name: score if isinstance(score, float | int) else None for name, score in scores.items()}
 
 
-def _number(score: ScoreValue | None) -> float | None:
-    return score if isinstance(score, float | int) else None
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    # A user's own keys may not be names of parameters.
+    return {key: value for key, value in flatten(settings, unopened=tables(ExperimentConfig)) if value is not None}

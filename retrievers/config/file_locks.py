@@ -48,13 +48,6 @@ class FileLock:
         if descriptor is not None:
             os.close(descriptor)
 
-    def is_of(self, path: Path) -> bool:
-        """Return True if a path still names the locked file: it is not removed, nor another put in its place."""
-        try:
-            return self._fd is not None and os.path.samestat(path.stat(), os.fstat(self._fd))
-        except FileNotFoundError:
-            return False
-
     def __enter__(self) -> Self:
         return self
 

@@ -29,6 +29,8 @@ REMOVED: Mapping[str, str] = {
     "within": "filters holds for every search; a collection for each tenant holds for all else",
     "distance=euclid": "cosine and dot are searched; make a collection of the same vectors with one of these",
     "distance=manhattan": "cosine and dot are searched; make a collection of the same vectors with one of these",
+    "tracking.log_cells": "at most 8 cells of a grid have runs; its table tables/grid.json and its report have all",
+    "tracking.register_as": "--export FILE writes the settings, which QdrantRetriever.from_config opens",
     "retrieval-evals golden export": "golden data are JSON Lines as they are; ragas' rows: GoldenSet.to_ragas()",
     "retrieval-evals golden import mlflow": "`golden import jsonl` reads the rows of the dataset's to_df()",
     "retrieval-evals golden import trec": "`golden import beir` reads a BEIR folder, `import csv` a table",

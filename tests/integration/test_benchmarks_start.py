@@ -27,8 +27,7 @@ SMALL: Mapping[str, Sequence[str]] = {
     "paired_intervals": ("--samples", "10"),
     "proxies": ("--draws", "5"),
     "search_overhead": ("--rounds", "1"),
-    "tracking": ("--cells", "2", "--metrics", "2", "--each", "1"),
-    "tracking_traces": ("--queries", "2", "--rounds", "1"),
+    "tracking": ("--rounds", "1", "--flags", "--limit 5"),
     "whole_run": ("--sizes", "30", "--candidates", "20"),
 }
 IN_DEPTH = {"default_run", "handbook"}

@@ -63,14 +63,14 @@ def test_it_ends_by_its_criteria_and_complains_of_nothing(finished: Finished, re
     assert finished.code == (0 if report["passed"] else 1)
     assert report["passed"] == all(gate["passed"] for gate in report["criteria"])
     report_line = f"Report: {finished.report_file.relative_to(finished.folder)}"
-    checked, shown = "ragas 0.4.3: equal (228 scores by its 4 classes)", "MLflow: make ui, or retrieval-evals ui"
+    checked, shown = "ragas 0.4.3: equal (228 scores by its 4 classes)", "MLflow: python -m evals ui"
     assert finished.out.splitlines()[-3:] == [report_line, checked, shown]
 
 
 def test_it_writes_below_its_folder_what_it_says_it_writes(finished: Finished) -> None:
     assert {path.name for path in finished.folder.iterdir()} == {"mlruns", "store", "log.jsonl"}
     assert {path.name for path in (finished.folder / "mlruns").iterdir()} == {
-        "mlflow.db", ".mlflow.lock", "artifacts", "reports",
+        "mlflow.db", ".mlflow.db.lock", "artifacts", "reports",
     }  # fmt: skip
     assert not list(finished.folder.rglob("*.part"))
     for line in (finished.folder / "log.jsonl").read_text().splitlines():
@@ -119,11 +119,13 @@ def test_the_run_in_mlflow_has_tags_and_the_golden_data_as_input(run: Run, repor
     assert json.loads(used.dataset.source)["uri"] == facts["dataset"]
 
 
-def test_the_artifacts_are_the_table_the_report_the_experiment_and_the_page(
+def test_the_artifacts_are_the_page_the_report_the_tables_and_the_experiment(
     artifacts: Path, finished: Finished, report: dict[str, Any]
 ) -> None:
+    names = {str(file.relative_to(artifacts)) for file in artifacts.rglob("*") if file.is_file()}
+    assert names == {"report.html", "report.json", "settings.yaml", "tables/metrics.json", "tables/queries.json"}
     assert (artifacts / "report.json").read_bytes() == finished.report_file.read_bytes()
-    table = json.loads((artifacts / "queries.json").read_text())
+    table = json.loads((artifacts / "tables" / "queries.json").read_text())
     assert [row[table["columns"].index("id")] for row in table["data"]] == [row["id"] for row in report["queries"]]
     page = (artifacts / "report.html").read_text(encoding="utf-8")
     assert re.findall(r'<figure id="figure-(\w+)"', page) == ["scores", "ranks", "differences"]
@@ -131,7 +133,7 @@ def test_the_artifacts_are_the_table_the_report_the_experiment_and_the_page(
 
 
 def test_the_logged_experiment_can_be_run_again_as_it_was(artifacts: Path, report: dict[str, Any]) -> None:
-    again = Experiment.load(artifacts / "experiment.yaml", env={})
+    again = Experiment.load(artifacts / "settings.yaml", env={})
     assert dump(again) == report["config"]
 
 

@@ -13,14 +13,14 @@ from mlflow.entities import Run
 from mlflow.tracing.client import TracingClient
 
 from evals.run import main as evaluate
-from evals.tracking import Tracker
 from evals.tracking.__main__ import main as complete
 from tests.support.child import environment
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, Experiment, make_experiment
 from tests.support.mlflow_process import MlflowProcess, mlflow_process
+from tests.support.results import report
 from tests.support.small_disk import small_disk
-from tests.support.tracking import log_traces_in_batches, start, traced
+from tests.support.tracking import run_of, traces_of, written
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 EXPERIMENT = "new one"
@@ -60,7 +60,7 @@ def assert_completed(server: MlflowProcess, capsys: pytest.CaptureFixture[str]) 
     """The report brings all of the run, once."""
     late = ["r.json", "--tracking.uri", server.url, "--tracking.experiment", EXPERIMENT]
     done = call(complete, late, capsys)
-    assert (done.code, done.err) == (0, "") and "was completed" in done.out
+    assert (done.code, done.err) == (0, "") and "was written" in done.out
     [run] = runs(server)
     assert run.info.status == "FINISHED" and len(run.data.metrics) >= 10
     client = MlflowClient(server.url)
@@ -68,7 +68,7 @@ def assert_completed(server: MlflowProcess, capsys: pytest.CaptureFixture[str]) 
     assert sorted(trace.info.client_request_id for trace in traces) == sorted(case["id"] for case in CASES)
     assert all(trace.data.spans and trace.info.assessments for trace in traces)
     assert "report.json" in {file.path for file in client.list_artifacts(run.info.run_id)}
-    assert "is complete already" in call(complete, late, capsys).out
+    assert "is there already" in call(complete, late, capsys).out
 
 
 @pytest.mark.parametrize("moment", ["before the run", "while traces are written", "before the end"])
@@ -82,31 +82,27 @@ def test_a_server_that_is_killed_costs_no_result(
     def killed_at_the_second(function: Callable[..., Any]) -> Callable[..., Any]:
         calls: list[object] = []
 
-        def wrapped(*arguments: Any) -> Any:
+        def wrapped(*arguments: Any, **named: Any) -> Any:
             calls.append(arguments)
             if len(calls) == 2:
                 server.kill()
-            return function(*arguments)
+            return function(*arguments, **named)
 
         return wrapped
 
-    def killed(tracker: Tracker, status: str) -> bool:
-        server.kill()
-        return end(tracker, status)
-
-    end = Tracker.end
     with monkeypatch.context() as patch:
         if moment == "before the run":
             server.kill()
         elif moment == "while traces are written":
-            log_traces_in_batches(patch, 2)
+            patch.setattr("evals.tracking.traces.BATCH", 2)
             patch.setattr(TracingClient, "log_spans", killed_at_the_second(TracingClient.log_spans))
         else:
-            patch.setattr(Tracker, "end", killed)
+            # The first call marks the run as one that is not whole.
+            patch.setattr(MlflowClient, "set_terminated", killed_at_the_second(MlflowClient.set_terminated))
         done = call(evaluate, flags(made, server), capsys)
     assert_kept(done)
     server.start()
-    assert [run.info.status for run in runs(server)] == ([] if moment == "before the run" else ["RUNNING"])
+    assert [run.info.status for run in runs(server)] == ([] if moment == "before the run" else ["FAILED"])
     assert_completed(server, capsys)
 
 
@@ -139,15 +135,12 @@ def test_two_runs_at_once_share_a_new_experiment(made: Experiment, server: Mlflo
 
 
 def test_queries_with_a_hundred_long_chunks_are_whole_traces(server: MlflowProcess) -> None:
-    documents = tuple(
-        {"page_content": f"{rank} ".ljust(8_000, "x"), "id": str(rank), "metadata": {"rank": rank}}
-        for rank in range(100)
-    )
-    huge = [traced(f"q{n}", f"query {n}", documents) for n in range(30)]
-    tracker = start("huge", uri=server.url)
-    tracker.log_traces(huge)
-    tracker.end("FINISHED")
-    client = MlflowClient(server.url)
-    found = client.search_traces(locations=[tracker.experiment_id], run_id=tracker.run_id)
-    assert len(found) == 30 and not tracker.lacks_traces
-    assert found[0].data.spans[1].outputs == list(documents)
+    made = report()
+    [hit, *_] = made.queries[0].retrieved
+    hits = [hit.model_copy(update={"rank": rank, "chunk_id": str(rank)}) for rank in range(1, 101)]
+    rows = [made.queries[0].model_copy(update={"id": f"q{n}", "retrieved": hits}) for n in range(30)]
+    texts = {str(rank): f"{rank} ".ljust(8_000, "x") for rank in range(1, 101)}
+    done = written(made.model_copy(update={"queries": rows, "texts": texts}), uri=server.url)
+    found = traces_of(run_of(done, server.url), server.url)
+    assert len(found) == 30
+    assert [document["page_content"] for document in found[0].data.spans[1].outputs] == list(texts.values())

@@ -87,7 +87,7 @@ def without_times(row: dict[str, Any]) -> dict[str, Any]:
 
 def test_no_secret_is_written_anywhere(watched: Finished) -> None:
     files = [path for path in watched.folder.rglob("*") if path.is_file()]
-    assert {"mlflow.db", "report.json", "queries.json", "experiment.yaml", "log.jsonl"} <= {path.name for path in files}
+    assert {"mlflow.db", "report.json", "queries.json", "settings.yaml", "log.jsonl"} <= {path.name for path in files}
     encoded = base64.b64encode(f"me:{SECRET}-uri".encode())
     for name, data in [(str(path), path.read_bytes()) for path in files] + [
         ("stdout", watched.out.encode()),

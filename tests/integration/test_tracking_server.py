@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from mlflow import MlflowClient
 
+from evals.tracking.find import open_run
 from tests.support.mlflow_process import MlflowProcess, mlflow_process
-from tests.support.results import golden, report
-from tests.support.tracking import found_run, start
+from tests.support.results import report
+from tests.support.tracking import client, run_of, traces_of, written
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -19,11 +19,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowProcess]:
 
 
 def test_a_run_on_a_server(server: MlflowProcess) -> None:
-    tracker = start("it's a run", uri=server.url)
-    tracker.log(report(), golden(), "ab")
-    tracker.log_files({"report.json": '{"a": 1}'})
-    tracker.end("FINISHED")
-    MlflowClient(tracking_uri=server.url).set_tag(tracker.run_id, "prod", "")
-    for reference in ("it's a run", tracker.run_id, "tag:prod"):
-        found = found_run(reference, server.url)
-        assert (found.run_id, found.report) == (tracker.run_id, '{"a": 1}')
+    made = report().model_copy(update={"run": "it's a run"})
+    done = written(made, uri=server.url)
+    assert not written(made, uri=server.url).is_new
+    client(server.url).set_tag(done.run_id, "prod", "")
+    assert len(traces_of(run_of(done, server.url), server.url)) == 3
+    for reference in ("it's a run", done.run_id, "tag:prod"):
+        found = open_run(reference, server.url, "tests")
+        assert found.tracked and (found.tracked.run_id, found.report.run) == (done.run_id, "it's a run")

@@ -84,6 +84,8 @@ WHOLE = "compare cuts nothing where no terminal shows it, and leaves out what is
 RAGAS = "ragas' own classes score what is shown, and the report says that they are equal"
 FIGURES = "the page draws seven figures out of the report, with the differences by query"
 SLICES = "all slices stand in one table, with interval and n, in place of two side by side"
+MLFLOW = "MLflow is written from the saved report, which holds what MLflow showed and it lacked"
+CELLS = "a grid's runs are its recommended cell, the best, the plain one and the front; its parameters the first one's"
 SAVED = "a saved retrieval is one file, of the pool with its labels"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
@@ -127,6 +129,7 @@ LEAVES: Sequence[Leaf] = (
             "judge.stop.within",
             "retriever.within",
             "sweep.prefetch_*",
+            "tracking.log_cells",
             "tracking.register_as",
         )
     ),
@@ -189,6 +192,12 @@ LEAVES: Sequence[Leaf] = (
             "metrics.ragas/llm_context_precision_corrected.value",
         )
     ),
+    *(
+        Leaf(f"*{name}", ADDED, why=MLFLOW)
+        for name in (":texts.*", "queries.*.stages_ms.*", "retrieved.*.scores*", "best_below_threshold.*.scores*")
+    ),
+    Leaf("mlflow:0.params.retriever.metadata.required", ADDED, only="tracked", why=MLFLOW),
+    *(Leaf("mlflow:*", to, only="tracked-grid", why=CELLS) for to in (ADDED, CHANGED, GONE)),
     Leaf("saved/manifest.json:*", GONE, why=SAVED),
     Leaf("*:facts.saved_retrieval", GONE, why=SAVED),
     *(
@@ -212,7 +221,8 @@ LINES: Sequence[Line] = (
     Line(r"^people: 18 of 40 queries", only="judged-people", why=PROXY),
     Line(r"^ragas [\d.]+: equal \(", why=RAGAS),
     Line(r"✓ may be the best", why="the line on the recommendation says how sure that is"),
-    Line(r"^\s*(prefer_grpc|grpc_port|prefetch\w*|recall|recall_audit|register_as|within):?", why=SETTINGS),
+    Line(r"^\s*(prefer_grpc|grpc_port|prefetch\w*|recall|recall_audit|register_as|within|log_cells):?", why=SETTINGS),
+    Line(r"^MLflow: ", only="tracked*", why="the command that shows the runs works wherever they are"),
     Line(r"^\s*(keyword|semantic): null", why=SETTINGS),
     Line(r"^\s*(search|search_params|quantization|exact|hnsw_ef|ignore|ignore_quantization|indexed_only):", why=SEARCH),
     Line(r"^\s*(oversampling|rescore):", why=SEARCH),
@@ -273,6 +283,9 @@ WENT = re.compile(r"(?<=[★✓])\?(?= |$)|^\?$| \?(?= )")
 """What went out of the midst of old lines: the mark of a cell whose chunks were sparsely judged."""
 FILES: Sequence[File] = (
     File("*figures/*.svg", why=FIGURES),
+    File("*figures/risk_coverage.svg", why=RISK),
+    *(File(f"mlruns/*/{name}", why=MLFLOW) for name in ("tables/*", "figures/*", "settings.yaml", "experiment.yaml")),
+    *(File(f"mlruns/*/{name}.json", why=MLFLOW) for name in ("facts", "grid", "metrics", "queries")),
     File("saved/*", why=SAVED),
     File("saved", why=SAVED),
 )

@@ -1,19 +1,22 @@
 """Runs in MLflow below the working directory."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
+import mlflow
 from mlflow import MlflowClient
-from mlflow.entities import Run
+from mlflow.entities import Run, Trace
 
-from evals import tracking
 from evals.config.experiment import TrackingConfig
-from evals.report.traces import QueryTrace
-from evals.tracking.client import current
-from evals.tracking.finding import TrackedRun, read_run
+from evals.report.model import Report
+from evals.tracking import FOLDER, write_run
+from evals.tracking.runs import Written
+from evals.tracking.store import local_uri
+from retrievers.text.printable import json_text
+from tests.support.experiment import silent
 
 
 def config(**settings: Any) -> TrackingConfig:
@@ -21,14 +24,42 @@ def config(**settings: Any) -> TrackingConfig:
     return TrackingConfig.model_validate({"experiment": "tests", **settings})
 
 
-def start(name: str, **settings: Any) -> tracking.Tracker:
-    """Begin a run that has no parameters."""
-    return tracking.start(config(**settings), name, {})
+def text_of(report: Report) -> str:
+    """Return the text of a report, as it is saved."""
+    return json_text(report.plain(), indent=None)
 
 
-def client() -> MlflowClient:
-    """Return a client of the local database."""
-    return MlflowClient(tracking_uri=tracking.local_uri(tracking.FOLDER))
+def written(report: Report, **settings: Any) -> Written:
+    """Write the run of a report."""
+    return write_run(report, text_of(report), config(**settings), silent)
+
+
+def client(uri: str | None = None) -> MlflowClient:
+    """Return a client of an address, or of the local database."""
+    return MlflowClient(tracking_uri=uri or local_uri(FOLDER))
+
+
+def run_of(done: Written, uri: str | None = None) -> Run:
+    """Return a run as MLflow gives it back."""
+    return client(uri).get_run(done.run_id)
+
+
+def cells_of(run: Run, uri: str | None = None) -> list[Run]:
+    """Return the runs below one, the latest first."""
+    below = f"tags.`mlflow.parentRunId` = '{run.info.run_id}'"
+    return list(client(uri).search_runs([run.info.experiment_id], below, order_by=["attributes.start_time DESC"]))
+
+
+def traces_of(run: Run, uri: str | None = None) -> list[Trace]:
+    """Return the traces of a run, as its page shows them."""
+    return list(
+        client(uri).search_traces(
+            locations=[run.info.experiment_id],
+            run_id=run.info.run_id,
+            max_results=100,
+            order_by=["timestamp_ms DESC"],
+        )
+    )
 
 
 def artifact(run: Run, name: str) -> Path:
@@ -36,30 +67,14 @@ def artifact(run: Run, name: str) -> Path:
     return Path(run.info.artifact_uri.removeprefix("file://")) / name
 
 
-def found_run(reference: str, uri: str) -> TrackedRun:
-    """Return the run that a reference names, as the commands find it, in the experiment `tests`."""
-    return read_run(reference, uri, "tests")
-
-
-def at(uri: str) -> AbstractContextManager[None]:
+@contextmanager
+def at(uri: str) -> Iterator[None]:
     """Make an address MLflow's own current one within the block."""
-    return current(uri)
-
-
-def traced(query_id: str, query: str, documents: Sequence[Mapping[str, Any]]) -> QueryTrace:
-    """Return a query that found these documents, as a run logs it."""
-    return QueryTrace(
-        query_id=query_id,
-        query=query,
-        answer="all",
-        documents=tuple(documents),
-        stages={"total": 1.0},
-        timing="the batch",
-        expected={},
-        feedback=(),
-    )
-
-
-def log_traces_in_batches(patch: pytest.MonkeyPatch, size: int) -> None:
-    """Let a run log so many traces at once."""
-    patch.setattr("evals.tracking.traces.BATCH", size)
+    before = os.environ.get("MLFLOW_TRACKING_URI")
+    mlflow.set_tracking_uri(uri)
+    try:
+        yield
+    finally:
+        mlflow.set_tracking_uri(None)
+        if before is not None:
+            os.environ["MLFLOW_TRACKING_URI"] = before

@@ -174,7 +174,7 @@ def _serve(namespace: argparse.Namespace, work: "Work") -> list[str]:
 def _report(file: Path | None) -> "Report | None":
     if file is None:
         return None
-    from evals.tracking.references import open_run
+    from evals.tracking.find import open_run
 
     return open_run(str(file), None, "").report
 

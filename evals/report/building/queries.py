@@ -11,7 +11,7 @@ from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics.metadata import missing_fields
 from evals.report.causes import cause_of
 from evals.report.model import ClaimEntry, FailedValue, Hit, QueryRow, ScoreValue, Verdict
-from retrievers.records import RetrievedChunk
+from retrievers.records import RetrievedChunk, StageTimings
 
 # Number of candidates to show for a query without results.
 BEST_BELOW = 3
@@ -20,10 +20,18 @@ BEST_BELOW = 3
 def query_rows(result: Measured) -> Iterator[QueryRow]:
     """Yield a row a query, in the order of the golden data."""
     numbers = {query_id: number for number, query_id in enumerate(result.validation.query_ids)}
+    serial = next((timed for timed in result.observed.latency if timed.concurrency == 1), None)
+    timed = dict(reversed(list(zip(serial.query_ids, serial.timings, strict=True)))) if serial else {}
     for observation in result.observed.observations:
         query_id = observation.case.id
         scores = {name: values[query_id] for name, values in result.scores.items() if query_id in values}
-        yield _row(observation, numbers[query_id], scores, result)
+        timings = timed.get(query_id, observation.candidates.timings)
+        yield _row(observation, numbers[query_id], scores, timings, result)
+
+
+def chunk_texts(result: Measured) -> dict[str, str]:
+    """Return the whole text of every returned chunk, by its id."""
+    return {chunk.chunk_id: chunk.text for one in result.observed.observations for chunk in one.selection.chunks}
 
 
 def score_value(score: Score) -> ScoreValue:
@@ -31,7 +39,9 @@ def score_value(score: Score) -> ScoreValue:
     return FailedValue(failed=_cause(score)) if isinstance(score, Failure) else score
 
 
-def _row(observation: Observation, number: int, scores: dict[str, Score], result: Measured) -> QueryRow:
+def _row(
+    observation: Observation, number: int, scores: dict[str, Score], timings: StageTimings, result: Measured
+) -> QueryRow:
     judging, verdicts, required = result.judging, result.validation, result.config.retriever.metadata.required or ()
     first_relevant = _first_relevant(observation)
     case, relevance, candidates = observation.case, observation.relevance, observation.candidates
@@ -66,12 +76,18 @@ def _row(observation: Observation, number: int, scores: dict[str, Score], result
         content_relevance=verdicts.content_relevance[number],
         accuracy_score=verdicts.accuracy_scores[number],
         time_ms=verdicts.times_ms[number],
+        stages_ms=_stages(timings),
     )
 
 
 def _proxies(case_id: str, result: Measured) -> dict[str, float]:
     scores = {name: by_case.get(case_id) for name, by_case in result.proxies.items()}
     return {name: score for name, score in scores.items() if isinstance(score, float | int)}
+
+
+def _stages(timings: StageTimings) -> dict[str, float]:
+    stages = {name: getattr(timings, f"{name}_ms") for name in ("embed", "search", "rerank", "total")}
+    return {name: round(ms, 3) for name, ms in stages.items() if ms is not None}
 
 
 def _top_score(observation: Observation) -> float | None:
@@ -103,6 +119,7 @@ def _hit(hit: RetrievedChunk, observation: Observation, judging: Judging | None)
         rank=hit.rank,
         score=hit.score,
         scale=hit.score_scale,
+        scores=dict(hit.scores),
         chunk_id=hit.chunk.chunk_id,
         source=hit.source,
         breadcrumb=hit.breadcrumb,

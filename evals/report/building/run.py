@@ -10,7 +10,7 @@ from evals.metrics.declaration import QueryMetric, summarise
 from evals.report.building.grid import grid_section
 from evals.report.building.head import decided, head
 from evals.report.building.judge import judge_section
-from evals.report.building.queries import query_rows
+from evals.report.building.queries import chunk_texts, query_rows
 from evals.report.headline import leading
 from evals.report.model import SCHEMA_VERSION, Criterion, Facts, MetricEntry, Report, Validation
 from evals.report.model.report import CacheEntry, OwnMetric, SliceEntry, SliceMetric
@@ -53,6 +53,7 @@ def build_report(result: Measured, facts: Facts) -> Report:
         judge=judge_section(result.judging, result.context.trust, facts.in_scope, result.summaries)
         if result.judging
         else None,
+        texts=chunk_texts(result),
         queries=rows,
     )
     # a field that is not set is absent from the file, as that of a grid is for a single run

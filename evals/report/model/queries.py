@@ -40,6 +40,7 @@ class Hit(Section):
     rank: int = Field(ge=1, description="place in the result, from 1")
     score: float | None = Field(description="the score that it was ranked by; null for a retriever without scores")
     scale: str = Field("", description="scale of the score, such as cosine or weighted; empty in older reports")
+    scores: dict[str, float] = Field({}, description="scores that it is made of, such as semantic and keyword")
     chunk_id: str = Field(description="id of the chunk")
     source: str = Field(description="path:start-end of the chunk in its source")
     breadcrumb: str = Field(description="module, chapter and heading")
@@ -101,3 +102,8 @@ class QueryRow(Section):
     )
     accuracy_score: float | None = Field(description="mean of the two before that are known; null: none is")
     time_ms: float = Field(ge=0, description="mean wall time of the query's serial calls")
+    stages_ms: dict[str, float] = Field(
+        {},
+        description="embed, search, rerank, total: milliseconds of the query's first serial call, or of its share of "
+        "the batch where no calls were timed",
+    )

@@ -216,6 +216,7 @@ class Report(Section):
     caches: dict[str, CacheEntry] = Field({}, description="look-ups of the caches: embedding, result, judge")
     judge: JudgeSection | None = Field(None, description="the LLM judge; null without one")
     grid: GridSection | None = Field(None, description="the grid whose chosen cell this run is; absent without one")
+    texts: dict[str, str] = Field({}, description="chunk id to the whole text of every returned chunk, once")
     queries: list[QueryRow] = Field(description="one entry a query, in the order of the golden data")
 
     def plain(self) -> dict[str, Any]:

@@ -209,7 +209,7 @@ def test_real_runs_from_mlflow(
     assert "retriever.top_k  3 → 1" in done.out
     [narrow] = client.search_runs(["1"], "attributes.run_name = 'narrow'")
     page = f"/#/experiments/1/runs/{narrow.info.run_id}/evaluations?compareToRunUuid={wide.info.run_id}"
-    assert done.out.endswith(f"Query by query in MLflow: http://127.0.0.1:5000{page} (make ui)\n")
+    assert done.out.endswith(f"Query by query in MLflow: http://127.0.0.1:5000{page} (python -m evals ui)\n")
     same = call(main, ["wide", wide.info.run_id], capsys)
     refused(same, f"'{wide.info.run_id}' and 'wide' are the same run")
     file = call(main, ["wide", "mlruns/reports/narrow.json", "--metrics", "ranking/recall_at_3", "--json"], capsys)

@@ -28,9 +28,8 @@ def test_every_surface_counts_the_judged_of_all() -> None:
     assert "24 of 60" in render(made, width=150, color=False)
     assert f"| {PRECISION} |" in description(made.model_copy(update={"headline": [PRECISION]}))
     assert "| 24 of 60 |" in description(made.model_copy(update={"headline": [PRECISION]}))
-    columns = metrics_table(made)
-    assert (columns["n"], columns["sampled.queries"]) == ([24], [60])
-    assert columns["sampled.proxy"] == ["labels/context_precision"]
+    [row] = metrics_table(made)
+    assert (row["n"], row["sampled.queries"], row["sampled.proxy"]) == (24, 60, "labels/context_precision")
 
 
 def test_a_criterion_is_open_where_the_queries_that_were_not_judged_could_turn_it() -> None:

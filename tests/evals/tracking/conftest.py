@@ -5,20 +5,16 @@ from pathlib import Path
 import pytest
 
 from tests.support.mlflow_server import MlflowServer, mlflow_server
-from tests.support.shared import shared_folder
-from tests.support.tracking import start
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str, mlflow_database: Path) -> Iterator[Path]:
-    """A working directory whose database the tests of runs and of grids share."""
+def folder(tmp_path_factory: pytest.TempPathFactory, mlflow_database: Path) -> Iterator[Path]:
+    """A working directory with a database of MLflow, which the tests of a file share."""
+    made = tmp_path_factory.mktemp("tracking")
+    (made / "mlruns").mkdir()
+    shutil.copy(mlflow_database, made / "mlruns")
     with pytest.MonkeyPatch.context() as patch:
-        with shared_folder(tmp_path_factory, worker_id, "tracking") as made:
-            patch.chdir(made)
-            if not (made / "mlruns").exists():
-                (made / "mlruns").mkdir()
-                shutil.copy(mlflow_database, made / "mlruns")
-            start("zeroth").end("FINISHED")
+        patch.chdir(made)
         yield made
 
 

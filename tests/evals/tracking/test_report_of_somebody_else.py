@@ -1,4 +1,4 @@
-"""A report of somebody else, with its hidden files: written where the user says, and nothing in it acts."""
+"""A report of somebody else: written where the user says, and nothing in it acts."""
 
 import json
 import shutil
@@ -8,19 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from evals import tracking
 from evals.collect.saved import read
 from evals.compare import main as compare
 from evals.run import main as evaluate
 from evals.tracking.__main__ import main
-from evals.tracking.tracker import REPORT_TAG
-from evals.tracking.views import SUFFIX, Views, keep
 from tests.support.command import call
 from tests.support.experiment import make_experiment
 from tests.support.loopback import free_port
 from tests.support.mlflow_server import MlflowServer
 from tests.support.results import report
-from tests.support.tracking import client, config
+from tests.support.tracking import client
 
 TOKEN = "token-of-the-user-0123456789"
 
@@ -40,22 +37,31 @@ def evil(folder: Path, tmp_path: Path, server: MlflowServer, monkeypatch: pytest
     }
     file = tmp_path / "last.json"
     file.write_text(json.dumps(report().model_copy(update={"config": settings, "run": tmp_path.name}).plain()))
-    file.with_name(".last.json.untracked").touch()
     yield file
     assert not (tmp_path / "imported").exists() and "evilmod" not in sys.modules
     assert server.requests == []
     shutil.rmtree(tmp_path)
 
 
-def test_it_imports_nothing_sends_nothing_and_the_difference_is_said(
-    evil: Path, server: MlflowServer, capsys: pytest.CaptureFixture[str], folder: Path
-) -> None:
+def test_it_imports_nothing_and_sends_nothing(evil: Path, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     assert main([str(evil), "--tracking.experiment", "tests"]) == 0
     done = capsys.readouterr()
     run = client().get_run(done.out.split()[2])
     assert run.info.status == "FINISHED" and run.data.params["retriever.embedding.model"] == "evilmod:make"
-    assert f"tracking.uri {server.url}, tracking.experiment theirs; its run is written to" in done.err
     assert TOKEN.encode() not in (folder / "mlruns" / "mlflow.db").read_bytes()
+
+
+@pytest.mark.parametrize("value", ["x", 7, [1], None])
+@pytest.mark.parametrize("section", ["tracking", "retriever", "sweep"])
+def test_a_section_of_its_settings_that_is_none_is_a_clear_error(
+    evil: Path, section: str, value: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = json.loads(evil.read_text())
+    plain["config"][section] = value
+    evil.write_text(json.dumps(plain))
+    for done in (call(main, [evil], capsys), call(compare, [evil, evil], capsys)):
+        assert (done.code, done.err.count("\n")) == (2, 1), done
+        assert f"{evil}: config.{section}: expected a table of settings, found " in done.err
 
 
 def test_the_environment_names_the_store(
@@ -64,34 +70,6 @@ def test_the_environment_names_the_store(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
     assert main([str(evil), "--quiet"]) == 3
     assert "incomplete: MLflow at http://127.0.0.1:" in capsys.readouterr().err
-
-
-def test_the_next_run_in_its_folder_leaves_it_alone_and_names_the_command(
-    evil: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made = make_experiment(evil.parent / "made")
-    flags = ["--tracking.enabled", "true", "--tracking.experiment", "tests", "--no-gate"]
-    assert evaluate(["--config", str(made.config), *flags, "--output", str(evil.with_name("mine.json"))]) == 0
-    assert f"MLflow lacks the run of {evil}; python -m evals.tracking {evil} writes it" in capsys.readouterr().err
-    assert evil.with_name(".last.json.untracked").exists()
-
-
-def test_its_mark_names_no_run_that_has_another_report(evil: Path) -> None:
-    mine = tracking.start(config(), "mine", {}, digest="0" * 64)
-    evil.with_name(".last.json.untracked").write_text(mine.run_id)
-    assert main([str(evil), "--tracking.experiment", "tests", "--quiet"]) == 0
-    assert client().get_run(mine.run_id).data.tags[REPORT_TAG] == "0" * 64
-    assert client().get_run(mine.run_id).info.status == "RUNNING"
-
-
-def test_a_figure_kept_beside_it_is_no_path(evil: Path) -> None:
-    from hashlib import sha256
-
-    digest = sha256(evil.read_bytes()).hexdigest()
-    keep(evil, Views(digest=digest, page="", figures={f"../../..{evil.parent}/outside": "<svg/>"}, traces=()))
-    assert evil.with_name(f".last.json{SUFFIX}").exists()
-    assert main([str(evil), "--tracking.experiment", "tests", "--quiet"]) == 0
-    assert not (evil.parent / "outside.svg").exists()
 
 
 def test_compared_and_as_a_baseline_it_is_data(evil: Path, capsys: pytest.CaptureFixture[str]) -> None:

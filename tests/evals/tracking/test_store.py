@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from evals.tracking.store import check_database, check_folder, local_uri
+from evals.run import main as evaluate
+from evals.tracking.__main__ import main
+from evals.tracking.store import check_database, check_folder, local_uri, run_page, server_of, ui_command
 from retrievers.errors import ConfigError
+from tests.support.command import call
+from tests.support.experiment import make_experiment
+from tests.support.results import report
+from tests.support.tracking import artifact, client, run_of, text_of, written
 
 
 @pytest.mark.parametrize("name", ["mlruns", "mlruns/deeper"])
@@ -58,3 +64,71 @@ def test_a_database_that_somebody_writes_to_is_accepted(database: Path) -> None:
     with closing(sqlite3.connect(database)) as other:
         other.execute("BEGIN IMMEDIATE")
         check_database(None)
+
+
+@pytest.mark.parametrize("how", ["copied", "moved"])
+def test_a_checkout_that_was_copied_or_moved_says_so_before_it_writes_and_how_to_go_on(
+    how: str, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """MLflow has the folder of the artifacts in its database: a copy would write them into the first checkout."""
+    first = tmp_path / "first's checkout"
+    first.mkdir()
+    made = make_experiment(tmp_path / "made")
+    monkeypatch.chdir(first)
+    shutil.move(database.parent, first)
+    tracked = ["--tracking.enabled", "true", "--tracking.experiment", "tests"]
+    flags = ["--config", made.config, "--quiet", "--no-gate", *tracked]
+    run = run_of(written(report()))
+    (first / "late.json").write_text(text_of(report().model_copy(update={"run": "late"})), encoding="utf-8")
+    other = tmp_path / "other"
+    (shutil.copytree if how == "copied" else shutil.move)(first, other)
+    monkeypatch.chdir(other)
+    before = (
+        sorted(path for path in tmp_path.rglob("*") if path.is_file()),
+        (other / "mlruns" / "mlflow.db").read_bytes(),
+    )
+    late = ["late.json", "--tracking.experiment", "tests"]
+    for command, given in ((evaluate, flags), (main, late)):
+        done = call(command, given, capsys)
+        assert done.code == 2 and done.err.count("\n") == 1
+        assert f"keeps the artifacts of experiment 'tests' in {first}/mlruns/artifacts" in done.err
+        assert f"expected {other}/mlruns/artifacts; move mlruns away" in done.err
+    assert before == (
+        sorted(path for path in tmp_path.rglob("*") if path.is_file()),
+        (other / "mlruns" / "mlflow.db").read_bytes(),
+    )
+    _, statements, _ = done.err.split('"')
+    with closing(sqlite3.connect("mlruns/mlflow.db")) as edited:
+        edited.executescript(statements)
+    assert call(main, late, capsys).code == 0
+    assert artifact(client().get_run(run.info.run_id), "report.json").is_relative_to(other)
+
+
+def test_artifacts_that_were_put_elsewhere_stay_there(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client().create_experiment("elsewhere", artifact_location=(tmp_path / "big disk").as_uri())
+    run = run_of(written(report(), experiment="elsewhere"))
+    assert (tmp_path / "big disk" / run.info.run_id / "artifacts" / "report.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("uri", "server"),
+    [
+        (None, "http://127.0.0.1:5000"),
+        ("sqlite:///runs.db", "http://127.0.0.1:5000"),
+        ("https://mlflow.example/", "https://mlflow.example"),
+        ("http://me:s3cret@host:81", "http://***@host:81"),
+    ],
+)
+def test_the_server_is_that_of_the_store_without_its_password(uri: str | None, server: str) -> None:
+    assert server_of(uri) == server
+
+
+def test_pages_and_the_command_that_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_page("http://host", "7", "abc") == "http://host/#/experiments/7/runs/abc"
+    compared = "http://host/#/experiments/7/runs/abc/evaluations?compareToRunUuid=def"
+    assert run_page("http://host", "7", "abc", "def") == compared
+    assert ui_command(None) == "python -m evals ui"
+    monkeypatch.setattr("sys.argv", ["/somewhere/bin/retrieval-evals"])
+    assert ui_command("sqlite:///my runs.db") == "retrieval-evals ui --tracking.uri 'sqlite:///my runs.db'"

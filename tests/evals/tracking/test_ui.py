@@ -18,7 +18,8 @@ from evals.tracking.ui import main
 from retrievers.terminal.browser import has_display
 from tests.support.child import environment
 from tests.support.loopback import free_port
-from tests.support.tracking import start
+from tests.support.results import report
+from tests.support.tracking import run_of, written
 
 
 @pytest.fixture
@@ -34,8 +35,10 @@ def test_without_runs_there_is_nothing_to_show(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main([]) == 2
-    assert "no runs to show: mlruns/mlflow.db does not exist; go where evals.run was started" in capsys.readouterr().err
+    for flags in ([], ["--tracking.uri", f"sqlite:///{tmp_path}/mlruns/mlflow.db"]):
+        assert main(flags) == 2
+        said = f"no runs to show: {tmp_path}/mlruns/mlflow.db does not exist; go where evals.run was started"
+        assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -93,7 +96,8 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Process]]:
     begun: list[Process] = []
 
     def of_a_kind(interrupts: int = 0, **kind: object) -> list[Process]:
-        def start_one(port: int, output: int) -> Process:
+        def start_one(port: int, uri: str, output: int) -> Process:
+            assert uri.startswith("sqlite:////") and Path(uri.removeprefix("sqlite:///")).is_file()
             begun.append(Process(port, output, **kind))  # type: ignore[arg-type]
             begun[-1].interrupts = interrupts
             return begun[-1]
@@ -137,6 +141,27 @@ def test_the_page_of_the_experiment_is_printed_and_opened(
     assert [one.ended for one in begun] == [True]
 
 
+def test_a_database_elsewhere_is_shown_by_its_address(
+    runs: Path, serve: Callable[..., list[Process]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (runs / "empty").mkdir()
+    monkeypatch.chdir(runs / "empty")
+    begun, port = serve(), free_port()
+    flags = ["--tracking.uri", f"sqlite:///{runs}/mlruns/mlflow.db", "--tracking.experiment", "Default"]
+    assert main([*flags, "--port", str(port), "--no-browser"]) == 0
+    assert f"http://127.0.0.1:{port}/#/experiments/0/evaluation-runs" in capsys.readouterr().out
+    assert [one.ended for one in begun] == [True]
+
+
+def test_a_server_is_opened_at_its_page_and_nothing_is_started(
+    opened: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["--tracking.uri", "https://me:s3cret@mlflow.example/"]) == 0
+    assert capsys.readouterr().out == "Runs: https://***@mlflow.example/#/experiments\n"
+    assert opened == ["https://***@mlflow.example/#/experiments"]
+
+
 @pytest.mark.usefixtures("runs", "opened")
 def test_ctrl_c_ends_the_server_and_is_no_fault(serve: Callable[..., list[Process]]) -> None:
     begun = serve(interrupts=1)
@@ -170,13 +195,12 @@ def test_a_server_that_never_answers_is_waited_for_and_ended(
 
 @pytest.mark.slow
 def test_the_address_of_the_runs_is_printed_when_the_server_answers(runs: Path) -> None:
-    tracker, port = start("shown"), free_port()
-    tracker.end("FINISHED")
+    done, port = run_of(written(report(), traces=0)), free_port()
     command = [sys.executable, "-m", "evals", "ui", "--port", str(port), "--tracking.experiment", "tests"]
     process = subprocess.Popen(command, cwd=runs, env=environment({}), stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout
-        page = f"http://127.0.0.1:{port}/#/experiments/{tracker.experiment_id}/evaluation-runs"
+        page = f"http://127.0.0.1:{port}/#/experiments/{done.info.experiment_id}/evaluation-runs"
         assert process.stdout.readline() == f"Runs: {page} (Ctrl-C ends it)\n"
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10) as answer:
             assert answer.read() == b"OK"

@@ -1,16 +1,18 @@
+from typing import Any
+
 from evals.collect.observations import Summary
 from evals.config.experiment import ExperimentConfig
 from evals.judge.verdicts import ChunkVerdict, Claim
-from evals.report.model import JudgeFacts, MetricEntry
+from evals.report.model import JudgeFacts, MetricEntry, Report
 from evals.tracking.values import (
     COLUMNS,
     MOST_METRICS,
     USUAL,
-    cell_values,
+    first_values,
     metric_values,
     metrics_table,
     parameters,
-    table,
+    queries_table,
     tags,
 )
 from retrievers.config import dump
@@ -18,16 +20,22 @@ from tests.support.judged import judging
 from tests.support.results import UNLISTED, facts, report, result, without_scores
 
 
+def of(config: dict[str, Any]) -> Report:
+    return report().model_copy(update={"config": config})
+
+
 def test_a_users_own_keys_are_no_names_of_parameters() -> None:
     """MLflow would refuse `retriever.abbreviations.R&D`."""
     nested = {"abbreviations": {"R&D": "research"}, "keyword": {"synonyms": {"C++": ["cpp"]}, "language": "german"}}
-    found = parameters({"retriever": {**nested, "filters": {"any": [{"a(b)": 1}]}, "top_k": 3}})
+    found = parameters(of({"retriever": {**nested, "filters": {"any": [{"a(b)": 1}]}, "top_k": 3}}))
     assert found == {
-        "retriever.top_k": 3,
-        "retriever.abbreviations": {"R&D": "research"},
-        "retriever.keyword.synonyms": {"C++": ["cpp"]},
+        "retriever.top_k": "3",
+        "retriever.embedding.model": "l2",
+        "retriever.abbreviations": "{'R&D': 'research'}",
+        "retriever.keyword.synonyms": "{'C++': ['cpp']}",
         "retriever.keyword.language": "german",
-        "retriever.filters": {"any": [{"a(b)": 1}]},
+        "retriever.filters": "{'any': [{'a(b)': 1}]}",
+        "retriever.class": "QdrantRetriever",
     }
 
 
@@ -38,10 +46,18 @@ def test_parameters_are_the_usual_five_and_what_differs_from_the_defaults() -> N
         "sweep": {"top_k": [3, 5]},
         "criteria": {"scope/auroc": "> 0.5"},
     }
-    plain = parameters(dump(ExperimentConfig.model_validate({"tracking": {"experiment": "mine"}, **model})))
-    changed = parameters(dump(ExperimentConfig.model_validate(changes)))
-    assert list(plain) == list(USUAL)
-    assert changed == {**plain, "retriever.candidates": 7, "sweep.top_k": [3, 5]}
+    plain = parameters(of(dump(ExperimentConfig.model_validate({"tracking": {"uri": "http://***@host"}, **model}))))
+    changed = parameters(of(dump(ExperimentConfig.model_validate(changes))))
+    assert list(plain) == [*USUAL, "retriever.class"]
+    assert changed == {**plain, "retriever.candidates": "7", "sweep.top_k": "[3, 5]"}
+
+
+def test_the_config_of_a_committed_baseline_has_what_it_has() -> None:
+    assert parameters(of({"name": "default"}))["name"] == "default" and "mode" not in tags(of({"name": "default"}))
+
+
+def test_a_long_parameter_is_cut_as_mlflow_wants_it() -> None:
+    assert parameters(of({"name": "x" * 10_000}))["name"] == "x" * 6_000
 
 
 def entry(value: float | None) -> MetricEntry:
@@ -75,7 +91,7 @@ def test_what_a_run_demands_is_among_its_metrics() -> None:
 
 def test_a_cell_has_the_objective_first_then_what_says_most() -> None:
     rest = {f"candidates/recall_at_{n}": n / 7 for n in range(60)}
-    found = cell_values({"scope/auroc": 1 / 3, "by_objective": 1 / 3, **rest, "ranking/ndcg_at_5": 0.5})
+    found = first_values({"scope/auroc": 1 / 3, "by_objective": 1 / 3, **rest, "ranking/ndcg_at_5": 0.5})
     assert list(found.items())[:3] == [
         ("scope/auroc", 0.333333),
         ("by_objective", 0.333333),
@@ -85,14 +101,12 @@ def test_a_cell_has_the_objective_first_then_what_says_most() -> None:
 
 
 def test_the_table_of_metrics_has_all_of_them_as_the_report_has_them() -> None:
-    columns = metrics_table(report())
-    assert columns["metric"] == list(report().metrics)
-    for place, metric in enumerate(report().metrics.values()):
-        row = {
-            key: values[place] for key, values in columns.items() if key.partition(".")[0] not in ("metric", "sampled")
-        }
-        assert row == metric.model_dump(exclude={"sampled"})
-        assert columns["sampled.queries"][place] is None
+    rows = metrics_table(report())
+    assert [row["metric"] for row in rows] == list(report().metrics)
+    for row, metric in zip(rows, report().metrics.values(), strict=True):
+        own = {key: value for key, value in row.items() if key.partition(".")[0] not in ("metric", "sampled")}
+        assert own == metric.model_dump(exclude={"sampled"})
+        assert row["sampled.queries"] is None
 
 
 def test_what_the_judge_said_is_in_the_table_and_who_it_was_in_the_tags() -> None:
@@ -105,11 +119,11 @@ def test_what_the_judge_said_is_in_the_table_and_who_it_was_in_the_tags() -> Non
     )
     judge = JudgeFacts(provider="cohere", model="command", parameters={"seed": 0}, ragas="0.4.3", fingerprint="cafe")
     made = report(result(judging=said), facts(judge=judge))
-    columns = table(made)
-    assert columns["judge"] == ["1. useful: It helps.\n2. useless: It does not.", "", ""]
-    assert columns["claims"] == ["supported: It turns. (It says so.)", "", ""]
+    rows = queries_table(made)
+    assert [row["judge"] for row in rows] == ["1. useful: It helps.\n2. useless: It does not.", "", ""]
+    assert [row["claims"] for row in rows] == ["supported: It turns. (It says so.)", "", ""]
     assert tags(made)["judge.model"] == "command"
-    assert "judge" not in table(report()) and "judge.model" not in tags(report())
+    assert "judge" not in queries_table(report())[0] and "judge.model" not in tags(report())
 
 
 def test_a_run_of_a_retriever_without_scores_has_no_tag_of_what_is_not_known() -> None:
@@ -117,6 +131,6 @@ def test_a_run_of_a_retriever_without_scores_has_no_tag_of_what_is_not_known() -
     assert told["mode"] == "Bm25"
     assert "collection" not in told
     assert "None" not in told.values()
-    columns = table(report(without_scores(), UNLISTED))
-    assert columns["top_score"] == [None, None, None]
-    assert columns["retrieved"][1] == "1.   –   b.md:1-2"
+    rows = queries_table(report(without_scores(), UNLISTED))
+    assert [row["top_score"] for row in rows] == [None, None, None]
+    assert rows[1]["retrieved"] == "1.   –   b.md:1-2"

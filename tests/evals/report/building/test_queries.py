@@ -23,7 +23,7 @@ def test_a_row_says_what_was_returned_and_what_it_was_worth() -> None:
         (2, 0.5, "b", 0),
     ]
     assert found.retrieved[0].model_dump() == {
-        "rank": 1, "score": 0.9, "scale": "cosine", "chunk_id": "a",
+        "rank": 1, "score": 0.9, "scale": "cosine", "scores": {"semantic": 0.9}, "chunk_id": "a",
         "source": "a.md:1-2", "breadcrumb": "m › Heading of a",
         "heading": "Heading of a", "grade": 2,
         "preview": "text of a", "judge": None,

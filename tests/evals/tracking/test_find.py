@@ -1,0 +1,229 @@
+"""References to runs: files, and ids, names and tags in MLflow."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from evals import tracking
+from evals.errors import ReportError, TrackingError
+from evals.report.comparison.records import Run, Tracked
+from evals.tracking.find import open_run, refuse_repeated
+from evals.tracking.store import local_uri
+from tests.support.loopback import free_port
+from tests.support.reports import NDCG, document
+from tests.support.results import report
+from tests.support.tracking import written
+
+NAMES = ("first", "twice", "twice", 'it\'s "odd"', "unreported")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, mlflow_database: Path) -> Iterator[list[str]]:
+    """Ids of five runs, in the order of NAMES; the report of each holds its place as its name, the last has none."""
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "mlruns").mkdir()
+    shutil.copy(mlflow_database, folder / "mlruns")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield [log(place, name) for place, name in enumerate(NAMES)]
+
+
+def log(place: int, name: str) -> str:
+    if name == "unreported":
+        client = MlflowClient(tracking_uri=local_uri(tracking.FOLDER))
+        run = client.create_run("1", run_name=name, start_time=1767323046000)
+        client.set_terminated(run.info.run_id, "KILLED")
+        return str(run.info.run_id)
+    facts = report().facts.model_copy(update={"started_at": f"2026-01-02T03:04:0{place}+00:00"})
+    made = report().model_copy(update={"run": name, "name": f"place {place}", "facts": facts})
+    return written(made, traces=0).run_id
+
+
+@pytest.fixture
+def client(runs: list[str]) -> MlflowClient:
+    return MlflowClient(tracking_uri=local_uri(tracking.FOLDER))
+
+
+def read(reference: str, uri: str | None = None, experiment: str = "tests") -> Run:
+    return open_run(reference, uri, experiment)
+
+
+def run_id(reference: str, uri: str | None = None, experiment: str = "tests") -> str:
+    tracked = read(reference, uri, experiment).tracked
+    assert tracked
+    return tracked.run_id
+
+
+def refused(reference: str, experiment: str = "tests") -> str:
+    with pytest.raises(TrackingError) as caught:
+        read(reference, experiment=experiment)
+    return str(caught.value)
+
+
+def test_by_name(runs: list[str]) -> None:
+    found = read("first")
+    assert found.tracked == Tracked("http://127.0.0.1:5000", "1", runs[0])
+    assert (found.name, found.report.name, found.origin) == ("first", "place 0", f"MLflow run {runs[0]}")
+
+
+def test_by_a_name_with_both_kinds_of_quotes(runs: list[str]) -> None:
+    assert run_id(NAMES[3]) == runs[3]
+
+
+def test_by_id_in_whatever_experiment(runs: list[str]) -> None:
+    assert read(runs[2]).report.name == "place 2"
+    assert run_id(runs[2], experiment="another that there is not") == runs[2]
+
+
+def test_by_the_address_of_the_store(runs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = local_uri(tracking.FOLDER)
+    monkeypatch.chdir(tmp_path)
+    assert run_id("first", uri) == runs[0]
+
+
+def test_by_tag_the_newest(runs: list[str], client: MlflowClient) -> None:
+    for place, value in ((0, "true"), (1, "no")):
+        client.set_tag(runs[place], "prod", value)
+    assert run_id("tag:prod") == runs[1]
+    assert run_id("tag:prod=true") == runs[0]
+    assert refused("tag:prod=yes").startswith("no run in experiment 'tests' at sqlite:///")
+    assert "is tagged 'prod=yes'; set it on a run's page" in refused("tag:prod=yes")
+
+
+def test_by_an_empty_tag_and_by_an_odd_key(runs: list[str], client: MlflowClient) -> None:
+    client.set_tag(runs[0], "release/1.0 candidate", "")
+    assert run_id("tag:release/1.0 candidate") == runs[0]
+
+
+def test_a_tag_that_no_run_has_names_the_nearest(runs: list[str], client: MlflowClient) -> None:
+    client.set_tag(runs[0], "staging", "true")
+    assert "is tagged 'stagin'; did you mean 'staging'?; set it" in refused("tag:stagin")
+
+
+def test_a_name_of_several_runs_lists_them_with_their_times(runs: list[str]) -> None:
+    first, *listed = refused("twice").splitlines()
+    assert first == "2 runs are called 'twice'; give an id:"
+    assert [line.split()[0] for line in listed] == [runs[2], runs[1]]
+    assert all("UTC  FINISHED" in line for line in listed)
+
+
+def test_a_name_that_does_not_exist_names_the_nearest(runs: list[str]) -> None:
+    assert "no run with the id or name 'frist' in experiment 'tests'" in refused("frist")
+    assert refused("frist").endswith("and no file of that name; did you mean 'first'?")
+
+
+def test_an_id_that_does_not_exist_names_the_nearest_or_the_newest(runs: list[str]) -> None:
+    mistyped = ("0" if runs[0][0] != "0" else "1") + runs[0][1:]
+    assert f"'{runs[0]}'" in refused(mistyped).partition("did you mean")[2]
+    assert refused("z" * 32).endswith("; the newest are 'unreported', 'it\\'s \"odd\"', 'twice'")
+
+
+def test_a_run_without_a_report_says_how_it_ended(runs: list[str], client: MlflowClient) -> None:
+    assert refused("unreported") == (
+        f"run {runs[4]} (unreported) has no artifact report.json, so no scores: its status is KILLED"
+    )
+    client.set_tag(runs[4], "mlflow.parentRunId", "abc")
+    assert refused("unreported").endswith("no scores: it is a part of run abc, and has values only")
+    assert refused("z" * 32).endswith("; the newest are 'it\\'s \"odd\"', 'twice', 'first'")
+    client.delete_tag(runs[4], "mlflow.parentRunId")
+
+
+def test_a_deleted_run_is_not_found(runs: list[str], client: MlflowClient) -> None:
+    gone = written(report().model_copy(update={"run": "to be deleted"}), traces=0).run_id
+    client.delete_run(gone)
+    assert "no run with the id or name" in refused("to be deleted")
+    assert "no run with the id or name" in refused(gone)
+
+
+def test_an_experiment_that_does_not_exist_names_the_nearest(runs: list[str]) -> None:
+    assert refused("first", "test").endswith("mlflow.db has no experiment 'test'; did you mean 'tests'?")
+
+
+def test_an_experiment_without_runs(runs: list[str], client: MlflowClient) -> None:
+    if client.get_experiment_by_name("empty") is None:
+        client.create_experiment("empty")
+    assert refused("first", "empty").endswith("and no file of that name; it has no runs")
+
+
+@pytest.mark.parametrize("uri", [None, "sqlite:///elsewhere.db"])
+def test_no_database_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str | None) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        TrackingError, match=r"'first': no such file, and no MLflow runs either \(.*\.db does not exist"
+    ):
+        read("first", uri)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_does_not_answer() -> None:
+    port = free_port()
+    with pytest.raises(TrackingError, match=r"MLflow at http://\*\*\*@127.0.0.1:\d+ failed: MlflowException") as caught:
+        read("first", f"http://me:s3cret@127.0.0.1:{port}")
+    assert "s3cret" not in str(caught.value)
+
+
+# Files
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(file: Path, **changes: Any) -> Path:
+    file.write_text(json.dumps(document({NDCG: [0.5]}, **changes)), encoding="utf-8")
+    return file
+
+
+def opened(reference: str) -> Any:
+    return open_run(reference, None, "retrieval-evals")
+
+
+def test_a_file_is_read(folder: Path) -> None:
+    write(folder / "a.json", name="mine")
+    found = opened("a.json")
+    assert (found.reference, found.origin, found.name, found.report.facts.cases) == ("a.json", "a.json", "mine", 1)
+
+
+def test_a_file_needs_no_suffix_and_may_begin_with_a_mark(folder: Path) -> None:
+    write(folder / "baseline").write_text("\ufeff" + (folder / "baseline").read_text(), encoding="utf-8")
+    assert opened("baseline").origin == "baseline"
+
+
+def test_a_file_that_is_missing_names_the_nearest(folder: Path) -> None:
+    write(folder / "report.json")
+    with pytest.raises(ReportError, match=r"repot\.json: cannot be read: No such file.*did you mean 'report\.json'"):
+        opened("repot.json")
+    with pytest.raises(ReportError, match=r"gone/report\.json: cannot be read: No such file"):
+        opened("gone/report.json")
+
+
+def test_a_folder_or_a_binary_file_is_no_report(folder: Path) -> None:
+    (folder / "x.json").mkdir()
+    with pytest.raises(ReportError, match=r"x\.json: expected a report of evals\.run, found a folder"):
+        opened("x.json")
+    (folder / "b.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(ReportError, match=r"b\.json: not UTF-8 \(byte 0"):
+        opened("b.json")
+
+
+def test_a_name_where_there_are_no_runs(folder: Path) -> None:
+    with pytest.raises(TrackingError, match=r"'mine': no such file, and no MLflow runs either .*--tracking\.uri"):
+        opened("mine")
+    assert list(folder.iterdir()) == []
+
+
+def test_the_same_run_twice_under_whatever_name(folder: Path) -> None:
+    write(folder / "a.json")
+    (folder / "b.json").write_bytes((folder / "a.json").read_bytes())
+    write(folder / "c.json", started_at="later")
+    refuse_repeated([opened("a.json"), opened("c.json")])
+    for again in ("a.json", "b.json", "./a.json"):
+        with pytest.raises(ReportError, match=f"'{again}' and 'a.json' are the same run".replace("./", "")):
+            refuse_repeated([opened("a.json"), opened("c.json"), opened(again)])

@@ -1,0 +1,553 @@
+"""A report as a run in MLflow: written by the real client into SQLite, and read back."""
+
+import hashlib
+import json
+import logging
+import shutil
+import sqlite3
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run, Trace
+from mlflow.exceptions import MlflowException
+from mlflow.tracing.client import TracingClient
+
+from evals.collect.observations import Failure, LatencyPass
+from evals.errors import TrackingError
+from evals.grid.measure import Measured
+from evals.judge.verdicts import ChunkVerdict
+from evals.report.building import build_report
+from evals.report.model import Report
+from evals.tracking.__main__ import main
+from evals.tracking.runs import late_command
+from evals.tracking.values import metric_values
+from retrievers.records import StageTimings
+from retrievers.text.secrets import redacted
+from tests.support.grids import make_grid
+from tests.support.judged import judging
+from tests.support.loopback import free_port
+from tests.support.mlflow_server import MlflowServer
+from tests.support.results import facts, report, result
+from tests.support.tracking import artifact, cells_of, client, config, run_of, text_of, traces_of, written
+
+IN_TESTS = ["--tracking.experiment", "tests"]
+WHOLE = "The whole text. " * 50
+
+
+def timed() -> Measured:
+    """The run by hand, judged, with single calls, a reference answer, long texts, and a score that failed."""
+    said = judging(
+        verdicts={
+            ("right", "a"): ChunkVerdict(verdict=1, reason="It helps."),
+            ("right", "b"): ChunkVerdict(verdict=0, reason="It does not."),
+        },
+    )
+    scores: Any = {
+        "ranking/ndcg_at_3": {"right": 0.5, "empty": Failure(type="ValueError", message="no contexts")},
+        "ragas/llm_context_precision": {"right": 1.0},
+    }
+    made = result(judging=said)
+    observations = tuple(
+        replace(o, case=o.case.model_copy(update={"reference_answer": "It turns."}) if o.case.id == "right" else o.case)
+        for o in made.observed.observations
+    )
+    timings = (StageTimings(embed_ms=0.25, search_ms=1.5, rerank_ms=2.0, total_ms=4.0), StageTimings(total_ms=99.0))
+    passes = (
+        LatencyPass(concurrency=4, query_ids=("wrong",), timings=timings[1:]),
+        LatencyPass(concurrency=1, query_ids=("wrong", "wrong"), timings=timings),
+    )
+    observed = replace(made.observed, observations=observations, latency=passes)
+    return replace(made, scores={**made.scores, **scores}, observed=observed)
+
+
+def named(name: str, **changes: Any) -> Report:
+    """Return the report of the run by hand under a name of its own."""
+    return report(timed()).model_copy(update={"run": name, **changes})
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path) -> Run:
+    made = named("first")
+    texts = {chunk_id: WHOLE + text for chunk_id, text in made.texts.items()}
+    return run_of(written(made.model_copy(update={"texts": texts})))
+
+
+@pytest.fixture(scope="module")
+def traces(run: Run) -> list[Trace]:
+    return traces_of(run)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """A grid of 100 cells: two modes, ten thresholds, five cuts."""
+    made = make_grid(tmp_path_factory.mktemp("grid"))
+    return build_report(made, facts()).model_copy(update={"run": "a grid"})
+
+
+@pytest.fixture(scope="module")
+def grid(folder: Path, swept: Report) -> Run:
+    return run_of(written(swept))
+
+
+def rows_of(run: Run, name: str) -> list[dict[str, Any]]:
+    table = json.loads(artifact(run, f"tables/{name}.json").read_text())
+    return [dict(zip(table["columns"], values, strict=True)) for values in table["data"]]
+
+
+# What a run holds
+
+
+def test_the_run_has_its_name_its_times_and_its_place(run: Run, folder: Path) -> None:
+    assert (run.info.run_name, run.info.status) == ("first", "FINISHED")
+    assert run.info.start_time == 1767323045000  # when the report was begun, not when it was written
+    assert artifact(run, "").is_relative_to(folder / "mlruns" / "artifacts")
+
+
+def test_metrics_are_those_that_have_a_value_and_all_are_in_a_table(run: Run) -> None:
+    assert run.data.metrics == metric_values(report())
+    assert {row["metric"]: row["ci_low"] for row in rows_of(run, "metrics")} == {
+        name: metric.ci_low for name, metric in report().metrics.items()
+    }
+
+
+def test_tags_are_what_runs_are_filtered_by(run: Run) -> None:
+    own = {name: value for name, value in run.data.tags.items() if not name.startswith("mlflow.")}
+    digest = own.pop("report.sha256")
+    assert digest == hashlib.sha256(artifact(run, "report.json").read_bytes()).hexdigest()
+    assert own == {
+        "mode": "semantic",
+        "collection": "robots",
+        "dataset": "golden.jsonl",
+        "passed": "False",
+        "role": "run",
+        "criteria.failed": "content/topic_match",
+        "code.commit": "abc-dirty",
+    }
+
+
+def test_the_runs_page_says_what_it_came_to(run: Run) -> None:
+    shown = run.data.tags["mlflow.note.content"]
+    assert shown.startswith("1 of 3 queries pass (33%): hit rate 0.500; main cause of failure: ")
+    assert "1 of 2 criteria are not met." in shown and "**FAIL**" in shown
+
+
+def test_the_page_is_the_first_artifact(run: Run) -> None:
+    listed = [item.path for item in client().list_artifacts(run.info.run_id)]
+    assert sorted(listed) == ["report.html", "report.json", "settings.yaml", "tables"] and listed[0] == "report.html"
+    assert "1 of 3 queries pass" in artifact(run, "report.html").read_text()
+
+
+def test_the_golden_data_is_the_runs_input(run: Run) -> None:
+    [found] = run.inputs.dataset_inputs
+    assert (found.dataset.name, found.dataset.digest) == ("golden", report().facts.dataset_fingerprint[:36])
+    assert {tag.key: tag.value for tag in found.tags} == {"mlflow.data.context": "evaluation"}
+
+
+def test_tables_are_those_that_mlflow_loads(run: Run, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setenv(
+        "MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlruns/mlflow.db"
+    )  # it asks no client where runs are
+    loaded = client().load_table(run.info.experiment_id, "tables/queries.json", run_ids=[run.info.run_id])
+    assert list(loaded["id"]) == ["right", "wrong", "empty"]
+    assert [entry["path"] for entry in json.loads(run.data.tags["mlflow.loggedArtifacts"])] == [
+        "tables/metrics.json",
+        "tables/queries.json",
+    ]
+
+
+def test_a_row_of_queries_says_what_was_expected_and_what_came(run: Run) -> None:
+    right, wrong, empty = rows_of(run, "queries")
+    assert (right["outcome"], wrong["outcome"]) == ("SUCCESS", "FAILURE")
+    assert right["retrieved"] == "1. 0.900 a.md:1-2\n2. 0.500 b.md:2-3" and empty["retrieved"] == "nothing"
+    assert right["expected"].splitlines() == ["It turns.", "a", "c"]
+    assert wrong["expected"] == "nothing: out of scope"
+    assert (right["ranking/hit_rate_at_5"], wrong["ranking/hit_rate_at_5"], empty["ranking/hit_rate_at_5"]) == (
+        1,
+        None,
+        0,
+    )
+    assert right["judge"] == "1. useful: It helps.\n2. useless: It does not."
+    assert empty["reasons"].startswith("returned 0 chunks, expected at least 1; and more")
+
+
+# Queries as traces
+
+
+def test_the_worst_query_comes_first(traces: list[Trace]) -> None:
+    assert [trace.info.client_request_id for trace in traces] == ["wrong", "empty", "right"]
+    assert [trace.info.request_preview for trace in traces] == ["query wrong", "query empty", "query right"]
+    assert {trace.info.state.value for trace in traces} == {"OK"}
+
+
+def test_the_root_holds_query_and_answer_and_the_retrieval_the_whole_documents(traces: list[Trace]) -> None:
+    root, retrieval, *_ = traces[2].data.spans
+    assert (root.name, root.span_type, root.parent_id) == ("answer", "CHAIN", None)
+    assert root.inputs == retrieval.inputs == {"query": "query right"}
+    assert root.outputs == traces[2].info.response_preview
+    assert [line[:10] for line in root.outputs.splitlines()] == ["1. 0.900 ✓", "2. 0.500  "]
+    assert traces[1].data.spans[0].outputs == "nothing"
+    assert (retrieval.name, retrieval.span_type, retrieval.parent_id) == ("retrieve", "RETRIEVER", root.span_id)
+    first, second = retrieval.outputs
+    assert (first["id"], second["id"]) == ("a", "b")
+    assert first["page_content"] == f"{WHOLE}text of a"
+    known = {"rank": 1, "score": 0.9, "score_scale": "cosine", "score.semantic": 0.9, "grade": 2, "doc_uri": "a.md:1-2"}
+    assert known.items() <= first["metadata"].items() and second["metadata"]["grade"] == 0
+
+
+def test_stages_are_spans_of_the_first_single_call(traces: list[Trace]) -> None:
+    _, retrieval, *stages = traces[0].data.spans
+    spans = {span.name: (span.start_time_ns, span.end_time_ns) for span in (retrieval, *stages)}
+    durations = {name: (end - start) / 1e6 for name, (start, end) in spans.items() if end is not None}
+    assert durations == {"retrieve": 4.0, "embed": 0.25, "search": 1.5, "rerank": 2.0}
+    assert {span.parent_id for span in stages} == {retrieval.span_id}
+    assert spans["embed"][0] == retrieval.start_time_ns
+    assert spans["search"][0] == spans["embed"][1] and spans["rerank"][0] == spans["search"][1]
+
+
+def test_assessments_are_the_verdict_and_what_it_rests_on_and_what_was_expected(traces: list[Trace], run: Run) -> None:
+    wrong, empty, right = ({one.name: one for one in trace.info.assessments} for trace in traces)
+    assert {name: one.value for name, one in right.items()} == {
+        "case_passed": "yes", "first_relevant": 1.0, "judge_precision": 1.0, "ndcg": 0.5, "scope_right": "yes",
+        "expected": "It turns.\na\nc",
+    }  # fmt: skip
+    assert right["judge_precision"].rationale == "1. useful: It helps.\n2. useless: It does not."
+    assert right["judge_precision"].source.source_type == "LLM_JUDGE"
+    assert wrong["case_passed"].value == "no"
+    assert wrong["case_passed"].rationale == "FAILURE; out of scope, but 1 chunk was returned"
+    assert wrong["expected"].value == "nothing: out of scope" and "first_relevant" not in wrong
+    assert (empty["ndcg"].error.error_code, empty["ndcg"].error.error_message) == ("ValueError", "no contexts")
+    assert {one.run_id for one in (*wrong.values(), *right.values())} == {run.info.run_id}
+
+
+def test_a_first_relevant_chunk_that_comes_earlier_has_a_higher_number(traces: list[Trace]) -> None:
+    """MLflow takes a number that falls from run to run for a loss."""
+    found = {t.info.client_request_id: a for t in traces for a in t.info.assessments if a.name == "first_relevant"}
+    assert (found["right"].value, found["empty"].value) == (1.0, 1 / 5)
+    assert "at rank 5" in found["empty"].rationale
+
+
+@pytest.mark.usefixtures("folder")
+def test_of_more_queries_than_wanted_the_same_are_taken_in_every_run() -> None:
+    least = min(("right", "wrong", "empty"), key=lambda name: hashlib.sha256(name.encode()).hexdigest())
+    turned = named("turned").model_copy(update={"queries": list(reversed(named("turned").queries))})
+    for made in (named("straight"), turned):
+        assert [trace.info.client_request_id for trace in traces_of(run_of(written(made, traces=1)))] == [least]
+    assert traces_of(run_of(written(named("without"), traces=0))) == []
+
+
+@pytest.mark.usefixtures("folder")
+def test_none_of_many_traces_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evals.tracking.traces.BATCH", 7)
+    made = named("many")
+    rows = [made.queries[n % 3].model_copy(update={"id": f"q{n}"}) for n in range(60)]
+    found = traces_of(run_of(written(made.model_copy(update={"queries": rows}))))
+    assert sorted(trace.info.client_request_id for trace in found) == sorted(row.id for row in rows)
+    assert {len(trace.data.spans) for trace in found} <= {2, 5} and all(trace.info.assessments for trace in found)
+
+
+# A grid
+
+
+def test_parameters_of_a_grid_are_those_of_the_recommended_cell_and_its_axes(grid: Run, swept: Report) -> None:
+    assert swept.grid and swept.grid.choice
+    [cell] = [cell for cell in cells_of(grid) if "recommended" in cell.data.tags["role"]]
+    assert cell.info.run_name.startswith("★ ") and cell.data.tags["cell"] == str(swept.grid.choice.recommended)
+    for name in ("top_k", "threshold"):
+        assert float(grid.data.params[f"retriever.{name}"]) == float(cell.data.params[f"cell.{name}"])
+    assert grid.data.params["retriever.mode"] == cell.data.params["retriever.mode"]
+    assert grid.data.params["sweep.mode"] == "['semantic', 'hybrid']"
+    assert (grid.data.tags["role"], grid.data.tags["objective"]) == ("grid", "ranking/ndcg_at_10")
+
+
+def test_cells_are_finished_runs_below_that_of_the_grid_in_its_order(grid: Run, swept: Report) -> None:
+    """The newest run decides on the columns of MLflow's list: it has to be the grid's own, not a cell's."""
+    found = cells_of(grid)
+    assert 3 <= len(found) <= 8 and {cell.info.status for cell in found} == {"FINISHED"}
+    assert all(cell.info.start_time < grid.info.start_time for cell in found)
+    numbers = [int(cell.data.tags["cell"]) for cell in found]
+    assert numbers == sorted(numbers)
+    assert swept.grid and swept.grid.choice
+    roles = {number: cell.data.tags["role"] for number, cell in zip(numbers, found, strict=True)}
+    assert "best as measured" in roles[swept.grid.choice.best]
+    assert any("Pareto front" in role for role in roles.values())
+
+
+def test_cells_differ_first_in_their_cuts_and_have_the_means_of_the_grid(grid: Run, swept: Report) -> None:
+    """MLflow's comparison draws the first three parameters by name that differ; the objective is its first metric."""
+    assert swept.grid
+    cells = cells_of(grid)
+    assert len({tuple(sorted(cell.data.params)) for cell in cells}) == 1
+    differing = [name for name in sorted(cells[0].data.params) if len({cell.data.params[name] for cell in cells}) > 1]
+    assert differing[:2] == ["cell.threshold", "cell.top_k"] and set(differing[2:]) <= {"retriever.mode"}
+    for cell in cells:
+        place = swept.grid.cells.index.index(int(cell.data.tags["cell"]))
+        assert min(cell.data.metrics) == "by_objective"
+        for name, value in cell.data.metrics.items():
+            mean = swept.grid.ranking.values if name == "by_objective" else swept.grid.metrics[name].mean
+            assert value == pytest.approx(mean[place], rel=1e-5)
+        assert client().list_artifacts(cell.info.run_id) == [] and traces_of(cell) == []
+
+
+def test_the_whole_grid_is_a_table_and_its_metrics_run_along_top_k(grid: Run, swept: Report) -> None:
+    assert swept.grid
+    rows = rows_of(grid, "grid")
+    assert len(rows) == 100 and {row["top_k"] for row in rows} == {1, 2, 3, 4, 5}
+    assert [row["ranking/ndcg_at_10"] for row in rows] == list(swept.grid.metrics["ranking/ndcg_at_10"].mean)
+    history = client().get_metric_history(grid.info.run_id, "by_top_k/ranking/ndcg_at_10")
+    same = [
+        row for row in rows if all(row[name] == rows[swept.grid.chosen or 0][name] for name in ("mode", "threshold"))
+    ]
+    assert sorted((one.step, one.value) for one in history) == [
+        (row["top_k"], pytest.approx(row["ranking/ndcg_at_10"], rel=1e-5)) for row in same
+    ]
+
+
+def test_the_page_of_a_grid_links_to_its_cells(grid: Run) -> None:
+    _, link, *_ = grid.data.tags["mlflow.note.content"].split("\n\n")
+    assert link.startswith("[Its cells by threshold and top_k](#/compare-runs?runs=")
+    assert all(cell.info.run_id in link for cell in cells_of(grid))
+
+
+# Live, late and again alike
+
+
+@pytest.fixture
+def saved(folder: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """The file of a report that MLflow does not have."""
+    file = tmp_path / "report.json"
+    file.write_text(text_of(named(request.node.name)), encoding="utf-8")
+    return file
+
+
+def everything(run: Run) -> dict[str, Any]:
+    """Return what MLflow has of a run but its ids and the time of writing."""
+    tags = {name: value for name, value in run.data.tags.items() if name != "mlflow.note.content"}
+    return {
+        "info": (run.info.run_name, run.info.status, run.info.start_time, run.info.end_time),
+        "values": (run.data.metrics, run.data.params, tags),
+        "cells": [(cell.info.run_name, cell.data.metrics, cell.data.params) for cell in cells_of(run)],
+        "files": {file.name: file.read_bytes() for file in artifact(run, "").rglob("*") if file.is_file()},
+        "traces": [
+            (trace.info.client_request_id, [(span.name, span.outputs) for span in trace.data.spans],
+             sorted((one.name, str(one.value), one.rationale) for one in trace.info.assessments))
+            for trace in traces_of(run)
+        ],
+    }  # fmt: skip
+
+
+def found_id(said: str) -> str:
+    return said.split()[2]
+
+
+def test_a_report_is_written_late_as_it_is_live_and_once(
+    folder: Path, swept: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for made in (named("one run"), swept.model_copy(update={"run": "one grid"})):
+        live = written(made)
+        file = tmp_path / "r.json"
+        file.write_text(text_of(made), encoding="utf-8")
+        assert main([str(file), *IN_TESTS]) == 0
+        assert (
+            f"run {live.run_id} is there already; nothing was written (python -m evals ui)" in capsys.readouterr().out
+        )
+        assert main([str(file), "--tracking.experiment", "late"]) == 0
+        late = client().get_run(found_id(capsys.readouterr().out))
+        assert everything(late) == everything(run_of(live)) and late.info.run_id != live.run_id
+
+
+@pytest.mark.parametrize(
+    "moment", ["create_run", "log_batch", "log_artifacts", "log_inputs", "start_trace", "log_spans", "end"]
+)
+def test_what_was_left_unfinished_is_deleted_and_written_again(
+    folder: Path, swept: Report, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped at its first cell, or later: nothing stays running, and nothing is there twice."""
+    made = swept.model_copy(update={"run": f"stopped at {moment}"})
+    of = TracingClient if moment in ("start_trace", "log_spans") else MlflowClient
+    name = "set_terminated" if moment == "end" else moment
+    works, calls = getattr(of, name), []
+
+    def stopped(self: Any, *given: Any, **named: Any) -> Any:
+        calls.append(given)
+        if (moment == "create_run" and len(calls) > 1) or (moment == "log_batch" and len(calls) > 2):
+            raise KeyboardInterrupt
+        if moment == "end" and "FINISHED" in given and named.get("end_time", 0) >= 1767323045000:
+            raise KeyboardInterrupt
+        if moment not in ("create_run", "log_batch", "end"):
+            raise KeyboardInterrupt
+        return works(self, *given, **named)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(of, name, stopped)
+        written(made)
+    digest = hashlib.sha256(text_of(made).encode()).hexdigest()
+    [number] = {experiment.experiment_id for experiment in client().search_experiments() if experiment.name == "tests"}
+    [left] = client().search_runs([number], f"tags.`report.sha256` = '{digest}'")
+    assert left.info.status == "FAILED" and not [run for run in cells_of(left) if run.info.status == "RUNNING"]
+    done = written(made)
+    [run] = client().search_runs([number], f"tags.`report.sha256` = '{digest}'")
+    assert (run.info.run_id, run.info.status, done.is_new) == (done.run_id, "FINISHED", True)
+    assert not cells_of(left) and not traces_of(left)
+    assert everything(run)["traces"] and len(cells_of(run)) >= 3
+    assert not written(made).is_new
+
+
+def test_two_at_once_write_it_once(saved: Path) -> None:
+    codes: list[int] = []
+    threads = [Thread(target=lambda: codes.append(main([str(saved), *IN_TESTS, "--quiet"]))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert codes == [0, 0]
+    digest = hashlib.sha256(saved.read_bytes()).hexdigest()
+    [number] = {experiment.experiment_id for experiment in client().search_experiments() if experiment.name == "tests"}
+    assert len(client().search_runs([number], f"tags.`report.sha256` = '{digest}'")) == 1
+
+
+def test_a_report_of_an_earlier_version_has_the_beginnings_of_its_texts(folder: Path) -> None:
+    plain = named("earlier").plain()
+    del plain["texts"]
+    for row in plain["queries"]:
+        del row["stages_ms"]
+    *_, right = traces_of(run_of(written(Report.model_validate(plain))))
+    assert right.data.spans[1].outputs[0]["page_content"] == "text of a"
+    assert len(right.data.spans) == 2 and right.info.execution_duration == 1
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", ["a/b", "x" * 300, 'it\'s "both"', "…/☃"])
+def test_any_name_of_a_run_is_taken(name: str) -> None:
+    assert run_of(written(named(name))).info.run_name == name[:250]
+
+
+def test_the_first_run_makes_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_of(written(named("first of all"))).info.status == "FINISHED"
+    assert (tmp_path / "mlruns" / "mlflow.db").is_file()
+
+
+# What fails
+
+
+def failed(capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the one line that a failure costs."""
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1 and said.out == "", said
+    return said.err
+
+
+@pytest.mark.parametrize("table", ["runs", "metrics", "spans"])
+def test_a_database_that_takes_no_more_costs_a_line_and_no_traceback(
+    saved: Path, folder: Path, tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = Path(shutil.copy(folder / "mlruns" / "mlflow.db", tmp_path))
+    with closing(sqlite3.connect(file)) as database:
+        stop = "BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
+        database.execute(f"CREATE TRIGGER full BEFORE INSERT ON {table} {stop}")
+    uri = f"sqlite:///{file}"
+    assert main([str(saved), *IN_TESTS, "--tracking.uri", uri]) == 3
+    assert failed(capsys).startswith(f"incomplete: MLflow at {uri} failed: ")
+    statuses = [run.info.status for run in client(uri).search_runs(["0", "1"])]
+    assert "RUNNING" not in statuses
+
+
+def test_a_server_that_does_not_answer_or_refuses_is_named_without_its_password(
+    saved: Path, server: MlflowServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uri = f"http://me:s3cret@127.0.0.1:{free_port()}"
+    assert main([str(saved), "--tracking.uri", uri]) == 3
+    assert "s3cret" not in (said := failed(capsys)) and f"MLflow at {redacted(uri)} failed: MlflowException" in said
+    server.refuse = ("runs/log-batch",)
+    assert main([str(saved), "--tracking.uri", server.url]) == 3
+    assert "refused as the test wants it" in failed(capsys)
+    assert server.statuses == ["FAILED"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (401, "log in first"),
+        (401, {"detail": "Unauthorized"}),
+        (403, "no"),
+        (403, {"error_code": "PERMISSION_DENIED", "message": "no"}),
+    ],
+)
+def test_a_server_that_wants_credentials_is_told_with_their_variables(
+    server: MlflowServer, status: int, body: object
+) -> None:
+    server.errors = {"experiments/get-by-name": (status, body)}
+    with pytest.raises(TrackingError, match=r"MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.*_TOKEN"):
+        written(named("r"), uri=server.url)
+
+
+@pytest.mark.parametrize("path", ["mlflow/traces", ""], ids=["no traces", "no spans"])
+def test_an_older_server_that_knows_no_traces_has_all_else(
+    server: MlflowServer, path: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MlflowClient, "log_artifacts", lambda *_: None)
+    server.errors = {path: (404, "no such page")} if path else {}
+    assert written(named("r"), uri=server.url).address == f"{server.url}/#/experiments/1/runs/r1"
+    [line] = [record.getMessage() for record in caplog.records if record.name.startswith("evals")]
+    assert line.startswith("MLflow has no traces of the queries") and server.statuses[-1] == "FINISHED"
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_deleted_experiment_is_named_with_the_way_back() -> None:
+    run = run_of(written(named("r"), experiment="gone"))
+    client().delete_experiment(run.info.experiment_id)
+    with pytest.raises(TrackingError, match=rf"'gone' was deleted.* restore --experiment-id {run.info.experiment_id}"):
+        written(named("again"), experiment="gone")
+
+
+def test_an_experiment_that_another_run_makes_meanwhile_is_shared(
+    server: MlflowServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MlflowClient, "log_artifacts", lambda *_: None)
+    server.errors = {"experiments/create": (400, {"error_code": "RESOURCE_ALREADY_EXISTS", "message": "it exists"})}
+    server.once = {"experiments/get-by-name": (404, {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "no"})}
+    assert "/experiments/1/" in written(named("r"), uri=server.url, traces=0).address
+
+
+def test_golden_data_that_another_run_enters_meanwhile_are_the_input_all_the_same(
+    server: MlflowServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between MLflow's look for the golden data and its entry another run enters it: MLflow refuses the second."""
+    monkeypatch.setattr(MlflowClient, "log_artifacts", lambda *_: None)
+    server.once = {"runs/log-inputs": (400, {"error_code": "BAD_REQUEST", "message": "UNIQUE constraint failed"})}
+    written(named("r"), uri=server.url, traces=0)
+    assert [path.endswith("runs/log-inputs") for path, _ in server.requests].count(True) == 2
+    assert server.statuses[-1] == "FINISHED"
+
+
+# Where it is written
+
+
+def test_the_command_that_is_named_writes_to_the_same_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    file, of_default = Path("my report.json"), config(experiment="retrieval-evals")
+    assert late_command(file, of_default) == "python -m evals.tracking 'my report.json'"
+    assert late_command(file, config(uri="http://me:s3cret@host", traces=7)) == (
+        "python -m evals.tracking 'my report.json' --tracking.uri 'http://***@host' --tracking.experiment tests "
+        "--tracking.traces 7"
+    )
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://another")
+    assert late_command(file, of_default).startswith("MLFLOW_TRACKING_URI= python -m")
+
+
+def test_an_address_without_its_credentials_is_refused(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(saved), "--tracking.uri", "http://***@host"]) == 2
+    assert "holds no credentials; write them in place of ***" in failed(capsys)
+
+
+def test_mlflow_prints_nothing(saved: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    logging.getLogger("mlflow").setLevel(logging.INFO)
+    assert main([str(saved), *IN_TESTS, "--quiet"]) == 0
+    assert capfd.readouterr() == ("", "")
+    assert "mlflow" in sys.modules and MlflowException.__module__.startswith("mlflow")
