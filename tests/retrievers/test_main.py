@@ -124,7 +124,7 @@ def test_a_bad_query_is_refused_before_anything_is_opened(query: str, message: s
         (["--store.url", "localhost"], "store.url: expected an http:// or https:// address"),
         (["--collection", "../x"], "collection: expected a name without"),
         (["--config", "none.yaml"], "none.yaml: cannot be read: No such file or directory"),
-        (["--log-file", "."], "--log-file .: cannot be written: Is a directory"),
+        (["--log-file", "."], "--log-file .: expected a file to append to, found a folder"),
     ],
 )
 def test_a_bad_setting_is_refused(flags: list[str], message: str, capsys: Captured) -> None:

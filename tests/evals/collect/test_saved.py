@@ -69,7 +69,10 @@ def figures(report: Mapping[str, Any]) -> Any:
     def measured(values: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in values.items() if not name.startswith(("latency/", "determinism/"))}
 
-    rows = [{name: value for name, value in row.items() if name != "time_ms"} for row in report["queries"]]
+    rows = [
+        {name: value for name, value in row.items() if name not in ("time_ms", "stages_ms")}
+        for row in report["queries"]
+    ]
     grid = report.get("grid") or {}
     cells = grid.get("cells"), measured(grid.get("metrics", {})), grid.get("choice")
     return measured(report["metrics"]), rows, cells, report["facts"]["collection"]

@@ -60,7 +60,8 @@ def test_the_table_has_a_row_a_cell_and_a_column_a_setting_and_a_metric(tmp_path
     found = make_grid(tmp_path)
     columns = table(swept_of(found).grid)
     settings_of_cells = [
-        *("mode", "rerank", "candidates", "top_k", "threshold", "fusion", "semantic_weight", "term_counts"),
+        *("mode", "rerank", "candidates", "top_k", "threshold", "threshold_on", "fusion", "semantic_weight"),
+        "term_counts",
     ]
     assert set(columns) == {*settings_of_cells, *swept_of(found).grid.metrics}
     assert {len(values) for values in columns.values()} == {100}
