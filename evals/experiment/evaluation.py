@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,11 +41,25 @@ class Evaluation:
 
     def __repr__(self) -> str:
         """Head and table of the run, before them those of its grid, as the command shows them."""
+        return self._shown(color=False)
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook, and below it the page with its figures, in a frame of its own."""
+        from evals.report.console import in_html
+        from evals.report.html import render_page
+
+        page = escape(render_page(self.report))
+        frame = (
+            f'<iframe sandbox="allow-scripts" style="width: 100%; height: 42em; border: 0" srcdoc="{page}"></iframe>'
+        )
+        return in_html(self._shown(color=True)) + frame
+
+    def _shown(self, *, color: bool) -> str:
         from evals.report.grid_terminal import render_grid
         from evals.report.terminal import render
 
-        grid = render_grid(self.report, width=COLUMNS, color=False).rstrip()
-        run = render(self.report, width=COLUMNS, color=False, brief=True).rstrip("\n")
+        grid = render_grid(self.report, width=COLUMNS, color=color).rstrip()
+        run = render(self.report, width=COLUMNS, color=color, brief=True).rstrip("\n")
         return f"{grid}\n\n{run}" if grid else run
 
     @property

@@ -19,3 +19,10 @@ class SafeConsole(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         """Render a text, cells of tables included, with nothing in it that steers the terminal."""
         return super().render_str(printable(text), **options)
+
+
+def in_html(colored: str) -> str:
+    """Return a text in a terminal's colours as HTML for a notebook, without script or style sheet."""
+    console = Console(width=1_000, record=True, file=StringIO())
+    console.print(Text.from_ansi(colored), soft_wrap=True)
+    return console.export_html(inline_styles=True, code_format='<pre style="overflow-x: auto">{code}</pre>')

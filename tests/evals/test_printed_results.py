@@ -1,5 +1,7 @@
-"""What `print` shows of a result: the head and table that the command shows."""
+"""What `print`, and a notebook, show of a result: the head and table that the command shows."""
 
+import re
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,10 @@ def test_of_a_run(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(main, ["--config", config, "--no-gate"], capsys).out.startswith(f"{printed}\n")
     assert "5 of 6 queries pass" in printed.splitlines()[0] and "ranking/hit_rate_at_3" in printed
     assert len(printed) < MOST
+    shown, frame = result._repr_html_().split("<iframe ")
+    assert text_of(shown) == printed
+    page = unescape(re.search(r'srcdoc="([^"]*)"', frame)[1])  # type: ignore[index]
+    assert page == result.save("page.html").read_text(encoding="utf-8")
 
 
 def test_of_a_grid(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,3 +50,9 @@ def test_of_a_comparison(config: Path, capsys: pytest.CaptureFixture[str]) -> No
     [comparison] = compare_runs("1.json", "3.json")
     assert call(compare, ["1.json", "3.json"], capsys).out.startswith(f"{comparison!r}\n")
     assert "ranking/" in str(comparison) and len(repr(comparison)) < MOST
+    assert text_of(comparison._repr_html_()) == repr(comparison)
+
+
+def text_of(html: str) -> str:
+    """The text of what a notebook shows."""
+    return unescape(re.sub(r"<[^>]+>", "", html)).strip("\n")

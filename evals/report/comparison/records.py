@@ -176,4 +176,11 @@ class Comparison:
         """Head and table, as the command shows them."""
         from evals.report.comparison.terminal import render_head
 
-        return render_head(self, width=100).rstrip("\n")
+        return render_head(self, width=100, color=False).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook."""
+        from evals.report.comparison.terminal import render_head
+        from evals.report.console import in_html
+
+        return in_html(render_head(self, width=100, color=True))

@@ -51,9 +51,9 @@ def render(comparisons: Sequence[Comparison], *, width: int, color: bool, querie
     return console.text.getvalue()
 
 
-def render_head(comparison: Comparison, *, width: int) -> str:
-    """Return head and table of a comparison, without colours."""
-    console = SafeConsole(width=width, color=False)
+def render_head(comparison: Comparison, *, width: int, color: bool) -> str:
+    """Return head and table of a comparison."""
+    console = SafeConsole(width=width, color=color)
     _print_head(console, comparison, whole=True)
     return console.text.getvalue()
 
