@@ -283,8 +283,7 @@ WENT = re.compile(r"(?<=[★✓])\?(?= |$)|^\?$| \?(?= )")
 """What went out of the midst of old lines: the mark of a cell whose chunks were sparsely judged."""
 FILES: Sequence[File] = (
     File("*figures/*.svg", why=FIGURES),
-    File("*figures/risk_coverage.svg", why=RISK),
-    *(File(f"mlruns/*/{name}", why=MLFLOW) for name in ("tables/*", "figures/*", "settings.yaml", "experiment.yaml")),
+    *(File(f"mlruns/*/{name}", why=MLFLOW) for name in ("tables/*", "settings.yaml", "experiment.yaml")),
     *(File(f"mlruns/*/{name}.json", why=MLFLOW) for name in ("facts", "grid", "metrics", "queries")),
     File("saved/*", why=SAVED),
     File("saved", why=SAVED),
