@@ -26,6 +26,7 @@ SMALL: Mapping[str, Sequence[str]] = {
     "judged_grid": ("--data", DATA, "--cells", "1"),
     "paired_intervals": ("--samples", "10"),
     "proxies": ("--draws", "5"),
+    "rounds": ("--draws", "1"),
     "search_overhead": ("--rounds", "1"),
     "tracking": ("--rounds", "1", "--flags", "--limit 5"),
     "whole_run": ("--sizes", "30", "--candidates", "20"),
