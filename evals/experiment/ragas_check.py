@@ -117,7 +117,13 @@ def _without_model(name: str, result: Measured) -> Scorer:
     from ragas import metrics
     from ragas.dataset_schema import SingleTurnSample
 
+    class Similarity(metrics.NonLLMStringSimilarity):  # type: ignore[misc]
+        async def single_turn_ascore(self, sample: SingleTurnSample, *_: object, **__: object) -> float:
+            return float(await self._single_turn_ascore(sample, callbacks=[]))
+
     metric, texts = getattr(metrics, CLASSES[name])(), result.context.relevant_texts or {}
+    for measure in {"distance_measure", "_distance_measure"} & vars(metric).keys():
+        setattr(metric, measure, Similarity())
 
     async def score(one: Observation) -> float:
         relevant = list(one.relevance.grades)
@@ -128,7 +134,7 @@ def _without_model(name: str, result: Measured) -> Scorer:
             # A relevant chunk that the collection lacks is like nothing that was returned.
             reference_contexts=[texts.get(key, "") for key in relevant],
         )
-        # Its public twin computes the same, and writes an id of the user into his home for telemetry.
+        # Their public twins compute the same, and write an id of the user into his home for telemetry.
         return float(await metric._single_turn_ascore(sample, callbacks=[]))
 
     return score

@@ -13,7 +13,7 @@ from tests.support.child import Finished
 from tests.support.surroundings import SECRET
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
-TIMED = ("time_ms",)
+TIMED = ("time_ms", "stages_ms")
 
 
 @pytest.fixture
