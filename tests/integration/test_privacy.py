@@ -73,7 +73,7 @@ def test_keys_and_settings_of_the_environment_change_no_score(watched: Finished,
 def same(one: Any, other: Any) -> bool:
     """Return True for equal JSON values, numbers within 1e-6."""
     if isinstance(one, float) and isinstance(other, float):
-        return isclose(one, other, abs_tol=1e-6)
+        return isclose(one, other, rel_tol=1e-6, abs_tol=1e-6)
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
     if isinstance(one, list) and isinstance(other, list):
