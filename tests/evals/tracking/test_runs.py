@@ -418,7 +418,7 @@ def test_a_report_of_an_earlier_version_has_the_beginnings_of_its_texts(folder: 
         del row["stages_ms"]
     *_, right = traces_of(run_of(written(Report.model_validate(plain))))
     assert right.data.spans[1].outputs[0]["page_content"] == "text of a"
-    assert len(right.data.spans) == 2 and right.info.execution_duration == 1
+    assert len(right.data.spans) == 2 and right.info.execution_duration in (1, 2)  # of 1.5 ms
 
 
 @pytest.mark.usefixtures("folder")
