@@ -1,13 +1,12 @@
 """95% intervals: of means of bounded scores, of proportions, and of differences beside the exact test."""
 
 from collections.abc import Callable
-from itertools import product
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tests.numbers.worlds import Counts, Floats, draws, of_means, of_proportion, paired
+from tests.numbers.worlds import Counts, Floats, draws, of_means, of_proportion, paired, sign_flip
 
 pytestmark = pytest.mark.slow
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
@@ -75,13 +74,3 @@ def test_no_difference_is_told_that_the_exact_test_does_not_find() -> None:
     counts.never("an interval excludes 0 where the exact test does not", contrary)
     counts.told("a difference is told", found / tested)
     counts.check()
-
-
-def sign_flip(differences: Floats, seed: int) -> float:
-    """P value of Fisher's randomisation: of all signs of at most 14 differences, else of 9,999 drawn."""
-    moved = differences[differences != 0]
-    if len(moved) <= 14:
-        signs = np.array(list(product((1.0, -1.0), repeat=len(moved))))
-        return float((np.abs(signs @ moved) >= abs(moved.sum()) - 1e-9).mean())
-    signs = np.random.default_rng(seed).choice((1.0, -1.0), (9_999, len(moved)))
-    return float((1 + (np.abs(signs @ moved) >= abs(moved.sum()) - 1e-9).sum()) / 10_000)

@@ -1,13 +1,22 @@
 """A judged beginning of a random order: corrected means and differences, and who is in it."""
 
 from collections import Counter
-from itertools import product
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tests.numbers.worlds import WORLDS, Counts, Floats, agreements, corrected, difference, draws, order_of, paired
+from tests.numbers.worlds import (
+    WORLDS,
+    Counts,
+    agreements,
+    corrected,
+    difference,
+    draws,
+    order_of,
+    paired,
+    sign_flip,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -81,13 +90,3 @@ def test_every_query_is_equally_likely_to_be_judged() -> None:
         out = sum(not low <= drawn[name] <= high for name in types)
         counts.never(f"{n} drawn, expected {n / len(types):.4f} ({text}); unlikely counts", out)
     counts.check()
-
-
-def sign_flip(differences: Floats, seed: int) -> float:
-    """P value of Fisher's randomisation: of all signs of at most 14 differences, else of 9,999 drawn."""
-    moved = differences[differences != 0]
-    if len(moved) <= 14:
-        signs = np.array(list(product((1.0, -1.0), repeat=len(moved))))
-        return float((np.abs(signs @ moved) >= abs(moved.sum()) - 1e-9).mean())
-    signs = np.random.default_rng(seed).choice((1.0, -1.0), (9_999, len(moved)))
-    return float((1 + (np.abs(signs @ moved) >= abs(moved.sum()) - 1e-9).sum()) / 10_000)
