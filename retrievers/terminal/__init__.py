@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from types import FrameType
 from typing import NoReturn
@@ -26,6 +27,8 @@ def start(command: str) -> NoReturn:
     if code > BY_SIGNAL:
         # The interpreter would wait for the threads whose calls nobody waits for any more.
         logging.shutdown()
+        with suppress(OSError):
+            sys.stdout.flush()
         os._exit(code)
     sys.exit(code)
 
