@@ -14,7 +14,7 @@ from evals.experiment import provenance, ragas_check
 from evals.experiment.baseline import against_baseline
 from evals.experiment.collaborators import open_collaborators, with_its_distance
 from evals.experiment.evaluation import Evaluation, Sweep
-from evals.experiment.loading import Inputs, load_inputs, with_objective
+from evals.experiment.loading import Inputs, load_inputs, with_both_sides, with_objective
 from evals.experiment.output_files import Outputs, check_outputs, run_name, with_report
 from evals.experiment.plan import describe_plan
 from evals.experiment.provenance import checked_at_end
@@ -77,7 +77,7 @@ def run_experiment(
         given = [retriever] if retriever else () if saved else None
         with open_collaborators(inputs, env, progress, retrievers=given) as collaborators:
             listed = saved.origin.collection is not None if saved else collaborators.retriever.info is not None
-            inputs = with_objective(inputs, listed=listed)
+            inputs = with_both_sides(with_objective(inputs, listed=listed))
             config = inputs.config
             find, *held_out = finders(inputs, collaborators, saved)
             result, facts = _measured(inputs, find, held_out, collaborators, saved)

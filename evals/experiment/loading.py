@@ -9,6 +9,7 @@ from evals.experiment.baseline import open_baseline
 from evals.golden.loading import GoldenSet, load_golden
 from evals.golden.returned_evidence import UNLISTED
 from evals.grid.axes import Plan, plan
+from evals.grid.decision import with_utility
 from evals.grid.heldout import load_held_out
 from evals.grid.measure import grid_metrics
 from evals.judge.tasks import JUDGED, PRECISION, RELEVANCE
@@ -180,6 +181,15 @@ def with_objective(inputs: Inputs, *, listed: bool) -> Inputs:
         config=config.model_copy(update={"objective": objective}),
         sweep=replace(sweep, notes=(*sweep.notes, f"{said}: they are compared by {able}")),
     )
+
+
+def with_both_sides(inputs: Inputs) -> Inputs:
+    """Return an experiment whose choice weighs wrong answers, where it sweeps thresholds and its data can tell."""
+    config, sweep = inputs.config, inputs.sweep
+    if sweep is None:
+        return inputs
+    objective = with_utility(config.objective, sweep.thresholds, inputs.golden.cases)
+    return replace(inputs, config=config.model_copy(update={"objective": objective}))
 
 
 def _idle(metric: str, golden: GoldenSet, listed: bool) -> str:

@@ -76,8 +76,8 @@ def test_a_comparison_says_that_cells_were_chosen_by_other_objectives_and_among_
     done = call(compare, [swept / "r.json", folder / "other.json"], capsys)
     printed = " ".join(done.out.split())
     assert (
-        "objective ranking/ndcg_at_10, margin 0.02 → ranking/mrr_at_5, margin 0.02 each run is the cell that its own "
-        "objective chose" in printed
+        "objective 0.8 × ranking/ndcg_at_10 + 0.2 × scope/abstention, margin 0.02 → 0.8 × ranking/mrr_at_5 + 0.2 × "
+        "scope/abstention, margin 0.02 each run is the cell that its own objective chose" in printed
     )
     assert "sweep top_k 1, 2, 3, 4 → top_k 1, 2 each run was chosen among other cells" in printed
 
@@ -113,12 +113,13 @@ def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(swept: Path) -> Non
     place = grid["cells"]["index"].index(chosen)
     for setting in ("top_k", "threshold"):
         assert made["config"]["retriever"][setting] == grid["cells"][setting][place]
-    for name, metric in grid["metrics"].items():
-        assert metric["mean"][place] == made["metrics"][name]["value"]
+    own = grid["metrics"].keys() & made["metrics"].keys()
+    assert {"ranking/ndcg_at_10", "scope/abstention", "scope/false_abstention"} <= own
+    for name in own:
+        assert grid["metrics"][name]["mean"][place] == made["metrics"][name]["value"]
     assert made["config"]["sweep"]["top_k"] == [1, 2, 3, 4]
-    assert (
-        max(v for v in grid["metrics"]["ranking/ndcg_at_10"]["mean"]) == made["metrics"]["ranking/ndcg_at_10"]["value"]
-    )
+    assert grid["ranking"]["metrics"] == {"ranking/ndcg_at_10": 0.8, "scope/abstention": 0.2}
+    assert max(grid["ranking"]["values"]) - grid["ranking"]["values"][place] <= grid["choice"]["margin"]
 
 
 def test_the_page_shows_the_recommendation_and_the_maps_of_the_grid(swept: Path) -> None:
@@ -190,7 +191,7 @@ def test_latency_and_determinism_are_of_the_configuration(run: Run, folder: Path
     (configuration,) = made["grid"]["configurations"]
     assert configuration["metrics"]["determinism/rate"]["value"] == 1.0
     assert configuration["metrics"]["latency/total_p50_ms"]["value"] > 0
-    assert set(made["grid"]["metrics"]) == {"ranking/ndcg_at_10", "cost/context_tokens"}
+    assert set(made["grid"]["metrics"]) == {"ranking/ndcg_at_10", "scope/abstention", "cost/context_tokens"}
 
 
 def test_a_grid_that_cannot_be_ranked_is_incomplete_and_kept(run: Run, folder: Path) -> None:
