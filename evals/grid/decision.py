@@ -19,7 +19,7 @@ from evals.golden.case import Case
 from evals.grid.cells import Grid, score_cells
 from evals.grid.objective import TOKENS, thresholds
 from evals.grid.sampled import figures_of
-from evals.metrics import metric_named
+from evals.metrics import VERDICT_METRIC, metric_named
 from evals.metrics.declaration import Context, QueryMetric
 from evals.stats.intervals import LEVEL, SAME
 
@@ -38,17 +38,15 @@ class Level:
     Attributes:
         limit: That share; 1 for any.
         cell: The best of the cells within it by the objective in scope; None where no cell is.
-        answered: Its mean of the objective's first metric in scope, `false_answer` and `false_abstention` its shares
-            of queries answered out of scope and not answered in scope; each with its 95% interval.
+        figures: Its mean of the objective's first metric in scope, its shares of queries answered out of scope and not
+            answered in scope, and its pass rate; each with its 95% interval.
         tokens: Its mean context tokens.
         nearest: The least share that any cell answers.
     """
 
     limit: float
     cell: int | None
-    answered: Summary | None = None
-    false_answer: Summary | None = None
-    false_abstention: Summary | None = None
+    figures: tuple[Summary, ...] = ()
     tokens: float | None = None
     nearest: float
 
@@ -83,8 +81,7 @@ def with_utility(objective: ObjectiveConfig, thresholds: Sequence[float], cases:
         thresholds: Those of the sweep.
         cases: The golden queries.
     """
-    metrics = [metric_named(name) for name in objective.metrics]
-    one_sided = all(isinstance(metric, QueryMetric) and metric.scope == "in_scope" for metric in metrics)
+    one_sided = all(map(_is_in_scope, objective.metrics))
     both_kinds = {case.in_scope for case in cases} == {True, False}
     if len(thresholds) < 2 or not one_sided or not both_kinds or not objective.out_of_scope:
         return objective
@@ -107,15 +104,17 @@ def decision(
     """
     inside = sum(case.in_scope for case in grid.pool.cases)
     outside = len(grid.pool.cases) - inside
-    gains = {name: weight for name, weight in objective.metrics.items() if name != ABSTENTION}
+    shares = {name: abs(weight) for name, weight in objective.metrics.items()}
+    gains = {name: weight for name, weight in objective.metrics.items() if _is_in_scope(name)}
     if not inside or not outside or not gains:
         return None
-    shown = [
-        metric for name in (FALSE_ANSWER, FALSE_ABSTENTION) if isinstance(metric := metric_named(name), QueryMetric)
-    ]
-    false_answer = score_cells(grid, {shown[0].name: shown[0]}, context)[FALSE_ANSWER].mean
-    weight = objective.metrics.get(ABSTENTION, 0.0)
-    scale = 1 - weight if 0 < weight < 1 else 1.0
+    weight = round(1 - sum(shares[name] for name in gains) / sum(shares.values()), 12)
+    if weight == 1:  # what is found has no part in the choice, and is shown nevertheless
+        gains = dict.fromkeys(gains, 1.0)
+    names = (next(iter(gains)), FALSE_ANSWER, FALSE_ABSTENTION, VERDICT_METRIC)
+    shown = [metric for name in names if isinstance(metric := metric_named(name), QueryMetric)]
+    false_answer = score_cells(grid, {FALSE_ANSWER: shown[1]}, context)[FALSE_ANSWER].mean
+    scale = sum(map(abs, gains.values()))
     gain: Floats = sum((own / scale * grid.metrics[name].common for name, own in gains.items()), np.zeros(len(grid)))
     usable = allowed & np.isfinite(gain)
     if not usable.any():
@@ -123,21 +122,14 @@ def decision(
     # As everywhere, of equal cells the least strict is preferred, then the cheapest.
     preference = np.lexsort((grid.metrics[TOKENS].mean, thresholds(grid)))
     preference = preference[usable[preference]]
-    first = metric_named(next(iter(gains)))
 
     def level(limit: float, cell: int | None) -> Level:
         nearest = float(false_answer[usable].min())
         if cell is None:
             return Level(limit=limit, cell=None, nearest=nearest)
-        answered, *others = (
-            figures_of(grid, metric, cell, context) if isinstance(metric, QueryMetric) else None
-            for metric in (first, *shown)
-        )
+        figures = tuple(figures_of(grid, metric, cell, context) for metric in shown)
         tokens = float(grid.metrics[TOKENS].mean[cell])
-        return Level(
-            limit=limit, cell=cell, answered=answered, false_answer=others[0], false_abstention=others[1],
-            tokens=tokens, nearest=nearest,
-        )  # fmt: skip
+        return Level(limit=limit, cell=cell, figures=figures, tokens=tokens, nearest=nearest)
 
     limits = (ANY, *sorted({limit for limit in objective.wrong_answers if limit < ANY}, reverse=True))
     return Decision(
@@ -176,6 +168,11 @@ def range_of(grid: Grid, cells: Sequence[int]) -> str:
             ends = dict.fromkeys((f"{min(values):g}", f"{max(values):g}"))
             text += f", {name} {' … '.join(ends)}"
     return text
+
+
+def _is_in_scope(name: str) -> bool:
+    metric = metric_named(name)
+    return isinstance(metric, QueryMetric) and metric.scope == "in_scope"
 
 
 def _best_within(gain: Floats, false_answer: Floats, limit: float, preference: np.ndarray) -> int | None:

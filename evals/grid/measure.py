@@ -507,7 +507,7 @@ def _notes(run: Measured, swept: Swept) -> list[str]:
         else f"chosen out of {len(grid)} cells on these queries, so its figures are optimistic; "
         "a run on a split of its own is not"
     )
-    return [*grid.notes, *_on_depth(grid, ranking), *_on_budget(run, ranking), *_on_scope(run, grid), origin]
+    return [*grid.notes, *_on_depth(grid, ranking), *_on_budget(run, ranking), origin, *_on_scope(run, grid)]
 
 
 def _on_scope(run: Measured, grid: Grid) -> list[str]:

@@ -9,6 +9,7 @@ from rich.table import Table
 from evals.metrics import declared
 from evals.report.best_cells import CellRow, best_cells, columns
 from evals.report.console import SafeConsole
+from evals.report.decision import DecisionTable, decision_table
 from evals.report.model import GridSection, Report
 from evals.report.model.choice import ChoiceSection, HeldOutEntry
 from evals.report.model.grid import AbstentionSection, RankingSection
@@ -16,6 +17,8 @@ from evals.report.model.grid import AbstentionSection, RankingSection
 SHOWN = 10
 # Columns that a figure takes, the objective, and place, top_k, threshold and mark together.
 FIGURE, OBJECTIVE, TAKEN = 9, 10, 32
+# From this width on the decision shows tokens and passes.
+WIDE = 100
 # Longest line of a heading.
 HEADING = 11
 
@@ -44,6 +47,8 @@ def render_grid(report: Report, *, width: int, color: bool) -> str:
     if grid.choice is None:
         console.print(f"[yellow]Not ranked:[/yellow] {escape(grid.ranking.reason)}")
     else:
+        if (table := decision_table(grid, report.validation.passed + report.validation.failed)) is not None:
+            _print_decision(console, table, width)
         for line in recommendation(grid, grid.choice):
             console.print(escape(line))
         console.print()
@@ -55,6 +60,21 @@ def render_grid(report: Report, *, width: int, color: bool) -> str:
         for line in abstention_lines(grid.abstention):
             console.print(f"  {escape(line)}")
     return console.text.getvalue()
+
+
+def _print_decision(console: SafeConsole, decision: DecisionTable, width: int) -> None:
+    """Print which cell to take for what one can bear; a narrow terminal has no room for tokens and passes."""
+    console.print(f"[bold]Which threshold and top_k?[/bold]  {escape(decision.head)}")
+    shown = len(decision.columns) if width >= WIDE else len(decision.columns) - 2
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, name in enumerate(decision.columns[:shown]):
+        table.add_column(escape(name), justify="left" if number < 2 else "right", no_wrap=number != 1)
+    for row in decision.rows:
+        table.add_row(*map(escape, row[:shown]))
+    console.print(table)
+    for note in decision.notes:
+        console.print(escape(note), style="dim")
+    console.print()
 
 
 def recommendation(grid: GridSection, choice: ChoiceSection) -> list[str]:

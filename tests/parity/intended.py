@@ -86,6 +86,7 @@ FIGURES = "the page draws seven figures out of the report, with the differences 
 SLICES = "all slices stand in one table, with interval and n, in place of two side by side"
 MLFLOW = "MLflow is written from the saved report, which holds what MLflow showed and it lacked"
 CELLS = "a grid's runs are its recommended cell, the best, the plain one and the front; its parameters the first one's"
+BOTH = "the choice weighs both sides, and a table says what to take for what one can bear"
 SAVED = "a saved retrieval is one file, of the pool with its labels"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
@@ -93,6 +94,8 @@ RENAMED: Mapping[str, str] = {
     "--store.path local ": "--store.path local:local ",  # a folder of local mode is opened where it is named as one
     "{path: local}": "{path: 'local:local'}",
     " --judge.stop.within false": "",
+    # Out-of-scope queries had no part in the choice.
+    " --sweep.threshold": " --objective.out-of-scope 0 --sweep.threshold",
 }
 ENDS: Sequence[Ends] = (
     Ends("within", code=2, line="--within is gone: filters", why="filters take its place"),
@@ -198,6 +201,11 @@ LEAVES: Sequence[Leaf] = (
     ),
     Leaf("mlflow:0.params.retriever.metadata.required", ADDED, only="tracked", why=MLFLOW),
     *(Leaf("mlflow:*", to, only="tracked-grid", why=CELLS) for to in (ADDED, CHANGED, GONE)),
+    Leaf("*config.objective.out_of_scope", ADDED, why=BOTH),
+    Leaf("*config.objective.wrong_answers.*", ADDED, why=BOTH),
+    Leaf("*grid.decision.*", ADDED, why=BOTH),
+    *(Leaf("*:notes.*", ADDED, only=name, why=BOTH) for name in ("*grid*", "saved-retrieval")),
+    *(Leaf("report.json:grid.*", to, only="grid-handbook", why="criteria restrict") for to in (ADDED, CHANGED, GONE)),
     Leaf("saved/manifest.json:*", GONE, why=SAVED),
     Leaf("*:facts.saved_retrieval", GONE, why=SAVED),
     *(
@@ -220,6 +228,19 @@ LINES: Sequence[Line] = (
     Line(r"^\d\. [-\d.–]+ .*\d\. [-\d.–]+ | – – – – – – – –$| N N N N N N N N$", only="compare*", why=WHOLE),
     Line(r"^people: 18 of 40 queries", only="judged-people", why=PROXY),
     Line(r"^ragas [\d.]+: equal \(", why=RAGAS),
+    Line(r"^(- )?(out_of_scope|wrong_answers):", why=BOTH),
+    *(
+        Line(
+            r"^(Note: )?objective.out_of_scope is|^Which threshold|\d+ in scope, \d+ out of scope|^wrong(ly)? "
+            r"|^any( |$)|^at most \d+%|^★ |^k\d+( |$)|^[\d.]+%? \([\d.]+…[\d.]+\)$|^\d+ of \d+$|^none \(least|^–$"
+            r"|^(tokens|passes|take|[\d,]+)$|^Best from weight|out-of-scope queries cannot|silent, could"
+            r"|^(weighted, )?top_k \d+(,| …)|^- 0\.",
+            only=name,
+            why=BOTH,
+        )
+        for name in ("*grid*", "saved-retrieval")
+    ),
+    Line(r"where |cells are not|^ *\d* ?(semantic|keyword|hybrid)|^retrieval|ranking/", only="grid-handbook", why=BOTH),
     Line(r"✓ may be the best", why="the line on the recommendation says how sure that is"),
     Line(r"^\s*(prefer_grpc|grpc_port|prefetch\w*|recall|recall_audit|register_as|within|log_cells):?", why=SETTINGS),
     Line(r"^MLflow: ", only="tracked*", why="the command that shows the runs works wherever they are"),

@@ -1,17 +1,26 @@
 """The section of a grid in the report, by columns: its cells, the choice, what was proved. Pure."""
 
 from math import isfinite, isnan
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evals.grid.cells import CellScores, Configuration
 from evals.grid.choice import Choice, HeldOut, Standing, explain
+from evals.grid.decision import Level, range_of
 from evals.grid.judging import NEXT, CellProof
 from evals.grid.measure import Swept
 from evals.grid.objective import Ranking, describe
 from evals.report.model import GridSection, MetricEntry
-from evals.report.model.choice import ChoiceSection, HeldOutEntry, StandingEntry
+from evals.report.model.choice import (
+    ChoiceSection,
+    DecisionSection,
+    HeldOutEntry,
+    LevelEntry,
+    StandingEntry,
+    WeightEntry,
+)
 from evals.report.model.grid import (
     AbstentionSection,
     CellColumns,
@@ -44,6 +53,7 @@ def grid_section(result: Swept, most: int = MOST_CELLS) -> GridSection:
         axes={name: list(values) for name, values in grid.axes.items()},
         chosen=result.chosen,
         choice=_choice(result),
+        decision=_decision(result),
         ranking=_ranking(result.ranking, reported_cells),
         top_k=list(grid.top_ks),
         configurations=[_configuration(configuration) for configuration in grid.configurations],
@@ -65,6 +75,38 @@ def _choice(result: Swept) -> ChoiceSection | None:
     if result.choice is None:
         return None
     return choice_section(result.choice, result.held_out, _false_answers(result))
+
+
+def _decision(result: Swept) -> DecisionSection | None:
+    decision, choice, grid = result.decision, result.choice, result.grid
+    if decision is None or choice is None:
+        return None
+
+    def settings(cell: int) -> dict[str, Any]:
+        return {"cell": cell, "top_k": grid.cell(cell).top_k, "threshold": grid.cell(cell).threshold}
+
+    def level(one: Level) -> LevelEntry:
+        own = {"cell": None, "top_k": None, "threshold": None} if one.cell is None else settings(one.cell)
+        return LevelEntry(
+            limit=one.limit,
+            retrieval="" if one.cell is None else grid.configurations[grid.cell(one.cell).configuration].name,
+            metrics={figure.metric: MetricEntry.of(figure) for figure in one.figures},
+            tokens=one.tokens,
+            nearest=one.nearest,
+            **own,
+        )
+
+    return DecisionSection(
+        metric=decision.recommended.figures[0].metric,
+        weight=decision.weight,
+        in_scope=decision.in_scope,
+        out_of_scope=decision.out_of_scope,
+        levels=[level(one) for one in decision.levels],
+        recommended=level(decision.recommended),
+        by_weight=[WeightEntry(weight=weight, **settings(cell)) for weight, cell in decision.by_weight],
+        may_be_best=range_of(grid, [cell for standing in choice.best_set for cell in standing.members]),
+        provable=decision.provable,
+    )
 
 
 def _false_answers(result: Swept) -> float | None:

@@ -6,6 +6,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from evals.report import terminal
+from evals.report.decision import decision_table
 from evals.report.grid_terminal import abstention_lines
 from evals.report.html import views
 from evals.report.html.figures import figure_data
@@ -48,6 +49,9 @@ def render_page(report: Report) -> str:
         facts=views.facts(report),
         config=views.config_text(report),
         recommendation=views.recommended(report),
+        decision=decision_table(report.grid, report.validation.passed + report.validation.failed)
+        if report.grid
+        else None,
         cells=views.cells(report),
         abstention=abstention_lines(report.grid.abstention) if report.grid and report.grid.abstention else [],
         drawn=drawn,

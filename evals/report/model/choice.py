@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from evals.report.model.base import IntervalEntry, Section
+from evals.report.model.base import IntervalEntry, MetricEntry, Section
 
 
 class StandingEntry(Section):
@@ -55,3 +55,41 @@ class ChoiceSection(Section):
     set: list[int] = Field(description="95% confidence set of best cells, of all that users may ask")
     standings: list[StandingEntry] = Field(description="all of the set, and of the others the first 200, best first")
     held_out: HeldOutEntry | None = Field(description="the unbiased figure; null without held-out queries")
+
+
+class LevelEntry(Section):
+    """The cell to take if at most a share of the out-of-scope queries may be answered."""
+
+    limit: float = Field(ge=0, le=1, description="that share; 1: any")
+    cell: int | None = Field(description="number of the best cell within it; null where no cell is")
+    retrieval: str = Field(description="name of its configuration; empty where no cell is within the limit")
+    top_k: int | None = Field(description="its top_k")
+    threshold: float | None = Field(description="its threshold")
+    metrics: dict[str, MetricEntry] = Field(
+        description="its figures: what is found in scope, false answers, false abstentions, pass rate"
+    )
+    tokens: float | None = Field(description="its mean context tokens")
+    nearest: float = Field(ge=0, le=1, description="least share of the out-of-scope queries that any cell answers")
+
+
+class WeightEntry(Section):
+    """The best cell from a weight of out-of-scope queries on."""
+
+    weight: float = Field(ge=0, le=1, description="the weight")
+    cell: int = Field(ge=0, description="number of the cell")
+    top_k: int = Field(ge=1, description="its top_k")
+    threshold: float | None = Field(description="its threshold")
+
+
+class DecisionSection(Section):
+    """Which threshold and top_k to take, for what one can bear."""
+
+    metric: str = Field(description="what is found in scope, of the levels")
+    weight: float = Field(ge=0, le=1, description="weight of out-of-scope queries in the objective")
+    in_scope: int = Field(ge=1, description="in-scope queries")
+    out_of_scope: int = Field(ge=1, description="out-of-scope queries")
+    levels: list[LevelEntry] = Field(description="from any share of wrong answers to the fewest")
+    recommended: LevelEntry = Field(description="the recommended cell in the same columns; limit: its own share")
+    by_weight: list[WeightEntry] = Field(description="the best cell of every weight, ascending from 0")
+    may_be_best: str = Field(description="settings that the confidence set of best cells covers")
+    provable: str = Field(description="what it takes to promise the laxest level that these queries cannot; or empty")

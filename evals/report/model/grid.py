@@ -4,7 +4,7 @@ from pydantic import Field
 
 from evals.metrics.declaration import Scope
 from evals.report.model.base import IntervalEntry, MetricEntry, Section, Setting
-from evals.report.model.choice import ChoiceSection
+from evals.report.model.choice import ChoiceSection, DecisionSection
 from evals.stats.abstention import Separation
 
 
@@ -137,6 +137,9 @@ class GridSection(Section):
     axes: dict[str, list[Setting]] = Field(description="every axis of the sweep, with its values")
     chosen: int | None = Field(description="number of the cell that the report is of; null where cells are not ranked")
     choice: ChoiceSection | None = Field(description="the recommendation; null where cells could not be ranked")
+    decision: DecisionSection | None = Field(
+        None, description="the cells to take for what one can bear; null without both kinds of queries"
+    )
     ranking: RankingSection = Field(description="the cells by the objective")
     top_k: list[int] = Field([], description="every cut of the grid, ascending")
     configurations: list[ConfigurationEntry] = Field(description="each way to retrieve")

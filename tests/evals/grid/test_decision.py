@@ -120,14 +120,13 @@ def test_of_each_level_the_best_cell_within_it_is_taken(made: Measured) -> None:
         within = np.flatnonzero(1 - silent <= level.limit + 1e-9)
         assert level.cell in within
         assert gain[level.cell] == pytest.approx(gain[within].max())
-        assert level.answered is not None
-        assert level.false_answer is not None
-        assert level.false_abstention is not None
-        assert level.answered.value == pytest.approx(gain[level.cell])
-        assert level.false_answer.value == pytest.approx(1 - silent[level.cell])
-        assert level.false_abstention.value == pytest.approx(given_up[level.cell])
+        found, false_answer, false_abstention, passed = level.figures
+        assert found.value == pytest.approx(gain[level.cell])
+        assert false_answer.value == pytest.approx(1 - silent[level.cell])
+        assert false_abstention.value == pytest.approx(given_up[level.cell])
+        assert (passed.metric, passed.n) == ("queries/pass_rate", 11)
         ends = wilson(round((1 - silent[level.cell]) * 3), 3)
-        assert (level.false_answer.ci_low, level.false_answer.ci_high) == (ends.low, ends.high)
+        assert (false_answer.ci_low, false_answer.ci_high) == (ends.low, ends.high)
         assert level.nearest == pytest.approx((1 - silent).min())
     assert decision.recommended.cell == swept_of(made).chosen
     assert (decision.in_scope, decision.out_of_scope) == (8, 3)
@@ -138,7 +137,7 @@ def test_a_level_that_no_cell_meets_says_how_near_one_comes(grid_of: Callable[..
     _, silent, _ = columns(made)
     assert (1 - silent).min() > 0
     last = decision_of(made).levels[-1]
-    assert (last.limit, last.cell, last.answered) == (0.0, None, None)
+    assert (last.limit, last.cell, last.figures) == (0.0, None, ())
     assert last.nearest == pytest.approx((1 - silent).min())
 
 

@@ -70,5 +70,5 @@ def test_a_terminal_shows_the_recommendation_then_the_held_out_figure(found: Mea
     assert places == list(range(places[0], places[0] + len(places)))
     held = "Held out: 0.400 (0.250 … 0.550) on 12 queries that had no part in the choice (0.500 on those that had)"
     assert lines[places[-1] + 1] == held
-    assert sum("★" in line and "recommended" not in line for line in lines) == 1
+    assert sum("★" in line and "recommended" not in line for line in lines[places[-1] + 1 :]) == 1
     assert "Held out" not in render_grid(report(found), width=200, color=False)
