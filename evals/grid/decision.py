@@ -8,7 +8,6 @@ would take who may wrongly answer at most so many, and the cell of every w there
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, log
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from evals.grid.objective import TOKENS, thresholds
 from evals.grid.sampled import figures_of
 from evals.metrics import VERDICT_METRIC, metric_named
 from evals.metrics.declaration import Context, QueryMetric
-from evals.stats.intervals import LEVEL, SAME
+from evals.stats.intervals import SAME
 
 ABSTENTION, FALSE_ANSWER, FALSE_ABSTENTION = "scope/abstention", "scope/false_answer", "scope/false_abstention"
 ANY = 1.0
@@ -61,7 +60,6 @@ class Decision:
         levels: From any share of wrong answers to the fewest.
         recommended: The cell that was chosen, in the same columns; its limit is its own share.
         by_weight: The best cell from each weight on, ascending from 0.
-        provable: What it takes to promise the laxest level that these queries cannot; empty where they can all.
     """
 
     weight: float
@@ -70,7 +68,6 @@ class Decision:
     levels: tuple[Level, ...]
     recommended: Level
     by_weight: tuple[tuple[float, int], ...]
-    provable: str
 
 
 def with_utility(objective: ObjectiveConfig, thresholds: Sequence[float], cases: Sequence[Case]) -> ObjectiveConfig:
@@ -139,19 +136,7 @@ def decision(
         levels=tuple(level(limit, _best_within(gain, false_answer, limit, preference)) for limit in limits),
         recommended=level(float(false_answer[recommended]), recommended),
         by_weight=tuple(_by_weight(gain[preference], 1 - false_answer[preference], preference.tolist())),
-        provable=_provable(limits[1:], outside),
     )
-
-
-def queries_that_prove(limit: float) -> int:
-    """Return the number of out-of-scope queries, none of them answered, that prove a share of at most `limit` (95%).
-
-    With n silent ones a share of `limit` or more has the probability (1 − limit)ⁿ at most: Clopper and Pearson (1934).
-
-    Args:
-        limit: Above 0, below 1.
-    """
-    return ceil(log(1 - LEVEL) / log(1 - limit))
 
 
 def range_of(grid: Grid, cells: Sequence[int]) -> str:
@@ -196,14 +181,3 @@ def _by_weight(gain: Floats, silent: Floats, cells: Sequence[int]) -> Iterator[t
         nearest = np.flatnonzero(crossing <= crossing.min() + SAME)
         weight, best = float(crossing[nearest[0]]), int(nearest[rise[nearest].argmax()])
         yield weight, cells[best]
-
-
-def _provable(limits: Sequence[float], queries: int) -> str:
-    """Say what it takes to promise the laxest level that so many out-of-scope queries cannot; empty where they can."""
-    for limit in limits:
-        if 0 < limit and queries < (needed := queries_that_prove(limit)):
-            return (
-                f"{queries} out-of-scope queries cannot prove that at most {limit:.0%} of such questions are answered "
-                f"wrongly (95%); {needed}, all of them silent, could"
-            )
-    return ""

@@ -13,7 +13,7 @@ from evals.errors import ExperimentError
 from evals.golden.evidence import Relevance
 from evals.golden.loading import GoldenSet
 from evals.golden.source_pages import Sources
-from evals.grid.abstaining import Abstaining, abstaining, wanted_rates
+from evals.grid.abstaining import Abstaining, abstaining
 from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Configuration, Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
@@ -174,8 +174,7 @@ def measure_pool(
     run = _cell(grid, shown, config, metrics, context, whole=swept is None)
     if swept is None:
         return run
-    rates = wanted_rates(config.objective.constraints)
-    swept = replace(swept, grid=grid, abstaining=abstaining(grid, shown, rates))
+    swept = replace(swept, grid=grid, abstaining=abstaining(grid, shown, config.objective.wrong_answers))
     grid.pool.release()
     return replace(run, swept=swept, notes=[*run.notes, *_notes(run, swept)])
 

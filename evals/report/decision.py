@@ -8,6 +8,7 @@ from evals.metrics import VERDICT_METRIC
 from evals.report.model import GridSection
 from evals.report.model.base import MetricEntry
 from evals.report.model.choice import DecisionSection, LevelEntry
+from evals.report.model.grid import AbstentionSection
 
 # Weights at which the choice changes that are shown.
 MOST_WEIGHTS = 6
@@ -67,7 +68,7 @@ def decision_table(grid: GridSection, passes: int) -> DecisionTable | None:
                     f"★ best at weight {decision.weight:.3g} of out-of-scope queries (objective.out_of_scope); "
                     f"{count:,} of {grid.choice.allowed:,} cells may be as good (95%): {decision.may_be_best}",
                     _by_weight(decision),
-                    decision.provable,
+                    _promised(grid.abstention),
                 ),
             )
         ),
@@ -115,6 +116,23 @@ def _share(metric: MetricEntry) -> str:
 def _separation(grid: GridSection) -> str:
     """Say so where no threshold tells the two kinds of query apart."""
     return grid.abstention.known.statement if grid.abstention and grid.abstention.known.separation == "none" else ""
+
+
+def _promised(abstention: AbstentionSection | None) -> str:
+    """Say which thresholds promise which rates of wrong answers."""
+    if abstention is None or not abstention.promised:
+        return ""
+    said = []
+    for one in abstention.promised:
+        rate = f"at most {100 * one.rate:.3g}%"
+        if one.threshold is not None and one.at is not None:
+            silent = "" if one.at.false_abstention is None else f" ({one.at.false_abstention:.0%} silent)"
+            said.append(f"{rate} t{one.threshold:g}{silent}")
+        elif abstention.known.out_of_scope < one.queries:
+            said.append(f"{rate} takes {one.queries} out-of-scope queries")
+        else:
+            said.append(f"{rate} none")
+    return f"Promised for questions like these (95%): {' · '.join(said)}"
 
 
 def _by_weight(decision: DecisionSection) -> str:

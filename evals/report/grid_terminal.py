@@ -85,7 +85,7 @@ def recommendation(grid: GridSection, choice: ChoiceSection) -> list[str]:
 
 def abstention_lines(abstention: AbstentionSection) -> list[str]:
     """Return what thresholds can do about queries that the documents do not answer."""
-    return [abstention.known.statement, *dict.fromkeys(entry.statement for entry in abstention.wanted)]
+    return [abstention.known.statement, *(entry.statement for entry in abstention.promised)]
 
 
 def _held_out_line(held_out: HeldOutEntry) -> str:

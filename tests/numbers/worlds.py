@@ -211,7 +211,7 @@ def handbook(_: float) -> World:
     from evals.metrics.declaration import Context, QueryMetric
 
     axes = {"mode": ["semantic", "hybrid"], "top_k": "1:20", "threshold": "0:0.6:0.05"}
-    changes = {"dataset.split": None, "baseline": None, "metrics": ["scope/*"], "criteria": {}}
+    changes: dict[str, object] = {"dataset.split": None, "baseline": None, "metrics": ["scope/*"], "criteria": {}}
     swept = sweep(Experiment.load(PRESETS / "default.yaml", {"sweep": axes, **changes})).result.swept
     assert swept is not None
     grid = swept.grid

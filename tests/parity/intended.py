@@ -204,6 +204,8 @@ LEAVES: Sequence[Leaf] = (
     Leaf("*config.objective.out_of_scope", ADDED, why=BOTH),
     Leaf("*config.objective.wrong_answers.*", ADDED, why=BOTH),
     Leaf("*grid.decision.*", ADDED, why=BOTH),
+    Leaf("*grid.abstention.wanted.*", GONE, why=BOTH),
+    Leaf("*grid.abstention.promised.*", ADDED, why=BOTH),
     *(Leaf("*:notes.*", ADDED, only=name, why=BOTH) for name in ("*grid*", "saved-retrieval")),
     *(Leaf("report.json:grid.*", to, only="grid-handbook", why="criteria restrict") for to in (ADDED, CHANGED, GONE)),
     Leaf("saved/manifest.json:*", GONE, why=SAVED),
@@ -234,7 +236,8 @@ LINES: Sequence[Line] = (
             r"^(Note: )?objective.out_of_scope is|^Which threshold|\d+ in scope, \d+ out of scope|^wrong(ly)? "
             r"|^any( |$)|^at most \d+%|^★ |^k\d+( |$)|^[\d.]+%? \([\d.]+…[\d.]+\)$|^\d+ of \d+$|^none \(least|^–$"
             r"|^(tokens|passes|take|[\d,]+)$|^Best from weight|out-of-scope queries cannot|silent, could"
-            r"|^(weighted, )?top_k \d+(,| …)|^- 0\.",
+            r"|^(weighted, )?top_k \d+(,| …)|^- 0\.|^Promised |^(most )?\d+% takes|takes \d+ out-of-scope|promises at most"
+            r"|threshold [\d.]+ answers|gives up|^\([\d.]+…[\d.]+\)$|^\(least",
             only=name,
             why=BOTH,
         )

@@ -105,7 +105,6 @@ def _decision(result: Swept) -> DecisionSection | None:
         recommended=level(decision.recommended),
         by_weight=[WeightEntry(weight=weight, **settings(cell)) for weight, cell in decision.by_weight],
         may_be_best=range_of(grid, [cell for standing in choice.best_set for cell in standing.members]),
-        provable=decision.provable,
     )
 
 

@@ -92,4 +92,3 @@ class DecisionSection(Section):
     recommended: LevelEntry = Field(description="the recommended cell in the same columns; limit: its own share")
     by_weight: list[WeightEntry] = Field(description="the best cell of every weight, ascending from 0")
     may_be_best: str = Field(description="settings that the confidence set of best cells covers")
-    provable: str = Field(description="what it takes to promise the laxest level that these queries cannot; or empty")

@@ -29,14 +29,13 @@ class Separability(Section):
     curve: list[OperatingEntry] = Field(description="every observed best score as a threshold, ascending")
 
 
-class WantedEntry(Section):
-    """The threshold for a wanted rate of false answers."""
+class PromiseEntry(Section):
+    """A threshold that promises a rate of false answers for questions like these, at 95%."""
 
-    rate: float = Field(description="largest wanted rate of false answers")
-    threshold: float | None = Field(description="least threshold that meets it; null where none does")
-    at: OperatingEntry | None = Field(description="rates of that threshold; null without one")
-    false_answer_interval: IntervalEntry = Field(description="95% interval of its rate of false answers")
-    false_abstention_interval: IntervalEntry = Field(description="95% interval of its rate of false abstentions")
+    rate: float = Field(description="largest share of such out-of-scope questions that is answered")
+    threshold: float | None = Field(description="least threshold that promises it; null where none does")
+    at: OperatingEntry | None = Field(description="its rates on these queries; null without one")
+    queries: int = Field(ge=1, description="out-of-scope queries that promise the rate if all of them are silent")
     statement: str = Field(description="the same in a sentence")
 
 
@@ -47,7 +46,9 @@ class AbstentionSection(Section):
     top_k: int = Field(ge=1, description="the cut")
     known: Separability = Field(description="separation of the queries, for any threshold")
     by_threshold: list[OperatingEntry] = Field(description="rates of the thresholds of the grid")
-    wanted: list[WantedEntry] = Field(description="thresholds for wanted rates; empty without out-of-scope queries")
+    promised: list[PromiseEntry] = Field(
+        description="thresholds that promise objective.wrong_answers; empty without out-of-scope queries"
+    )
 
 
 class RankingSection(Section):

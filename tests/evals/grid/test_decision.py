@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evals.grid.decision import ABSTENTION, FALSE_ANSWER, Decision, queries_that_prove, range_of
+from evals.grid.decision import ABSTENTION, FALSE_ANSWER, Decision, range_of
 from evals.grid.decision import with_utility as both_sides
 from evals.grid.measure import Measured
 from evals.grid.objective import describe
@@ -175,25 +175,6 @@ def test_a_weight_that_leaves_a_side_out_is_said(grid_of: Callable[..., Measured
     made = grid_of(objective__out_of_scope=weight)
     which = ["out-of-scope", "in-scope"][weight]
     assert f"objective.out_of_scope is {weight}: {which} queries have no part in the choice" in made.notes
-
-
-@pytest.mark.parametrize(("limit", "needed"), [(0.5, 5), (0.25, 11), (0.1, 29), (0.05, 59), (0.01, 299)])
-def test_what_silent_queries_prove_is_the_exact_binomial_bound(limit: float, needed: int) -> None:
-    from scipy.stats import binomtest
-
-    assert queries_that_prove(limit) == needed
-
-    def upper(n: int) -> float:
-        return float(binomtest(0, n, alternative="less").proportion_ci(0.95).high)
-
-    assert upper(needed) <= limit < upper(needed - 1)
-
-
-def test_what_the_queries_cannot_prove_is_said(made: Measured) -> None:
-    assert decision_of(made).provable == (
-        "3 out-of-scope queries cannot prove that at most 50% of such questions are answered wrongly (95%); 5, all of "
-        "them silent, could"
-    )
 
 
 def test_cells_are_named_by_the_range_of_their_settings(made: Measured) -> None:

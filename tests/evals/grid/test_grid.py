@@ -8,7 +8,6 @@ import pytest
 from evals.config.experiment import ExperimentConfig
 from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
-from evals.grid.abstaining import RATES, wanted_rates
 from evals.grid.measure import Measured, grid_metrics
 from evals.grid.objective import Ranking, describe, figures, rank
 from evals.metrics.criteria import judge as judge_gates
@@ -208,19 +207,14 @@ def test_what_thresholds_do_is_what_the_cells_show(found: Measured) -> None:
     assert known.known.auroc == next(
         s.value for s in grid.configurations[chosen.configuration].summaries if s.metric == "scope/auroc"
     )
-    assert [one.rate for one in known.wanted] == sorted(RATES)
+    assert [one.rate for one in known.promised] == [0.5, 0.25, 0.1]
 
 
-def test_a_rate_that_a_constraint_names_is_looked_up() -> None:
-    assert wanted_rates({"scope/false_answer": "<= 0.3"}) == (*RATES, 0.3)
-    assert wanted_rates({"scope/false_answer": ">= 0.3"}) == wanted_rates({}) == RATES
-
-
-def test_without_out_of_scope_queries_nothing_is_wanted_of_thresholds(bench: Bench, world: Experiment) -> None:
+def test_without_out_of_scope_queries_thresholds_promise_nothing(bench: Bench, world: Experiment) -> None:
     config = experiment(world, dataset__ids=("in0", "in1"))
     made = Bench(config, bench.env).grid(config)
     assert swept_of(made).abstaining is not None
-    assert (abstaining_of(made).known.separation, abstaining_of(made).wanted) == ("unknown", ())
+    assert (abstaining_of(made).known.separation, abstaining_of(made).promised) == ("unknown", ())
 
 
 # Reports
@@ -257,7 +251,8 @@ def test_the_terminal_shows_the_best_cells(found: Measured) -> None:
     shown = render_grid(report(found), width=160, color=False)
     assert "Grid of 100 cells  2 × retrieved, 5 × top_k, 10 × threshold · 11 queries" in shown
     assert "by ranking/ndcg_at_10, on 8 queries" in shown
-    rows = [line.split() for line in shown.splitlines() if line.strip()[:2].strip().isdigit()]
+    table = shown.partition("    retrieval ")[2].partition("may be the best")[0]
+    rows = [line.split() for line in table.splitlines() if line.strip()[:2].strip().isdigit()]
     assert len(rows) == 10
     best = swept_of(found).grid.cell(swept_of(found).ranking.order[0])
     assert str(best.top_k) in rows[0]
