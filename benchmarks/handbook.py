@@ -83,7 +83,7 @@ def measured(config: Any) -> Any:
     from evals.golden.loading import load_golden
     from evals.grid.measure import measure
     from evals.metrics.collaborators import Collaborators
-    from evals.report.building import build_report
+    from evals.report.build import build_report
     from retrievers.retriever.qdrant import QdrantRetriever
 
     golden = load_golden(config.dataset)

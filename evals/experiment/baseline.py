@@ -3,18 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-from evals.collect.observations import Gate
 from evals.errors import ReportError
 from evals.golden.loading import GoldenSet, case_fingerprint
-from evals.report.building.compared import compared_section
-from evals.report.building.head import decided
-from evals.report.comparison.comparing import ComparisonOptions, compare
-from evals.report.comparison.differences import verdict
 from evals.report.comparison.mismatches import some
-from evals.report.comparison.records import Difference, Run
-from evals.report.headline import NO_WORSE
-from evals.report.model import Criterion, Report
-from evals.tracking.find import open_run, run_of
+from evals.report.comparison.records import Run
+from evals.tracking.find import open_run
 
 
 def open_baseline(file: Path, golden: GoldenSet) -> Run:
@@ -42,36 +35,3 @@ def open_baseline(file: Path, golden: GoldenSet) -> Run:
     rows = [by_id[case.id] for case in golden.cases]
     facts = run.report.facts.model_copy(update={"dataset_fingerprint": golden.fingerprint})
     return replace(run, report=run.report.model_copy(update={"queries": rows, "facts": facts}))
-
-
-def against_baseline(report: Report, baseline: Run) -> Report:
-    """Return the report with its comparison with the baseline, and a criterion for each headline metric compared.
-
-    A metric fails where it is proved worse: paired by query, by Holm's adjustment over all of them.
-    """
-    own = run_of(report)
-    names = [name for name in report.headline if name in baseline.report.metrics]
-    [comparison] = compare(baseline, [own], ComparisonOptions(metrics=tuple(names)))
-    tested = [
-        difference for difference in comparison.differences if difference.paired and difference.better != "neither"
-    ]
-    gates = [_gate(difference, undecided=bool(report.facts.collection_changed)) for difference in tested]
-    criteria = [*report.criteria, *(Criterion.of(gate) for gate in gates)]
-    return decided(report.model_copy(update={"baseline": compared_section(comparison), "criteria": criteria}))
-
-
-def _gate(difference: Difference, *, undecided: bool) -> Gate:
-    worse = verdict(difference) == "worse"
-    reason = ""
-    if worse and difference.baseline is not None:
-        reason = f"proved worse than {difference.baseline:.3f} of the baseline, p {difference.p_adjusted:.4f} by Holm"
-    elif undecided:
-        reason = "the collection changed during the run"
-    return Gate(
-        metric=difference.metric,
-        condition=NO_WORSE,
-        figure=difference.other,
-        passed=not worse and not undecided,
-        reason=reason,
-        undecided=undecided,
-    )

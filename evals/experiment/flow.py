@@ -11,23 +11,21 @@ from typing import TYPE_CHECKING
 from evals.collect.pool import Find
 from evals.config.experiment import ExperimentConfig
 from evals.experiment import provenance, ragas_check
-from evals.experiment.baseline import against_baseline
 from evals.experiment.collaborators import open_collaborators, with_its_distance
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.loading import Inputs, load_inputs, with_objective
 from evals.experiment.output_files import Outputs, check_outputs, run_name, with_report
 from evals.experiment.plan import describe_plan
 from evals.experiment.provenance import checked_at_end
-from evals.experiment.reference import beside_reference
+from evals.experiment.reference import reference_report
 from evals.experiment.report_files import export, save_data, save_page, track
 from evals.experiment.retrieving import finders, fitting, save
 from evals.golden.loading import GoldenSet
 from evals.grid.heldout import with_held_out
 from evals.grid.measure import Measured, alone, measure_pool
 from evals.metrics.collaborators import Collaborators
-from evals.report.building import build_report
-from evals.report.building.head import decided
-from evals.report.building.run import slices
+from evals.report.build import build_report
+from evals.report.head import decided
 from evals.report.model import Facts, Report
 from retrievers.retriever.protocol import Retriever
 from retrievers.terminal.command import progress_bar
@@ -81,12 +79,14 @@ def run_experiment(
             config = inputs.config
             find, *held_out = finders(inputs, collaborators, saved)
             result, facts = _measured(inputs, find, held_out, collaborators, saved)
-            report = build_report(result, facts).model_copy(update={"run": name, "slices": slices(result)})
-            report = beside_reference(report, inputs, collaborators)
-            if inputs.baseline:
-                report = against_baseline(report, inputs.baseline)
-            if check := ragas_check.pending(result):
-                report = report.model_copy(update={"ragas_check": check})
+            report = build_report(
+                result,
+                facts,
+                run=name,
+                reference=reference_report(inputs, collaborators),
+                baseline=inputs.baseline,
+                ragas_check=ragas_check.pending(result),
+            )
             outputs = with_report(wanted, config.tracking, stem)
             evaluation = _evaluation(result, report, outputs)
             text = save_data(evaluation, outputs)

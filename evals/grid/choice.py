@@ -119,6 +119,7 @@ class Standing:
         difference: `value` minus that of the best cell, at most 0.
         lower: Simultaneous 95% lower bound on (this cell − the best of all that users may ask), at most 0; None if not
             computable.
+        place: Its place among all standings, the best first, from 1; 0 while they are not reported.
     """
 
     cell: int
@@ -130,6 +131,7 @@ class Standing:
     in_set: bool
     difference: float
     lower: float | None
+    place: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,14 +141,15 @@ class Choice:
     Attributes:
         objective: Objective, as text.
         margin: Largest loss against the best cell that the recommended one may have, in units of the objective.
-        n: Queries it is over; `dropped`, how many were left out because some cells score them and others do not;
-            `judged`, how many of them the judge saw, None where it saw all or there is none.
+        n: Queries it is over.
+        dropped: Queries left out because some cells score them and others do not.
         n_cells: Cells of the grid.
         standings: Of the cells that meet the constraints, the highest value first, the preferred first among equals.
         recommended: The cheapest standing whose bound is within the margin, if it is cheaper than `best`; or `best`.
         queries_needed: Number of queries needed to prefer a cheaper cell (with power 80%), were the differences
             as measured; None where one is preferred already, or where no number of queries would do.
         note: Reason why the set and the bounds are not computable, or empty.
+        judged: Number of the queries that the judge saw, None where it saw all or there is none.
     """
 
     objective: str
@@ -192,7 +195,8 @@ class HeldOut:
 
     Attributes:
         label: The cell.
-        value: Mean of the objective on the held-out queries; `n`, how many there are.
+        value: Mean of the objective on the held-out queries.
+        n: Number of held-out queries.
         interval: Its 95% interval.
         chosen_on: Its value on the queries it was chosen on.
         optimism: `chosen_on` − `value`: how much choosing flattered, and chance.

@@ -4,10 +4,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from evals.grid.choice import Choice, Standing
 from evals.grid.objective import TOKENS
 from evals.report.figure_text import figure
 from evals.report.model import GridSection
-from evals.report.model.choice import ChoiceSection, StandingEntry
 
 # Metrics that are shown beside the optimised and constrained ones, where the grid has them.
 BESIDE = (
@@ -31,7 +31,7 @@ class CellRow:
     """
 
     place: int
-    standing: StandingEntry
+    standing: Standing
     recommended: bool
     same: int
     configuration: str
@@ -48,7 +48,7 @@ def columns(grid: GridSection) -> list[str]:
     return [name for name in names if name in grid.metrics or name in constraints]
 
 
-def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> list[CellRow]:
+def best_cells(grid: GridSection, choice: Choice, most: int) -> list[CellRow]:
     """Return the first standings and the recommended one.
 
     Args:
@@ -57,19 +57,19 @@ def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> list[Cell
         most: Number of standings, besides the recommended one.
     """
     names = columns(grid)
-    standings = [(s.place or rank, s) for rank, s in enumerate(choice.standings, 1)]
+    chosen = choice.recommended.cell
     return [
-        _row(grid, names, rank, standing, recommended=standing.cell == choice.recommended)
-        for rank, standing in standings
-        if rank <= most or standing.cell == choice.recommended
+        _row(grid, names, standing, recommended=standing.cell == chosen)
+        for standing in choice.standings
+        if standing.place <= most or standing.cell == chosen
     ]
 
 
-def _row(grid: GridSection, names: Sequence[str], rank: int, standing: StandingEntry, *, recommended: bool) -> CellRow:
+def _row(grid: GridSection, names: Sequence[str], standing: Standing, *, recommended: bool) -> CellRow:
     cell = bisect_left(grid.cells.index, standing.cell)
     threshold, objective = grid.cells.threshold[cell], grid.ranking.values[cell]
     return CellRow(
-        place=rank,
+        place=standing.place,
         standing=standing,
         recommended=recommended,
         same=len(standing.members) - 1,

@@ -14,7 +14,7 @@ def description(report: Report) -> str:
     facts, validation = report.facts, report.validation
     lines = [
         report.head.verdict if report.head else f"{validation.passed} of {validation.total} queries pass.",
-        *(["", f"**{report.grid.proof.statement}**"] if report.grid and report.grid.proof else []),
+        *(["", f"**{report.grid.proof}**"] if report.grid and report.grid.proof else []),
         *(["", f"**{report.head.index}**"] if report.head and report.head.index else []),
         "",
         f"{facts.cases} queries ({facts.in_scope} in scope), {report.settings}",

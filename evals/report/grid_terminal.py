@@ -1,17 +1,17 @@
 """A grid for a terminal: its recommendation and its best cells."""
 
 import re
+from collections import Counter
 from collections.abc import Collection
 
 from rich.markup import escape
 from rich.table import Table
 
+from evals.grid.choice import Choice
 from evals.metrics import declared
 from evals.report.best_cells import CellRow, best_cells, columns
 from evals.report.console import SafeConsole
-from evals.report.model import GridSection, Report
-from evals.report.model.choice import ChoiceSection, HeldOutEntry
-from evals.report.model.grid import AbstentionSection, RankingSection
+from evals.report.model import GridSection, RankingSection, Report
 
 SHOWN = 10
 # Columns that a figure takes, the objective, and place, top_k, threshold and mark together.
@@ -33,52 +33,36 @@ def render_grid(report: Report, *, width: int, color: bool) -> str:
         return ""
     console = SafeConsole(width=width, color=color)
     if grid.proof:
-        console.print(f"[bold]{escape(grid.proof.statement)}[/bold]")
+        console.print(f"[bold]{escape(grid.proof)}[/bold]")
     console.print(
         f"[bold]Grid of {grid.cells.count:,} cells[/bold]  {len(grid.configurations)} × retrieved, "
-        f"{len(grid.top_k)} × top_k, {_thresholds(grid)} × threshold · {report.validation.total} queries"
+        f"{len(set(grid.cells.top_k))} × top_k, {_thresholds(grid)} × threshold · {report.validation.total} queries"
     )
-    sample = report.judge.sample if report.judge else None
-    judged = {name for name in grid.ranking.metrics if declared(name).is_judged} if sample else set()
+    drawn = report.judge.drawn if report.judge else None
+    judged = {name for name in grid.ranking.metrics if declared(name).is_judged} if drawn is not None else set()
     console.print(escape(_by(grid.ranking, judged)), style="dim")
-    if grid.choice is None:
-        console.print(f"[yellow]Not ranked:[/yellow] {escape(grid.ranking.reason)}")
-    else:
-        for line in recommendation(grid, grid.choice):
-            console.print(escape(line))
+    for line in grid.explanation:
+        console.print(escape(line))
+    if grid.choice:
         console.print()
         console.print(_table(grid, grid.choice, width))
         console.print("✓ may be the best · ★ recommended · +n: n more cells scored the same on every query")
     if grid.abstention:
-        where = f"{escape(grid.abstention.configuration)}, top_k {grid.abstention.top_k}"
-        console.print(f"\n[bold]When to return nothing[/bold] ({where})")
-        for line in abstention_lines(grid.abstention):
+        console.print(f"\n[bold]When to return nothing[/bold] ({escape(chosen_place(grid))})")
+        for line in grid.abstention:
             console.print(f"  {escape(line)}")
     return console.text.getvalue()
 
 
-def recommendation(grid: GridSection, choice: ChoiceSection) -> list[str]:
-    """Return the choice, what it rests on, and the figure on held-out queries, a sentence a line."""
-    held_out = [_held_out_line(choice.held_out)] if choice.held_out else []
-    return [*choice.explanation, *held_out]
-
-
-def abstention_lines(abstention: AbstentionSection) -> list[str]:
-    """Return what thresholds can do about queries that the documents do not answer."""
-    return [abstention.known.statement, *dict.fromkeys(entry.statement for entry in abstention.wanted)]
-
-
-def _held_out_line(held_out: HeldOutEntry) -> str:
-    low, high = held_out.interval.low, held_out.interval.high
-    ends = "" if low is None or high is None else f" ({low:.3f} … {high:.3f})"
-    return (
-        f"Held out: {held_out.value:.3f}{ends} on {held_out.n} queries that had no part in the choice "
-        f"({held_out.chosen_on:.3f} on those that had)"
-    )
+def chosen_place(grid: GridSection) -> str:
+    """Return the configuration and the cut of the recommended cell, or else of the first."""
+    place = 0 if grid.chosen is None else grid.cells.index.index(grid.chosen)
+    return f"{grid.configurations[grid.cells.configuration[place]].name}, top_k {grid.cells.top_k[place]}"
 
 
 def _thresholds(grid: GridSection) -> str:
-    counts = sorted({configuration.thresholds for configuration in grid.configurations})
+    cells = zip(grid.cells.configuration, grid.cells.threshold, strict=True)
+    counts = sorted({*Counter(number for number, _ in dict.fromkeys(cells)).values()})
     return " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
 
 
@@ -93,7 +77,7 @@ def _by(ranking: RankingSection, judged: Collection[str]) -> str:
     return line
 
 
-def _table(grid: GridSection, choice: ChoiceSection, width: int) -> Table:
+def _table(grid: GridSection, choice: Choice, width: int) -> Table:
     weighted = len(grid.ranking.metrics) > 1 or set(grid.ranking.metrics.values()) != {1.0}
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", justify="right")

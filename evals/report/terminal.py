@@ -6,12 +6,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evals.collect.observations import Gate, SampledMean, Summary
 from evals.report.console import SafeConsole
 from evals.report.figure_text import ends, figure, signed
 from evals.report.headline import BESIDE_REFERENCE, LEADING, NO_WORSE, deepest
 from evals.report.judge_lines import judge_lines, print_disagreements
-from evals.report.model import Criterion, Facts, MetricEntry, Report, SampledEntry
-from evals.report.model.report import CacheEntry, ComparedSection, DifferenceEntry
+from evals.report.model import ComparedSection, Difference, Facts, Report
 from evals.report.worst import hit_line, line, print_worst
 from evals.sampling.corrected import FEWEST_REGRESSED
 
@@ -69,7 +69,7 @@ def render(
     if caches := cache_line(report.caches):
         console.print(escape(caches), style="dim")
     if report.reference:
-        _print_reference(console, report.reference, everything=everything)
+        _print_reference(console, report, report.reference, everything=everything)
     print_slices(console, report)
     print_worst(console, report, everything=everything)
     print_disagreements(console, report, everything=everything)
@@ -86,7 +86,7 @@ def searched(facts: Facts) -> str:
 
 
 def _table(report: Report, *, everything: bool) -> Table:
-    criteria: dict[str, list[Criterion]] = {}
+    criteria: dict[str, list[Gate]] = {}
     for criterion in report.criteria:
         criteria.setdefault(criterion.metric, []).append(criterion)
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -128,22 +128,22 @@ def _remarks(report: Report, *, everything: bool) -> list[tuple[str, str]]:
     return [(name, text) for name, metric in remarkable if (text := remark(metric))]
 
 
-def has_something(metric: MetricEntry) -> bool:
+def has_something(metric: Summary) -> bool:
     """Return True if there is a value, or a query that could have one."""
     return metric.value is not None or bool(metric.n_unscored or metric.n_failed)
 
 
-def interval(name: str, metric: MetricEntry) -> str:
+def interval(name: str, metric: Summary) -> str:
     """Return the interval of a metric, rounded for reading."""
     return ends(name, metric.ci_low, metric.ci_high)
 
 
-def counted(metric: MetricEntry) -> str:
+def counted(metric: Summary) -> str:
     """Return the number of scored queries; of a sample also how many its mean stands for."""
     return f"{metric.n} of {metric.sampled.queries}" if metric.sampled else str(metric.n)
 
 
-def remark(metric: MetricEntry) -> str:
+def remark(metric: Summary) -> str:
     """Return what must be known beside a value: the counts of missing scores, the bounds these leave, its note."""
     parts = []
     if metric.n_unscored and metric.value is not None:
@@ -159,7 +159,7 @@ def remark(metric: MetricEntry) -> str:
     return ": ".join(part for part in ("; ".join(parts), metric.note) if part)
 
 
-def _correction(metric: MetricEntry, sampled: SampledEntry) -> list[str]:
+def _correction(metric: Summary, sampled: SampledMean) -> list[str]:
     """Return how the mean of a sample was corrected, what that gained, and what judging all queries would give."""
     own, alone = _width(metric.ci_low, metric.ci_high), _width(sampled.alone_low, sampled.alone_high)
     if metric.n == sampled.queries:
@@ -194,12 +194,12 @@ def _print_unmet(console: Console, report: Report) -> None:
             )
 
 
-def cache_line(caches: Mapping[str, CacheEntry]) -> str:
+def cache_line(caches: Mapping[str, tuple[int, int]]) -> str:
     """Return the hit rates of the caches that were asked; empty where none was."""
     asked = [
-        f"{CACHES.get(name, name)} {entry.hits:,} of {entry.lookups:,} ({entry.rate:.0%})"
-        for name, entry in caches.items()
-        if entry.rate is not None
+        f"{CACHES.get(name, name)} {hits:,} of {lookups:,} ({hits / lookups:.0%})"
+        for name, (hits, lookups) in caches.items()
+        if lookups
     ]
     return f"From caches: {', '.join(asked)}" if asked else ""
 
@@ -213,7 +213,7 @@ def print_slices(console: Console, report: Report) -> None:
     console.print(f"[bold]{name} by query type[/bold] (95% interval, n)")
     width = max(len(slice_.name) for slice_ in parts)
     cells = []
-    for slice_ in sorted(parts, key=lambda part: part.metrics[name].value):
+    for slice_ in sorted(parts, key=lambda part: part.metrics[name].value or 0.0):
         metric = slice_.metrics[name]
         interval = ends(name, metric.ci_low, metric.ci_high)
         cells.append(f"{slice_.name:<{width}} {figure(name, metric.value)} ({interval}) {metric.n:>2}")
@@ -224,11 +224,12 @@ def print_slices(console: Console, report: Report) -> None:
         console.print(f"  {escape(row.rstrip())}", no_wrap=True, overflow="ellipsis")
 
 
-def _print_reference(console: Console, section: ComparedSection, *, everything: bool) -> None:
+def _print_reference(console: Console, report: Report, section: ComparedSection, *, everything: bool) -> None:
     """Print the difference of the metrics that say most, and one query that flipped with both results.
 
     Args:
         console: Console to print to.
+        report: The run.
         section: The run beside its reference.
         everything: Print every metric.
     """
@@ -238,18 +239,22 @@ def _print_reference(console: Console, section: ComparedSection, *, everything: 
     for name in names:
         if name in differences:
             line(console, _difference(differences[name]))
+    rows = {row.id: row for row in report.queries}
     for flip in section.flipped[:1]:
-        line(console, f"  flipped: [bold]{escape(flip.id)}[/bold] {escape(flip.query)}")
-        for when, hits in (("before", flip.other_retrieved), ("after ", flip.this_retrieved)):
+        line(console, f"  flipped: [bold]{escape(flip.id)}[/bold] {escape(rows[flip.id].query)}")
+        for when, hits in (("before", flip.retrieved), ("after ", rows[flip.id].retrieved[:3])):
             # The chunk that decides: the first relevant one, or the one in its place.
             chosen = next((hit for hit in hits if hit.grade), hits[0] if hits else None)
             first_hit = hit_line(chosen, console.width - 11) if chosen else "nothing returned"
             line(console, f"    {when} {first_hit}")
 
 
-def _difference(one: DifferenceEntry) -> str:
-    interval = "" if one.ci_low is None else f" ({signed(one.metric, one.ci_low)} … {signed(one.metric, one.ci_high)})"
-    counts = f", {one.wins}/{one.ties}/{one.losses}" if one.n else ""
-    change = f"{figure(one.metric, one.other)} → {figure(one.metric, one.this)}"
+def _difference(one: Difference) -> str:
+    interval, counts = "", ""
+    if one.paired:
+        low, high = one.paired.interval.low, one.paired.interval.high
+        interval = "" if low is None else f" ({signed(one.metric, low)} … {signed(one.metric, high)})"
+        counts = f", {one.wins}/{one.paired.ties}/{one.losses}"
+    change = f"{figure(one.metric, one.baseline)} → {figure(one.metric, one.other)}"
     difference = signed(one.metric, one.difference)
     return f"  {one.metric} {change} [{CHANGES[one.verdict]}]{difference}[/]{interval}{counts}"

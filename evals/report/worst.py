@@ -10,8 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from evals.judge.verdicts import ChunkVerdict
 from evals.metrics import NEED_A_JUDGE
-from evals.report.model import Hit, QueryRow, Report
+from evals.report.model import FailedValue, Hit, QueryRow, Report
 from retrievers.terminal.present import score_text
 
 # Queries that a page shows, and a terminal at first; chunks of each.
@@ -124,9 +125,9 @@ def line(console: Console, text: str, style: str | None = None) -> None:
 
 def _print_hit(console: Console, hit: Hit, address: str) -> None:
     line(console, f"  {hit_line(hit, console.width - 2, address)}")
-    if hit.judge and hit.judge.verdict == 0:
+    if isinstance(hit.judge, ChunkVerdict) and not hit.judge.verdict:
         console.print(f"     {escape(f'judged useless: {hit.judge.reason}')}", style="dim")
-    elif hit.judge and hit.judge.failed:
+    elif isinstance(hit.judge, FailedValue):
         console.print(f"     {escape(f'not judged: {hit.judge.failed}')}", style="dim")
 
 

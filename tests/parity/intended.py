@@ -86,6 +86,7 @@ FIGURES = "the page draws seven figures out of the report, with the differences 
 SLICES = "all slices stand in one table, with interval and n, in place of two side by side"
 MLFLOW = "MLflow is written from the saved report, which holds what MLflow showed and it lacked"
 CELLS = "a grid's runs are its recommended cell, the best, the plain one and the front; its parameters the first one's"
+ENOUGH = "the report holds no field that nothing reads; what a metric or a row says is not said again"
 SAVED = "a saved retrieval is one file, of the pool with its labels"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
@@ -105,6 +106,42 @@ ENDS: Sequence[Ends] = (
     Ends("verify", code=2, line="verify is gone", why="opening checks sizes and counts"),
 )
 LEAVES: Sequence[Leaf] = (
+    Leaf("*.json:schema_version", CHANGED, why=ENOUGH),
+    *(
+        Leaf(f"*.json:{path}", GONE, why=ENOUGH)
+        for path in (
+            "facts.collection_at_end*",
+            "head.causes*",
+            "queries.*.metadata_complete",
+            "queries.*.relevant_count",
+            "reference.changed*",
+            "baseline.changed*",
+            "*.differences.*.verdict",
+            "*.flipped.*.query",
+            "*.flipped.*.this_retrieved*",
+            "judge.trust.self_agreement*",
+            "judge.trust.corrections*",
+            "judge.trust.agreement.n_queries",
+            "judge.trust.agreement.accuracy.*",
+            "judge.trust.agreement.kappa.*",
+            "judge.trust.agreement.false_*",
+            "judge.trust.agreement.disagreements.*.verdict",
+            "judge.trust.agreement.disagreements.*.kind",
+            "judge.tiers.*.queries_in_all",
+            "grid.abstention*",
+            "grid.top_k*",
+            "grid.proof*",
+            "grid.choice.allowed",
+            "grid.choice.proved",
+            "grid.choice.reason",
+            "grid.configurations.*.thresholds",
+            "grid.metrics.*.scope",
+            "grid.metrics.*.n_unscored*",
+            "grid.metrics.*.common*",
+            "grid.metrics.*.n_common",
+            "grid.metrics.*.n_dropped",
+        )
+    ),
     Leaf("*.json:config.sweep.threshold_on", ADDED, why=READS),
     Leaf("*.json:grid.configurations.*.parameters.threshold_on", ADDED, why=READS),
     Leaf("*.json:head.next_flags", CHANGED, why=READS),
@@ -206,6 +243,7 @@ LEAVES: Sequence[Leaf] = (
     ),
 )
 LINES: Sequence[Line] = (
+    Line(r"^collection(_at_end)?\.|^\[&#39;", only="default", why=ENOUGH),
     Line(r"^Next: |threshold_on", why=READS),
     *(
         Line(

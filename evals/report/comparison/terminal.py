@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evals.report.comparison.differences import WHOLE_RUN, verdict
+from evals.report.comparison.differences import WHOLE_RUN
 from evals.report.comparison.document import tested
-from evals.report.comparison.records import Comparison, Difference, Moved, Regression, Run
+from evals.report.comparison.records import Comparison, Moved, Regression, Run
 from evals.report.console import SafeConsole
 from evals.report.figure_text import figure, signed
-from evals.report.model import Hit, QueryRow
+from evals.report.model import Difference, Hit, QueryRow
 from retrievers.terminal.present import score_text
 
 HITS = 5
@@ -136,7 +136,7 @@ def _cells(difference: Difference) -> list[str]:
         _p_value(difference.p_adjusted),
         f"{difference.wins}/{paired.ties}/{difference.losses}" if paired else "–",
         str(paired.n) if paired else "–",
-        COLORED[verdict(difference)],
+        COLORED[difference.verdict],
     ]
 
 

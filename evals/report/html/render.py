@@ -6,7 +6,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from evals.report import terminal
-from evals.report.grid_terminal import abstention_lines
 from evals.report.html import views
 from evals.report.html.figures import figure_data
 from evals.report.judge_lines import disagreements, judge_lines
@@ -49,7 +48,8 @@ def render_page(report: Report) -> str:
         config=views.config_text(report),
         recommendation=views.recommended(report),
         cells=views.cells(report),
-        abstention=abstention_lines(report.grid.abstention) if report.grid and report.grid.abstention else [],
+        abstention=report.grid.abstention if report.grid else [],
+        rows={row.id: row for row in report.queries},
         drawn=drawn,
         figures_data=Markup(views.embedded(drawn)),
         style=Markup(_text("page.css")),

@@ -5,14 +5,13 @@ from typing import Any, get_args
 
 import yaml
 
+from evals.collect.observations import Summary
+from evals.judge.verdicts import ChunkVerdict
 from evals.report.best_cells import best_cells, columns
-from evals.report.causes import Cause
 from evals.report.figure_text import ends, figure
-from evals.report.grid_terminal import recommendation
 from evals.report.headline import deepest
 from evals.report.judge_lines import cause
-from evals.report.model import Hit, QueryRow, Report
-from evals.report.model.report import SliceMetric
+from evals.report.model import Cause, Hit, QueryRow, Report
 from evals.report.worst import worst, worst_first
 from retrievers.config.layers import flatten
 from retrievers.terminal.present import score_text
@@ -47,12 +46,7 @@ def badge(report: Report) -> tuple[str, str]:
 
 def recommended(report: Report) -> list[str]:
     """Return the recommendation of the grid, a sentence a line; empty for a single run."""
-    if report.grid is None:
-        return []
-    proof = [report.grid.proof.statement] if report.grid.proof else []
-    if report.grid.choice is None:
-        return [*proof, f"The cells are not ranked: {report.grid.ranking.reason}"]
-    return [*proof, *recommendation(report.grid, report.grid.choice)]
+    return [line for line in (report.grid.proof, *report.grid.explanation) if line] if report.grid else []
 
 
 def cells(report: Report) -> Row | None:
@@ -118,6 +112,7 @@ def config_text(report: Report) -> str:
 def _query(row: QueryRow) -> Row:
     return {
         **dict(row),
+        "row": row,
         "why": row.cause or "",
         "best": "–" if row.top_score is None else f"{row.top_score:.3f}",
         "figures": {
@@ -128,14 +123,17 @@ def _query(row: QueryRow) -> Row:
 
 def found(hit: Hit) -> Row:
     """Return a chunk that was found, with its score and what a judge said of it."""
-    verdict = hit.judge.verdict if hit.judge else None
+    verdict = hit.judge if isinstance(hit.judge, ChunkVerdict) else None
     return {
         **dict(hit),
+        "source": hit.source,
+        "preview": hit.preview,
+        "breadcrumb": hit.chunk.breadcrumb,
         "scored": f"{hit.scale} {score_text(hit.score).strip()}".strip(),
-        "judged": "" if hit.judge is None else cause(hit.judge) or hit.judge.reason,
-        "said": "" if verdict is None else "useful" if verdict else "useless",
+        "judged": verdict.reason if verdict else cause(hit.judge),
+        "said": "" if verdict is None else "useful" if verdict.verdict else "useless",
     }
 
 
-def _of_slice(name: str, metric: SliceMetric) -> str:
+def _of_slice(name: str, metric: Summary) -> str:
     return f"{figure(name, metric.value)} ({ends(name, metric.ci_low, metric.ci_high)}), n {metric.n}"

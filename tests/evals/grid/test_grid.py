@@ -12,7 +12,7 @@ from evals.grid.abstaining import RATES, wanted_rates
 from evals.grid.measure import Measured, grid_metrics
 from evals.grid.objective import Ranking, describe, figures, rank
 from evals.metrics.criteria import judge as judge_gates
-from evals.report.building.grid import grid_section
+from evals.report.build import grid_section
 from evals.report.grid_terminal import render_grid
 from retrievers.config import dump
 from tests.support.experiment import Experiment, settings

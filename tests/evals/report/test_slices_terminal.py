@@ -2,8 +2,9 @@
 
 import pytest
 
+from evals.collect.observations import Summary
 from evals.report.console import SafeConsole
-from evals.report.model.report import SliceEntry, SliceMetric
+from evals.report.model import SliceEntry
 from evals.report.terminal import print_slices
 from tests.support.results import report
 
@@ -17,7 +18,7 @@ def shown(width: int, *slices: SliceEntry) -> list[str]:
 
 
 def of(name: str, value: float, **changes: str) -> SliceEntry:
-    metric = SliceMetric(value=value, ci_low=0.1, ci_high=0.9, n=7)
+    metric = Summary(metric=NAME, value=value, ci_low=0.1, ci_high=0.9, n=7)
     return SliceEntry(by=changes.get("by", "query_type"), name=name, n=9, metrics={NAME: metric})  # type: ignore[arg-type]
 
 

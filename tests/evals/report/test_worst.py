@@ -10,8 +10,7 @@ from evals.config.experiment import SourcesConfig
 from evals.grid.measure import Measured
 from evals.judge.tasks import PRECISION
 from evals.judge.verdicts import ChunkVerdict
-from evals.report.building.queries import query_rows
-from evals.report.model import Hit
+from evals.report.model import ChunkEntry, Hit
 from evals.report.worst import hit_line, print_worst, worst
 from tests.support.judged import judging
 from tests.support.results import config, hit, observation, report, report_of, result, verdict
@@ -52,7 +51,7 @@ def test_the_five_worst_are_failures_first_then_least_relevant_then_most_confide
         ),
         validation=report_of([verdict(n, o, "why", relevance=r) for n, o, r, _ in plan]),  # type: ignore[arg-type]
     )
-    assert [row.id for row in worst(query_rows(made))] == ["sure", "a", "b", "shy", "half"]
+    assert [row.id for row in worst(report(made).queries)] == ["sure", "a", "b", "shy", "half"]
 
 
 def test_without_labels_those_are_among_the_worst_that_the_judge_grades_poor() -> None:
@@ -65,7 +64,7 @@ def test_without_labels_those_are_among_the_worst_that_the_judge_grades_poor() -
         scores={PRECISION: scores},
         validation=report_of([verdict(n, "UNLABELLED", "no labels") | {"content_relevance": None} for n in scores]),
     )
-    assert [row.id for row in worst(query_rows(made))] == ["bad", "poor"]
+    assert [row.id for row in worst(report(made).queries)] == ["bad", "poor"]
     assert f"by the judge: {PRECISION} 0.200" in shown(made)
 
 
@@ -101,10 +100,9 @@ def test_at_first_there_are_three_queries_and_two_chunks_of_each() -> None:
 
 @pytest.mark.parametrize("width", [30, 60, 78, 200])
 def test_a_chunk_takes_one_line_with_the_end_of_its_source_and_the_beginning_of_its_text(width: int) -> None:
-    known = Hit(
-        rank=2, score=0.5, scale="weighted", chunk_id="c", source=f"a/{'very-' * 12}long/path.md:10-12", breadcrumb="",
-        grade=1, preview="## Heading\nand [the] text " * 9,
-    )  # fmt: skip
+    known = Hit(rank=2, score=0.5, scale="weighted", chunk_id="c", grade=1)
+    text = "## Heading\nand [the] text " * 9
+    known._chunk = ChunkEntry(source=f"a/{'very-' * 12}long/path.md:10-12", text=text)
     text = hit_line(known, width)
     plain = Text.from_markup(text).plain
     assert plain.startswith("2. weighted 0.500 ✓ ") and "path.md:10-12" in plain

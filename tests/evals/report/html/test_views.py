@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from evals.collect.observations import Summary
 from evals.grid.choice import explain
 from evals.grid.measure import Measured
 from evals.judge.trust.agreement import LabelledVerdict, agree
 from evals.judge.trust.trust import Trust
 from evals.report.html import render_page, views
-from evals.report.model.report import SliceEntry, SliceMetric
+from evals.report.model import SliceEntry
 from tests.support.grids import swept_of, with_swept
 from tests.support.judged import judging
 from tests.support.results import EMPTY, RIGHT, UNLISTED, WRONG, report, result, without_scores
@@ -37,7 +38,7 @@ def test_queries_come_the_worst_first_with_what_was_returned() -> None:
         ("empty", "nothing returned"),
         ("right", "right"),
     ]
-    assert [hit.source for hit in rows[2]["retrieved"]] == ["a.md:1-2", "b.md:2-3"]
+    assert [hit.source for hit in rows[2]["retrieved"]] == ["a.md:1-2", "b.md:1-2"]
     assert (rows[1]["retrieved"], len(rows[1]["best_below_threshold"])) == ([], 3)
     assert rows[1]["figures"] == {
         "ranking/hit_rate_at_5": "0.000",
@@ -103,7 +104,7 @@ def test_a_grid_that_is_not_ranked_says_why(grid: Measured) -> None:
 
 
 def test_slices_have_the_leading_metrics_with_interval_and_n() -> None:
-    metric = SliceMetric(value=0.5, ci_low=0.3, ci_high=0.7, n=5)
+    metric = Summary(metric="m", value=0.5, ci_low=0.3, ci_high=0.7, n=5)
     parts = [
         SliceEntry(by="query_type", name="keyword", n=6, metrics={"ranking/hit_rate_at_5": metric}),
         SliceEntry(by="tag", name="short", n=2, metrics={}),
