@@ -11,7 +11,7 @@ from evals.config.experiment import ExperimentConfig as Experiment
 from evals.config.telemetry import silence
 from evals.errors import ExperimentError, ReportError
 from evals.experiment.evaluation import Evaluation, Sweep
-from evals.experiment.output_files import Outputs
+from evals.experiment.outputs import Outputs
 from evals.golden.loading import GoldenSet as Golden
 from evals.golden.loading import golden_set
 from evals.metrics import adopt

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evals.experiment.output_files import Outputs
+from evals.experiment.outputs import Outputs, save_data, save_page
 from retrievers.config import RetrieverConfig
 
 if TYPE_CHECKING:
@@ -77,6 +77,12 @@ class Evaluation:
         """Reason why something is missing; empty when nothing is."""
         return self.untracked or self.report.incomplete
 
+    @property
+    def chosen(self) -> RetrieverConfig | None:
+        """Settings of the retriever that was evaluated, of a grid those of its recommended cell, if it has one."""
+        swept = self.result.swept
+        return None if swept and swept.chosen is None else self.result.config.retriever
+
     def to_pandas(self) -> "DataFrame":
         """Return a row a query: query, verdict, reasons, ids of the returned chunks, and a column a metric.
 
@@ -119,8 +125,6 @@ class Evaluation:
         Raises:
             ConfigError: It cannot be written.
         """
-        from evals.experiment.report_files import save_data, save_page
-
         target = Path(path)
         outputs = {
             ".json": Outputs(report=target),
@@ -128,9 +132,9 @@ class Evaluation:
             ".xml": Outputs(junit=target),
         }.get(target.suffix, Outputs(report=target / "report.json", html=target / "report.html"))
         if outputs.report or outputs.junit:
-            save_data(self, outputs)
+            save_data(self.report, outputs)
         if outputs.html:
-            save_page(self, outputs.html)
+            save_page(self.report, outputs.html)
         return target
 
 
@@ -147,7 +151,7 @@ class Sweep(Evaluation):
     @property
     def recommended(self) -> RetrieverConfig | None:
         """Settings of the recommended cell; None where the cells cannot be ranked."""
-        return None if self.swept.chosen is None else self.result.config.retriever
+        return self.chosen
 
     @property
     def reason(self) -> str:

@@ -72,7 +72,7 @@ def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[
 
 def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str], prog: str) -> int:
     from evals.api import evaluate, sweep
-    from evals.experiment.output_files import Outputs
+    from evals.experiment.outputs import Outputs
 
     evaluation = (sweep if config.sweep.axes else evaluate)(
         experiment=config,

@@ -129,7 +129,7 @@ def test_a_saved_retrieval_keeps_scores_and_direction(made: tuple[Distance, dict
     distance, store = made
     whole, file = experiment(store, {}), tmp_path / "saved"
     first = evaluate(golden=GOLDEN, experiment=whole, outputs=Outputs(retrieval=file))
-    assert (read(file).origin.collection or {})["distance"] == distance
+    assert (read(file).origin.collection or {})["content"]["distance"] == distance
     again = evaluate(golden=GOLDEN, experiment=whole, from_retrieval=file)
     assert [row.retrieved for row in again.report.queries] == [row.retrieved for row in first.report.queries]
     assert figures(again)["scope/auroc"] == figures(first)["scope/auroc"]

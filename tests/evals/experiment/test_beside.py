@@ -165,7 +165,7 @@ def test_what_goes_wrong_with_the_page_loses_no_measurement(
     def fail(*_: Any) -> None:
         raise fault
 
-    monkeypatch.setattr("evals.experiment.report_files.render_page", fail)
+    monkeypatch.setattr("evals.report.html.render_page", fail)
     file = tmp_path / "report.json"
     flags = ["--config", str(made.config), "--output", str(file), "--html", str(tmp_path / "page.html")]
     done = call(main, flags, capsys)
