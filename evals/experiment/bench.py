@@ -14,7 +14,7 @@ from evals.golden.web_pages import open_sources
 from evals.grid.axes import Plan, plan
 from evals.judge.judge import Judge
 from evals.metrics.collaborators import Collaborators
-from evals.report.judge_lines import spent
+from evals.report.text import spent
 from retrievers.config import RetrieverConfig, factory
 from retrievers.config.indexing import recorded_settings
 from retrievers.embedding.models import make_embeddings

@@ -45,8 +45,8 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         """The same for a notebook, and below it the page with its figures, in a frame of its own."""
-        from evals.report.console import in_html
         from evals.report.html import render_page
+        from evals.report.section import in_html
 
         page = escape(render_page(self.report))
         frame = (
@@ -55,8 +55,7 @@ class Evaluation:
         return in_html(self._shown(color=True)) + frame
 
     def _shown(self, *, color: bool) -> str:
-        from evals.report.grid_terminal import render_grid
-        from evals.report.terminal import render
+        from evals.report.terminal import render, render_grid
 
         grid = render_grid(self.report, width=COLUMNS, color=color).rstrip()
         run = render(self.report, width=COLUMNS, color=color, brief=True).rstrip("\n")
@@ -108,7 +107,7 @@ class Evaluation:
 
     def worst(self, n: int = 5) -> "DataFrame":
         """Return the `n` worst of the queries that failed, as rows of `to_pandas`, the worst first."""
-        from evals.report.worst import worst
+        from evals.report.text import worst
 
         return self.to_pandas().loc[[row.id for row in worst(self.report.queries, n)]]
 

@@ -119,7 +119,6 @@ class Standing:
         difference: `value` minus that of the best cell, at most 0.
         lower: Simultaneous 95% lower bound on (this cell − the best of all that users may ask), at most 0; None if not
             computable.
-        place: Its place among all standings, the best first, from 1; 0 while they are not reported.
     """
 
     cell: int
@@ -131,7 +130,6 @@ class Standing:
     in_set: bool
     difference: float
     lower: float | None
-    place: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -334,7 +334,9 @@ def grid_section(result: Swept, most: int = MOST_CELLS, most_standings: int = MO
         most: Number of cells beyond which some are left out.
         most_standings: Number of standings beyond which some are left out.
     """
-    grid, choice = result.grid, _reported(result.choice, most_standings) if result.choice else None
+    grid, choice, places = result.grid, None, list[int]()
+    if result.choice:
+        choice, places = _reported(result.choice, most_standings)
     shown = _shown_cells(len(grid), choice, result.ranking, most)
     cells = [grid.cell(index) for index in shown.tolist()]
     abstaining = result.abstaining
@@ -343,6 +345,7 @@ def grid_section(result: Swept, most: int = MOST_CELLS, most_standings: int = MO
         axes={name: list(values) for name, values in grid.axes.items()},
         ranking=_ranking(result.ranking, shown),
         choice=choice,
+        places=places,
         held_out=result.held_out if choice else None,
         proof=proved(result, result.proof) if result.proof else "",
         explanation=_explanation(result),
@@ -365,12 +368,12 @@ def grid_section(result: Swept, most: int = MOST_CELLS, most_standings: int = MO
     )
 
 
-def _reported(choice: Choice, most: int) -> Choice:
-    """Return the choice with the standings that are reported, each with its place from 1."""
-    placed = [replace(standing, place=place) for place, standing in enumerate(choice.standings, 1)]
-    shown = [one for one in placed if one.place <= most or one.in_set or one.cell == choice.recommended.cell]
-    recommended = next(one for one in shown if one.cell == choice.recommended.cell)
-    return replace(choice, standings=tuple(shown), recommended=recommended)
+def _reported(choice: Choice, most: int) -> tuple[Choice, list[int]]:
+    """Return the choice with the standings that are reported, and the place of each from 1."""
+    chosen = choice.recommended.cell
+    ranked = enumerate(choice.standings, 1)
+    shown = [(place, one) for place, one in ranked if place <= most or one.in_set or one.cell == chosen]
+    return replace(choice, standings=tuple(one for _, one in shown)), [place for place, _ in shown]
 
 
 def _shown_cells(count: int, choice: Choice | None, ranking: Ranking, most: int) -> Numbers:

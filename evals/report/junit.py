@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from evals.collect.observations import Gate
-from evals.report.judge_lines import judge_lines
 from evals.report.model import QueryRow, Report
-from evals.report.terminal import counted
+from evals.report.text import counted, judge_lines
 from retrievers.terminal.present import score_text
 from retrievers.text.printable import printable
 

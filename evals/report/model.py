@@ -155,6 +155,11 @@ class Hit(Section):
         return self.judge.failed if isinstance(self.judge, FailedValue) else self.judge.reason
 
     @property
+    def has_failed(self) -> bool:
+        """Whether judging it failed."""
+        return isinstance(self.judge, FailedValue)
+
+    @property
     def chunk(self) -> ChunkEntry:
         """Source and text of the chunk."""
         return self._chunk
@@ -494,6 +499,7 @@ class GridSection(Section):
     choice: Choice | None = Field(
         description="the recommended cell, and the evidence for it; null where cells could not be ranked"
     )
+    places: list[int] = Field([], description="place of each standing of choice among all, the best first, from 1")
     held_out: HeldOut | None = Field(None, description="the unbiased figure; null without held-out queries")
     proof: str = Field("", description="what the verdicts that were bought prove; empty unless judge.stop has a margin")
     explanation: list[str] = Field(

@@ -17,9 +17,8 @@ from evals.collect.observations import Unscored
 from evals.collect.passes import Progress
 from evals.judge.tasks import PRECISION
 from evals.report.headline import deepest
-from evals.report.judge_lines import verdict_lines
 from evals.report.model import FailedValue, Hit, QueryRow, Report
-from evals.report.worst import worst_first
+from evals.report.text import verdict_lines, worst_first
 from evals.tracking.values import expected_text, retrieved_text
 
 if TYPE_CHECKING:

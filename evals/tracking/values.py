@@ -9,8 +9,8 @@ from typing import Any
 from evals.collect.observations import SampledMean, Summary
 from evals.config.experiment import ExperimentConfig
 from evals.report.description import description, leading_first, most_telling
-from evals.report.judge_lines import claim_lines, verdict_lines
 from evals.report.model import GridSection, QueryRow, Report
+from evals.report.text import claim_lines, verdict_lines
 from retrievers.config import dump
 from retrievers.config.layers import flatten, tables
 from retrievers.terminal.present import score_text

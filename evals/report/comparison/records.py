@@ -148,6 +148,6 @@ class Comparison:
     def _repr_html_(self) -> str:
         """The same for a notebook."""
         from evals.report.comparison.terminal import render_head
-        from evals.report.console import in_html
+        from evals.report.section import in_html
 
         return in_html(render_head(self, width=100, color=True))

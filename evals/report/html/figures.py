@@ -8,7 +8,7 @@ from evals.grid.objective import TOKENS
 from evals.grid.sampled import has_or_lacks_verdicts
 from evals.metrics import declared
 from evals.metrics.declaration import DIGITS
-from evals.report.best_cells import columns
+from evals.report.grid_sections import columns
 from evals.report.model import FailedValue, GridSection, Report
 
 Columns = Mapping[str, Any]

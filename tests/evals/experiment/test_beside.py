@@ -1,6 +1,7 @@
 """A run beside its reference and its baseline, and the order in which it is shown and written."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import yaml
 
 from evals import Evaluation, Outputs, evaluate
 from evals.errors import ReportError
-from evals.report.html.views import badge
+from evals.report.html.render import badge
 from evals.run import main
 from retrievers.errors import ConfigError
 from tests.support.command import call
@@ -71,7 +72,7 @@ def test_the_first_screen_shows_before_and_after(
     written = {**load_settings(made), **paths, "retriever": retriever, "metrics": list(METRICS), "reference": REFERENCE}
     file.write_text(yaml.safe_dump(written), encoding="utf-8")
     text = call(main, ["--config", file], capsys).out
-    assert "  ranking/hit_rate_at_3 0.000 → 0.750 +0.750 (" in text and "30/10/0" in text
+    assert re.search(r"^ranking/hit_rate_at_3 +0\.000 +0\.750 +\+0\.750 .* 30/10/0", text, re.MULTILINE)
     assert "before nothing returned" in text
 
 

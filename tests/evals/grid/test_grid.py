@@ -13,7 +13,7 @@ from evals.grid.measure import Measured, grid_metrics
 from evals.grid.objective import Ranking, describe, figures, rank
 from evals.metrics.criteria import judge as judge_gates
 from evals.report.build import grid_section
-from evals.report.grid_terminal import render_grid
+from evals.report.terminal import render_grid
 from retrievers.config import dump
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench, make_world

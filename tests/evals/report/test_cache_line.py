@@ -1,4 +1,4 @@
-from evals.report.terminal import cache_line
+from evals.report.text import cache_line
 
 
 def test_the_caches_that_were_asked_are_named_with_their_rates() -> None:

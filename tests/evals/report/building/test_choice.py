@@ -8,7 +8,7 @@ import pytest
 from evals.grid.choice import Choice, HeldOut, explain
 from evals.grid.measure import Measured
 from evals.report.build import grid_section
-from evals.report.grid_terminal import render_grid
+from evals.report.terminal import render_grid
 from evals.stats.intervals import Interval
 from tests.support.experiment import settings
 from tests.support.grid_world import Bench, make_world
@@ -47,11 +47,10 @@ def test_the_section_is_json_and_says_what_the_choice_says(found: Measured, choi
 
 
 def test_a_standing_has_its_place_and_the_cells_that_scored_the_same(found: Measured, choice: Choice) -> None:
-    section = grid_section(swept_of(found)).choice
-    assert section is not None
-    assert [replace(one, place=0) for one in section.standings] == list(choice.standings)
-    assert [one.place for one in section.standings] == list(range(1, len(section.standings) + 1))
-    assert sum(len(one.members) for one in section.standings) == 100
+    section = grid_section(swept_of(found))
+    assert section.choice == choice
+    assert section.places == list(range(1, len(choice.standings) + 1))
+    assert sum(len(one.members) for one in choice.standings) == 100
 
 
 def test_standings_are_cut_at_the_end_but_never_a_member_of_the_set_or_the_recommended(
@@ -61,9 +60,11 @@ def test_standings_are_cut_at_the_end_but_never_a_member_of_the_set_or_the_recom
     first, second, third, fourth, *rest = (replace(standing, in_set=False) for standing in choice.standings)
     standings = (first, second, replace(third, in_set=True), fourth, *rest)
     swept = swept_of(with_swept(found, choice=replace(choice, standings=standings, recommended=fourth)))
-    made = grid_section(swept, most_standings=1).choice
+    section = grid_section(swept, most_standings=1)
+    made = section.choice
     assert made is not None
-    assert [(one.place, one.cell) for one in made.standings] == [(1, first.cell), (3, third.cell), (4, fourth.cell)]
+    assert section.places == [1, 3, 4]
+    assert [one.cell for one in made.standings] == [first.cell, third.cell, fourth.cell]
     assert made.recommended == made.standings[-1]
 
 

@@ -11,8 +11,8 @@ from evals.judge.trust.measuring import measure
 from evals.judge.trust.trust import Trust
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.build import judge_section
-from evals.report.judge_lines import claim_lines, judge_lines, spent, verdict_lines
 from evals.report.rows import query_rows
+from evals.report.text import claim_lines, judge_lines, spent, verdict_lines
 from tests.support.judged import judging
 from tests.support.results import report, result
 from tests.support.trust import ROWS
