@@ -19,6 +19,8 @@ from retrievers.text.printable import printable
 STYLES = {"good": "green", "fair": "yellow", "bad": "red", "bold": "bold", "dim": "dim"}
 # Longest line of a heading that is broken; columns between two columns; least columns of a text that loses its middle.
 HEADING, BETWEEN, LEAST = 11, 2, 16
+# The text of a cell that shows its value as it is.
+PLAIN = "\0"
 # Width of what no terminal shows.
 UNCUT = 10_000
 NOTHING = {"", "–"}
@@ -37,14 +39,15 @@ class Cell:
     """
 
     value: Any
-    text: str = ""
+    text: str = PLAIN
     tone: str = ""
     link: str = ""
     keep: int = -1
 
     def __post_init__(self) -> None:
         """Make the text harmless."""
-        object.__setattr__(self, "text", printable(self.text or ("" if self.value is None else str(self.value))))
+        plain = "" if self.value is None else str(self.value)
+        object.__setattr__(self, "text", printable(plain if self.text is PLAIN else self.text))
 
     def within(self, width: int) -> str:
         """Return the text, without its middle where it is too long and may lose that."""

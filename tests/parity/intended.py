@@ -87,6 +87,7 @@ SLICES = "all slices stand in one table, with interval and n, in place of two si
 MLFLOW = "MLflow is written from the saved report, which holds what MLflow showed and it lacked"
 CELLS = "a grid's runs are its recommended cell, the best, the plain one and the front; its parameters the first one's"
 ENOUGH = "the report holds no field that nothing reads; what a metric or a row says is not said again"
+SCREEN = "the first screen ends with the next command; details follow, as tables of the same cells that a page shows"
 SAVED = "a saved retrieval is one file, of the pool with its labels"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
@@ -243,6 +244,22 @@ LEAVES: Sequence[Leaf] = (
     ),
 )
 LINES: Sequence[Line] = (
+    Line(
+        r"^Details$|^metric value 95% interval n criterion|by query type|^type value 95%|^Before → after|^before: "
+        r"|^metric before after|^\d+ ?/ ?\d+ ?/ ?\d+$|wins / ties / losses",
+        why=SCREEN,
+    ),
+    Line(r"^[a-z]+/\w+( [\d.,–]|: )", only="foreign*", why=SCREEN),
+    Line(r"^[a-z]+/\w+( [\d.,–]|: )", only="judged-*", why=SCREEN),
+    Line(r"^scope/max_out_of_scope_score ", only="spec", why=SCREEN),
+    Line(
+        r"labelled (not )?relevant, judged|^The context is of no use|^query chunk labelled|relevant use(less|ful) ",
+        only="judged-*",
+        why=SCREEN,
+    ),
+    Line(r"^scope/(auroc|max_out_of_scope_score) ", only="default", why=SCREEN),
+    Line(r"^\d+ (semantic|keyword|hybrid)\b|retrieval top_k|^[a-z]+[_/][a-z_/ ]*$", only="*grid*", why=SCREEN),
+    Line(r"^(baseline TREE|BOX/a.json)", only="compare-handbook", why=SCREEN),
     Line(r"^collection(_at_end)?\.|^\[&#39;", only="default", why=ENOUGH),
     Line(r"^Next: |threshold_on", why=READS),
     *(

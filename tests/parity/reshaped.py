@@ -102,12 +102,14 @@ def _grid(grid: Json) -> Json:
             "best": standings[0]["cell"],
             "recommended": choice["recommended"]["cell"],
             "set": [one["cell"] for one in standings if one["in_set"]],
-            "standings": [_standing(one) for one in standings],
+            "standings": [
+                _standing(one) | {"place": place} for one, place in zip(standings, grid["places"], strict=True)
+            ],
             "held_out": grid["held_out"],
         }
     return made
 
 
-def _standing(one: Json) -> Json:
+def _standing(one: Json, place: int) -> Json:
     rest = {name: value for name, value in one.items() if name != "interval"}
-    return rest | {"ci_low": one["interval"]["low"], "ci_high": one["interval"]["high"]}
+    return rest | {"place": place, "ci_low": one["interval"]["low"], "ci_high": one["interval"]["high"]}
