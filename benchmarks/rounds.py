@@ -84,7 +84,7 @@ def handbook() -> Cells:
     """Retrieve for all cells, and judge what they return."""
     from evals.collect.pool import ground
     from evals.config.experiment import ExperimentConfig
-    from evals.experiment.embedded_index import index_if_stale
+    from evals.experiment.bench import index_if_stale
     from evals.golden.loading import load_golden
     from evals.grid.axes import plan
     from evals.grid.measure import grid_of, retrieve

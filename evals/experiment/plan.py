@@ -9,7 +9,7 @@ from evals.collect.index_recall import is_approximate
 from evals.collect.observations import Observation
 from evals.collect.pool import Find, Grounds, Pool
 from evals.config.experiment import ExperimentConfig
-from evals.experiment.loading import Inputs
+from evals.experiment.inputs import Inputs
 from evals.golden.evidence import Relevance
 from evals.golden.loading import GoldenSet
 from evals.grid.axes import Plan

@@ -16,10 +16,12 @@ from evals.collect.pool import Bools, Floats
 from evals.config.sweep import ObjectiveConfig
 from evals.golden.case import Case
 from evals.grid.cells import Grid, score_cells
+from evals.grid.choice import Choice
 from evals.grid.objective import TOKENS, thresholds
 from evals.grid.sampled import figures_of
 from evals.metrics import VERDICT_METRIC, metric_named
 from evals.metrics.declaration import Context, QueryMetric
+from evals.stats.abstention import Promise
 from evals.stats.intervals import SAME
 
 ABSTENTION, FALSE_ANSWER, FALSE_ABSTENTION = "scope/abstention", "scope/false_answer", "scope/false_abstention"
@@ -37,6 +39,9 @@ class Level:
     Attributes:
         limit: That share; 1 for any.
         cell: The best of the cells within it by the objective in scope; None where no cell is.
+        retrieval: Name of its configuration.
+        top_k: Its cut.
+        threshold: Its threshold, None where none is in force.
         figures: Its mean of the objective's first metric in scope, its shares of queries answered out of scope and not
             answered in scope, and its pass rate; each with its 95% interval.
         tokens: Its mean context tokens.
@@ -45,9 +50,29 @@ class Level:
 
     limit: float
     cell: int | None
+    retrieval: str = ""
+    top_k: int | None = None
+    threshold: float | None = None
     figures: tuple[Summary, ...] = ()
     tokens: float | None = None
     nearest: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """The best cell from a weight of out-of-scope queries on.
+
+    Attributes:
+        weight: The weight, 0 to 1.
+        cell: The cell.
+        top_k: Its cut.
+        threshold: Its threshold, None where none is in force.
+    """
+
+    weight: float
+    cell: int
+    top_k: int
+    threshold: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +81,13 @@ class Decision:
 
     Attributes:
         weight: The weight of out-of-scope queries in the objective, 0 to 1.
-        in_scope: Number of in-scope queries; `out_of_scope`, of others.
+        in_scope: Number of in-scope queries.
+        out_of_scope: Number of out-of-scope queries.
         levels: From any share of wrong answers to the fewest.
         recommended: The cell that was chosen, in the same columns; its limit is its own share.
         by_weight: The best cell from each weight on, ascending from 0.
+        may_be_best: Settings that the confidence set of best cells covers.
+        promised: Thresholds that promise the levels for questions like these, under the recommended retrieval.
     """
 
     weight: float
@@ -67,7 +95,9 @@ class Decision:
     out_of_scope: int
     levels: tuple[Level, ...]
     recommended: Level
-    by_weight: tuple[tuple[float, int], ...]
+    by_weight: tuple[Turn, ...]
+    may_be_best: str
+    promised: tuple[Promise, ...] = ()
 
 
 def with_utility(objective: ObjectiveConfig, thresholds: Sequence[float], cases: Sequence[Case]) -> ObjectiveConfig:
@@ -88,7 +118,7 @@ def with_utility(objective: ObjectiveConfig, thresholds: Sequence[float], cases:
 
 
 def decision(
-    grid: Grid, objective: ObjectiveConfig, allowed: Bools, recommended: int, context: Context
+    grid: Grid, objective: ObjectiveConfig, allowed: Bools, choice: Choice, context: Context
 ) -> Decision | None:
     """Return what to take for what one can bear; None where the golden data cannot tell.
 
@@ -96,7 +126,7 @@ def decision(
         grid: The cells, scored.
         objective: What was optimised, with both sides where that was possible.
         allowed: [cells], those that meet the constraints.
-        recommended: The cell that was chosen.
+        choice: The cell that was chosen, and those that may be as good.
         context: Inputs of the metrics.
     """
     inside = sum(case.in_scope for case in grid.pool.cases)
@@ -125,17 +155,31 @@ def decision(
         if cell is None:
             return Level(limit=limit, cell=None, nearest=nearest)
         figures = tuple(figures_of(grid, metric, cell, context) for metric in shown)
-        tokens = float(grid.metrics[TOKENS].mean[cell])
-        return Level(limit=limit, cell=cell, figures=figures, tokens=tokens, nearest=nearest)
+        own = grid.cell(cell)
+        return Level(
+            limit=limit,
+            cell=cell,
+            retrieval=grid.configurations[own.configuration].name,
+            top_k=own.top_k,
+            threshold=own.threshold,
+            figures=figures,
+            tokens=float(grid.metrics[TOKENS].mean[cell]),
+            nearest=nearest,
+        )
 
+    chosen = choice.recommended.cell
     limits = (ANY, *sorted({limit for limit in objective.wrong_answers if limit < ANY}, reverse=True))
     return Decision(
         weight=weight,
         in_scope=inside,
         out_of_scope=outside,
         levels=tuple(level(limit, _best_within(gain, false_answer, limit, preference)) for limit in limits),
-        recommended=level(float(false_answer[recommended]), recommended),
-        by_weight=tuple(_by_weight(gain[preference], 1 - false_answer[preference], preference.tolist())),
+        recommended=level(float(false_answer[chosen]), chosen),
+        by_weight=tuple(
+            Turn(weight=start, cell=cell, top_k=grid.cell(cell).top_k, threshold=grid.cell(cell).threshold)
+            for start, cell in _by_weight(gain[preference], 1 - false_answer[preference], preference.tolist())
+        ),
+        may_be_best=range_of(grid, [cell for standing in choice.best_set for cell in standing.members]),
     )
 
 

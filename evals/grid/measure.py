@@ -174,7 +174,10 @@ def measure_pool(
     run = _cell(grid, shown, config, metrics, context, whole=swept is None)
     if swept is None:
         return run
-    swept = replace(swept, grid=grid, abstaining=abstaining(grid, shown, config.objective.wrong_answers))
+    effect, table = abstaining(grid, shown, config.objective.wrong_answers), swept.decision
+    if effect and table:
+        table = replace(table, promised=effect.promised)
+    swept = replace(swept, grid=grid, abstaining=effect, decision=table)
     grid.pool.release()
     return replace(run, swept=swept, notes=[*run.notes, *_notes(run, swept)])
 
@@ -419,7 +422,7 @@ def _chosen(config: ExperimentConfig, grid: Grid, context: Context, proof: CellP
     table = None
     if choice:
         allowed = meeting(grid, objective.constraints)
-        table = decision(grid, objective, allowed, choice.recommended.cell, context)
+        table = decision(grid, objective, allowed, choice, context)
     return Swept(grid=grid, ranking=ranking, choice=choice, decision=table, proof=proof)
 
 

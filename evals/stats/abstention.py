@@ -31,6 +31,7 @@ class OperatingPoint:
     """Effect of a threshold.
 
     Attributes:
+        threshold: The threshold.
         false_answer: Share of the out-of-scope queries that are answered, None without any.
         false_abstention: Share of the in-scope queries that are not, None without any.
         recall: Mean share of the relevant chunks that is returned in scope, where it is known.

@@ -87,6 +87,8 @@ SLICES = "all slices stand in one table, with interval and n, in place of two si
 MLFLOW = "MLflow is written from the saved report, which holds what MLflow showed and it lacked"
 CELLS = "a grid's runs are its recommended cell, the best, the plain one and the front; its parameters the first one's"
 BOTH = "the choice weighs both sides, and a table says what to take for what one can bear"
+ENOUGH = "the report holds no field that nothing reads; what a metric or a row says is not said again"
+SCREEN = "the first screen ends with the next command; details follow, as tables of the same cells that a page shows"
 SAVED = "a saved retrieval is one file, of the pool with its labels"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
@@ -108,6 +110,42 @@ ENDS: Sequence[Ends] = (
     Ends("verify", code=2, line="verify is gone", why="opening checks sizes and counts"),
 )
 LEAVES: Sequence[Leaf] = (
+    Leaf("*.json:schema_version", CHANGED, why=ENOUGH),
+    *(
+        Leaf(f"*.json:{path}", GONE, why=ENOUGH)
+        for path in (
+            "facts.collection_at_end*",
+            "head.causes*",
+            "queries.*.metadata_complete",
+            "queries.*.relevant_count",
+            "reference.changed*",
+            "baseline.changed*",
+            "*.differences.*.verdict",
+            "*.flipped.*.query",
+            "*.flipped.*.this_retrieved*",
+            "judge.trust.self_agreement*",
+            "judge.trust.corrections*",
+            "judge.trust.agreement.n_queries",
+            "judge.trust.agreement.accuracy.*",
+            "judge.trust.agreement.kappa.*",
+            "judge.trust.agreement.false_*",
+            "judge.trust.agreement.disagreements.*.verdict",
+            "judge.trust.agreement.disagreements.*.kind",
+            "judge.tiers.*.queries_in_all",
+            "grid.abstention*",
+            "grid.top_k*",
+            "grid.proof*",
+            "grid.choice.allowed",
+            "grid.choice.proved",
+            "grid.choice.reason",
+            "grid.configurations.*.thresholds",
+            "grid.metrics.*.scope",
+            "grid.metrics.*.n_unscored*",
+            "grid.metrics.*.common*",
+            "grid.metrics.*.n_common",
+            "grid.metrics.*.n_dropped",
+        )
+    ),
     Leaf("*.json:config.sweep.threshold_on", ADDED, why=READS),
     Leaf("*.json:grid.configurations.*.parameters.threshold_on", ADDED, why=READS),
     Leaf("*.json:head.next_flags", CHANGED, why=READS),
@@ -216,6 +254,23 @@ LEAVES: Sequence[Leaf] = (
     ),
 )
 LINES: Sequence[Line] = (
+    Line(
+        r"^Details$|^metric value 95% interval n criterion|by query type|^type value 95%|^Before → after|^before: "
+        r"|^metric before after|^\d+ ?/ ?\d+ ?/ ?\d+$|wins / ties / losses",
+        why=SCREEN,
+    ),
+    Line(r"^[a-z]+/\w+( [\d.,–]|: )", only="foreign*", why=SCREEN),
+    Line(r"^[a-z]+/\w+( [\d.,–]|: )", only="judged-*", why=SCREEN),
+    Line(r"^scope/max_out_of_scope_score ", only="spec", why=SCREEN),
+    Line(
+        r"labelled (not )?relevant, judged|^The context is of no use|^query chunk labelled|relevant use(less|ful) ",
+        only="judged-*",
+        why=SCREEN,
+    ),
+    Line(r"^scope/(auroc|max_out_of_scope_score) ", only="default", why=SCREEN),
+    Line(r"^\d+ (semantic|keyword|hybrid)\b|retrieval top_k|^[a-z]+[_/][a-z_/ ]*$", only="*grid*", why=SCREEN),
+    Line(r"^(baseline TREE|BOX/a.json)", only="compare-handbook", why=SCREEN),
+    Line(r"^collection(_at_end)?\.|^\[&#39;", only="default", why=ENOUGH),
     Line(r"^Next: |threshold_on", why=READS),
     *(
         Line(
@@ -236,7 +291,7 @@ LINES: Sequence[Line] = (
             r"^(Note: )?objective.out_of_scope is|^Which threshold|\d+ in scope, \d+ out of scope|^wrong(ly)? "
             r"|^any( |$)|^at most \d+%|^★ |^k\d+( |$)|^[\d.]+%? \([\d.]+…[\d.]+\)$|^\d+ of \d+$|^none \(least|^–$"
             r"|^(tokens|passes|take|[\d,]+)$|^Best from weight|out-of-scope queries cannot|silent, could"
-            r"|^(weighted, )?top_k \d+(,| …)|^- 0\.|^Promised |^(most )?\d+% takes|takes \d+ out-of-scope|promises at most"
+            r"|^(weighted, )?top_k \d+(,| …)|^- 0\.|^Promised |takes \d+ out-of-scope|promises at most"
             r"|threshold [\d.]+ answers|gives up|^\([\d.]+…[\d.]+\)$|^\(least",
             only=name,
             why=BOTH,

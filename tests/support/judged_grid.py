@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evals.experiment.embedded_index import index_if_stale
+from evals.experiment.bench import index_if_stale
 from evals.golden.loading import load_golden
 from evals.run import main
 from retrievers.retriever.opened import open_retriever

@@ -19,7 +19,7 @@ from evals.golden.case import Case
 from evals.golden.evidence import Relevance
 from evals.golden.loading import GoldenSet, fingerprint
 from evals.grid.measure import Measured
-from evals.report.building import build_report
+from evals.report.build import build_report
 from evals.report.model import CollectionFacts, Facts, Report
 from retrievers.records import Chunk, RetrievedChunk
 from tests.support.candidates import candidates_of

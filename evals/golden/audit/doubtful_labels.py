@@ -64,7 +64,7 @@ def contradicted(runs: Runs) -> AuditSection:
         for rows in runs.values()
         for key, row in rows.items()
         for hit in row.retrieved
-        if row.outcome != "UNLABELLED" and hit.judge and hit.judge.verdict is not None
+        if row.outcome != "UNLABELLED" and hit.verdict is not None
     }
     if not verdicts:
         return AuditSection(
@@ -73,9 +73,8 @@ def contradicted(runs: Runs) -> AuditSection:
     differing = []
     for (key, chunk_id), (row, hit) in verdicts.items():
         label = "relevant" if hit.grade else "not relevant" if chunk_id in row.irrelevant else "unlabelled"
-        useful = bool(hit.judge and hit.judge.verdict)
+        useful = bool(hit.verdict)
         if (label == "relevant") != useful:
-            reason = hit.judge.reason if hit.judge else ""
             judged = "useful" if useful else "useless"
             differing.append(
                 {
@@ -84,7 +83,7 @@ def contradicted(runs: Runs) -> AuditSection:
                     "source": hit.source,
                     "label": label,
                     "judged": judged,
-                    "reason": reason,
+                    "reason": hit.said,
                 }
             )
     counts = Counter((pair["label"], pair["judged"]) for pair in differing)

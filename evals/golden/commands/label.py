@@ -185,10 +185,10 @@ def _verdicts(file: Path | None, *, needed: bool) -> dict[tuple[str, str], int]:
     if report is None:
         return {}
     verdicts = {
-        (row.id, hit.chunk_id): hit.judge.verdict
+        (row.id, hit.chunk_id): hit.verdict
         for row in report.queries
         for hit in row.retrieved
-        if hit.judge and hit.judge.verdict is not None
+        if hit.verdict is not None
     }
     if not verdicts and needed:
         raise DatasetError(f"--judge {file}: expected a judged report, found no verdict in it")

@@ -31,7 +31,7 @@ def deciding_depth(report: Report, settings: Mapping[str, Any]) -> int:
         cell: (number, top_k)
         for cell, number, top_k in zip(grid.cells.index, grid.cells.configuration, grid.cells.top_k, strict=True)
     }
-    best = [cells[cell] for cell in grid.choice.set if cell in cells]
+    best = [cells[standing.cell] for standing in grid.choice.best_set if standing.cell in cells]
     alike = {
         number
         for number, configuration in enumerate(grid.configurations)
@@ -50,7 +50,7 @@ def disagreements(report: Report, cases: Sequence[Case]) -> set[Pair]:
         (row.id, hit.chunk_id)
         for row in report.queries
         for hit in row.retrieved
-        if hit.judge and hit.judge.verdict is not None and hit.judge.verdict != int(hit.grade > 0)
+        if hit.verdict is not None and hit.verdict != int(hit.grade > 0)
     } - decided
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from evals.collect.passes import collect
 from evals.collect.saved import read
 from evals.errors import DatasetError
-from evals.experiment.provenance import collection_facts
+from evals.experiment.facts import collection_facts
 from evals.golden.case import Case
 from retrievers.config import RetrieverConfig, dump
 from retrievers.config.layers import build, environment, environment_layer, file_layer, flag_layer, flatten

@@ -10,7 +10,7 @@ from qdrant_client import models
 from evals.collect.pool import ground
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
-from evals.experiment.embedded_index import index_if_stale
+from evals.experiment.bench import index_if_stale
 from evals.golden.case import Case
 from evals.golden.loading import GoldenSet, fingerprint, load_golden
 from retrievers import QdrantRetriever

@@ -7,7 +7,7 @@ import pytest
 
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError, ExperimentError
-from evals.experiment.loading import check_scored, load_inputs
+from evals.experiment.inputs import check_scored, load_inputs
 from evals.golden.loading import GoldenSet, golden_set
 
 LABELLED: dict[str, Any] = {"id": "l", "query": "how?", "relevant_ids": {"a": 1}}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from evals.config.experiment import ExperimentConfig
-from evals.experiment.loading import Inputs
+from evals.experiment.inputs import Inputs
 from evals.experiment.plan import describe_plan
 from evals.golden.case import Case
 from evals.grid.axes import plan

@@ -144,11 +144,11 @@ def test_a_level_that_no_cell_meets_says_how_near_one_comes(grid_of: Callable[..
 def test_the_cell_of_every_weight_is_the_best_at_that_weight(made: Measured) -> None:
     gain, silent, _ = columns(made)
     by_weight = decision_of(made).by_weight
-    starts = [weight for weight, _ in by_weight]
+    starts = [turn.weight for turn in by_weight]
     assert starts[0] == 0
     assert starts == sorted(starts)
     for weight in np.linspace(0, 1, 101):
-        cell = [cell for start, cell in by_weight if start <= weight + 1e-12][-1]
+        cell = [turn.cell for turn in by_weight if turn.weight <= weight + 1e-12][-1]
         every = (1 - weight) * gain + weight * silent
         assert every[cell] == pytest.approx(every.max())
 

@@ -109,7 +109,7 @@ def test_what_the_threshold_reads_is_swept_without_another_search(
 
 def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(swept: Path) -> None:
     made = load_report(swept / "r.json")
-    grid, chosen = made["grid"], made["grid"]["chosen"]
+    grid, chosen = made["grid"], made["grid"]["choice"]["recommended"]["cell"]
     place = grid["cells"]["index"].index(chosen)
     for setting in ("top_k", "threshold"):
         assert made["config"]["retriever"][setting] == grid["cells"][setting][place]
@@ -124,7 +124,7 @@ def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(swept: Path) -> Non
 
 def test_the_page_shows_the_recommendation_and_the_maps_of_the_grid(swept: Path) -> None:
     page = (swept / "r.html").read_text(encoding="utf-8")
-    for line in load_report(swept / "r.json")["grid"]["choice"]["explanation"]:
+    for line in load_report(swept / "r.json")["grid"]["explanation"]:
         assert f"<p>{escape(line).replace('&#x27;', '&#39;')}</p>" in page
     assert 'id="figure-cells"' in page and 'id="figure-tradeoff"' in page
 
@@ -198,7 +198,7 @@ def test_a_grid_that_cannot_be_ranked_is_incomplete_and_kept(run: Run, folder: P
     done = run(*SWEEP, "--objective.metrics", "metadata/completeness", "--output", "r.json", "--export", "x.yaml")
     assert done.code == 3
     assert "incomplete: the cells are not ranked: metadata/completeness scores" in done.err
-    assert load_report(folder / "r.json")["grid"]["chosen"] is None
+    assert load_report(folder / "r.json")["grid"]["choice"] is None
     assert not (folder / "x.yaml").exists()
 
 
@@ -249,7 +249,7 @@ def test_mlflow_has_the_grid_the_cells_worth_opening_and_the_traces_of_the_recom
     (parent,) = client.search_runs([experiment], "attributes.run_name = 'g'")
     cells = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
     roles = {int(cell.data.tags["cell"]): cell.data.tags["role"] for cell in cells}
-    assert "recommended" in roles[made["grid"]["chosen"]]
+    assert "recommended" in roles[made["grid"]["choice"]["recommended"]["cell"]]
     assert len(roles) <= 8
     assert parent.data.tags["role"] == "grid" and len(parent.data.metrics) <= 40
     assert "tables/grid.json" in [file.path for file in client.list_artifacts(parent.info.run_id, "tables")]

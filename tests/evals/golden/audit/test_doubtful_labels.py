@@ -6,7 +6,7 @@ import pytest
 
 from evals.golden.audit.doubtful_labels import contradicted, unfound
 from evals.judge.verdicts import ChunkVerdict
-from evals.report.building.queries import query_rows
+from evals.report.rows import query_rows
 from tests.support.judged import judging
 from tests.support.results import hit, observation, report_of, result, verdict
 

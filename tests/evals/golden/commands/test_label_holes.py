@@ -14,7 +14,7 @@ CELLS = SimpleNamespace(index=[0, 1, 2, 3], configuration=[0, 0, 1, 2], top_k=[5
 
 def report(best: list[int] | None) -> Any:
     configurations = [SimpleNamespace(parameters={"mode": mode, "rerank": "none"}) for mode in MODES]
-    choice = None if best is None else SimpleNamespace(set=best)
+    choice = None if best is None else SimpleNamespace(best_set=[SimpleNamespace(cell=cell) for cell in best])
     grid = SimpleNamespace(cells=CELLS, configurations=configurations, choice=choice)
     return SimpleNamespace(grid=grid, config={"retriever": {"top_k": 7}})
 

@@ -1,18 +1,25 @@
-"""The files that a run writes, checked before it begins, and its names."""
+"""The files that a run writes: checked before it begins, written after, and its names."""
 
 import itertools
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evals.config.experiment import ExperimentConfig, TrackingConfig
-from evals.config.files import check_writable
+from evals.config.files import check_writable, write
 from evals.config.run_label import run_label
 from evals.grid.axes import Plan
 from evals.tracking import FOLDER, check_store
+from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError
+from retrievers.text.printable import json_text
+
+if TYPE_CHECKING:
+    from evals.report.model import Report
 
 # Most bytes of a report's name, before its number: file systems accept names of 255, some of 143.
 FLAGS = {"report": "output", "retrieval": "save-retrieval"}
@@ -98,16 +105,20 @@ def _refuse_shared(files: Mapping[str, Path | None]) -> None:
             raise ConfigError(f"{file}: {other} and {flag} would be one file; expected a file for each")
 
 
-def run_name(config: ExperimentConfig, sweep: Plan | None, stamp: str) -> str:
-    """Return a name such as `hybrid k5 t0.3 default 20260102-030405`, or `grid 96 cells hybrid ...` of a sweep.
+def run_names(config: ExperimentConfig, sweep: Plan | None) -> tuple[str, str]:
+    """Return the name of a run, and that of its report's file without a folder.
+
+    The name is such as `hybrid k5 t0.3 default 20260102-030405`, or `grid 96 cells hybrid ...` of a sweep.
 
     Args:
         config: The experiment.
         sweep: The grid that it asks for, None for a single run.
-        stamp: Its time, which makes the name unique.
     """
+    # UTC, so that names of runs sort alike on every machine.
+    stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
     label = _grid_label(sweep) if sweep else run_label(config.retriever)
-    return f"{label} {config.name} {stamp}"
+    own = config.tracking.run_name
+    return own or f"{label} {config.name} {stamp}", own or f"{config.name}-{stamp}"
 
 
 def _grid_label(sweep: Plan) -> str:
@@ -117,3 +128,44 @@ def _grid_label(sweep: Plan) -> str:
     )
     thresholds = (1 if setting.used_threshold is None else len(sweep.thresholds) for setting in settings)
     return f"grid {len(sweep.top_ks) * sum(thresholds)} cells {which}"
+
+
+def save_data(report: "Report", outputs: Outputs) -> str:
+    """Write the report and the JUnit file, as far as they are wanted, and return the report's text.
+
+    Raises:
+        ConfigError: A file cannot be written.
+    """
+    text = json_text(report.plain(), indent=None if report.grid else 2)
+    if outputs.report:
+        write(outputs.report, text)
+    if outputs.junit:
+        from evals.report.junit import junit
+
+        write(outputs.junit, junit(report))
+    return text
+
+
+def save_page(report: "Report", file: Path) -> None:
+    """Write the page.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    from evals.report.html import render_page
+
+    write(file, render_page(report))
+
+
+def export(settings: RetrieverConfig | None, outputs: Outputs) -> None:
+    """Write the settings of the retriever that was evaluated or chosen, if they are wanted and one was.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    if outputs.export and settings:
+        import yaml
+
+        from retrievers.store.location import portable_settings
+
+        write(outputs.export, yaml.safe_dump(portable_settings(settings), sort_keys=False))

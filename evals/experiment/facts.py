@@ -4,8 +4,8 @@ import hashlib
 import json
 import platform
 import subprocess
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.golden.loading import GoldenSet
 from evals.grid.measure import Measured
 from evals.metrics.criteria import undecided
-from evals.report.model import CollectionFacts, Facts, JudgeFacts, SavedRetrievalFacts, Section, ServerFacts
+from evals.report.model import CollectionFacts, Facts, JudgeFacts
 from retrievers.config import EMBEDDING_PROVIDERS
 from retrievers.errors import StoreError
 from retrievers.retriever.protocol import Retriever
@@ -29,8 +29,6 @@ LIBRARIES = (
     "scipy",
 )  # fmt: skip
 SAMPLE = 256
-# Facts of a collection that a change of its content leaves alone.
-CONFIGURATION = ("dimension", "distance", "vectors", "sparse_vectors", "embedding")
 
 
 def gather(
@@ -79,9 +77,9 @@ def checked_at_end(result: Measured, facts: Facts, retriever: Retriever) -> tupl
     """
     if facts.collection is None:
         return result, facts
-    after, change = _now(facts.collection, retriever)
+    change = _change(facts.collection, retriever)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    updated = facts.model_copy(update={"collection_at_end": after, "collection_changed": change or None})
+    updated = facts.model_copy(update={"collection_changed": change or None})
     if not change:
         return result, updated
     note = (
@@ -99,14 +97,13 @@ def judge_facts(*chats: "Chat") -> JudgeFacts:
     """
     *cheaper, chat = chats
     below = {"tiers": [f"{tier.provider}:{tier.name}" for tier in cheaper]} if cheaper else {}
-    facts = JudgeFacts(
-        provider=chat.provider,
-        model=chat.name,
-        parameters={name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()} | below,
-        ragas=version("ragas"),
-        fingerprint="",
-    )
-    return facts.model_copy(update={"fingerprint": _fingerprint(facts, exclude={"fingerprint"})})
+    known: dict[str, Any] = {
+        "provider": chat.provider,
+        "model": chat.name,
+        "parameters": {name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()} | below,
+        "ragas": version("ragas"),
+    }
+    return JudgeFacts(**known, fingerprint=_fingerprint(known))
 
 
 def collection_facts(retriever: Retriever) -> CollectionFacts | None:
@@ -126,21 +123,22 @@ def collection_facts(retriever: Retriever) -> CollectionFacts | None:
     content = hashlib.sha256()
     for point_id, payload in sorted(points):
         content.update(f"{point_id}\0{json.dumps(payload, sort_keys=True, default=str)}\0".encode())
-    facts = CollectionFacts(
+    known = {
+        "dimension": info.dimension,
+        "distance": info.distance,
+        "vectors": dict(info.vectors),
+        "sparse_vectors": list(info.sparse_vectors),
+        "embedding": dict(info.manifest.get("embedding", {})),
+        "sampled_points": len(points),
+        "sample_hash": content.hexdigest(),
+    }
+    return CollectionFacts(
         name=info.name,
         points=info.points,
-        dimension=info.dimension,
-        distance=info.distance,
-        vectors=dict(info.vectors),
-        sparse_vectors=list(info.sparse_vectors),
-        embedding=dict(info.manifest.get("embedding", {})),
-        sampled_points=len(points),
-        sample_hash=content.hexdigest(),
-        fingerprint="",
-        server=ServerFacts.of(server) if server else None,
+        fingerprint=_fingerprint({"points": info.points, **known}),
+        content=known,
+        server={name: value for name, value in asdict(server).items() if value is not None} if server else None,
     )
-    digest = _fingerprint(facts, exclude={"name", "server", "fingerprint"})
-    return facts.model_copy(update={"fingerprint": digest})
 
 
 def _of(retriever: Retriever) -> dict[str, Any]:
@@ -157,20 +155,16 @@ def _of_saved(saved: "SavedPool") -> dict[str, Any]:
     origin = saved.origin
     return {
         "collection": origin.collection and CollectionFacts.model_validate(origin.collection),
-        "saved_retrieval": SavedRetrievalFacts(
-            folder=saved.name, saved_at=origin.saved_at, versions=dict(origin.versions)
-        ),
+        "saved_retrieval": f"{saved.name}, saved at {origin.saved_at}",
         "retriever": origin.variants[0].label,
         "relevance": "returned" if origin.collection is None else "collection",
         "embedding": origin.variants[0].embedding,
     }
 
 
-def _fingerprint(facts: Section, exclude: set[str]) -> str:
-    """Return the SHA-256 over facts as JSON, but for some of their fields."""
-    return hashlib.sha256(
-        json.dumps(facts.model_dump(exclude=exclude), sort_keys=True, default=str).encode()
-    ).hexdigest()
+def _fingerprint(facts: Mapping[str, Any]) -> str:
+    """Return the SHA-256 over facts as JSON."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def versions() -> dict[str, str]:
@@ -199,33 +193,24 @@ def _git(*arguments: str) -> str:
     return process.stdout.strip()
 
 
-def _now(before: CollectionFacts, retriever: Retriever) -> tuple[CollectionFacts | None, str]:
-    """Return the collection as it is now, and the change; a run is not lost because it cannot be read any more."""
+def _change(before: CollectionFacts, retriever: Retriever) -> str:
+    """Return what changed in the collection; a run is not lost because it cannot be read any more."""
     try:
         after = collection_facts(retriever)
     except StoreError as error:
-        return None, f"it cannot be read any more ({error})"
-    return after, differences(before, after) if after else ""
+        return f"it cannot be read any more ({error})"
+    return differences(before, after) if after else ""
 
 
 def differences(before: CollectionFacts, after: CollectionFacts) -> str:
     """Return the differences of two states of a collection, in words; empty where they are the same."""
     changes = [f"{before.points:,} → {after.points:,} points"] if before.points != after.points else []
-    changes += [
-        f"{name.replace('_', ' ')} {getattr(before, name)!r} → {getattr(after, name)!r}"
-        for name in CONFIGURATION
-        if getattr(before, name) != getattr(after, name)
-    ]
-    if before.sample_hash != after.sample_hash:
-        changes.append(f"content of the first {before.sampled_points:,} points")
-    first, second = _settings(before.server), _settings(after.server)
-    changes += [
-        f"{name.replace('_', ' ')} {first.get(name)!r} → {second.get(name)!r}"
-        for name in {**first, **second}
-        if first.get(name) != second.get(name)
-    ]
+    for first, second in ((before.content, after.content), (before.server or {}, after.server or {})):
+        changes += [
+            f"{name.replace('_', ' ')} {first.get(name)!r} → {second.get(name)!r}"
+            for name in {**first, **second}
+            if first.get(name) != second.get(name) and name not in ("sampled_points", "sample_hash")
+        ]
+    if before.content.get("sample_hash") != after.content.get("sample_hash"):
+        changes.append(f"content of the first {before.content.get('sampled_points', 0):,} points")
     return ", ".join(changes)
-
-
-def _settings(server: ServerFacts | None) -> dict[str, object]:
-    return server.model_dump(exclude_unset=True) if server else {}

@@ -1,4 +1,4 @@
-"""What finds the golden queries of an experiment: searches, or the file in which an earlier run saved what it found."""
+"""A saved retrieval in place of searches: does it fit, and how is it saved."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from evals.collect.index_recall import is_approximate
 from evals.collect.pool import Find, Pool, ground
 from evals.errors import ExperimentError
-from evals.experiment.embedded_index import outdated
-from evals.experiment.loading import Inputs
+from evals.experiment.bench import outdated
+from evals.experiment.inputs import Inputs
 from evals.golden.loading import GoldenSet, case_fingerprint
 from evals.grid.axes import VARIANT_AXES, dotted, effective
 from evals.grid.measure import alone, metrics_of, retrieve

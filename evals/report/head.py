@@ -3,14 +3,14 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from evals.collect.observations import Gate
 from evals.grid.axes import dotted
 from evals.grid.measure import Measured, Swept
 from evals.metrics import OF_AN_INDEX, declared
 from evals.metrics.ranking import ENOUGH
-from evals.report.causes import FAILURES, Cause
 from evals.report.headline import NO_WORSE, deepest
-from evals.report.model import Criterion, Report
-from evals.report.model.report import HeadSection
+from evals.report.model import Cause, HeadSection, Report
+from evals.report.rows import FAILURES
 from retrievers.records import UNBOUNDED
 
 # Share of the queries that must pass before a run is called good.
@@ -83,7 +83,6 @@ def head(result: Measured, causes: Iterable[Cause], sparse_vectors: Collection[s
         tone="bad",
         criteria="",
         index=_index_line(result),
-        causes=dict(failed.most_common()),
         next_flags=next_flags(result, failed.most_common(1)[0][0] if failed else None, sparse_vectors),
     )
 
@@ -97,7 +96,7 @@ def _index_line(result: Measured) -> str:
     return f"The index, not the model, loses near chunks: its search found {exactly}. See docs/index_recall.md."
 
 
-def criteria_line(criteria: Sequence[Criterion], incomplete: str = "") -> str:
+def criteria_line(criteria: Sequence[Gate], incomplete: str = "") -> str:
     """Return the criteria in a sentence; that all are met is not said of a run that is incomplete."""
     if not criteria and not incomplete:
         return "No criteria to meet."
