@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from retrievers.config.filters import parse
+from retrievers.config.filters import parse, qdrant_filter
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig
 from retrievers.config.rerankers import RERANKERS, Fusion, Reranker, RerankerName, listed
 from retrievers.config.sections import CacheConfig, KeywordConfig, MetadataConfig, StoreConfig, known_field
@@ -263,7 +263,7 @@ class RetrieverConfig(Settings):
     def _readable(cls, filters: str | Mapping[str, Any] | None) -> str | Mapping[str, Any] | None:
         if filters is not None:
             try:
-                parse(filters)
+                _ = qdrant_filter(filters) or parse(filters)
             except ConfigError as error:
                 raise ValueError(str(error).removeprefix("filters: ")) from None
         return filters
