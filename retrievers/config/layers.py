@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from retrievers.config import TABLE, UnshownError
-from retrievers.config.paths import without_mark
+from retrievers.config.files import without_mark
 from retrievers.config.removed import removed
 from retrievers.errors import ConfigError, nearest
 from retrievers.text.quoting import quoted

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from retrievers.config.guarded_json import load
+from retrievers.config.files import load_json
 from retrievers.errors import IndexingError, nearest
 from retrievers.indexing.file_kinds import KINDS
 from retrievers.text.quoting import quoted
@@ -93,7 +93,7 @@ def _json_rows(file: Path) -> Iterator[Row]:
                 continue
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                values = load(text)
+                values = load_json(text)
                 if not isinstance(values, dict):
                     raise ValueError(f"expected an object with a value for each column, got {quoted(values)}")
                 yield Row(source=str(file), number=number, values=values)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from retrievers.config import RetrieverConfig, StoreConfig, dump
-from retrievers.config.paths import user_cache
+from retrievers.config.files import user_cache
 
 DEFAULT_PATH = Path(".qdrant")
 # Bytes of an answer: three times those of 32 queries with 100 candidates and vectors of 3,072 dimensions.

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from retrievers.config import RERANKERS, RetrieverConfig, dump
-from retrievers.config.paths import LOCAL_MODE
+from retrievers.config.files import LOCAL_MODE
 from retrievers.errors import ConfigError
 from retrievers.records import ALIASES, Confidence, RetrievalSession, RetrievedChunk
 from retrievers.retriever.opened import open_retriever
