@@ -30,8 +30,7 @@ COMMANDS: Mapping[str, Command] = {
     "golden": Command("check, import, begin and write golden queries", late("evals.golden.command:main")),
     "search": Command("search a collection", _RETRIEVERS, ("search",)),
     "index": Command("index a folder of pages", _RETRIEVERS, ("index",)),
-    "inspect": Command("look at a collection, propose a map of its payload", _RETRIEVERS, ("inspect",)),
-    "doctor": Command("audit a collection before it is tuned", _RETRIEVERS, ("doctor",)),
+    "inspect": Command("look at a collection, propose a map of its payload, audit it", _RETRIEVERS, ("inspect",)),
 }
 
 

@@ -1,4 +1,4 @@
-"""`python -m retrievers search | index | inspect | doctor`."""
+"""`python -m retrievers search | index | inspect`."""
 
 import argparse
 import os
@@ -30,7 +30,6 @@ from retrievers.terminal.command import (
     progress_bar,
     run,
     set_up_logging,
-    terminal_width,
 )
 from retrievers.text.printable import json_text
 
@@ -69,7 +68,7 @@ def _run(namespace: argparse.Namespace) -> int:
         raise ConfigError(
             f"python: {namespace.command} works on a collection, not on {config.python!r}; leave python out"
         )
-    commands = {"search": _search, "index": _index, "inspect": _inspect, "doctor": _doctor}
+    commands = {"search": _search, "index": _index, "inspect": _inspect}
     return commands[namespace.command](namespace, config, env)
 
 
@@ -98,8 +97,7 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
     from retrievers.indexing.index import IndexOptions, index_corpus
     from retrievers.net.patience import patient
     from retrievers.store import location, open_client
-    from retrievers.store.inspection import propose
-    from retrievers.terminal.present import look, write_experiment
+    from retrievers.terminal.inspect import look, write_experiment
 
     _check_new(namespace.write)
     options = IndexOptions(
@@ -126,8 +124,7 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
             f"{report.removed} removed, {report.unchanged} unchanged"
         )
     if namespace.write:
-        _, _, payloads = look(config, env)
-        write_experiment(namespace.write, config, propose(payloads), env)
+        write_experiment(namespace.write, look(config, env), env)
         if not namespace.quiet:
             print_out(f"Written: {namespace.write}, for golden data in {namespace.write.parent / 'golden.jsonl'}")
     return 0
@@ -156,18 +153,13 @@ def _corpus(namespace: argparse.Namespace) -> "Corpus | RowCorpus":
 
 
 def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
-    from retrievers.store.inspection import payload_keys, propose
-    from retrievers.terminal.present import collection_text, look, payload_text, retriever_text, write_experiment
+    from retrievers.terminal.inspect import look, write_experiment
 
     _check_new(namespace.write)
-    config, info, payloads = look(config, env)
-    keys, proposal = payload_keys(payloads), propose(payloads)
-    if info is None:
-        print_out(f"{retriever_text(config, payloads)}\n\n{payload_text(keys, proposal)}")
-    else:
-        print_out(collection_text(info, keys, proposal, config.vector_name))
+    seen = look(config, env)
+    print_out(seen.text())
     if namespace.write:
-        write_experiment(namespace.write, config, proposal, env)
+        write_experiment(namespace.write, seen, env)
         print_out(
             f"\nWritten: {namespace.write}. Next: python -m evals.golden init --config {namespace.write} --out "
             f"{namespace.write.parent / 'golden.jsonl'}, then fill in its queries and: python -m evals.run --config "
@@ -176,27 +168,9 @@ def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[s
     return 0
 
 
-def _doctor(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
-    from retrievers.doctor.diagnose import audit_json, audit_text, diagnose
-    from retrievers.doctor.examine import examine
-    from retrievers.store import open_client
-
-    client = open_client(config.store, env)
-    try:
-        read = examine(client, config, env)
-    finally:
-        client.close()
-    findings = diagnose(read)
-    if namespace.json:
-        print_rendered(json_text(audit_json(read, findings), indent=2))
-    else:
-        print_out(audit_text(read, findings, terminal_width()))
-    return int(any(finding.severity == "error" for finding in findings))
-
-
 def parser(prog: str) -> argparse.ArgumentParser:
     """Return the parser of the commands, called `prog` in its messages."""
-    arguments = Parser(prog=prog, description="Index pages into Qdrant, search them, look at a collection, audit it.")
+    arguments = Parser(prog=prog, description="Index pages into Qdrant, search them, look at a collection.")
     commands = arguments.add_subparsers(dest="command", required=True, metavar="COMMAND")
     search = commands.add_parser("search", help="search a collection", description="Search a collection.")
     search.add_argument("query", help="what to look for")
@@ -230,24 +204,16 @@ def parser(prog: str) -> argparse.ArgumentParser:
     index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
     index.add_argument("--replace", action="store_true", help="allow more than half of the stored chunks to be removed")
     inspect = commands.add_parser(
-        "inspect", help="look at a collection", description="Show a collection and propose a map."
+        "inspect",
+        help="look at a collection, and audit it",
+        description="Show a collection, propose a map, audit it. Nothing is written there.",
     )
-    doctor = commands.add_parser(
-        "doctor",
-        help="audit a collection before it is tuned",
-        description="Find what loses recall or breaks a run in a collection, with the remedy. It writes nothing. "
-        "Exit code 1: there are errors.",
-    )
-    doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
     inspect.add_argument(
         "--write", type=path_argument, metavar="FILE", help="write an experiment on it, with the proposed setting"
     )
     nothing = "print nothing but errors"
     result_alone = "print the result and errors alone: no progress, no warnings of the log"
-    quiets = (
-        (search, result_alone), (index, nothing), (inspect, result_alone), (doctor, result_alone),
-    )  # fmt: skip
-    for command, quiet in quiets:
+    for command, quiet in ((search, result_alone), (index, nothing), (inspect, result_alone)):
         command.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")
         add_logging_flags(command, quiet=quiet)
         add_flags(command, RetrieverConfig)

@@ -20,6 +20,7 @@ REMOVED: Mapping[str, str] = {
     "prefetch": "candidates is the depth of both sides of hybrid",
     "sweep.prefetch_semantic": "sweep.candidates sweeps the depth of both sides of hybrid",
     "sweep.prefetch_keyword": "sweep.candidates sweeps the depth of both sides of hybrid",
+    "retrieval-evals doctor": "`inspect` lists what it checked of a collection, each fault with its remedy",
     "retrieval-evals verify": "opening a collection checks its files by size; index a damaged one again",
     "search": "search_params takes Qdrant's SearchParams, e.g. {exact: true} or {quantization: {rescore: true}}",
     **dict.fromkeys(

@@ -161,7 +161,7 @@ def _check_by_example(
             f"{f' (as {hint} makes)' if hint else ''}, but {name} makes {len(embedded[0])}; "
             "set embedding.provider and embedding.model"
         )
-    least = _least_cosine(embedded, stored)
+    least = least_cosine(embedded, stored)
     if not least >= SAME_MODEL_COSINE:
         raise EmbeddingMismatchError(
             f"collection {info.name!r} records no embedding model, and {name} is not it: embedding stored chunks again "
@@ -192,7 +192,7 @@ def _examples(client: "QdrantClient", config: RetrieverConfig, info: CollectionI
     return texts, stored
 
 
-def _least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence[float]]) -> float:
+def least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence[float]]) -> float:
     """Return the least cosine of vectors with their counterparts: 0, not NaN, for a zero vector."""
     import numpy as np
 

@@ -585,7 +585,7 @@ class TestWrittenExperiment:
         assert f"golden init --config {file} --out {tmp_path / 'golden.jsonl'}" in capsys.readouterr().out
         written = yaml.safe_load(file.read_text())
         assert written["dataset"] == {"path": "golden.jsonl"}
-        assert written["retriever"].keys() == {"store", "collection", "top_k"}
+        assert written["retriever"].keys() == {"store", "collection", "mode", "top_k"}
         assert main(["search", "how do nodes stream messages", "--config", str(file)]) == 0
         assert "top_k 7" in capsys.readouterr().out
 
