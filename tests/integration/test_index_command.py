@@ -15,9 +15,10 @@ from langchain_qdrant import QdrantVectorStore
 from qdrant_client import models
 
 from retrievers import QdrantRetriever
-from retrievers.__main__ import default_collection, main
+from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.store import open_client
+from retrievers.terminal.commands import default_collection
 from tests.support.indexing import DIMENSION, HashEmbeddings, content, manifest, write_pages
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

@@ -14,9 +14,10 @@ import pytest
 import yaml
 from qdrant_client import models
 
-from retrievers.__main__ import default_collection, main
+from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig
 from retrievers.store import open_client
+from retrievers.terminal.commands import default_collection
 from tests.support.cohere_server import KEY as COHERE_KEY
 from tests.support.cohere_server import CohereServer
 from tests.support.collections import fill, indexed, write_pages
