@@ -27,6 +27,8 @@ KINDS = {
 }
 # Digits of an integer in JSON.
 MOST_DIGITS = 100
+# pathlib makes folders one within another, and cannot do so for ever.
+DEEPEST = 200
 # Seconds to wait for another process that is writing an SQLite file.
 TIMEOUT_S = 30.0
 
@@ -138,6 +140,8 @@ def user_path(text: str | Path) -> Path:
     Raises:
         ValueError: `~name` names no user, or no file can have such a name.
     """
+    if len(Path(text).parts) > DEEPEST:
+        raise ValueError(f"expected a path of at most {DEEPEST} folders, got one of {len(Path(text).parts) - 1:,}")
     try:
         path = Path(text).expanduser()
         path.lstat()

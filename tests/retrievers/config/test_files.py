@@ -116,6 +116,7 @@ def test_a_path_need_not_exist_nor_be_reachable(tmp_path: Path) -> None:
         ("~nobody-of-that-name/x", "there is no home folder for '~nobody-of-that-name'; write the path out"),
         ("r" * 256, r"expected the path of a file or folder \(File name too long\)"),
         ("ö" * 128, "File name too long"),
+        ("r/" * 2_100, "expected a path of at most 200 folders, got one of 2,099"),
         ("a\0b", r"expected the path of a file or folder \(embedded null byte\)"),
     ],
 )
