@@ -27,6 +27,10 @@ REMOVED: Mapping[str, str] = {
         (f"sweep.{a}" for a in ("exact", "hnsw_ef", "indexed_only", "ignore_quantization", "rescore", "oversampling")),
         "two runs, each with its search_params, and `evals.compare` take the place of this axis",
     ),
+    "index.chunk_size": "index.max_tokens is the budget of every splitter",
+    "index.chunk_overlap": "index.overlap is the overlap of every splitter",
+    "index.splitter=markdown": "sections cuts at headings, recursive as LangChain does; index.max_tokens is the budget",
+    "index.splitter=token": "recursive cuts to index.max_tokens tokens",
     "within": "filters holds for every search; a collection for each tenant holds for all else",
     "distance=euclid": "cosine and dot are searched; make a collection of the same vectors with one of these",
     "distance=manhattan": "cosine and dot are searched; make a collection of the same vectors with one of these",
@@ -49,8 +53,10 @@ def removed(name: str, value: object = None) -> str:
     setting = name.removeprefix("--").replace("-", "_").removeprefix("retriever.")
     if value is not None:
         [value] = value if isinstance(value, list) and len(value) == 1 else [value]
-        return REMOVED.get(f"{setting}={value}", "") if isinstance(value, str | bool) else ""
-    names = [name, setting]
+        known = (REMOVED.get(f"{prefix}{setting}={value}") for prefix in ("", "index."))
+        return next(filter(None, known), "") if isinstance(value, str | bool) else ""
+    # `retrievers index` has the settings of indexing without their prefix.
+    names = [name, setting, f"index.{setting}"]
     while setting := setting.rpartition(".")[0]:
         names.append(setting)
     return next((REMOVED[known] for known in names if known in REMOVED), "")

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import PurePosixPath
-from typing import Literal
 
 from retrievers.config.indexing import Context, Splitter
-from retrievers.embedding.tokens import tokenizer
 from retrievers.indexing.file_kinds import KINDS, MARKDOWN
 from retrievers.indexing.markdown import Block, Page, PageSection
 from retrievers.indexing.packing import SECTION_SEPARATOR, Fits, TokenCounter, budget, context_of, join_blocks, pack
@@ -73,60 +71,23 @@ def _joined(first: Passage, second: Passage, lines: Sequence[str], fits: FitsUnd
     return Passage(path=parent, sections=(*first.sections, *second.sections), runs=(blocks,))
 
 
-def pieces_by_characters(
-    page: Page, splitter: Literal["recursive", "markdown"], *, chunk_size: int, chunk_overlap: int
-) -> Iterator[Piece]:
-    """Cut a page as `RecursiveCharacterTextSplitter` does, or `MarkdownTextSplitter`.
+def recursive_pieces(page: Page, max_tokens: int, overlap: int, count_tokens: TokenCounter) -> Iterator[Piece]:
+    """Cut a page as LangChain's `RecursiveCharacterTextSplitter` does, by tokens.
 
     Args:
         page: The page; what stands before its first block (front matter) is left out.
-        splitter: Which of the two.
-        chunk_size: Largest length of a piece, in characters.
-        chunk_overlap: Characters of a piece that the next one repeats, at most.
+        max_tokens: Most tokens of a piece.
+        overlap: Tokens of a piece that the next one repeats, at most.
+        count_tokens: Counts the tokens of a text.
     """
-    from langchain_text_splitters import MarkdownTextSplitter, RecursiveCharacterTextSplitter
+    from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-    kind = RecursiveCharacterTextSplitter if splitter == "recursive" else MarkdownTextSplitter
-    first, text = _body(page)
-    start, before, stretches = -1, "", list[tuple[int, str]]()
-    for piece in kind(chunk_size=chunk_size, chunk_overlap=chunk_overlap).split_text(text):
-        # A piece that is repeated as a whole by the next one begins where that begins.
-        least = start if before and piece.startswith(before) and piece != before else start + 1
-        start, before = text.find(piece, max(least, start + len(before) - chunk_overlap)), piece
-        stretches.append((start, piece))
-    return _placed(page, first, text, stretches)
-
-
-def pieces_by_tokens(page: Page, size: int, overlap: int) -> Iterator[Piece]:
-    """Cut a page as `TokenTextSplitter` does, by the packaged tokenizer: tiktoken would download its table.
-
-    Args:
-        page: The page; what stands before its first block (front matter) is left out.
-        size: Tokens of a piece.
-        overlap: Tokens of a piece that the next one repeats.
-    """
-    from langchain_text_splitters.base import Tokenizer, split_text_on_tokens
-
-    first, text = _body(page)
-    spans = tokenizer().encode(text, add_special_tokens=False).offsets
-    stretches = list[tuple[int, str]]()
-
-    def stretch(places: Sequence[int]) -> str:
-        # In place of decoded tokens, which may lack blanks and hold parts of characters.
-        start, end = spans[places[0]][0], spans[places[-1]][1]
-        stretches.append((start, text[start:end]))
-        return text[start:end]
-
-    split_text_on_tokens(
-        text=text,
-        tokenizer=Tokenizer(
-            chunk_overlap=overlap,
-            tokens_per_chunk=size,
-            decode=stretch,
-            encode=lambda _: list(range(len(spans))),
-        ),
+    splitter = RecursiveCharacterTextSplitter(
+        chunk_size=max_tokens, chunk_overlap=overlap, length_function=count_tokens, add_start_index=True
     )
-    return _placed(page, first, text, stretches)
+    first, text = _body(page)
+    pieces = splitter.create_documents([text])
+    return _placed(page, first, text, [(piece.metadata["start_index"], piece.page_content) for piece in pieces])
 
 
 def _body(page: Page) -> tuple[int, str]:
@@ -163,7 +124,6 @@ def chunk_page(
     splitter: Splitter = "sections",
     overlap: int = 0,
     merge_small: bool = False,
-    **characters: int,
 ) -> tuple[Chunk, ...]:
     """Cut a page into chunks, section by section.
 
@@ -175,11 +135,9 @@ def chunk_page(
         max_tokens: Budget of one chunk with its context.
         count_tokens: Counts the tokens of a text.
         context: Context that the chunks get.
-        splitter: `whole` makes one chunk of a page, whose id is the page's address; `recursive`, `markdown` and
-            `token` cut as LangChain does.
+        splitter: `whole` makes one chunk of a page, whose id is the page's address; `recursive` cuts as LangChain does.
         overlap: Tokens at the end of a chunk that the next one of the section repeats, at most.
         merge_small: Put neighbouring sections of one parent into one chunk while they fit; it stands at the first.
-        characters: `chunk_size` and `chunk_overlap` of `recursive` and `markdown`.
     """
     # The same piece is counted several times while groups are tried.
     count_tokens = cache(count_tokens)
@@ -194,10 +152,8 @@ def chunk_page(
     in_overlap = budget(overlap, count_tokens) if overlap else None
     if splitter == "whole":
         pieces = [_whole(page)]
-    elif splitter in ("recursive", "markdown"):
-        pieces = list(map(_alone, pieces_by_characters(page, splitter, **characters)))
-    elif splitter == "token":
-        pieces = list(map(_alone, pieces_by_tokens(page, max_tokens, overlap)))
+    elif splitter == "recursive":
+        pieces = list(map(_alone, recursive_pieces(page, max_tokens, overlap, count_tokens)))
     else:
         parts = merged(page, lambda path, text: fits_under(path)(text)) if merge_small else passages(page)
         pieces = [

@@ -102,6 +102,7 @@ ENDS: Sequence[Ends] = (
     Ends("grid-prefetch", code=2, line="is gone: sweep.candidates", why="candidates is the depth of both sides"),
     Ends("golden-export", code=2, line="golden export is gone", why="golden data are JSON Lines as they are"),
     Ends("judged-grid-within", code=0, line="^Proved: semantic", why=DRAWS),
+    Ends("index", code=2, line="--chunk-size is gone: index.max_tokens", why="every splitter counts tokens"),
     Ends("inspect", code=2, line="doctor is gone: `inspect`", why="inspect audits"),
     Ends("verify", code=2, line="verify is gone", why="opening checks sizes and counts"),
 )
