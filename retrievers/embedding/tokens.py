@@ -47,7 +47,7 @@ def count_tokens(text: str) -> int:
 def token_parts(text: str) -> list[str]:
     """Return parts of a text that have its tokens together: the tokenizer takes 3 KB for each character of one text.
 
-    A token begins at each blank between two words. A word as long as `LONGEST_WORD` is cut, where its tokens may differ.
+    A token begins at each blank between two words. Longer words than `LONGEST_WORD` are cut, where tokens may differ.
     """
     parts, start = list[str](), 0
     while len(text) - start > PART:

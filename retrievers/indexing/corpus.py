@@ -40,8 +40,7 @@ class Corpus:
     fingerprint: str
     broken: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, int] = field(default_factory=dict)
-
-    large: ClassVar[bool] = False
+    unit: ClassVar[str] = "pages"
 
     @property
     def count(self) -> int:

@@ -32,7 +32,7 @@ class RowCorpus:
         fingerprint: SHA-256 over every document's id, title, text and address, and the base of the addresses.
     """
 
-    large = True
+    unit = "documents"
     broken: Mapping[str, str] = {}
 
     def __init__(self, source: Path, asked: Columns, hub: Mapping[str, str | None]) -> None:

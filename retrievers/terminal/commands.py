@@ -118,7 +118,7 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
         print_error(f"note: {note}")
     if not namespace.quiet:
         print_out(
-            f"{report.pages} {'documents' if corpus.large else 'pages'}, {report.chunks} chunks in collection "
+            f"{report.pages} {corpus.unit}, {report.chunks} chunks in collection "
             f"{config.collection!r} at {location(config.store)}: {report.added} added, {report.refreshed} refreshed, "
             f"{report.removed} removed, {report.unchanged} unchanged"
         )
