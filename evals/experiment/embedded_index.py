@@ -9,8 +9,8 @@ from retrievers.config.indexing import recorded_settings
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import CollectionNotFoundError
 from retrievers.indexing.chunking import CHUNKING_VERSION
-from retrievers.indexing.corpus import Corpus, read_corpus
 from retrievers.indexing.index import IndexOptions, index_corpus
+from retrievers.indexing.pages import Corpus, read_corpus
 from retrievers.store import describe, open_client
 
 

@@ -24,8 +24,8 @@ from retrievers.errors import (
     IndexingError,
 )
 from retrievers.indexing.chunking import CHUNKING_VERSION
-from retrievers.indexing.corpus import Corpus
-from retrievers.indexing.row_corpus import RowCorpus
+from retrievers.indexing.pages import Corpus
+from retrievers.indexing.rows import RowCorpus
 from retrievers.records import METADATA_FIELDS, Chunk
 from retrievers.store import (
     MANIFEST_KEY,

@@ -33,8 +33,8 @@ from retrievers.terminal.command import (
 from retrievers.text.printable import json_text
 
 if TYPE_CHECKING:
-    from retrievers.indexing.corpus import Corpus
-    from retrievers.indexing.row_corpus import RowCorpus
+    from retrievers.indexing.pages import Corpus
+    from retrievers.indexing.rows import RowCorpus
 
 GENERIC_FOLDERS = {"docs", "doc", "content", "pages", "corpus", "data", "train", ""}
 
@@ -136,9 +136,8 @@ def _check_new(file: Path | None) -> None:
 
 def _corpus(namespace: argparse.Namespace) -> "Corpus | RowCorpus":
     """Return the pages of a folder, or the rows of a dataset."""
-    from retrievers.indexing.corpus import read_corpus
-    from retrievers.indexing.row_corpus import RowCorpus
-    from retrievers.indexing.table_files import HUB, Columns, is_table
+    from retrievers.indexing.pages import read_corpus
+    from retrievers.indexing.rows import HUB, Columns, RowCorpus, is_table
 
     columns = Columns(**{part: getattr(namespace, f"{part}_column") for part in ("text", "title", "url", "id")})
     hub = {part: getattr(namespace, part) for part in ("revision", "subset", "split")}

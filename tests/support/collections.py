@@ -12,8 +12,8 @@ from qdrant_client.local.qdrant_local import QdrantLocal
 
 from retrievers.config import EmbeddingConfig, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import make_embeddings
-from retrievers.indexing.corpus import read_corpus
 from retrievers.indexing.index import index_corpus
+from retrievers.indexing.pages import read_corpus
 from retrievers.store import open_client
 
 PAGES = {

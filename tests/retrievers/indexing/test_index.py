@@ -30,8 +30,8 @@ from retrievers.errors import (
     StoreError,
 )
 from retrievers.indexing.chunking import CHUNKING_VERSION
-from retrievers.indexing.corpus import read_corpus
 from retrievers.indexing.index import EMBED_BATCH, IndexOptions, IndexReport, index_corpus
+from retrievers.indexing.pages import read_corpus
 from retrievers.store import MANIFEST_KEY, open_client
 from tests.support.bm25 import BruteForceBm25
 from tests.support.indexing import KILL_AT, HashEmbeddings, content, manifest, settings, write_pages

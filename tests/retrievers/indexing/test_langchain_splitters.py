@@ -6,8 +6,8 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.file_kinds import text_page
 from retrievers.indexing.markdown import parse_page
+from retrievers.indexing.pages import text_page
 from retrievers.records import Chunk
 
 MARKDOWN = """---
