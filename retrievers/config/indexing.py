@@ -23,7 +23,8 @@ class IndexSettings(Settings):
 
     Attributes:
         context: Text before that of a chunk when it is embedded and indexed for BM25: nothing, the title of its page,
-            or the title and the headings above it. The chunk's own text stays as it stands in the page.
+            or the title and the headings above it. The chunk's own text stays as it stands in the page. A new
+            collection gets `path` where its pages have headings, the title where it is of rows, else nothing.
         splitter: How text is cut: whole blocks, section by section (sections); not at all (whole); or as LangChain's
             `RecursiveCharacterTextSplitter` does (recursive).
         max_tokens: Token budget of a chunk, its context included (under `recursive` without it).
@@ -32,7 +33,10 @@ class IndexSettings(Settings):
         merge_small: True to put neighbouring sections of one parent into one chunk while they fit into the budget.
     """
 
-    context: Context | None = Field(None, description="embedded before a chunk's text: none, title or path (headings)")
+    context: Context | None = Field(
+        None,
+        description="embedded before a chunk's text: none, title, or path (headings; the default where there are any)",
+    )
     splitter: Splitter | None = Field(
         None, description="how text is cut: sections, whole, or recursive (LangChain's splitter)"
     )

@@ -193,8 +193,9 @@ class Corpus:
         return len(self.pages)
 
     def defaults(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings for which pages have defaults of their own: none."""
-        return {}
+        """Return the settings for which pages have defaults of their own: headings are embedded where there are any."""
+        headed = any(section.path for page in self.pages for section in page.sections)
+        return {"context": "path"} if headed else {}
 
     def cut(self, settings: IndexSettings) -> Iterator[Chunk]:
         """Cut all pages into chunks."""

@@ -329,7 +329,7 @@ def test_a_server_is_searched_and_inspected_like_a_folder(
     server.rules.api_key = QDRANT_KEY
     monkeypatch.setenv("QDRANT_API_KEY", QDRANT_KEY)
     there = ["--store.url", server.url, "--collection", "pages"]
-    assert main(["index", str(write_pages(tmp_path / "pages")), *there]) == 0
+    assert main(["index", str(write_pages(tmp_path / "pages")), "--context", "none", *there]) == 0
     assert f"3 pages, 9 chunks in collection 'pages' at {server.url}: 9 added" in capsys.readouterr().out
     for command in (["search", "how do nodes stream messages", "--json"], ["inspect"]):
         shown = []

@@ -78,6 +78,8 @@ class Indexer:
         self.embeddings = options.pop("embeddings", None) or HashEmbeddings()
         progress = options.pop("progress", lambda stage, done, total: None)
         named = {name: options.pop(name) for name in IndexSettings.model_fields if name in options}
+        if not self.client.collection_exists(self.config(changes).collection):
+            named.setdefault("context", "none")
         how = IndexOptions(settings=IndexSettings.model_validate(named), **options)
         corpus = read_corpus(self.docs)
         return index_corpus(self.client, self.config(changes), self.embeddings, corpus, how, progress)
