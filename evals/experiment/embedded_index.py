@@ -11,6 +11,7 @@ from retrievers.errors import CollectionNotFoundError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.index import IndexOptions, index_corpus
 from retrievers.indexing.pages import Corpus, read_corpus
+from retrievers.retriever.opened import search_settings
 from retrievers.store import describe, open_client
 
 
@@ -38,7 +39,7 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
         if not lost and not _differences(config, corpus, manifest):
             return False
         embeddings = make_embeddings(retriever.embedding, env)
-        options = IndexOptions(settings=config.index, replace=True)
+        options = IndexOptions(settings=config.index, replace=True, search=search_settings(retriever))
         index_corpus(client, retriever, embeddings, corpus, options, progress)
         return True
     finally:

@@ -32,6 +32,7 @@ REMOVED: Mapping[str, str] = {
     "index.splitter=markdown": "sections cuts at headings, recursive as LangChain does; index.max_tokens is the budget",
     "index.splitter=token": "recursive cuts to index.max_tokens tokens",
     "within": "filters holds for every search; a collection for each tenant holds for all else",
+    "threshold=default": "there is none by default; leave it out, or write null",
     "distance=euclid": "cosine and dot are searched; make a collection of the same vectors with one of these",
     "distance=manhattan": "cosine and dot are searched; make a collection of the same vectors with one of these",
     "tracking.log_cells": "at most 8 cells of a grid have runs; its table tables/grid.json and its report have all",

@@ -97,11 +97,14 @@ class IndexOptions:
         settings: How pages are cut and embedded; what is left out is that of the existing collection.
         skip_broken: Index the readable pages although others are broken (recorded in the manifest).
         replace: Allow more than half of the stored chunks to be removed, and other settings than the recorded ones.
+        search: Settings of the retriever that `retrievers search` takes where it is given none; as recorded before if
+            empty.
     """
 
     settings: IndexSettings = field(default_factory=lambda: IndexSettings.model_validate({}))
     skip_broken: bool = False
     replace: bool = False
+    search: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +186,8 @@ def index_corpus(
         "skipped": [str(corpus.folder / file) for file in corpus.broken],
         "points": len(chunks),
     }
+    if search := options.search or (info.manifest.get("search") if info else None):
+        manifest["search"] = search
     if not info or changes != Changes() or info.manifest != {**manifest, "state": "complete"}:
         order = Order(config=config, changes=changes, vectors=vectors, manifest=manifest, exists=info is not None)
         write(client, order, progress)

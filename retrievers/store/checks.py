@@ -221,7 +221,7 @@ def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverC
     if settings.threshold is not None:
         raise ConfigError(
             f"{has}, where scores have no bounds, and threshold {settings.threshold:g} is one on cosine similarity; "
-            f"leave it out (threshold: default), or set distance: {info.distance} beside a threshold of that distance"
+            f"leave it out, or set distance: {info.distance} beside a threshold of that distance"
         )
     plain = settings.model_copy(update={"distance": info.distance}).model_dump()
     try:

@@ -63,6 +63,8 @@ def _run(namespace: argparse.Namespace) -> int:
     if namespace.command == "index" and not any("collection" in dict(flatten(layer.values)) for layer in layers):
         layers.insert(0, Layer(label="the folder's name", values={"collection": default_collection(namespace.folder)}))
     config = build(RetrieverConfig, layers)
+    if namespace.command == "search":
+        config = _as_recorded(namespace, config, layers, env)
     if config.python is not None and namespace.command not in ("search", "inspect"):
         raise ConfigError(
             f"python: {namespace.command} works on a collection, not on {config.python!r}; leave python out"
@@ -71,12 +73,22 @@ def _run(namespace: argparse.Namespace) -> int:
     return commands[namespace.command](namespace, config, env)
 
 
-def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
-    from retrievers.retriever.opened import open_retriever
+def _as_recorded(
+    namespace: argparse.Namespace, config: RetrieverConfig, layers: Sequence[Layer], env: dict[str, str]
+) -> RetrieverConfig:
+    """Return the settings over those with which the experiment that made the collection searches it."""
+    from retrievers.retriever.opened import recorded_search
     from retrievers.search.query import check_query
-    from retrievers.terminal.present import session_json, session_text
 
     check_query(namespace.query)
+    label, settings = f"the record of collection {config.collection!r}", recorded_search(config, env)
+    return build(RetrieverConfig, [Layer(label=label, values=settings), *layers]) if settings else config
+
+
+def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
+    from retrievers.retriever.opened import open_retriever
+    from retrievers.terminal.present import session_json, session_text
+
     index = build(IndexSettings, [flag_layer(namespace, IndexSettings)])
     with open_retriever(config, env=env, index=index) as retriever:
         session = retriever.search(namespace.query)

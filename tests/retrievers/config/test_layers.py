@@ -69,10 +69,10 @@ def test_null_as_a_flag_unsets_a_setting_that_may_be_left_out(tmp_path: Path) ->
     assert "got 'null'" in "".join(faults(flags("--top-k", "null")))
 
 
-DEFAULTS: dict[str, float] = {"top_k": 5, "threshold": 0.3, "candidates": 100, "store.timeout_s": 10.0}
+DEFAULTS: dict[str, float] = {"top_k": 5, "semantic_weight": 0.7, "candidates": 100, "store.timeout_s": 10.0}
 VALUES: dict[str, list[float]] = {
     "top_k": [1, 2, 3, 4],
-    "threshold": [0.1, 0.2, 0.4, 0.5],
+    "semantic_weight": [0.1, 0.2, 0.4, 0.5],
     "candidates": [10, 11, 12, 13],
 }
 VALUES |= {"store.timeout_s": [1, 2, 3, 4]}
