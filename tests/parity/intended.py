@@ -93,6 +93,11 @@ RENAMED: Mapping[str, str] = {
     "--store.path local ": "--store.path local:local ",  # a folder of local mode is opened where it is named as one
     "{path: local}": "{path: 'local:local'}",
     " --judge.stop.within false": "",
+    # A search takes what the collection records of the experiment that made it; before it had defaults of its own.
+    "retrievers search --store.path store --collection robots": "retrievers search --store.path store "
+    "--collection robots --top-k 5 --candidates 100 --threshold 0.3",
+    "--store.path store --collection physical_ai_handbook": "--store.path store --collection physical_ai_handbook "
+    "--mode semantic --threshold 0.3 --threshold-on semantic",
 }
 ENDS: Sequence[Ends] = (
     Ends("within", code=2, line="--within is gone: filters", why="filters take its place"),
@@ -133,6 +138,8 @@ LEAVES: Sequence[Leaf] = (
             "sweep.prefetch_*",
             "tracking.log_cells",
             "tracking.register_as",
+            "index.chunk_size",
+            "index.chunk_overlap",
         )
     ),
     *(
@@ -209,6 +216,7 @@ LEAVES: Sequence[Leaf] = (
 )
 LINES: Sequence[Line] = (
     Line(r"^Next: |threshold_on", why=READS),
+    Line(r"^ *model: (null|rerank-v3\.5|l2_supercat_256)$", why="an exported retriever names its models"),
     *(
         Line(
             r"criteria (are|were) (not )?met|all criteria met|[Nn]o worse|Worse than|the baseline in \d"
