@@ -160,7 +160,7 @@ class TestSettings:
         assert index("--max-tokens", "16") == 0
         points, recorded = stored()
         assert max(payload["metadata"]["chunk_token_count"] for payload, _ in points.values()) <= 16
-        expected = {"context": "none", "splitter": "sections", "max_tokens": 16, "overlap": 0, "merge_small": False}
+        expected = {"context": "path", "splitter": "sections", "max_tokens": 16, "overlap": 0, "merge_small": False}
         assert recorded["index"] == expected
 
     def test_context_is_recorded_and_another_one_refused(

@@ -373,7 +373,8 @@ class TestSecondRun:
         indexed()
         fresh = open_client(StoreConfig(path=tmp_path / "fresh"), {}, create=True)
         try:
-            index_corpus(fresh, settings(tmp_path / "fresh"), HashEmbeddings(), read_corpus(indexed.docs))
+            options = IndexOptions(settings=IndexSettings(context="none"))
+            index_corpus(fresh, settings(tmp_path / "fresh"), HashEmbeddings(), read_corpus(indexed.docs), options)
             assert indexed.state == (content(fresh), manifest(fresh))
         finally:
             fresh.close()
