@@ -100,7 +100,7 @@ def index(path: Path, chunks: Sequence[Any], embedding: Mapping[str, Any] | None
     from retrievers.config import CacheConfig, RetrieverConfig, StoreConfig
     from retrievers.embedding.bm25 import Bm25Encoder
     from retrievers.embedding.models import make_embeddings
-    from retrievers.indexing.writing import Changes, Order, write
+    from retrievers.indexing.index import Changes, Order, write
     from retrievers.store import open_client
 
     cache = CacheConfig.model_validate({"results": 0, "embeddings": "off"})

@@ -106,8 +106,8 @@ def open_handbook(folder: Path, settings: Mapping[str, Any], env: Mapping[str, s
 
     from retrievers.config import RetrieverConfig
     from retrievers.embedding.models import make_embeddings
-    from retrievers.indexing.corpus import read_corpus
     from retrievers.indexing.index import index_corpus
+    from retrievers.indexing.pages import read_corpus
     from retrievers.retriever.qdrant import QdrantRetriever
     from retrievers.store import open_client
 

@@ -2,36 +2,35 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import NamedTuple
+from pkgutil import resolve_name
+from typing import NamedTuple, NoReturn
 
-from retrievers.config.registry import late
 from retrievers.errors import nearest
-from retrievers.terminal.command import Parser
+from retrievers.terminal import start
 
 PROG = "retrieval-evals"
 
 
 class Command(NamedTuple):
-    """A command: what it does, its `main`, and the arguments that choose it there."""
+    """A command: what it does, its `main` as `module:function`, and the arguments that choose it there."""
 
     about: str
-    main: Callable[[Sequence[str], str], int]
+    main: str
     chosen_by: tuple[str, ...] = ()
 
 
-_RETRIEVERS = late("retrievers.__main__:main")
+_RETRIEVERS = "retrievers.__main__:main"
 COMMANDS: Mapping[str, Command] = {
-    "run": Command("run golden queries through a retriever, score what comes back", late("evals.run.command:main")),
-    "compare": Command("compare runs with a baseline", late("evals.compare.command:main")),
-    "ui": Command("show the runs in MLflow's user interface", late("evals.tracking.ui:main")),
-    "tracking": Command("complete the MLflow run of a kept report", late("evals.tracking.__main__:main")),
-    "golden": Command("check, import, begin and write golden queries", late("evals.golden.command:main")),
+    "run": Command("run golden queries through a retriever, score what comes back", "evals.run.command:main"),
+    "compare": Command("compare runs with a baseline", "evals.compare.command:main"),
+    "ui": Command("show the runs in MLflow's user interface", "evals.tracking.ui:main"),
+    "tracking": Command("complete the MLflow run of a kept report", "evals.tracking.__main__:main"),
+    "golden": Command("check, import, begin and write golden queries", "evals.golden.command:main"),
     "search": Command("search a collection", _RETRIEVERS, ("search",)),
     "index": Command("index a folder of pages", _RETRIEVERS, ("index",)),
-    "inspect": Command("look at a collection, propose a map of its payload", _RETRIEVERS, ("inspect",)),
-    "doctor": Command("audit a collection before it is tuned", _RETRIEVERS, ("doctor",)),
+    "inspect": Command("look at a collection, propose a map of its payload, audit it", _RETRIEVERS, ("inspect",)),
 }
 
 
@@ -44,10 +43,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unknown command {name!r}{nearest(name, COMMANDS)}")
     command = COMMANDS[name]
     prog = PROG if command.chosen_by else f"{PROG} {name}"
-    return command.main([*command.chosen_by, *given[1:]], prog)
+    code: int = resolve_name(command.main)([*command.chosen_by, *given[1:]], prog)
+    return code
+
+
+def script() -> NoReturn:
+    """Call `main` as a process of its own: Ctrl-C and SIGTERM end it with a line from the first import on."""
+    start("evals.__main__:main")
 
 
 def _parser() -> argparse.ArgumentParser:
+    from retrievers.terminal.command import Parser
+
     parser = Parser(
         prog=PROG,
         usage=f"{PROG} COMMAND ...",
@@ -61,4 +68,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    script()

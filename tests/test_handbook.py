@@ -21,7 +21,7 @@ from evals.golden.evidence import Relevance, resolve
 from evals.golden.loading import load_golden
 from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
-from retrievers.indexing.corpus import read_corpus
+from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
 
 FOLDER = Path(__file__).parents[1] / "datasets" / "physical_ai_handbook"

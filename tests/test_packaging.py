@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from packaging.requirements import Requirement
 
-from evals.__main__ import main
+from evals.__main__ import script
 from evals.judge.ask.chat import EXTRAS
 from retrievers.config import EMBEDDING_PROVIDERS
 
@@ -56,7 +56,7 @@ def test_the_license_is_the_text_that_the_metadata_name() -> None:
 
 
 def test_the_console_script_and_its_extras() -> None:
-    assert resolve_name(PYPROJECT["project"]["scripts"]["retrieval-evals"]) is main
+    assert resolve_name(PYPROJECT["project"]["scripts"]["retrieval-evals"]) is script
     extras = set(PYPROJECT["project"]["optional-dependencies"]) - {"dev", "smallmodel"}
     embedding = {provider.extra for provider in EMBEDDING_PROVIDERS.values() if provider.extra}
     assert extras == {*EXTRAS, *embedding, "pdf", "rerank"}

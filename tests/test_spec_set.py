@@ -10,7 +10,7 @@ from evals.golden.case import Case
 from evals.golden.evidence import normalise, resolve
 from evals.golden.loading import load_golden
 from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.corpus import read_corpus
+from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
 
 NAMED_IN_SCOPE = {

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from retrievers.config.paths import user_cache
+from retrievers.config.files import user_cache
 
 PACKAGE = Path(__file__).parents[1]
 

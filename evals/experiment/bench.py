@@ -20,11 +20,11 @@ from retrievers.config.indexing import recorded_settings
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import CollectionNotFoundError, ConfigError
 from retrievers.indexing.chunking import CHUNKING_VERSION
-from retrievers.indexing.corpus import Corpus, read_corpus
 from retrievers.indexing.index import IndexOptions, index_corpus
+from retrievers.indexing.pages import Corpus, read_corpus
 from retrievers.net.patience import patient
 from retrievers.records import Distance
-from retrievers.retriever.opened import open_retriever
+from retrievers.retriever.opened import open_retriever, search_settings
 from retrievers.retriever.protocol import Retriever
 from retrievers.store import describe, open_client, read_info, with_distance
 from retrievers.terminal.command import Progress
@@ -161,7 +161,7 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
         if not lost and not _differences(config, corpus, manifest):
             return False
         embeddings = make_embeddings(retriever.embedding, env)
-        options = IndexOptions(settings=config.index, replace=True)
+        options = IndexOptions(settings=config.index, replace=True, search=search_settings(retriever))
         index_corpus(client, retriever, embeddings, corpus, options, progress)
         return True
     finally:

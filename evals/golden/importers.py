@@ -9,8 +9,7 @@ from pydantic import ValidationError
 from evals.errors import DatasetError
 from evals.golden.case import Case
 from evals.golden.loading import MOST_BYTES, explain, refusal
-from retrievers.config.guarded_json import load
-from retrievers.config.text_files import read_text
+from retrievers.config.files import load_json, read_text
 from retrievers.text.quoting import quoted
 
 # Digits of a grade; int() of a long text takes quadratic time.
@@ -98,7 +97,7 @@ def _beir_queries(file: Path) -> tuple[list[Query], list[str]]:
     for number, line in _lines(file):
         where = f"{file}:{number}"
         try:
-            row = load(line)
+            row = load_json(line)
             if not isinstance(row, dict) or not isinstance(row.get("text"), str) or not str(row.get("_id", "")).strip():
                 raise ValueError(f'expected an object with "_id" and "text", got {quoted(row)}')
             queries.append(Query(place=where, id=str(row["_id"]), text=row["text"]))

@@ -8,8 +8,8 @@ from retrievers.config import RetrieverConfig
 from retrievers.embedding.tokens import count_tokens
 from retrievers.errors import IndexingError
 from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
-from retrievers.indexing.corpus import read_corpus
 from retrievers.indexing.markdown import Page
+from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
 from retrievers.store import describe, open_client

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from evals.config.experiment import DatasetConfig
 from evals.errors import DatasetError
 from evals.golden.case import Case, Evidence
-from retrievers.config.guarded_json import load
-from retrievers.config.text_files import read_text
+from retrievers.config.files import load_json, read_text
 from retrievers.errors import nearest
 from retrievers.text.quoting import clipped, quoted
 
@@ -215,7 +214,7 @@ def _file_rows(path: Path | None) -> Iterator[tuple[str, Any]]:
 
 def _parse(line: str) -> Any:
     try:
-        value = load(line)
+        value = load_json(line)
     except ValueError as error:
         return error
     return value if isinstance(value, dict) else ValueError(f"expected a JSON object, got {quoted(value)}")
@@ -272,7 +271,7 @@ def _rows(data: Any) -> Iterable[tuple[str, Any]]:
         elif isinstance(row, Mapping):
             values = {name: _plain(value) for name, value in row.items() if not _missing(value)}
             try:
-                values |= {name: load(values[name]) for name in BY_CHUNK if isinstance(values.get(name), str)}
+                values |= {name: load_json(values[name]) for name in BY_CHUNK if isinstance(values.get(name), str)}
             except ValueError as error:
                 yield line, error
                 continue

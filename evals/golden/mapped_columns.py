@@ -10,9 +10,8 @@ from typing import Any
 
 from evals.errors import DatasetError
 from evals.golden.loading import MOST_BYTES, refusal
-from retrievers.config.guarded_json import load
+from retrievers.config.files import load_json, read_text
 from retrievers.config.languages import words
-from retrievers.config.text_files import read_text
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
 
@@ -79,7 +78,7 @@ def json_rows(file: Path) -> list[Row]:
             continue
         where = f"{file}:{number}"
         try:
-            value = load(line)
+            value = load_json(line)
         except ValueError as error:
             faults.append(f"{where}: {error}")
             continue
@@ -252,7 +251,7 @@ def _list(cell: Any, *, split: bool) -> list[Any]:
         return cell
     text = str(cell).strip()
     if text.startswith("[") and len(text) <= LONGEST_LIST:
-        for read in (load, ast.literal_eval):
+        for read in (load_json, ast.literal_eval):
             try:
                 value = read(text)
             except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -267,7 +266,7 @@ def _ids(cell: Any) -> dict[str, int]:
     if isinstance(cell, dict):
         return cell
     if isinstance(cell, str) and cell.lstrip().startswith("{"):
-        value = load(cell)
+        value = load_json(cell)
         if isinstance(value, dict):
             return value
     if isinstance(cell, list) or str(cell).lstrip().startswith("["):

@@ -12,10 +12,9 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 from evals.errors import EvaluationError
-from retrievers.indexing.chunking import placement
-from retrievers.indexing.corpus import read_corpus
+from retrievers.indexing.chunking import SECTION_SEPARATOR, placement
 from retrievers.indexing.markdown import Page, heading_text, page_address, page_tokens
-from retrievers.indexing.packing import SECTION_SEPARATOR
+from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
 
 WORD = re.compile(r"\S+")

@@ -10,9 +10,8 @@ from urllib.parse import urljoin, urlsplit
 
 from evals.config.experiment import SourcesConfig
 from evals.golden.source_pages import SourcePage, SourcePageError, SourcePages, Sources, without_fragment
-from retrievers.indexing.front_matter import PageError
 from retrievers.indexing.html_page import html_page, page_path
-from retrievers.indexing.markdown import Page, parse_page
+from retrievers.indexing.markdown import Page, PageError, parse_page
 from retrievers.records import Chunk
 from retrievers.text.charsets import charset
 from retrievers.text.quoting import quoted

@@ -9,7 +9,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.errors import ReportError
 from evals.metrics import remember
 from evals.report.model import SCHEMA_VERSION, Report
-from retrievers.config.guarded_json import load
+from retrievers.config.files import load_json
 from retrievers.config.settings import Settings
 from retrievers.text.quoting import quoted
 
@@ -29,7 +29,7 @@ def parse(text: str, origin: str) -> Report:
         ReportError: It is no JSON, no report, one of another schema version, or breaks the schema.
     """
     try:
-        document = load(text)
+        document = load_json(text)
     except ValueError as error:
         raise ReportError(f"{origin}: {error}; expected a report of evals.run") from None
     if not isinstance(document, dict) or "schema_version" not in document:

@@ -14,7 +14,7 @@ from evals.report.comparison.records import Run, Tracked
 from evals.report.model import Report
 from evals.report.parsing import MOST_BYTES, parse
 from evals.tracking.store import FOLDER, SQLITE, check_database, database_file, mlflow_at, server_of
-from retrievers.config.text_files import read_text
+from retrievers.config.files import read_text
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
 from retrievers.text.secrets import redacted

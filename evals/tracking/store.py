@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote, urlsplit
 from evals.config.experiment import TrackingConfig
 from evals.config.files import probe
 from evals.errors import TrackingError
-from retrievers.config.file_locks import FileLock
+from retrievers.config.files import FileLock
 from retrievers.errors import ConfigError, RetrievalError
 from retrievers.text.secrets import redacted, remember_password
 

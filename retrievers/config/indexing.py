@@ -9,24 +9,13 @@ from retrievers.config.settings import Settings
 from retrievers.errors import ConfigError
 
 Context = Literal["none", "title", "path"]
-Splitter = Literal["sections", "whole", "recursive", "markdown", "token"]
-# The settings of a new collection where none are named.
+Splitter = Literal["sections", "whole", "recursive"]
+# The settings of a new collection where none are named, and those of one that was made before they were recorded.
 DEFAULTS: Mapping[str, Any] = {
     "context": "none", "splitter": "sections", "max_tokens": 256, "overlap": 0, "merge_small": False,
 }  # fmt: skip
-BY_CHARACTERS = ("recursive", "markdown")
-CHARACTERS: Mapping[str, Any] = {"chunk_size": 1000, "chunk_overlap": 200}
-# Settings that do nothing, by splitters.
-IGNORED: Mapping[tuple[str, ...], tuple[str, ...]] = {
-    BY_CHARACTERS: ("overlap", "merge_small"),
-    ("sections", "whole", "token"): ("chunk_size", "chunk_overlap"),
-    ("whole",): ("overlap", "merge_small"),
-    ("token",): ("merge_small",),
-}
-# Those of a collection that was made before they were recorded.
-UNRECORDED: Mapping[str, Any] = {
-    "context": "none", "splitter": "sections", "max_tokens": 256, "overlap": 0, "merge_small": False,
-}  # fmt: skip
+# Settings that do nothing, by splitter.
+IGNORED: Mapping[str, tuple[str, ...]] = {"whole": ("overlap", "merge_small"), "recursive": ("merge_small",)}
 
 
 class IndexSettings(Settings):
@@ -34,29 +23,25 @@ class IndexSettings(Settings):
 
     Attributes:
         context: Text before that of a chunk when it is embedded and indexed for BM25: nothing, the title of its page,
-            or the title and the headings above it. The chunk's own text stays as it stands in the page.
+            or the title and the headings above it. The chunk's own text stays as it stands in the page. A new
+            collection gets `path` where its pages have headings, the title where it is of rows, else nothing.
         splitter: How text is cut: whole blocks, section by section (sections); not at all (whole); or as LangChain's
-            splitters of these names do (recursive, markdown: by characters; token: by the packaged tokenizer).
-        max_tokens: Token budget of a chunk, its context included (under `token` without it).
+            `RecursiveCharacterTextSplitter` does (recursive).
+        max_tokens: Token budget of a chunk, its context included (under `recursive` without it).
         overlap: Tokens at the end of a chunk that the next chunk of the same section repeats, at most: whole sentences
             or lines where they fit.
-        chunk_size: Characters of a chunk at most, under `recursive` and `markdown`.
-        chunk_overlap: Characters that a chunk repeats of the one before, at most, under the same two.
         merge_small: True to put neighbouring sections of one parent into one chunk while they fit into the budget.
     """
 
-    context: Context | None = Field(None, description="embedded before a chunk's text: none, title or path (headings)")
+    context: Context | None = Field(
+        None,
+        description="embedded before a chunk's text: none, title, or path (headings; the default where there are any)",
+    )
     splitter: Splitter | None = Field(
-        None, description="how text is cut: sections, whole, or recursive, markdown, token (LangChain)"
+        None, description="how text is cut: sections, whole, or recursive (LangChain's splitter)"
     )
     max_tokens: int | None = Field(None, ge=16, le=4096, description="token budget of a chunk with its context")
     overlap: int | None = Field(None, ge=0, description="tokens that a chunk repeats of the one before, at most")
-    chunk_size: int | None = Field(
-        None, ge=16, le=100_000, description="characters of a chunk, under recursive and markdown (default: 1000)"
-    )
-    chunk_overlap: int | None = Field(
-        None, ge=0, description="characters that a chunk repeats, under recursive and markdown (default: 200)"
-    )
     merge_small: bool | None = Field(None, description="put small neighbouring sections of one parent into one chunk")
 
     @field_validator("overlap")
@@ -76,20 +61,13 @@ class IndexSettings(Settings):
         """Return all settings: those given, else as the collection records them, else the defaults.
 
         Raises:
-            ConfigError: The named overlap is not smaller than the recorded `max_tokens`.
+            ConfigError: One that is given does nothing, or the overlap is not smaller than the recorded `max_tokens`.
         """
-        filled = {**(recorded or DEFAULTS), **self.named}
-        by_characters = filled["splitter"] in BY_CHARACTERS
-        ignored = {name for splitters, names in IGNORED.items() if filled["splitter"] in splitters for name in names}
-        for name in sorted(name for name in ignored & self.named.keys() if self.named[name]):
-            raise ConfigError(f"index.{name} does nothing under index.splitter {filled['splitter']}; leave it out")
-        filled = {n: v for n, v in {**(CHARACTERS if by_characters else {}), **filled}.items() if n not in ignored}
-        if by_characters and filled["chunk_overlap"] >= filled["chunk_size"]:
-            raise ConfigError(
-                f"index.chunk_overlap: expected less than chunk_size, which is {filled['chunk_size']}, got "
-                f"{filled['chunk_overlap']}"
-            )
-        filled = {**DEFAULTS, **filled}
+        filled = {**DEFAULTS, **recorded, **self.named}
+        for name in IGNORED.get(filled["splitter"], ()):
+            if self.named.get(name):
+                raise ConfigError(f"index.{name} does nothing under index.splitter {filled['splitter']}; leave it out")
+            filled[name] = DEFAULTS[name]
         if filled["overlap"] >= filled["max_tokens"]:
             raise ConfigError(
                 f"index.overlap: expected less than max_tokens, which is {filled['max_tokens']} in the collection, got "
@@ -104,4 +82,4 @@ def recorded_settings(manifest: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     # Earlier versions recorded the budget alone.
     earlier = {name: manifest[name] for name in ("max_tokens",) if name in manifest}
-    return {**UNRECORDED, **earlier, **manifest.get("index", {})}
+    return {**DEFAULTS, **earlier, **manifest.get("index", {})}

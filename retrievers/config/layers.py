@@ -5,6 +5,8 @@ with the value, where it came from and what was expected.
 """
 
 import argparse
+import os
+import re
 from collections import abc
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,18 +14,15 @@ from pathlib import Path
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, TypeVar, get_args
 
+import yaml
 from dotenv import dotenv_values
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from retrievers.config import TABLE, UnshownError
-from retrievers.config.outdated_settings import drop_outdated
-from retrievers.config.paths import without_mark
+from retrievers.config.files import without_mark
 from retrievers.config.removed import removed
-from retrievers.config.text_files import read_text
-from retrievers.config.yaml_files import YamlFault, load, load_flag
 from retrievers.errors import ConfigError, nearest
-from retrievers.records import Distance
 from retrievers.text.quoting import quoted
 from retrievers.text.secrets import redacted, remember, remember_environment
 
@@ -37,8 +36,23 @@ ENVIRONMENT: Mapping[str, str] = {
     "RAG_SEARCH_MODE": "mode",
 }
 MAX_FAULTS_SHOWN = 50
-# Largest file of settings: it is read within a second.
-MOST_BYTES = 1_000_000
+# Settings of which a higher layer's choice replaces the lower layer's other one.
+EXCLUSIVE = (("store.url", "store.path"), ("dataset.path", "dataset.hub"))
+# Settings of lower layers that say nothing any more when a higher layer sets one of those behind them.
+OUTDATED_BY: Mapping[str, tuple[str, ...]] = {
+    "baseline": ("dataset.path", "dataset.hub", "dataset.split", "dataset.ids"),
+    "reference": ("dataset.path", "dataset.hub", "sources.dir", "retriever.python", "retriever.collection",
+                  "retriever.store.url"),
+}  # fmt: skip
+# Settings of lower layers that still count when a higher layer names the user's own retriever (`python`).
+KEPT = ("top_k", "candidates", "metadata", "include_metadata")
+# Settings of a model that fit no other provider's.
+OF_PROVIDER = (
+    "model", "provider", "base_url", "api_key_env", "dimensions", "query_prefix", "document_prefix", "max_tokens",
+    "options", "identity",
+)  # fmt: skip
+# YAML 1.1, which PyYAML reads, takes digits joined by colons (`1:20`) for base 60; YAML 1.2 has dropped that.
+BASE_60 = re.compile(r"^[-+]?[0-9][0-9_]*(?::[0-9_.]+)+$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +72,9 @@ class Layer:
         while name and name not in self.lines:
             name = name.rpartition(".")[0]
         return f"{self.label}:{self.lines[name]}" if name else self.label
+
+
+# The layers
 
 
 def environment(environ: Mapping[str, str], dotenv: Path = Path(".env")) -> dict[str, str]:
@@ -109,12 +126,18 @@ def file_layer(path: Path, model: type[BaseModel], folders: Mapping[str, Path] =
         ConfigError: The file cannot be read, is not YAML, is not a mapping, or says one thing twice.
     """
     try:
-        values, lines = load(read_text(path, "a YAML file of settings", MOST_BYTES))
-    except YamlFault as fault:
-        raise ConfigError(f"{path}:{fault.line}: not valid YAML: {fault.problem}") from None
+        values, lines = _load(path.read_text(encoding="utf-8-sig"), _SettingsLoader)
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"{path}{line}: not valid YAML: {_problem(error)}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}; expected a YAML file of settings") from None
+    # Not UTF-8, a date that is none, or a character that YAML does not have.
+    except (ValueError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: not valid YAML: {error}") from None
     if not isinstance(values, dict):
-        found = "and the file is empty" if values is None else f"got {quoted(values)}"
-        raise ConfigError(f"{path}: expected a mapping of settings, {found}")
+        actual = "and the file is empty" if values is None else f"got {quoted(values)}"
+        raise ConfigError(f"{path}: expected a mapping of settings, {actual}")
     # An experiment is read for its retriever, where that is what is wanted.
     if isinstance(values.get("retriever"), dict) and "retriever" not in model.model_fields:
         values = values["retriever"]
@@ -125,35 +148,10 @@ def file_layer(path: Path, model: type[BaseModel], folders: Mapping[str, Path] =
         if Path in _types(info.annotation) and isinstance(flat.get(name), str):
             mark, written = without_mark(flat[name])
             if not written.startswith("~"):
-                flat[name] = mark + _resolved(written, path.parent, folders)
+                folder, _, rest = written.partition(":")
+                inside = folders[folder] / rest if folder in folders else path.parent / written
+                flat[name] = mark + os.path.abspath(inside)  # noqa: PTH100 - of what no file can be called, too
     return Layer(label=layer.label, values=nest(flat), lines=lines)
-
-
-def build(model: type[Model], layers: Sequence[Layer]) -> Model:
-    """Merge layers, lowest first, and validate the whole.
-
-    Raises:
-        ConfigError: A setting has a fault; a line for each: setting, value, where it was set, what was expected.
-    """
-    merged: dict[str, Any] = {}
-    for layer in layers:
-        values = dict(flatten(layer.values, unopened=tables(model)))
-        # Before the merge, while the layer of each value is still known.
-        drop_outdated(merged, values)
-        _refuse_other_scale(merged, values, layer, layers)
-        uppers = {upper for new in values for upper in above(new)}
-        # A mapping set higher up replaces single entries below, and the other way round.
-        for name in list(merged):
-            if name in uppers or any(upper in values for upper in above(name)):
-                del merged[name]
-        merged.update(values)
-    try:
-        return model.model_validate(nest(merged))
-    except ValidationError as error:
-        items = error.errors(include_url=False)
-        faults = [_explain(model, dict(item), layers) for item in items[:MAX_FAULTS_SHOWN]]
-        more = [f"… and {len(items) - MAX_FAULTS_SHOWN} more"] if len(items) > MAX_FAULTS_SHOWN else []
-        raise ConfigError("\n".join([*faults, *more])) from None
 
 
 def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
@@ -163,18 +161,15 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
         title = name.rpartition(".")[0] or "settings"
         group = groups.setdefault(title, parser.add_argument_group(title))
         default = info.get_default(call_default_factory=True) if not info.is_required() else None
-        shown = (
-            ""
-            if default in (None, "", ()) or isinstance(default, BaseModel | dict)
-            else f" (default: {_plain(default)})"
-        )
+        plain = ", ".join(map(str, default)) if isinstance(default, list | tuple) else str(default)
+        unsaid = default in (None, "", ()) or isinstance(default, BaseModel | dict)
         group.add_argument(
             f"--{name.replace('_', '-')}",
             dest=name,
             # A missing flag stays out of the namespace, so that no default of it overrides lower layers.
             default=argparse.SUPPRESS,
             metavar=name.rpartition(".")[2].upper(),
-            help=((info.description or "") + shown).replace("%", "%%"),
+            help=((info.description or "") + ("" if unsaid else f" (default: {plain})")).replace("%", "%%"),
         )
 
 
@@ -190,6 +185,35 @@ def flag_layer(namespace: argparse.Namespace, model: type[BaseModel]) -> Layer:
     settings = leaves(model)
     values = {name: _parse(name, raw, settings[name]) for name, raw in vars(namespace).items() if name in settings}
     return Layer(label="the command line", values=nest(values))
+
+
+# The merge
+
+
+def build(model: type[Model], layers: Sequence[Layer]) -> Model:
+    """Merge layers, lowest first, and validate the whole.
+
+    Raises:
+        ConfigError: A setting has a fault; a line for each: setting, value, where it was set, what was expected.
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        values = dict(flatten(layer.values, unopened=tables(model)))
+        # Before the merge, while the layer of each value is still known.
+        _drop_outdated(merged, values)
+        uppers = {upper for new in values for upper in above(new)}
+        # A mapping set higher up replaces single entries below, and the other way round.
+        for name in list(merged):
+            if name in uppers or any(upper in values for upper in above(name)):
+                del merged[name]
+        merged.update(values)
+    try:
+        return model.model_validate(nest(merged))
+    except ValidationError as error:
+        items = error.errors(include_url=False)
+        faults = [_explain(model, dict(item), layers) for item in items[:MAX_FAULTS_SHOWN]]
+        more = [f"… and {len(items) - MAX_FAULTS_SHOWN} more"] if len(items) > MAX_FAULTS_SHOWN else []
+        raise ConfigError("\n".join([*faults, *more])) from None
 
 
 def leaves(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
@@ -236,6 +260,50 @@ def above(name: str) -> Iterator[str]:
         yield name
 
 
+def _drop_outdated(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Drop from the merged settings of lower layers what means nothing beside the values of the next layer."""
+    given = {name for name, value in values.items() if value is not None}
+    for pair in EXCLUSIVE:
+        for first, other in (pair, pair[::-1]):
+            for name in (n for n in given if n == first or n.endswith(f".{first}")):
+                replaced = name.removesuffix(first) + other
+                if replaced not in values:
+                    merged.pop(replaced, None)
+    for name in given & {"python", "retriever.python"}:
+        prefix = name.removesuffix("python")
+        for below in [n for n in merged if n.startswith(prefix)]:
+            if below.removeprefix(prefix).partition(".")[0] not in KEPT:
+                del merged[below]
+    _drop_other_provider(merged, values, given)
+    for name, others in OUTDATED_BY.items():
+        if given.intersection(others):
+            merged.pop(name, None)
+
+
+def _drop_other_provider(merged: dict[str, Any], values: Mapping[str, Any], given: set[str]) -> None:
+    """Drop the settings of a lower layer's model where a layer names another provider's.
+
+    The address of one provider's server, or the prefixes of its model, would be wrong for another.
+    """
+    for group in {group for name in given for group, _, last in [name.rpartition(".")] if last in OF_PROVIDER[:2]}:
+        new, old = _provider(values, group), _provider(merged, group)
+        if new and f"{group}.provider" not in values:
+            merged.pop(f"{group}.provider", None)
+        if new and old not in (None, new):
+            for name in OF_PROVIDER:
+                for below in [n for n in merged if n == f"{group}.{name}" or n.startswith(f"{group}.{name}.")]:
+                    del merged[below]
+        elif old and not new:  # a model by its name alone is another of the same provider
+            merged[f"{group}.provider"] = old
+
+
+def _provider(values: Mapping[str, Any], group: str) -> str | None:
+    """Return the provider that a group of settings names, also as `provider:model`; None where it names none."""
+    provider, model = values.get(f"{group}.provider"), str(values.get(f"{group}.model") or "")
+    name, colon, _ = model.partition(":")
+    return str(provider) if provider is not None else name if colon else None
+
+
 def _flat(layer: Layer, model: type[BaseModel]) -> dict[str, Any]:
     """Return the settings of a layer by their dotted names.
 
@@ -256,78 +324,86 @@ def _flat(layer: Layer, model: type[BaseModel]) -> dict[str, Any]:
     return flat
 
 
-def _resolved(path: str, beside: Path, folders: Mapping[str, Path]) -> str:
-    """Resolve a path against the folder it names, or else `beside`; leave an invalid one for its setting to refuse."""
-    name, _, rest = path.partition(":")
-    folder, path = (folders[name], rest) if name in folders else (beside, path)
-    try:
-        return str((folder / path).resolve())
-    except (OSError, ValueError, RuntimeError):
-        return path
-
-
-def _refuse_other_scale(
-    merged: Mapping[str, Any], values: Mapping[str, Any], layer: Layer, layers: Sequence[Layer]
-) -> None:
-    """Refuse a threshold of a lower layer, on the scale of that layer, where this one names another distance.
-
-    Raises:
-        ConfigError: Names both, and what to set.
-    """
-    for name in ("distance", "retriever.distance"):
-        threshold = name.removesuffix("distance") + "threshold"
-        lower = merged.get(threshold)
-        if values.get(name) not in get_args(Distance) or merged.get(name, "cosine") == values[name]:
-            continue
-        if lower in (None, "default") or threshold in values:
-            continue
-        if removed(name, values[name]):  # which the check of the whole says
-            continue
-        origin = next(la for la in reversed(layers) if threshold in dict(flatten(la.values)))
-        raise ConfigError(
-            f"{threshold}: {lower} (set by {origin.place(threshold)}) is no threshold of the distance {values[name]!r} "
-            f"(set by {layer.place(name)}); set one of that distance there, too, or `default` for none"
-        )
-
-
-def _plain(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
 def _types(annotation: Any) -> Iterable[Any]:
     yield annotation
     for argument in get_args(annotation):
         yield from _types(argument)
 
 
+# YAML
+
+
+class _UniqueKeys(yaml.constructor.BaseConstructor):
+    """The first base of a loader that refuses a repeated key."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            name = str(key.value)
+            if name in lines:
+                problem = f"{name!r} is given twice, first at line {lines[name]}; leave one of them out"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            lines[name] = key.start_mark.line + 1
+        return super().construct_mapping(node, deep)
+
+
+class _SettingsLoader(_UniqueKeys, yaml.SafeLoader):
+    """The safe loader without numbers in base 60."""
+
+
+_SettingsLoader.yaml_implicit_resolvers = {
+    first: [("tag:yaml.org,2002:str", BASE_60), *resolvers]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+class _FlagLoader(_UniqueKeys, yaml.BaseLoader):
+    """A loader that leaves all scalars text: an id 12 is no number, `yes` no boolean."""
+
+
+def _load(text: str, loader: type[_SettingsLoader | _FlagLoader]) -> tuple[Any, dict[str, int]]:
+    """Return the value of a YAML text, and the line of each key by its dotted name."""
+    reading = loader(text)
+    node = reading.get_single_node()
+    return (None, {}) if node is None else (reading.construct_document(node), dict(_lines(node, "")))
+
+
+def _lines(node: yaml.Node, prefix: str) -> list[tuple[str, int]]:
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    lines: list[tuple[str, int]] = []
+    for key, value in node.value:
+        name = f"{prefix}{key.value}"
+        lines += [(name, key.start_mark.line + 1), *_lines(value, f"{name}.")]
+    return lines
+
+
+def _problem(error: yaml.MarkedYAMLError) -> str:
+    return ": ".join(filter(None, (error.context, error.problem)))
+
+
 def _parse(name: str, raw: str, info: FieldInfo) -> Any:
-    if raw == "null" and NoneType in _types(info.annotation):
+    kinds = [*_types(info.annotation)]
+    if raw == "null" and NoneType in kinds:
         return None
-    if info.json_schema_extra == TABLE and isinstance(info.annotation, UnionType):
-        return _text_or_mapping(name, raw)
-    structured = {list, tuple, dict, Mapping, Sequence}
-    origins = {getattr(kind, "__origin__", kind) for kind in _types(info.annotation)}
+    origins = {getattr(kind, "__origin__", kind) for kind in kinds}
+    is_list = bool(origins & {list, tuple, abc.Sequence})
     # pydantic converts numbers and booleans from text, with the setting's own message.
-    if not origins & (structured | {abc.Mapping, abc.Sequence}):
+    if not is_list and not origins & {dict, abc.Mapping}:
         return raw
+    if not raw.lstrip().startswith(("{", "[") if is_list else "{"):
+        return [part.strip() for part in raw.split(",")] if is_list else raw
+    # A table of the user's own or a text, such as a filter, has its numbers as numbers.
+    typed = info.json_schema_extra == TABLE and isinstance(info.annotation, UnionType)
     try:
-        # All scalars stay text: an id 12 is no number, `yes` no boolean.
-        value = load_flag(raw)
-    except YamlFault as error:
-        raise ConfigError(f"--{name.replace('_', '-')}: {quoted(raw)} is not valid YAML: {error}") from error
-    if isinstance(value, str) and origins & {list, tuple, abc.Sequence}:
-        return [part.strip() for part in value.split(",")]
-    return value
+        return _load(raw, _SettingsLoader if typed else _FlagLoader)[0]
+    except yaml.YAMLError as error:
+        problem = _problem(error) if isinstance(error, yaml.MarkedYAMLError) else error
+        flag = f"--{name.replace('_', '-')}"
+        raise ConfigError(f"{flag}: {quoted(raw)} is not valid YAML: {problem}") from None
 
 
-def _text_or_mapping(name: str, raw: str) -> Any:
-    """Parse a mapping, with its numbers as numbers, if the text begins with a brace; else return the text."""
-    if not raw.lstrip().startswith("{"):
-        return raw
-    try:
-        return load(raw)[0]
-    except YamlFault as error:
-        raise ConfigError(f"--{name.replace('_', '-')}: {quoted(raw)} is not valid YAML: {error}") from error
+# The faults
 
 
 def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Layer]) -> str:
@@ -346,14 +422,10 @@ def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Laye
         return f"{name}: this setting is required"
     message = str(item["msg"]).removeprefix("Value error, ")
     # A whole section would bury the message, and may hold secrets.
-    unshown = isinstance(item["input"], Mapping | BaseModel) or isinstance(_cause(item), UnshownError)
+    secret = isinstance(item.get("ctx", {}).get("error"), UnshownError)
+    unshown = isinstance(item["input"], Mapping | BaseModel) or secret
     got = "" if unshown else f", got {redacted(quoted(item['input']))}"
     return f"{name or 'settings'}: {message}{got}{where}"
-
-
-def _cause(item: Mapping[str, Any]) -> object:
-    """Return the error that the failed check raised."""
-    return item.get("ctx", {}).get("error")
 
 
 def _same(name: str, other: str) -> bool:

@@ -20,13 +20,19 @@ REMOVED: Mapping[str, str] = {
     "prefetch": "candidates is the depth of both sides of hybrid",
     "sweep.prefetch_semantic": "sweep.candidates sweeps the depth of both sides of hybrid",
     "sweep.prefetch_keyword": "sweep.candidates sweeps the depth of both sides of hybrid",
+    "retrieval-evals doctor": "`inspect` lists what it checked of a collection, each fault with its remedy",
     "retrieval-evals verify": "opening a collection checks its files by size; index a damaged one again",
     "search": "search_params takes Qdrant's SearchParams, e.g. {exact: true} or {quantization: {rescore: true}}",
     **dict.fromkeys(
         (f"sweep.{a}" for a in ("exact", "hnsw_ef", "indexed_only", "ignore_quantization", "rescore", "oversampling")),
         "two runs, each with its search_params, and `evals.compare` take the place of this axis",
     ),
+    "index.chunk_size": "index.max_tokens is the budget of every splitter",
+    "index.chunk_overlap": "index.overlap is the overlap of every splitter",
+    "index.splitter=markdown": "sections cuts at headings, recursive as LangChain does; index.max_tokens is the budget",
+    "index.splitter=token": "recursive cuts to index.max_tokens tokens",
     "within": "filters holds for every search; a collection for each tenant holds for all else",
+    "threshold=default": "there is none by default; leave it out, or write null",
     "distance=euclid": "cosine and dot are searched; make a collection of the same vectors with one of these",
     "distance=manhattan": "cosine and dot are searched; make a collection of the same vectors with one of these",
     "tracking.log_cells": "at most 8 cells of a grid have runs; its table tables/grid.json and its report have all",
@@ -48,8 +54,10 @@ def removed(name: str, value: object = None) -> str:
     setting = name.removeprefix("--").replace("-", "_").removeprefix("retriever.")
     if value is not None:
         [value] = value if isinstance(value, list) and len(value) == 1 else [value]
-        return REMOVED.get(f"{setting}={value}", "") if isinstance(value, str | bool) else ""
-    names = [name, setting]
+        known = (REMOVED.get(f"{prefix}{setting}={value}") for prefix in ("", "index."))
+        return next(filter(None, known), "") if isinstance(value, str | bool) else ""
+    # `retrievers index` has the settings of indexing without their prefix.
+    names = [name, setting, f"index.{setting}"]
     while setting := setting.rpartition(".")[0]:
         names.append(setting)
     return next((REMOVED[known] for known in names if known in REMOVED), "")

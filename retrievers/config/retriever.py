@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from retrievers.config.filters import parse
+from retrievers.config.filters import parse, qdrant_filter
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig
 from retrievers.config.rerankers import RERANKERS, Fusion, Reranker, RerankerName, listed
 from retrievers.config.sections import CacheConfig, KeywordConfig, MetadataConfig, StoreConfig, known_field
@@ -31,9 +31,6 @@ FOREIGN_SETTINGS = (
     "python", "store", "collection", "metadata", "top_k", "threshold", "candidates", "include_metadata",
 )  # fmt: skip
 
-# Threshold where none is set and scores are within 0 and 1; no number would do for other distances.
-THRESHOLD = 0.3
-# None is none; `default`, as leaving it out, is that of the scale.
 Threshold = Annotated[float | None, BeforeValidator(lambda value: None if value == "none" else value)]
 ThresholdOn = Literal["semantic", "best", "final"]
 Mode = Literal["semantic", "keyword", "hybrid"]
@@ -43,7 +40,7 @@ class RetrieverConfig(Settings):
     """All that decides what a query gets back.
 
     With `python` the retriever is the user's own, and only `FOREIGN_SETTINGS` may be given: `store` and `collection`
-    then name where its chunks are listed, and a threshold is in force only where one is given.
+    then name where its chunks are listed.
 
     Attributes:
         python: `module:factory` of a LangChain `BaseRetriever` or `QdrantVectorStore`, called without arguments.
@@ -52,7 +49,7 @@ class RetrieverConfig(Settings):
         threshold: Worst score of a returned chunk: of its cosine similarity, 0 to 1, in any mode, unless `threshold_on`
             is `final`. Under `best` all chunks count as having the best of the candidates, so that a query gets a
             whole answer or none. With `distance: dot`, which must then be named beside it, it is a dot product.
-            None (`default`): 0.3, and none at all with dot products.
+            None: none is in force.
         search_params: What goes as Qdrant's `SearchParams` with every search for dense vectors; what is left out is as
             the collection has it. A keyword search is exact; of these only `indexed_only` concerns it.
         semantic_weight: Share of the semantic side in a hybrid search; the keyword side has the rest.
@@ -84,9 +81,7 @@ class RetrieverConfig(Settings):
         "semantic", description="each chunk's similarity; best: the highest one, for all; or the final score"
     )
     distance: Distance | None = Field(None, description="cosine or dot (default: cosine, or what the collection has)")
-    threshold: Threshold = Field(
-        None, description=f"least score of a returned chunk, or none (default: {THRESHOLD}; with dot products none)"
-    )
+    threshold: Threshold = Field(None, description="least score of a returned chunk (default: none)")
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
     search_params: Mapping[str, Any] | None = Field(
         None, description="how Qdrant searches: its SearchParams, e.g. {hnsw_ef: 256}", json_schema_extra=TABLE
@@ -112,12 +107,6 @@ class RetrieverConfig(Settings):
     group_by: str | None = Field(None, description="field of which each value is returned once")
     include_metadata: bool = Field(True, description="false: results hold text and score alone")
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _threshold_left_out(cls, given: Any) -> Any:
-        left_out = isinstance(given, Mapping) and given.get("threshold") == "default"
-        return {name: value for name, value in given.items() if name != "threshold"} if left_out else given
 
     @field_validator("collection")
     @classmethod
@@ -155,8 +144,7 @@ class RetrieverConfig(Settings):
         """Return the settings in force: without those that a retriever of the user's own does not read."""
         plain: dict[str, Any] = handler(self)
         if self.python is None:
-            return plain | ({"threshold": self.used_threshold} if "threshold" in plain else {})
-        # The default threshold is not applied to a retriever whose scale is unknown.
+            return plain
         idle = ({"threshold"} if self.threshold is None else set()) | (
             set() if self.names_collection else {"store", "collection"}
         )
@@ -263,7 +251,7 @@ class RetrieverConfig(Settings):
     def _readable(cls, filters: str | Mapping[str, Any] | None) -> str | Mapping[str, Any] | None:
         if filters is not None:
             try:
-                parse(filters)
+                _ = qdrant_filter(filters) or parse(filters)
             except ConfigError as error:
                 raise ValueError(str(error).removeprefix("filters: ")) from None
         return filters
@@ -287,10 +275,8 @@ class RetrieverConfig(Settings):
 
     @property
     def used_threshold(self) -> float | None:
-        """The threshold in force, None for none; for a user's own retriever only a given one."""
-        left_out = "threshold" not in self.model_fields_set
-        by_default = left_out and self.python is None and self.threshold_scale not in UNBOUNDED
-        return THRESHOLD if by_default else self.threshold
+        """The threshold in force, None for none."""
+        return self.threshold
 
     @property
     def threshold_scale(self) -> ScoreScale:

@@ -6,8 +6,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from retrievers.config.files import user_path, without_mark
 from retrievers.config.languages import check_language, words
-from retrievers.config.paths import user_path, without_mark
 from retrievers.config.settings import TABLE, Settings, VariableName, address
 from retrievers.errors import nearest
 from retrievers.records import ALIASES, METADATA_FIELDS, ScoreScale

@@ -16,8 +16,7 @@ import numpy as np
 from cachetools import TTLCache
 
 from retrievers.config import CacheConfig
-from retrievers.config.paths import user_cache
-from retrievers.config.sqlite_files import open_sqlite
+from retrievers.config.files import open_sqlite, user_cache
 from retrievers.errors import ConfigError
 
 log = logging.getLogger(__name__)

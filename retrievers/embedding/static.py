@@ -10,6 +10,7 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 
 from retrievers.config import ModelConfig
+from retrievers.embedding.tokens import PART, count_tokens, package_folder, token_parts
 
 
 class StaticEmbeddings(Embeddings):
@@ -27,8 +28,18 @@ class StaticEmbeddings(Embeddings):
             return []
         # A text without words is divided by its length, 0, and refused later.
         with np.errstate(invalid="ignore"):
-            vectors: list[list[float]] = self._model.embed(texts, norm=True).tolist()
+            vectors: list[list[float]] = self._model.embed([text[:PART] for text in texts], norm=True).tolist()
+        for place in (place for place, text in enumerate(texts) if len(text) > PART):
+            vectors[place] = self._by_parts(texts[place])
         return vectors
+
+    def _by_parts(self, text: str) -> list[float]:
+        """Return the vector of a text that is too long to be tokenised at once: the mean of those of all its tokens."""
+        total = np.zeros(256)
+        for part in token_parts(text):
+            total += self._model.embed([part])[0] * count_tokens(part)
+        vector: list[float] = (total / np.linalg.norm(total)).astype(np.float32).tolist()
+        return vector
 
     def embed_queries(self, texts: list[str]) -> list[list[float]]:
         """Embed queries; the same vectors as `embed_documents` gives."""
@@ -47,8 +58,6 @@ def make(_: ModelConfig, __: str | None) -> StaticEmbeddings:
 @functools.cache
 def _static_model() -> Any:
     """Load the model once for all retrievers of a process; embedding does not change it."""
-    from retrievers.embedding.tokens import package_folder
-
     with _quiet_root_logger():
         from wordllama import WordLlama
     return WordLlama.load(cache_dir=package_folder("wordllama"), dim=256, disable_download=True)

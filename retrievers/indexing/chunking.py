@@ -1,28 +1,35 @@
 """Sections to chunks: whole blocks packed up to a token budget, nothing reworded. Pure."""
 
 import hashlib
+import re
 import uuid
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import PurePosixPath
-from typing import Literal
 
 from retrievers.config.indexing import Context, Splitter
-from retrievers.embedding.tokens import tokenizer
-from retrievers.indexing.file_kinds import KINDS, MARKDOWN
 from retrievers.indexing.markdown import Block, Page, PageSection
-from retrievers.indexing.packing import SECTION_SEPARATOR, Fits, TokenCounter, budget, context_of, join_blocks, pack
-from retrievers.records import Chunk
+from retrievers.records import Chunk, with_context
 
+SECTION_SEPARATOR = " > "
+TokenCounter = Callable[[str], int]
+WHITE_SPACE = re.compile(r"\s+")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+# Characters: no tokenizer's vocabulary holds longer ones.
+LONGEST_TOKEN = 64
+Fits = Callable[[str], bool]
 Path = tuple[str, ...]
 # Returns True if a text fits into one chunk under these headings.
 FitsUnder = Callable[[Path, str], bool]
 # A stretch of a page, verbatim, and the sections that it touches.
 Piece = tuple[Block, tuple[PageSection, ...]]
 DEFAULT_MAX_TOKENS = 256
+# Suffixes of the pages that a site serves under their own names.
+SERVED = frozenset({".html", ".htm", ".xhtml", ".txt", ".text", ".pdf"})
 # Rises when pages are parsed or cut otherwise than before, so that collections made earlier count as out of date.
 CHUNKING_VERSION = 1
 
@@ -73,60 +80,23 @@ def _joined(first: Passage, second: Passage, lines: Sequence[str], fits: FitsUnd
     return Passage(path=parent, sections=(*first.sections, *second.sections), runs=(blocks,))
 
 
-def pieces_by_characters(
-    page: Page, splitter: Literal["recursive", "markdown"], *, chunk_size: int, chunk_overlap: int
-) -> Iterator[Piece]:
-    """Cut a page as `RecursiveCharacterTextSplitter` does, or `MarkdownTextSplitter`.
+def recursive_pieces(page: Page, max_tokens: int, overlap: int, count_tokens: TokenCounter) -> Iterator[Piece]:
+    """Cut a page as LangChain's `RecursiveCharacterTextSplitter` does, by tokens.
 
     Args:
         page: The page; what stands before its first block (front matter) is left out.
-        splitter: Which of the two.
-        chunk_size: Largest length of a piece, in characters.
-        chunk_overlap: Characters of a piece that the next one repeats, at most.
+        max_tokens: Most tokens of a piece.
+        overlap: Tokens of a piece that the next one repeats, at most.
+        count_tokens: Counts the tokens of a text.
     """
-    from langchain_text_splitters import MarkdownTextSplitter, RecursiveCharacterTextSplitter
+    from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-    kind = RecursiveCharacterTextSplitter if splitter == "recursive" else MarkdownTextSplitter
-    first, text = _body(page)
-    start, before, stretches = -1, "", list[tuple[int, str]]()
-    for piece in kind(chunk_size=chunk_size, chunk_overlap=chunk_overlap).split_text(text):
-        # A piece that is repeated as a whole by the next one begins where that begins.
-        least = start if before and piece.startswith(before) and piece != before else start + 1
-        start, before = text.find(piece, max(least, start + len(before) - chunk_overlap)), piece
-        stretches.append((start, piece))
-    return _placed(page, first, text, stretches)
-
-
-def pieces_by_tokens(page: Page, size: int, overlap: int) -> Iterator[Piece]:
-    """Cut a page as `TokenTextSplitter` does, by the packaged tokenizer: tiktoken would download its table.
-
-    Args:
-        page: The page; what stands before its first block (front matter) is left out.
-        size: Tokens of a piece.
-        overlap: Tokens of a piece that the next one repeats.
-    """
-    from langchain_text_splitters.base import Tokenizer, split_text_on_tokens
-
-    first, text = _body(page)
-    spans = tokenizer().encode(text, add_special_tokens=False).offsets
-    stretches = list[tuple[int, str]]()
-
-    def stretch(places: Sequence[int]) -> str:
-        # In place of decoded tokens, which may lack blanks and hold parts of characters.
-        start, end = spans[places[0]][0], spans[places[-1]][1]
-        stretches.append((start, text[start:end]))
-        return text[start:end]
-
-    split_text_on_tokens(
-        text=text,
-        tokenizer=Tokenizer(
-            chunk_overlap=overlap,
-            tokens_per_chunk=size,
-            decode=stretch,
-            encode=lambda _: list(range(len(spans))),
-        ),
+    splitter = RecursiveCharacterTextSplitter(
+        chunk_size=max_tokens, chunk_overlap=overlap, length_function=count_tokens, add_start_index=True
     )
-    return _placed(page, first, text, stretches)
+    first, text = _body(page)
+    pieces = splitter.create_documents([text])
+    return _placed(page, first, text, [(piece.metadata["start_index"], piece.page_content) for piece in pieces])
 
 
 def _body(page: Page) -> tuple[int, str]:
@@ -163,7 +133,6 @@ def chunk_page(
     splitter: Splitter = "sections",
     overlap: int = 0,
     merge_small: bool = False,
-    **characters: int,
 ) -> tuple[Chunk, ...]:
     """Cut a page into chunks, section by section.
 
@@ -175,11 +144,9 @@ def chunk_page(
         max_tokens: Budget of one chunk with its context.
         count_tokens: Counts the tokens of a text.
         context: Context that the chunks get.
-        splitter: `whole` makes one chunk of a page, whose id is the page's address; `recursive`, `markdown` and
-            `token` cut as LangChain does.
+        splitter: `whole` makes one chunk of a page, whose id is the page's address; `recursive` cuts as LangChain does.
         overlap: Tokens at the end of a chunk that the next one of the section repeats, at most.
         merge_small: Put neighbouring sections of one parent into one chunk while they fit; it stands at the first.
-        characters: `chunk_size` and `chunk_overlap` of `recursive` and `markdown`.
     """
     # The same piece is counted several times while groups are tried.
     count_tokens = cache(count_tokens)
@@ -194,10 +161,8 @@ def chunk_page(
     in_overlap = budget(overlap, count_tokens) if overlap else None
     if splitter == "whole":
         pieces = [_whole(page)]
-    elif splitter in ("recursive", "markdown"):
-        pieces = list(map(_alone, pieces_by_characters(page, splitter, **characters)))
-    elif splitter == "token":
-        pieces = list(map(_alone, pieces_by_tokens(page, max_tokens, overlap)))
+    elif splitter == "recursive":
+        pieces = list(map(_alone, recursive_pieces(page, max_tokens, overlap, count_tokens)))
     else:
         parts = merged(page, lambda path, text: fits_under(path)(text)) if merge_small else passages(page)
         pieces = [
@@ -245,7 +210,7 @@ def placement(file_path: str) -> tuple[str, str, str]:
     bare = file.with_suffix("")
     folders = file.parts[:-1]
     return (
-        bare.as_posix() if KINDS.get(file.suffix.lower(), MARKDOWN) is MARKDOWN else file_path,
+        file_path if file.suffix.lower() in SERVED else bare.as_posix(),
         folders[0] if folders else bare.name,
         folders[1] if len(folders) > 1 else bare.name,
     )
@@ -286,3 +251,139 @@ def _chunk(page: Page, passage: Passage, group: Sequence[Block]) -> Chunk:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+# Packing
+
+
+def join_blocks(blocks: Sequence[Block]) -> str:
+    """Join blocks of one run: pieces of the same line by a space, lines by a break, blocks by a blank line."""
+    text = blocks[0].text
+    for before, after in pairwise(blocks):
+        gap = after.start_line - before.end_line
+        joint = "" if after.continues_word else " " if gap == 0 else "\n" * min(gap, 2)
+        text += joint + after.text
+    return text
+
+
+def pack(run: Sequence[Block], fits: Fits, in_overlap: Fits | None = None) -> Iterator[Sequence[Block]]:
+    """Group the pieces of blocks, each group as large as fits, and begin it with the end of the one before.
+
+    Args:
+        run: Blocks that are contiguous in the source.
+        fits: Check of a group's text against the budget.
+        in_overlap: Check of a repeated end against its own budget; nothing is repeated without.
+    """
+    pieces = [piece for block in run for piece in _split(block, fits)]
+    start, repeated = 0, list[Block]()
+    while start < len(pieces):
+        while repeated and not fits(join_blocks([*repeated, pieces[start]])):
+            repeated = repeated[1:]
+        end = _end_of_group(repeated, pieces, start, fits)
+        group = [*repeated, *pieces[start:end]]
+        yield group
+        start, repeated = end, _tail(group, in_overlap) if in_overlap else []
+
+
+def _tail(group: Sequence[Block], fits: Fits) -> list[Block]:
+    """Return the last lines, sentences or words of a group that fit."""
+    tail: list[Block] = []
+    for block in reversed(group):
+        for piece in reversed([*_split(block, fits)]):
+            if not fits(join_blocks([piece, *tail])):
+                return tail
+            tail.insert(0, piece)
+    return tail
+
+
+def _end_of_group(before: Sequence[Block], pieces: Sequence[Block], start: int, fits: Fits) -> int:
+    """Return the end of the pieces from `start` on that fit after others, by doubling and then halving the step."""
+
+    def together(end: int) -> bool:
+        return fits(join_blocks([*before, *pieces[start:end]]))
+
+    fitting, step = start + 1, 1
+    while fitting < len(pieces) and together(fitting + step):
+        fitting, step = min(fitting + step, len(pieces)), 2 * step
+    # Between the last group that fits and the first that does not, by bisection.
+    beyond = min(fitting + step, len(pieces) + 1)
+    while beyond - fitting > 1:
+        middle = (fitting + beyond) // 2
+        fitting, beyond = (middle, beyond) if together(middle) else (fitting, middle)
+    return min(fitting, len(pieces))
+
+
+def _split(block: Block, fits: Fits) -> Iterator[Block]:
+    """Cut a block that does not fit: between its lines, else its sentences, else words, else inside a word."""
+    if fits(block.text):
+        yield block
+        return
+    lines = block.text.split("\n")
+    if len(lines) > 1:
+        for number, line in enumerate(lines, block.start_line):
+            if line.strip():
+                yield from _split(Block(text=line, start_line=number, end_line=number), fits)
+        return
+    text = block.text.strip()
+    sentences = SENTENCE_END.split(text)
+    whole = len(sentences) == 1
+    for index, sentence in enumerate(sentences):
+        piece = replace(block, text=sentence, continues_word=block.continues_word and index == 0)
+        yield from _split_words(piece, fits) if whole else _split(piece, fits)
+
+
+def _split_words(block: Block, fits: Fits) -> Iterator[Block]:
+    """Halve a line without sentences between its words, and the halves again, as far as needed."""
+    text = block.text
+    gaps = [gap.span() for gap in WHITE_SPACE.finditer(text)]
+
+    def halves(first: int, last: int, start: int, end: int) -> Iterator[Block]:
+        piece = replace(block, text=text[start:end], continues_word=block.continues_word and start == 0)
+        if fits(piece.text):
+            yield piece
+        elif first == last:
+            yield from _split_word(piece, fits)
+        else:
+            middle = (first + last - 1) // 2
+            yield from halves(first, middle, start, gaps[middle][0])
+            yield from halves(middle + 1, last, gaps[middle][1], end)
+
+    yield from halves(0, len(gaps), 0, len(text))
+
+
+def _split_word(block: Block, fits: Fits) -> Iterator[Block]:
+    text = block.text
+    if len(text) < 2 or fits(text):
+        yield block
+        return
+    yield from _split_word(replace(block, text=text[: len(text) // 2]), fits)
+    yield from _split_word(replace(block, text=text[len(text) // 2 :], continues_word=True), fits)
+
+
+def budget(max_tokens: int, count_tokens: TokenCounter, context: str = "") -> Fits:
+    """Return a check of texts against the budget; one that is surely too long is not counted, which takes time."""
+
+    def fits(text: str) -> bool:
+        # Each word takes at least one token, and no token is longer than LONGEST_TOKEN.
+        if len(text) > LONGEST_TOKEN * max_tokens or len(text.split()) > max_tokens:
+            return False
+        return count_tokens(with_context(context, text)) <= max_tokens
+
+    return fits
+
+
+def context_of(context: Context, title: str, path: Sequence[str], max_tokens: int, count_tokens: TokenCounter) -> str:
+    """Return the context of a section's chunks: its last words that fit, so that room is left for the text.
+
+    Args:
+        context: Part of the page's structure that makes it; a heading that repeats another one is left out.
+        title: Title of the page.
+        path: The headings above the text, from the page's top.
+        max_tokens: Most tokens of the context.
+        count_tokens: Counts the tokens of a text.
+    """
+    parts = {"none": [], "title": [title], "path": [title, *path]}[context]
+    words = SECTION_SEPARATOR.join(dict.fromkeys(part for part in parts if part)).split()
+    # The deepest heading says most about the text.
+    start = bisect_left(range(len(words)), True, key=lambda first: count_tokens(" ".join(words[first:])) <= max_tokens)
+    return " ".join(words[start:])

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import PurePosixPath
+from typing import Any
 from urllib.parse import urlsplit
 
-from retrievers.indexing.front_matter import PageError
-from retrievers.indexing.markdown import Block, Page, PageSection
+from retrievers.indexing.markdown import Block, Page, PageError, PageSection
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 SKIPPED = frozenset({"script", "style", "noscript", "template", "nav", "svg", "button", "dialog", "select"})
@@ -97,6 +97,23 @@ def _only_heading(section: PageSection) -> bool:
     return bool(section.path) and block.start_line == block.end_line
 
 
+def _has_main(root: Any) -> bool:
+    """Return True if an element `main` has text."""
+    from lxml import etree
+
+    depth = 0
+    for event, element in etree.iterwalk(root, events=("start", "end")):
+        if event == "end":
+            depth -= _is_main(element.tag, element.attrib)
+            if depth and (element.tail or "").strip():
+                return True
+            continue
+        depth += _is_main(element.tag, element.attrib)
+        if depth and (element.text or "").strip():
+            return True
+    return False
+
+
 def _is_main(tag: str, attributes: Mapping[str, str]) -> bool:
     return tag == "main" or attributes.get("role") == "main"
 
@@ -122,9 +139,7 @@ class _Reader:
         root = etree.fromstring(data, etree.HTMLParser(huge_tree=True, encoding="utf-8"))
         if root is None:
             return
-        self._outside = int(
-            any("".join(main.itertext()).strip() for main in root.iter() if _is_main(main.tag, main.attrib))
-        )
+        self._outside = int(_has_main(root))
         for event, element in etree.iterwalk(root, events=("start", "end", "comment", "pi")):
             # libxml2 stops to count lines at 65,535; from there on the line ends in the text tell.
             self._at = max(self._at, element.sourceline or 0)

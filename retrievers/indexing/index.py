@@ -5,43 +5,88 @@ the collection's manifest says `indexing`, and readers refuse it; it says `compl
 """
 
 import logging
-from array import array
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from langchain_core.embeddings import Embeddings
+from numpy.typing import NDArray
 
 from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
-from retrievers.config.indexing import DEFAULTS
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import (
+    BatchTooLargeError,
     CollectionNotFoundError,
     CollectionStateError,
     ConfigError,
     EmbeddingMismatchError,
     IndexingError,
 )
-from retrievers.indexing.child_process import check_room, write_safely
 from retrievers.indexing.chunking import CHUNKING_VERSION
-from retrievers.indexing.corpus import Corpus
-from retrievers.indexing.disk_tables import DiskChunks, DiskMapping, disk_tables
-from retrievers.indexing.points import check_writable, to_payload, written_part
-from retrievers.indexing.row_corpus import RowCorpus
-from retrievers.indexing.writing import Changes, Order, Progress
-from retrievers.records import Chunk
-from retrievers.store import CollectionInfo, Limits, describe, location
-from retrievers.store.payload import to_chunk
+from retrievers.indexing.pages import Corpus
+from retrievers.indexing.rows import RowCorpus
+from retrievers.records import METADATA_FIELDS, Chunk
+from retrievers.store import (
+    MANIFEST_KEY,
+    CollectionInfo,
+    Limits,
+    all_or_nothing,
+    describe,
+    least,
+    location,
+    parts,
+    store_errors,
+)
+from retrievers.store.edge import EdgeClient, disk_space
+from retrievers.store.payload import DERIVED_FIELDS, filter_path, payload_keys, to_chunk, to_metadata
 from retrievers.store.recorded_model import other_model
 from retrievers.store.stored_chunks import records
 
 if TYPE_CHECKING:
-    from qdrant_client import QdrantClient
+    from qdrant_client import QdrantClient, models
 
 log = logging.getLogger(__name__)
-EMBED_BATCH = 96
+EMBED_BATCH, WRITE_BATCH = 96, 256
+# Approximate bytes of a point besides its text.
+POINT_BYTES = 2_000
+# Fields that filters are likely to name, with the kind of payload index each gets.
+INDEXED: Mapping[str, str] = {
+    **dict.fromkeys(("source_url", "title", "heading", "section_path", "module", "chapter", "tags"), "keyword"),
+    **dict.fromkeys(("source_document_id", "file_path", "chunk_id"), "keyword"),
+    **dict.fromkeys(("chunk_index", "total_chunks", "chunk_token_count"), "integer"),
+    "sidebar_position": "float",
+}
+# Called with the stage, the amount done, and the total.
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """Chunks to add and to refresh, and point ids to remove."""
+
+    added: Sequence[Chunk] = ()
+    refreshed: Sequence[Chunk] = ()
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """Order to write a collection.
+
+    Attributes:
+        config: Names the collection, its vectors and its payload keys.
+        changes: The chunks.
+        vectors: Indexed text to vector, for every added chunk.
+        manifest: Record of the collection about itself, without its state.
+        exists: True to keep and change the collection; otherwise one of that name is replaced.
+    """
+
+    config: RetrieverConfig
+    changes: Changes
+    vectors: Mapping[str, NDArray[np.float32]]
+    manifest: Mapping[str, Any]
+    exists: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +97,14 @@ class IndexOptions:
         settings: How pages are cut and embedded; what is left out is that of the existing collection.
         skip_broken: Index the readable pages although others are broken (recorded in the manifest).
         replace: Allow more than half of the stored chunks to be removed, and other settings than the recorded ones.
+        search: Settings of the retriever that `retrievers search` takes where it is given none; as recorded before if
+            empty.
     """
 
     settings: IndexSettings = field(default_factory=lambda: IndexSettings.model_validate({}))
     skip_broken: bool = False
     replace: bool = False
+    search: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,63 +157,40 @@ def index_corpus(
             f"keyword.encoder {config.keyword.encoder!r} is for queries, and indexing writes BM25; leave it out"
         )
     check_writable(config.metadata)
-    _check_pages(corpus, options)
-    collection = existing(client, config)
-    settings = options.settings.over(
-        collection.index if collection else {**DEFAULTS, **corpus.defaults(options.settings.named)}
-    )
-    info = kept(collection, config, settings, replace=options.replace)
-    with disk_tables() if corpus.large else nullcontext() as database:
-        cut = corpus.cut(settings)
-        chunks: Sequence[Chunk] = list(cut) if database is None else DiskChunks.of(database, cut)
-        stored: MutableMapping[str, Any] = {} if database is None else DiskMapping(database, "stored")
-        stored.update(payloads(client, config, info.limits) if info else ())
-        changes = _compare(config.metadata, chunks, stored, layout(info) if info else config.metadata)
-        _refuse_mass_removal(config, changes, stored, options)
-        check_room(client, config.collection, changes.added)
-        vectors: MutableMapping[str, Any] = {} if database is None else DiskMapping(database, "vectors")
-        _embed(changes.added, embeddings, vectors, progress)
-        manifest = {
-            "embedding": embedded_by(config, vectors, info),
-            "bm25": keyword_side(config, chunks, info),
-            **_origin(config, corpus, settings),
-            "points": len(chunks),
-        }
-        if not info or changes != Changes() or info.manifest != {**manifest, "state": "complete"}:
-            order = Order(config=config, changes=changes, vectors=vectors, manifest=manifest, exists=info is not None)
-            write_safely(client, order, progress)
-        return _report(corpus, chunks, changes)
-
-
-def _origin(config: RetrieverConfig, corpus: Corpus | RowCorpus, settings: IndexSettings) -> dict[str, Any]:
-    """Return the settings that the payloads were made with."""
-    return {
-        "payload": config.metadata.layout,
-        "pages_fingerprint": corpus.fingerprint,
-        "index": settings.named,
-        "chunking": CHUNKING_VERSION,
-        "skipped": [str(corpus.folder / file) for file in corpus.broken],
-    }
-
-
-def _check_pages(corpus: Corpus | RowCorpus, options: IndexOptions) -> None:
     if corpus.faults and (not options.skip_broken or not corpus.count):
         raise IndexingError(
             "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):", corpus.faults
         )
-
-
-def _refuse_mass_removal(
-    config: RetrieverConfig, changes: Changes, stored: Mapping[str, Any], options: IndexOptions
-) -> None:
+    collection = _existing(client, config)
+    settings = options.settings.over(collection.index if collection else corpus.defaults(options.settings.named))
+    info = kept(collection, config, settings, replace=options.replace)
+    chunks = list(corpus.cut(settings))
+    stored = dict(payloads(client, config, info.limits)) if info else {}
+    changes = _compare(config.metadata, chunks, stored, layout(info) if info else config.metadata)
     if len(changes.removed) * 2 > len(stored) and not options.replace:
         raise CollectionStateError(
             f"collection {config.collection!r} holds {len(stored)} chunks, of which {len(changes.removed)} would be "
             "removed: are these the same pages? choose another name with --collection, or allow it with --replace"
         )
-
-
-def _report(corpus: Corpus | RowCorpus, chunks: Sequence[Chunk], changes: Changes) -> IndexReport:
+    if isinstance(client, EdgeClient):
+        size = sum(len(chunk.indexed_text.encode()) + POINT_BYTES for chunk in changes.added)
+        disk_space.check_room(client.path, config.collection, size)
+    vectors = _embed(changes.added, embeddings, progress)
+    manifest = {
+        "embedding": embedded_by(config, vectors, info),
+        "bm25": keyword_side(config, chunks, info),
+        "payload": config.metadata.layout,
+        "pages_fingerprint": corpus.fingerprint,
+        "index": settings.named,
+        "chunking": CHUNKING_VERSION,
+        "skipped": [str(corpus.folder / file) for file in corpus.broken],
+        "points": len(chunks),
+    }
+    if search := options.search or (info.manifest.get("search") if info else None):
+        manifest["search"] = search
+    if not info or changes != Changes() or info.manifest != {**manifest, "state": "complete"}:
+        order = Order(config=config, changes=changes, vectors=vectors, manifest=manifest, exists=info is not None)
+        write(client, order, progress)
     return IndexReport(
         pages=corpus.count,
         chunks=len(chunks),
@@ -185,43 +210,30 @@ def _compare(
     Under other keys all are refreshed. A chunk whose context or text changed (a whole document keeps its id) is
     added again, since its vector did.
     """
-    # In place of the texts themselves, which may be many.
-    embedded = {point: hash(to_chunk(point, payload, before).indexed_text) for point, payload in stored.items()}
+    embedded = {point: to_chunk(point, payload, before).indexed_text for point, payload in stored.items()}
     refresh = before.layout != config.layout
-    added, refreshed, point_ids = array("q"), array("q"), set[str]()
-    for index, chunk in enumerate(chunks):
-        point_ids.add(chunk.point_id)
-        if embedded.get(chunk.point_id) != hash(chunk.indexed_text):
-            added.append(index)
+    added, refreshed = list[Chunk](), list[Chunk]()
+    for chunk in chunks:
+        if embedded.get(chunk.point_id) != chunk.indexed_text:
+            added.append(chunk)
         elif refresh or written_part(stored[chunk.point_id], config) != to_payload(chunk, config):
-            refreshed.append(index)
-    removed = tuple(sorted(embedded.keys() - point_ids))
-    return Changes(added=_at(chunks, added), refreshed=_at(chunks, refreshed), removed=removed)
+            refreshed.append(chunk)
+    removed = tuple(sorted(embedded.keys() - {chunk.point_id for chunk in chunks}))
+    return Changes(added=tuple(added), refreshed=tuple(refreshed), removed=removed)
 
 
-def _at(chunks: Sequence[Chunk], places: Sequence[int]) -> Sequence[Chunk]:
-    if places and isinstance(chunks, DiskChunks):
-        return chunks.at(places)
-    return tuple(chunks[index] for index in places)
+def _embed(chunks: Sequence[Chunk], embeddings: Embeddings, progress: Progress) -> dict[str, NDArray[np.float32]]:
+    """Return the vector of each text, embedded once."""
+    texts = list(dict.fromkeys(chunk.indexed_text for chunk in chunks))
+    vectors: dict[str, NDArray[np.float32]] = {}
+    for batch in parts(texts, EMBED_BATCH):
+        made = (np.asarray(vector, np.float32) for vector in embeddings.embed_documents([*batch]))
+        vectors.update(zip(batch, made, strict=True))
+        progress("embedding", len(vectors), len(texts))
+    return vectors
 
 
-def _embed(
-    chunks: Sequence[Chunk], embeddings: Embeddings, vectors: MutableMapping[str, Any], progress: Progress
-) -> None:
-    """Add the vector of each text, embedded once; the texts themselves are not all held at once."""
-    total = len({hash(chunk.indexed_text) for chunk in chunks})
-    done, batch = 0, dict[str, None]()
-    for text in chain((chunk.indexed_text for chunk in chunks), [None]):
-        if batch and (text is None or len(batch) == EMBED_BATCH):
-            texts = list(batch)
-            vectors.update(zip(texts, embeddings.embed_documents(texts), strict=True))
-            done, batch = done + len(texts), {}
-            progress("embedding", done, total)
-        if text is not None and text not in vectors:
-            batch[text] = None
-
-
-def existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo | None:
+def _existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo | None:
     """Return the collection of that name; None where there is none.
 
     Raises:
@@ -299,7 +311,7 @@ def layout(info: CollectionInfo) -> MetadataConfig:
 
 
 def embedded_by(
-    config: RetrieverConfig, vectors: Mapping[str, Sequence[float]], info: CollectionInfo | None
+    config: RetrieverConfig, vectors: Mapping[str, NDArray[np.float32]], info: CollectionInfo | None
 ) -> dict[str, Any]:
     """Return the model and the length of its vectors, from the new and the existing ones.
 
@@ -324,3 +336,164 @@ def keyword_side(config: RetrieverConfig, chunks: Sequence[Chunk], info: Collect
     counter = Bm25Encoder(config.keyword.language)
     average = config.keyword.average_length or sum(counter.length(chunk.indexed_text) for chunk in chunks) / len(chunks)
     return {"language": config.keyword.language, "average_length": round(max(1.0, average), 3)}
+
+
+# Writing
+
+
+def write(client: "QdrantClient", order: Order, progress: Progress) -> None:
+    """Write changes, marked as unfinished until the last of them is in.
+
+    Args:
+        client: An open client.
+        order: Order to carry out.
+        progress: Called with the stage, the amount done and the total.
+
+    Raises:
+        StoreError: The store failed; the collection then says that it is unfinished.
+    """
+    config, changes, manifest, name = order.config, order.changes, order.manifest, order.config.collection
+    with store_errors(config.store, name), all_or_nothing(client, name):
+        _begin(client, config, manifest, exists=order.exists)
+        encoder = Bm25Encoder(manifest["bm25"]["language"], manifest["bm25"]["average_length"])
+        written = 0
+        for batch in parts(changes.added, least(WRITE_BATCH, describe(client, config).limits.points)):
+            _add(client, name, to_points(batch, config, order.vectors, encoder))
+            written += len(batch)
+            progress("writing", written, len(changes.added))
+        for chunk in changes.refreshed:
+            client.overwrite_payload(name, to_payload(chunk, config.metadata), points=[chunk.point_id])
+        if changes.removed:
+            client.delete(name, points_selector=list(changes.removed))
+        client.update_collection(name, metadata={MANIFEST_KEY: {**manifest, "state": "complete"}})
+
+
+def _add(client: "QdrantClient", collection: str, points: "Sequence[models.PointStruct]") -> None:
+    """Add points, replacing those of the same id; in halves where the store wants it so."""
+    try:
+        client.upsert(collection, points)
+    except BatchTooLargeError:
+        if len(points) == 1:
+            raise
+        half = len(points) // 2
+        _add(client, collection, points[:half])
+        _add(client, collection, points[half:])
+
+
+def _begin(client: "QdrantClient", config: RetrieverConfig, manifest: Mapping[str, Any], *, exists: bool) -> None:
+    """Make the collection or keep it, marked as unfinished, with a payload index wherever one is wanted."""
+    unfinished = {MANIFEST_KEY: {**manifest, "state": "indexing"}}
+    if exists:
+        client.update_collection(config.collection, metadata=unfinished)
+    else:
+        _create(client, config, manifest["embedding"]["dimension"], unfinished)
+    present = client.get_collection(config.collection).payload_schema
+    for name, kind in INDEXED.items():
+        key = filter_path(payload_keys(name, config.metadata)[0])
+        if key not in present:
+            client.create_payload_index(config.collection, key, field_schema=_index_kind(kind))
+
+
+def _index_kind(kind: str) -> Any:
+    from qdrant_client import models
+
+    return models.PayloadSchemaType(kind)
+
+
+def _create(client: "QdrantClient", config: RetrieverConfig, dimension: int, metadata: dict[str, Any]) -> None:
+    from qdrant_client import models
+
+    size = models.VectorParams(size=dimension, distance=models.Distance.COSINE)
+    if client.collection_exists(config.collection):
+        client.delete_collection(config.collection)
+    client.create_collection(
+        config.collection,
+        vectors_config={config.vector_name: size} if config.vector_name else size,
+        sparse_vectors_config={config.keyword.vector_name: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+        metadata=metadata,
+    )
+    _refuse_forgetful(client, config)
+
+
+def _refuse_forgetful(client: "QdrantClient", config: RetrieverConfig) -> None:
+    """Refuse a server before 1.16: it drops the metadata, so that nothing would name the model of the vectors."""
+    if not describe(client, config).manifest:
+        client.delete_collection(config.collection)
+        raise CollectionStateError(
+            f"the Qdrant at {location(config.store)} does not keep collection metadata; "
+            "indexing needs version 1.16 or later"
+        )
+
+
+# Points
+
+
+def to_points(
+    chunks: Sequence[Chunk], config: RetrieverConfig, vectors: Mapping[str, NDArray[np.float32]], encoder: Bm25Encoder
+) -> "list[models.PointStruct]":
+    """Make the points of chunks.
+
+    langchain-qdrant could not write them: it embeds the text that it stores, here without the context.
+
+    Args:
+        chunks: The chunks.
+        config: Names the vectors and the payload keys.
+        vectors: Indexed text to vector, for every chunk.
+        encoder: Weighs the terms.
+    """
+    from qdrant_client import models
+
+    return [
+        models.PointStruct(
+            id=chunk.point_id,
+            vector={
+                config.vector_name: vectors[chunk.indexed_text].tolist(),
+                config.keyword.vector_name: encoder.document(chunk.indexed_text),
+            },
+            payload=to_payload(chunk, config.metadata),
+        )
+        for chunk in chunks
+    ]
+
+
+def to_payload(chunk: Chunk, config: MetadataConfig) -> dict[str, Any]:
+    """Return the payload that `retrievers.store.payload.to_chunk` reads with the same settings, and the preview."""
+    fields = {config.map.get(name, name): value for name, value in to_metadata(chunk).items()}
+    return {config.text_key: chunk.text} | ({config.nested_under: fields} if config.nested_under else fields)
+
+
+def written_part(payload: Mapping[str, Any], config: MetadataConfig) -> dict[str, Any]:
+    """Return the part of a stored payload that `to_payload` writes; other top-level keys belong to others."""
+    fields = (config.map.get(name, name) for name in (*METADATA_FIELDS, *DERIVED_FIELDS))
+    keys = (config.text_key, *([config.nested_under] if config.nested_under else fields))
+    return {key: payload[key] for key in keys if key in payload}
+
+
+def check_writable(config: MetadataConfig) -> None:
+    """Make sure that no two values have one key, and that a filter can name every key.
+
+    Raises:
+        ConfigError: Naming the settings and the key.
+    """
+    targets = {"metadata.text_key": config.text_key}
+    if config.nested_under:
+        targets["metadata.nested_under"] = config.nested_under
+    targets |= {f"metadata.map.{name}": key for name, key in config.map.items()}
+    for setting, key in targets.items():
+        if not key or "." in key or '"' in key:
+            raise ConfigError(f"{setting}: expected a payload key without dots and quotes to write under, got {key!r}")
+    readers = {name: payload_keys(name, config) for name in METADATA_FIELDS} | {
+        name: (name,) for name in DERIVED_FIELDS
+    }
+    for name, key in config.map.items():
+        for other in (other for other, keys in readers.items() if other != name and key in _last(keys)):
+            raise ConfigError(f"metadata.map: {name} and {other} would both be under the payload key {key!r}")
+    used = {config.nested_under} if config.nested_under else {key for keys in readers.values() for key in _last(keys)}
+    if config.text_key in used:
+        raise ConfigError(
+            f"metadata.text_key: the payload key {config.text_key!r} holds other fields already; choose another"
+        )
+
+
+def _last(keys: tuple[str, ...]) -> set[str]:
+    return {key.rpartition(".")[2] for key in keys}

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
@@ -10,11 +10,12 @@ from pathlib import PurePosixPath
 from posixpath import normpath
 from typing import Any
 
+import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
 
-from retrievers.indexing.front_matter import PageError, read_front_matter
+from retrievers.text.quoting import quoted
 
 IMPORT = r"""import\s+(?:[\w$*{][^'";]*?\bfrom\s*)?["'][^"'\n]+["'];?\s*"""
 EXPORT = r"export\s+(?:default|const|let|var|function|async|class|\{|\*).*"
@@ -32,6 +33,14 @@ TEXT = frozenset({"text", "text_special", "code_inline", "softbreak", "hardbreak
 # Characters of a heading that are read; every chunk under it repeats them.
 LONGEST_HEADING = 500
 HEADING_ID = re.compile(r"\s*\{#[^}]*\}\s*$")
+# Characters of a front matter.
+MOST_CHARACTERS = 32_768
+# Characters of a title, slug, id or tag, which every chunk of the page repeats.
+LONGEST = 1_000
+LARGEST = 2**53
+OPENING = re.compile(r"---[ \t]*\n")
+NOTHING = ("", "~", "null", "Null", "NULL")
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,2})?", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -297,3 +306,99 @@ class MdxLines:
                 following[waiting.pop()] = number
             waiting.append(number)
         return following
+
+
+# Front matter
+
+
+class PageError(ValueError):
+    """A page cannot be read as Docusaurus Markdown; the text says where and why."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FrontMatter:
+    """Front matter of a page."""
+
+    title: str | None
+    slug: str | None
+    page_id: str | None
+    tags: tuple[str, ...]
+    sidebar_position: float | None
+
+
+def read_front_matter(content: str | None, text: str) -> FrontMatter:
+    """Read a front matter.
+
+    Args:
+        content: Text between its lines of dashes; None without any.
+        text: The whole page.
+
+    Raises:
+        PageError: It is not closed, too long, no YAML, or holds a value of another kind than expected.
+    """
+    if content is None and OPENING.match(text):
+        raise PageError("line 1: the front matter is not closed by a line of three dashes")
+    matter = _mapping(content or "")
+    return FrontMatter(
+        title=_string(matter, "title"),
+        slug=_string(matter, "slug"),
+        page_id=_string(matter, "id"),
+        tags=_tags(matter),
+        sidebar_position=_position(matter),
+    )
+
+
+def _mapping(content: str) -> Mapping[str, Any]:
+    if len(content) > MOST_CHARACTERS:
+        raise PageError(f"the front matter has {len(content):,} characters; expected at most {MOST_CHARACTERS:,}")
+    try:
+        # As written: 3.10, yes and 2024-01-02 stay text.
+        matter = yaml.load(content, Loader=yaml.BaseLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 2}: " if mark else ""
+        raise PageError(f"{line}the front matter is not valid YAML: {getattr(error, 'problem', error)}") from error
+    except RecursionError as error:
+        raise PageError("line 2: the front matter is nested too deeply") from error
+    if matter is not None and not isinstance(matter, dict):
+        raise PageError(f"line 2: the front matter must be a mapping, got {type(matter).__name__}")
+    return {key: value for key, value in (matter or {}).items() if value not in NOTHING}
+
+
+def _string(matter: Mapping[str, Any], key: str) -> str | None:
+    value = matter.get(key)
+    return None if value is None else _text(key, value)
+
+
+def _text(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise PageError(f"front matter: {key} must be text, got {quoted(value)}")
+    if len(value) > LONGEST:
+        raise PageError(f"front matter: {key} has {len(value):,} characters; expected at most {LONGEST:,}")
+    if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
+        raise PageError(f"front matter: {key} holds half a character (a lone surrogate): {quoted(value)}")
+    return value
+
+
+def _tags(matter: Mapping[str, Any]) -> tuple[str, ...]:
+    value = matter.get("tags", [])
+    if not isinstance(value, list):
+        raise PageError(f"front matter: tags must be a list, got {quoted(value)}")
+    return tuple(_tag(number, tag) for number, tag in enumerate(value))
+
+
+def _tag(number: int, tag: Any) -> str:
+    label = tag.get("label") if isinstance(tag, dict) else tag
+    if not isinstance(label, str) or not label.strip():
+        raise PageError(f"front matter: tags.{number} must be text or have a label, got {quoted(tag)}")
+    return _text(f"tags.{number}", label)
+
+
+def _position(matter: Mapping[str, Any]) -> float | None:
+    value = matter.get("sidebar_position")
+    if value is None:
+        return None
+    short = isinstance(value, str) and len(value) <= 40
+    if not short or not NUMBER.fullmatch(value) or abs(float(value)) > LARGEST:
+        raise PageError(f"front matter: sidebar_position must be a number, got {quoted(value)}")
+    return float(value) if "." in value or "e" in value.lower() else int(value)

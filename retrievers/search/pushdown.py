@@ -5,7 +5,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from retrievers.config import MetadataConfig, RetrieverConfig
-from retrievers.config.filters import LARGEST, RANGES, AnyOf, Compare, Expression, Not, Scalar, comparisons, parse
+from retrievers.config.filters import (
+    LARGEST,
+    RANGES,
+    AnyOf,
+    Compare,
+    Expression,
+    Not,
+    Scalar,
+    comparisons,
+    parse,
+    qdrant_filter,
+)
 from retrievers.errors import ConfigError, nearest
 from retrievers.records import ALIASES, METADATA_FIELDS
 from retrievers.store import NO_LIMITS, CollectionInfo, store_errors
@@ -168,6 +179,8 @@ def compile_filters(
     """
     if config.filters is None:
         return None
+    if own := qdrant_filter(config.filters):
+        return own
     expression = parse(config.filters)
     payloads = sample(client, config, info.limits if info else NO_LIMITS)
     if info and not info.limits.unindexed:

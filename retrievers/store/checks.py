@@ -161,7 +161,7 @@ def _check_by_example(
             f"{f' (as {hint} makes)' if hint else ''}, but {name} makes {len(embedded[0])}; "
             "set embedding.provider and embedding.model"
         )
-    least = _least_cosine(embedded, stored)
+    least = least_cosine(embedded, stored)
     if not least >= SAME_MODEL_COSINE:
         raise EmbeddingMismatchError(
             f"collection {info.name!r} records no embedding model, and {name} is not it: embedding stored chunks again "
@@ -192,7 +192,7 @@ def _examples(client: "QdrantClient", config: RetrieverConfig, info: CollectionI
     return texts, stored
 
 
-def _least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence[float]]) -> float:
+def least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence[float]]) -> float:
     """Return the least cosine of vectors with their counterparts: 0, not NaN, for a zero vector."""
     import numpy as np
 
@@ -221,7 +221,7 @@ def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverC
     if settings.threshold is not None:
         raise ConfigError(
             f"{has}, where scores have no bounds, and threshold {settings.threshold:g} is one on cosine similarity; "
-            f"leave it out (threshold: default), or set distance: {info.distance} beside a threshold of that distance"
+            f"leave it out, or set distance: {info.distance} beside a threshold of that distance"
         )
     plain = settings.model_copy(update={"distance": info.distance}).model_dump()
     try:

@@ -13,9 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrievers.config.file_locks import FileLock, LockBusyError
-from retrievers.config.guarded_json import load
-from retrievers.config.text_files import read_text
+from retrievers.config.files import FileLock, LockBusyError, load_json, read_text
 from retrievers.errors import StoreError, StoreLockedError, StoreUnreachableError
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ SENSIBLE_POINTS = 20_000
 def is_local_mode(path: Path) -> bool:
     """Return True if a folder is one that qdrant-client's local mode has made."""
     try:
-        content = load(read_text(path / META, "the format of local mode", MOST_BYTES, StoreError))
+        content = load_json(read_text(path / META, "the format of local mode", MOST_BYTES, StoreError))
     except (OSError, StoreError, ValueError):  # there is none, or something else of that name
         return False
     return isinstance(content, dict) and "collections" in content

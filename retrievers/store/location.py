@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from retrievers.config import RetrieverConfig, StoreConfig, dump
-from retrievers.config.paths import user_cache
+from retrievers.config.files import user_cache
 
 DEFAULT_PATH = Path(".qdrant")
 # Bytes of an answer: three times those of 32 queries with 100 candidates and vectors of 3,072 dimensions.
@@ -30,8 +30,11 @@ def embedded_folder(store: StoreConfig, *, create: bool = False) -> Path:
 
 
 def portable_settings(retriever: RetrieverConfig) -> dict[str, Any]:
-    """Return a retriever's settings with the place of the embedded store."""
+    """Return a retriever's settings with the place of the embedded store and the models that are taken by default."""
     settings = dump(retriever)
+    for name in ("embedding", "cross_encoder"):
+        if name in settings and (settings[name]["model"] is None):
+            settings[name]["model"] = getattr(retriever, name).resolved_model
     store = retriever.store
     if "store" in settings and not store.url and not store.path:
         settings["store"]["path"] = str(embedded_folder(store).absolute())

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, Protocol
 
-from retrievers.config.paths import make_private, user_path
+from retrievers.config.files import make_private, user_path
 from retrievers.config.removed import removed
 from retrievers.errors import ConfigError, RetrievalError, nearest
 from retrievers.text.printable import json_text, printable

@@ -1,118 +1,15 @@
-"""A session and a collection as text for a person, and as JSON; a look at a collection, and an experiment on it."""
+"""A session as text for a person, and as JSON."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-import yaml
-
-from retrievers.config import RERANKERS, RetrieverConfig, dump
-from retrievers.config.paths import LOCAL_MODE
-from retrievers.errors import ConfigError
-from retrievers.records import ALIASES, Confidence, RetrievalSession, RetrievedChunk
-from retrievers.retriever.opened import open_retriever
-from retrievers.store import CollectionInfo, describe, embedded_folder, open_client, read_info
-from retrievers.store.inspection import SAMPLE, PayloadKey, Proposal, sample
+from retrievers.config import RERANKERS
+from retrievers.records import Confidence, RetrievalSession, RetrievedChunk
 from retrievers.store.payload import all_metadata
 
-# Asked of a retriever whose chunks cannot be listed, so that it shows some.
-QUESTION = "What is this about?"
 WIDTH = 100
-
-
-def look(
-    config: RetrieverConfig, env: Mapping[str, str]
-) -> tuple[RetrieverConfig, CollectionInfo | None, list[Mapping[str, Any]]]:
-    """Return the settings, the collection, and the payloads of some of its chunks.
-
-    Where the settings name no vector, and the collection has one alone under a name, they are returned with that name.
-
-    For the user's own retriever it is the collection behind it. Where that is unknown there is none, and the payloads
-    are the metadata of what it returns for a question.
-
-    Raises:
-        RetrievalError: The store or the retriever failed.
-    """
-    if config.python is None:
-        client = open_client(config.store, env)
-        try:
-            config = _with_only_vector(config, read_info(client, config))
-            info = describe(client, config)
-            return config, info, sample(client, config, info.limits)
-        finally:
-            client.close()
-    with open_retriever(config, env=env) as retriever:
-        if retriever.info is not None:
-            return config, retriever.info, [payload for _, payload in retriever.sample(SAMPLE)]
-        session = retriever.search(QUESTION)
-    if session.error:
-        raise ConfigError(f"{session.error} (it was asked {QUESTION!r})")
-    return config, None, [_payload(hit.chunk) for hit in session.chunks]
-
-
-def _with_only_vector(config: RetrieverConfig, info: CollectionInfo) -> RetrieverConfig:
-    single = [name for name in info.vectors if name not in info.multivectors]
-    if config.vector_name or "" in info.vectors or len(single) != 1:
-        return config
-    return config.model_copy(update={"vector_name": single[0]})
-
-
-def write_experiment(file: Path, config: RetrieverConfig, proposal: Proposal, env: Mapping[str, str]) -> None:
-    """Write an experiment on what was looked at, with the proposed `metadata`, after opening the retriever by it.
-
-    Raises:
-        RetrievalError: The file exists or cannot be written, or the settings do not open the retriever: its embedding
-            model is another one, for example.
-    """
-    proposed = {"text_key": proposal.text_key or config.metadata.text_key, "nested_under": proposal.nested_under}
-    mapping = {name: key for name, key in proposal.map.items() if ALIASES.get(key) != name}
-    changes: dict[str, Any] = {"metadata": config.metadata.model_copy(update={**proposed, "map": mapping})}
-    if config.python is None and config.store.url is None:
-        folder = embedded_folder(config.store).absolute()
-        changes["store"] = config.store.model_copy(
-            update={"path": Path(f"{LOCAL_MODE}{folder}") if config.store.local_mode else folder}
-        )
-    if config.python is not None and proposal.text_key in (None, "page_content"):
-        changes["metadata"] = config.metadata.model_copy(update={"map": mapping})
-    settings = config.model_copy(update=changes)
-    open_retriever(settings, env=env).close()
-    retriever = _differing(dump(settings), dump(RetrieverConfig.model_validate({})))
-    name = {} if config.python is not None else {"name": config.collection}
-    text = yaml.safe_dump({**name, "retriever": retriever, "dataset": {"path": "golden.jsonl"}}, sort_keys=False)
-    try:
-        with file.open("x", encoding="utf-8") as target:
-            target.write(text)
-    except FileExistsError:
-        raise ConfigError(f"{file}: exists already; name another file with --write") from None
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be written ({error.strerror})") from error
-
-
-def retriever_text(config: RetrieverConfig, payloads: Sequence[Mapping[str, Any]]) -> str:
-    """Say what was asked of a retriever whose collection is unknown."""
-    return (
-        f"Retriever    python {config.python}\nCollection   not known: its chunks cannot be listed\n"
-        f"Looked at    {len(payloads)} documents, which it returned for {QUESTION!r}"
-    )
-
-
-def _payload(chunk: Any) -> dict[str, Any]:
-    stand_ins = {ALIASES[key] for key in chunk.extra if key in ALIASES}
-    own = {k: v for k, v in all_metadata(chunk).items() if k not in ("chunk_id", "chunk_text_preview", *stand_ins)}
-    return {"page_content": chunk.text, "metadata": own}
-
-
-def _differing(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that are not as by default."""
-    changed = {name: value for name, value in values.items() if value != defaults[name]}
-    return {
-        name: _differing(value, defaults[name])
-        if isinstance(value, dict) and isinstance(defaults[name], dict) and name != "map"
-        else value
-        for name, value in changed.items()
-    }
 
 
 def session_json(session: RetrievalSession, *, include_metadata: bool = True) -> dict[str, Any]:
@@ -184,46 +81,6 @@ def session_text(session: RetrievalSession, *, verbose: bool = False, include_me
 def score_text(score: float | None) -> str:
     """Format a score with three decimals, or as a dash of that width where the retriever gives none."""
     return "  –  " if score is None else f"{score:.3f}"
-
-
-def collection_text(info: CollectionInfo, keys: Sequence[PayloadKey], proposal: Proposal, vector_name: str = "") -> str:
-    """Render a collection: size, vectors, recorded model, payload keys, the settings that are proposed for it."""
-    recorded = info.manifest.get("embedding")
-    model = f"{recorded['provider']}:{recorded['model']}" if recorded else "none recorded"
-    vectors = ", ".join(f"{name or '(unnamed)'}: {size}" for name, size in info.vectors.items())
-    lines = [
-        f"Collection   {info.name}",
-        f"Points       {info.points:,}{f' of the {info.points + info.lost:,} that were indexed' if info.lost else ''}",
-        f"Vectors      {vectors}; distance {info.distance}",
-        f"Sparse       {', '.join(info.sparse_vectors) or 'none'}",
-        f"Embedded by  {model}",
-        f"Index        {', '.join(f'{k} {str(v).lower()}' for k, v in info.index.items()) or 'none recorded'}",
-        f"State        {info.manifest.get('state', 'not made by retrievers index')}",
-        "",
-    ]
-    return "\n".join([*lines, payload_text(keys, proposal, vector_name)])
-
-
-def payload_text(keys: Sequence[PayloadKey], proposal: Proposal, vector_name: str = "") -> str:
-    """Render payload keys, and the settings that are proposed for them and for a vector of that name."""
-    lines = ["Payload keys (of the first points):"]
-    width = max((len(key.key) for key in keys), default=0)
-    for key in keys:
-        types = ", ".join(f"{kind} × {count}" for kind, count in key.types.items())
-        lines.append(f"  {key.key:<{width}}  {types:<12}  {key.example}")
-    setting: dict[str, Any] = {"text_key": proposal.text_key or "?", "nested_under": proposal.nested_under}
-    if proposal.map:
-        setting["map"] = dict(proposal.map)
-    named = {"vector_name": vector_name} if vector_name else {}
-    lines += [
-        "",
-        "Proposed setting for your experiment file (check it against the examples above):",
-        yaml.safe_dump({"retriever": named | {"metadata": setting}}, sort_keys=False).rstrip(),
-        "",
-        f"Found under their own names: {', '.join(proposal.same_name) or 'none'}",
-        f"Not found: {', '.join(proposal.missing) or 'none'}",
-    ]
-    return "\n".join(lines)
 
 
 def _result(result: RetrievedChunk, verbose: bool, include_metadata: bool) -> list[str]:

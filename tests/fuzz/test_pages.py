@@ -7,9 +7,8 @@ import pytest
 
 from evals.golden.source_pages import SourcePage
 from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.front_matter import PageError
 from retrievers.indexing.html_page import html_page
-from retrievers.indexing.markdown import parse_page
+from retrievers.indexing.markdown import PageError, parse_page
 from tests.support.fuzz import fuzz, mutated
 
 MARKDOWN = (

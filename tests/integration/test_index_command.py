@@ -15,9 +15,10 @@ from langchain_qdrant import QdrantVectorStore
 from qdrant_client import models
 
 from retrievers import QdrantRetriever
-from retrievers.__main__ import default_collection, main
+from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.store import open_client
+from retrievers.terminal.commands import default_collection
 from tests.support.indexing import DIMENSION, HashEmbeddings, content, manifest, write_pages
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -159,7 +160,7 @@ class TestSettings:
         assert index("--max-tokens", "16") == 0
         points, recorded = stored()
         assert max(payload["metadata"]["chunk_token_count"] for payload, _ in points.values()) <= 16
-        expected = {"context": "none", "splitter": "sections", "max_tokens": 16, "overlap": 0, "merge_small": False}
+        expected = {"context": "path", "splitter": "sections", "max_tokens": 16, "overlap": 0, "merge_small": False}
         assert recorded["index"] == expected
 
     def test_context_is_recorded_and_another_one_refused(

@@ -73,7 +73,6 @@ def test_no_command_of_the_readme_goes_untested() -> None:
 
 WITH_THE_HANDBOOK = [
     *named("python -m retrievers search", "python -m retrievers inspect"),
-    *named("python -m retrievers doctor"),
     *named("python -m evals.run --html"),
     *named("python -m evals.run --retriever", "python -m evals.run --dataset", "python -m evals.run --config evals"),
     *named("python -m evals.run --sweep"),

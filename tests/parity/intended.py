@@ -98,6 +98,11 @@ RENAMED: Mapping[str, str] = {
     " --judge.stop.within false": "",
     # Out-of-scope queries had no part in the choice.
     " --sweep.threshold": " --objective.out-of-scope 0 --sweep.threshold",
+    # A search takes what the collection records of the experiment that made it; before it had defaults of its own.
+    "retrievers search --store.path store --collection robots": "retrievers search --store.path store "
+    "--collection robots --top-k 5 --candidates 100 --threshold 0.3",
+    "--store.path store --collection physical_ai_handbook": "--store.path store --collection physical_ai_handbook "
+    "--mode semantic --threshold 0.3 --threshold-on semantic",
 }
 ENDS: Sequence[Ends] = (
     Ends("within", code=2, line="--within is gone: filters", why="filters take its place"),
@@ -107,6 +112,8 @@ ENDS: Sequence[Ends] = (
     Ends("grid-prefetch", code=2, line="is gone: sweep.candidates", why="candidates is the depth of both sides"),
     Ends("golden-export", code=2, line="golden export is gone", why="golden data are JSON Lines as they are"),
     Ends("judged-grid-within", code=0, line="^Proved: semantic", why=DRAWS),
+    Ends("index", code=2, line="--chunk-size is gone: index.max_tokens", why="every splitter counts tokens"),
+    Ends("inspect", code=2, line="doctor is gone: `inspect`", why="inspect audits"),
     Ends("verify", code=2, line="verify is gone", why="opening checks sizes and counts"),
 )
 LEAVES: Sequence[Leaf] = (
@@ -172,6 +179,8 @@ LEAVES: Sequence[Leaf] = (
             "sweep.prefetch_*",
             "tracking.log_cells",
             "tracking.register_as",
+            "index.chunk_size",
+            "index.chunk_overlap",
         )
     ),
     *(
@@ -272,6 +281,7 @@ LINES: Sequence[Line] = (
     Line(r"^(baseline TREE|BOX/a.json)", only="compare-handbook", why=SCREEN),
     Line(r"^collection(_at_end)?\.|^\[&#39;", only="default", why=ENOUGH),
     Line(r"^Next: |threshold_on", why=READS),
+    Line(r"^ *model: (null|rerank-v3\.5|l2_supercat_256)$", why="an exported retriever names its models"),
     *(
         Line(
             r"criteria (are|were) (not )?met|all criteria met|[Nn]o worse|Worse than|the baseline in \d"

@@ -67,7 +67,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def test_a_semantic_search_finds_the_nearest_and_shows_the_scores_of_qdrant(made: Any) -> None:
     distance, store = made
-    with opened(store, threshold="default", top_k=DEPTH) as retriever:
+    with opened(store, top_k=DEPTH) as retriever:
         assert retriever.settings.used_distance == distance
         for number, query in enumerate(QUERIES):
             expected = semantic(distance, number)

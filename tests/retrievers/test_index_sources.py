@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from retrievers.__main__ import default_collection, main
+from retrievers.__main__ import main
+from retrievers.terminal.commands import default_collection
 from tests.support.indexing import write_pages
 from tests.support.pdf_files import pdf
 

@@ -19,6 +19,6 @@ def test_other_names_are_not() -> None:
 
 def test_importing_the_package_loads_none_of_the_heavy_libraries() -> None:
     heavy = ("qdrant_client", "langchain_core", "langchain_qdrant", "cohere", "numpy", "wordllama")
-    code = f"import sys, retrievers.__main__; print(*({set(heavy)} & {{*sys.modules}}))"
+    code = f"import sys, retrievers.terminal.commands; print(*({set(heavy)} & {{*sys.modules}}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -14,9 +14,14 @@ import pytest
 import yaml
 from qdrant_client import models
 
-from retrievers.__main__ import default_collection, main
-from retrievers.config import RetrieverConfig
+from retrievers.__main__ import main
+from retrievers.config import RetrieverConfig, StoreConfig
+from retrievers.embedding.models import make_embeddings
+from retrievers.indexing.index import IndexOptions, index_corpus
+from retrievers.indexing.pages import read_corpus
+from retrievers.retriever.opened import search_settings
 from retrievers.store import open_client
+from retrievers.terminal.commands import default_collection
 from tests.support.cohere_server import KEY as COHERE_KEY
 from tests.support.cohere_server import CohereServer
 from tests.support.collections import fill, indexed, write_pages
@@ -71,7 +76,7 @@ def test_search_prints_ranked_results_and_a_summary(store: list[str], capsys: Ca
     assert lines[0].startswith(" 1  0.") and lines[0].endswith("  ros2/topics.md:6-6")
     assert lines[1].strip() == "ros2 › topics › Topics"
     assert lines[2].strip().startswith("A topic is a named bus over which nodes stream messages")
-    assert "· semantic · top_k 5 · threshold 0.3 · pages" in shown.out
+    assert "· semantic · top_k 5 · no threshold · pages" in shown.out
     assert "Confidence " in shown.out
     assert shown.err == ""
 
@@ -328,9 +333,9 @@ def test_a_server_is_searched_and_inspected_like_a_folder(
     server.rules.api_key = QDRANT_KEY
     monkeypatch.setenv("QDRANT_API_KEY", QDRANT_KEY)
     there = ["--store.url", server.url, "--collection", "pages"]
-    assert main(["index", str(write_pages(tmp_path / "pages")), *there]) == 0
+    assert main(["index", str(write_pages(tmp_path / "pages")), "--context", "none", *there]) == 0
     assert f"3 pages, 9 chunks in collection 'pages' at {server.url}: 9 added" in capsys.readouterr().out
-    for command in (["search", "how do nodes stream messages", "--json"], ["inspect"]):
+    for command in (["search", "how do nodes stream messages", "--threshold", "0.3", "--json"], ["inspect"]):
         shown = []
         for place in (there, store):
             assert main([*command, *place]) == 0
@@ -578,6 +583,31 @@ class TestForeign:
         assert "returned str 'a string' at place 1; expected a LangChain Document" in said
 
 
+def test_a_search_takes_the_settings_that_the_collection_records_where_it_is_given_none(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    config = RetrieverConfig(store=StoreConfig(path=tmp_path / "store"), collection="pages")
+    asked = RetrieverConfig(mode="hybrid", top_k=2, threshold=0.05, threshold_on="best", rerank="cross-encoder")
+    options = IndexOptions(search={**search_settings(asked), "python": "os:getcwd"})
+    client = open_client(config.store, {}, create=True)
+    index_corpus(
+        client, config, make_embeddings(config.embedding, {}), read_corpus(write_pages(tmp_path / "p")), options
+    )
+    client.close()
+    store = ["--store.path", str(tmp_path / "store"), "--collection", "pages"]
+
+    def used(*flags: str) -> list[Any]:
+        assert main(["search", "how do nodes stream messages", *store, *flags, "--json"]) == 0
+        parameters = json.loads(capsys.readouterr().out)["parameters"]
+        return [parameters.get(name) for name in ("mode", "top_k", "threshold", "threshold_on", "rerank")]
+
+    assert used() == ["hybrid", 2, 0.05, "best", None]
+    assert used("--top-k", "1", "--threshold", "null")[:3] == ["hybrid", 1, None]
+    assert main(["index", str(tmp_path / "p"), *store]) == 0
+    assert "unchanged" in capsys.readouterr().out
+    assert used()[:2] == ["hybrid", 2]
+
+
 class TestWrittenExperiment:
     def test_opens_what_was_looked_at(self, store: list[str], tmp_path: Path, capsys: Captured) -> None:
         file = tmp_path / "mine.yaml"
@@ -585,7 +615,7 @@ class TestWrittenExperiment:
         assert f"golden init --config {file} --out {tmp_path / 'golden.jsonl'}" in capsys.readouterr().out
         written = yaml.safe_load(file.read_text())
         assert written["dataset"] == {"path": "golden.jsonl"}
-        assert written["retriever"].keys() == {"store", "collection", "top_k"}
+        assert written["retriever"].keys() == {"store", "collection", "mode", "top_k"}
         assert main(["search", "how do nodes stream messages", "--config", str(file)]) == 0
         assert "top_k 7" in capsys.readouterr().out
 

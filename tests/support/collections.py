@@ -10,10 +10,10 @@ from langchain_core.embeddings import Embeddings
 from qdrant_client import QdrantClient, models
 from qdrant_client.local.qdrant_local import QdrantLocal
 
-from retrievers.config import EmbeddingConfig, RetrieverConfig, StoreConfig
+from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import make_embeddings
-from retrievers.indexing.corpus import read_corpus
-from retrievers.indexing.index import index_corpus
+from retrievers.indexing.index import IndexOptions, index_corpus
+from retrievers.indexing.pages import read_corpus
 from retrievers.store import open_client
 
 PAGES = {
@@ -77,11 +77,12 @@ def write_pages(folder: Path, pages: Mapping[str, str] = PAGES) -> Path:
 
 
 def index_pages(config: RetrieverConfig, folder: Path, env: Mapping[str, str] | None = None) -> None:
-    """Index a folder as `python -m retrievers index` does."""
+    """Index a folder as `python -m retrievers index --context none` does: chunks are embedded as they stand."""
     env = env or {}
+    options = IndexOptions(settings=IndexSettings(context="none"))
     client = open_client(config.store, env, create=True)
     try:
-        index_corpus(client, config, make_embeddings(config.embedding, env), read_corpus(folder))
+        index_corpus(client, config, make_embeddings(config.embedding, env), read_corpus(folder), options)
     finally:
         client.close()
 

@@ -77,7 +77,9 @@ class Bench:
     """Grids and single runs over one indexed world."""
 
     def __init__(self, config: ExperimentConfig, env: Mapping[str, str]) -> None:
-        index_if_stale(config, env, silent)
+        # The shared section is one text, and of one score, on all pages.
+        index = config.index.model_copy(update={"context": "none"})
+        index_if_stale(config.model_copy(update={"index": index}), env, silent)
         self.env = env
         self.golden: GoldenSet = load_golden(config.dataset)
 

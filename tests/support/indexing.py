@@ -66,10 +66,10 @@ def _kill_at(call: str) -> None:
 
     Chunks are written two at a time, so that there is a midst to die in.
     """
-    from retrievers.indexing import writing
+    from retrievers.indexing import index
     from retrievers.store.edge import EdgeClient
 
-    writing.WRITE_BATCH = 2
+    index.WRITE_BATCH = 2
     method, _, at = call.partition(":")
     original: Callable[..., Any] = getattr(EdgeClient, method)
     calls = 0

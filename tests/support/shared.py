@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from retrievers.config.file_locks import FileLock
+from retrievers.config.files import FileLock
 
 
 @contextmanager

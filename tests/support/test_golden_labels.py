@@ -7,7 +7,7 @@ from evals.golden.case import Case, Evidence
 from evals.golden.loading import load_golden
 from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.corpus import read_corpus
+from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
 from tests.support.golden_labels import golden_labels, sentences
 from tests.support.judging import Labels

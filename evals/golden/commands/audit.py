@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from evals.config.files import check_writable, write
 from evals.golden.commands import NEAR, Subcommands, add_chunk_flags, cosine_argument, named_chunks, named_settings, say
+from retrievers.config.files import read_text
 from retrievers.config.layers import environment
-from retrievers.config.text_files import read_text
 from retrievers.terminal.command import add_logging_flags, path_argument, print_out, whole_number
 from retrievers.text.printable import json_text
 

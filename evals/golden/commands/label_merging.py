@@ -15,7 +15,7 @@ from evals.golden.evidence import normalise
 from evals.golden.labelling.annotator_agreement import agreement
 from evals.golden.labelling.labels import Label, LabelFile, Standing, asked, standing
 from evals.golden.loading import MOST_BYTES, load_golden
-from retrievers.config.text_files import read_text
+from retrievers.config.files import read_text
 
 
 def merge(file: Path, labels: LabelFile, judge: Mapping[tuple[str, str], int], *, evidence: bool = True) -> list[str]:

@@ -14,8 +14,8 @@ from evals.config.judge import JudgeConfig
 from evals.golden.commands import NEAR, Subcommands, cosine_argument, json_lines, say, validation
 from evals.golden.synthesis.query_types import DEFAULT
 from retrievers.config import RetrieverConfig, Settings
+from retrievers.config.files import read_text
 from retrievers.config.layers import Layer, add_flags, build, environment, environment_layer, file_layer, flag_layer
-from retrievers.config.text_files import read_text
 from retrievers.terminal.command import (
     EXIT_INCOMPLETE,
     add_logging_flags,

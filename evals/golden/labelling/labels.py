@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from evals.errors import DatasetError
 from evals.golden.case import Case, Text
-from retrievers.config.file_locks import FileLock
+from retrievers.config.files import FileLock
 
 MOST_GRADE = 3
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from evals.config.judge import JudgeConfig
 from evals.judge.ask import leases
 from evals.judge.ask.store_faults import is_forbidden
-from retrievers.config.paths import user_cache
-from retrievers.config.sqlite_files import connect, open_sqlite
+from retrievers.config.files import connect, open_sqlite, user_cache
 
 log = logging.getLogger(__name__)
 SCHEMA = """

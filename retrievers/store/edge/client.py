@@ -48,10 +48,6 @@ class EdgeClient(EdgeReader):
         with self._changes.change(collection_name):
             yield
 
-    def is_changing(self, collection_name: str) -> bool:
-        """Return True if the caller is inside of `changing` the collection."""
-        return self._changes.draft(collection_name) is not None
-
     def sweep(self) -> None:
         """Remove what processes that were killed left behind; every change begins with it.
 

@@ -1,7 +1,7 @@
 """Room on the disk for a change to an embedded collection, which copies it before anything is added.
 
 The engine writes through memory-mapped files. If the disk is full then, no call fails: the system ends
-the process (SIGBUS). So room is looked for before, and where it is tight another process does the writing.
+the process (SIGBUS). So room is looked for before.
 """
 
 import os
@@ -10,10 +10,6 @@ from pathlib import Path
 
 from retrievers.errors import StoreFullError
 from retrievers.store.edge.layout import Folder
-
-# With this many bytes to spare no change fills a disk. The engine grows its files in steps of 32 MB, which
-# are holes on most file systems, but not in one that is in memory: there a collection of a few pages takes 136 MB.
-SPARE = 1 << 30
 
 
 def check_room(store: Path, name: str, more: int) -> None:
@@ -36,20 +32,6 @@ def check_room(store: Path, name: str, more: int) -> None:
             f"the disk of {store} has {_megabytes(free)} free, and collection {name!r} needs {_megabytes(need)} to be "
             "written; make room, or write to another folder (--store.path); nothing was changed"
         )
-
-
-def is_tight(store: Path, name: str, more: int) -> bool:
-    """Return True if a change (arguments as in `check_room`) could fill the disk."""
-    return _free(store) < _needed(Folder(store, name), more) + SPARE
-
-
-def full(store: Path) -> StoreFullError:
-    """Return the error for a disk that was full before a change was complete."""
-    return StoreFullError(
-        f"the disk of {store} was full before the collection was written ({_megabytes(_free(store))} are free again); "
-        "the collection is as it was: make room (a folder in memory takes some 150 MB beside the data), or write to "
-        "another folder (--store.path)"
-    )
 
 
 def _needed(folder: Folder, more: int) -> int:

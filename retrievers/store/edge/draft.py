@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 import qdrant_edge as edge
 
-from retrievers.config.file_locks import FileLock, LockBusyError
+from retrievers.config.files import FileLock, LockBusyError
 from retrievers.errors import CollectionNotFoundError, StoreError, StoreLockedError, StoreUnreachableError
 from retrievers.store.edge import engine, files, layout
 from retrievers.store.edge.layout import Folder, folders

@@ -20,10 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from retrievers.config.file_locks import FileLock, LockBusyError
-from retrievers.config.guarded_json import load
-from retrievers.config.paths import LOCAL_MODE
-from retrievers.config.text_files import read_bytes, read_text
+from retrievers.config.files import LOCAL_MODE, FileLock, LockBusyError, load_json, read_bytes, read_text
 from retrievers.errors import CollectionDamagedError, StoreError, StoreUnreachableError
 from retrievers.store.edge import files
 from retrievers.store.local_mode import is_local_mode
@@ -225,7 +222,7 @@ def _remove_unread(generation: Path) -> None:
 
 def _check_marker(path: Path) -> None:
     try:
-        marker = load(read_text(path / MARKER, f"format {FORMAT!r}", MOST_BYTES, StoreError))
+        marker = load_json(read_text(path / MARKER, f"format {FORMAT!r}", MOST_BYTES, StoreError))
     except ValueError:
         marker = None
     if not isinstance(marker, dict) or marker.get("format") != FORMAT:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 from qdrant_client import models
 
-from retrievers.config.guarded_json import load
+from retrievers.config.files import load_json
 from retrievers.errors import StoreError, StoreUnsupportedError, nearest
 
 DENSE = ("size", "distance", "quantization_config")
@@ -72,7 +72,7 @@ class Spec:
         Raises:
             ValueError: It is not JSON.
         """
-        content = load(text)
+        content = load_json(text)
         return cls(
             dense={name: models.VectorParams(**params) for name, params in content["dense"].items()},
             sparse={name: models.SparseVectorParams(**params) for name, params in content["sparse"].items()},

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import qdrant_edge as edge
 
-from retrievers.config.file_locks import FileLock, LockBusyError
+from retrievers.config.files import FileLock, LockBusyError
 from retrievers.errors import CollectionNotFoundError, StoreError, nearest
 from retrievers.store.edge import engine
 from retrievers.store.edge.layout import Folder, check, damaged, folders

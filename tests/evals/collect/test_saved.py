@@ -127,10 +127,10 @@ def test_cut_and_metrics_may_differ(start: Run, tmp_path: Path) -> None:
             ["--sweep.mode", "semantic,hybrid"],
             "expected retriever.mode 'semantic', with which it was saved, got 'hybrid'",
         ),
-        (["--index.context", "path"], "expected index.context 'none' of the collection that was searched, got 'path'"),
+        (["--index.context", "none"], "expected index.context 'path' of the collection that was searched, got 'none'"),
         (
-            ["--index.collection", "another", "--index.context", "path"],
-            "was indexed with index.context 'none', but 'path' is expected",
+            ["--index.collection", "another", "--index.context", "none"],
+            "was indexed with index.context 'path', but 'none' is expected",
         ),
         (["--retriever.rerank", "mmr"], "expected retriever.rerank 'none', with which it was saved, got 'mmr'"),
         (

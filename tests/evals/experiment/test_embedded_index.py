@@ -72,22 +72,22 @@ def test_another_size_of_chunk_indexes_again(made: Experiment) -> None:
 def test_another_context_indexes_again_and_none_named_keeps_the_recorded_one(made: Experiment) -> None:
     index_once(made)
     before = stored(settings(made))
-    config = settings(made, index__context="path")
+    config = settings(made, index__context="title")
     assert index_if_stale(config, {}, silent)
     assert not index_if_stale(config, {}, silent)
     assert not index_if_stale(settings(made), {}, silent)
     assert stored(config) == before
     with QdrantRetriever.open(config.retriever, env={}, index=config.index) as retriever:
-        assert retriever.info.index["context"] == "path"
+        assert retriever.info.index["context"] == "title"
         contexts = {chunk.heading: chunk.chunk_context for chunk in retriever.chunks()}
-    assert contexts["Forward kinematics"] == "Kinematics > Forward kinematics"
+    assert contexts["Forward kinematics"] == "Kinematics"
 
 
 def test_a_collection_that_is_not_its_own_is_refused_with_another_context(made: Experiment) -> None:
     index_once(made)
-    inputs = load_inputs(settings(made, index__collection=None, index__context="path"))
+    inputs = load_inputs(settings(made, index__collection=None, index__context="none"))
     with (
-        pytest.raises(CollectionStateError, match=r"with index\.context 'none', but 'path' is expected"),
+        pytest.raises(CollectionStateError, match=r"with index\.context 'path', but 'none' is expected"),
         open_bench(inputs, {}, silent),
     ):
         pass

@@ -21,7 +21,7 @@ def named(sweep: dict[str, Any] | None = None, **retriever: Any) -> str:
     ("retriever", "label"),
     [
         ({"mode": "hybrid", "top_k": 8, "threshold": 0.25}, "hybrid k8 t0.25"),
-        ({"mode": "hybrid", "rerank": "mmr"}, "hybrid+mmr k5 t0.3"),
+        ({"mode": "hybrid", "rerank": "mmr"}, "hybrid+mmr k5"),
         ({"mode": "semantic", "threshold": 1 / 3}, "semantic k5 t0.333"),
         ({"python": "package.module:make"}, "make k5"),
     ],

@@ -9,7 +9,7 @@ from datasets import Dataset, Features, Image, Value
 
 from evals.errors import DatasetError
 from evals.golden.mapped_columns import hub_rows
-from retrievers.indexing.table_files import rows_of
+from retrievers.indexing.rows import rows_of
 from tests.support.mlflow_server import MlflowServer, mlflow_server
 
 

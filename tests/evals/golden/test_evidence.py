@@ -24,7 +24,7 @@ from evals.golden.evidence import (
 from evals.golden.loading import load_golden
 from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.corpus import read_corpus
+from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
 
 PAGE = "/docs/a"

@@ -18,7 +18,7 @@ from evals.golden.web_pages import WebPages
 from evals.metrics.ranking import MEASURES
 from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.corpus import read_corpus
+from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
 from tests.support.observed import observe, results
 from tests.support.scored import on_list, scorer

@@ -150,7 +150,7 @@ def test_a_fault_of_many_combinations_is_said_once() -> None:
 
 RERANKED = [name for name, declared in RERANKERS.items() if not declared.fusion]
 BASES = [
-    {"mode": mode, "fusion": fusion, "rerank": rerank}
+    {"mode": mode, "fusion": fusion, "rerank": rerank, "threshold": 0.3}
     for mode, fusion, rerank in product(get_args(Mode), get_args(Fusion), RERANKED)
 ]
 

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from retrievers.config.indexing import DEFAULTS, UNRECORDED, IndexSettings, recorded_settings
+from retrievers.config.indexing import DEFAULTS, IndexSettings, recorded_settings
 from retrievers.errors import ConfigError
 
 
@@ -49,5 +49,5 @@ def test_an_overlap_that_the_recorded_budget_cannot_hold_is_refused() -> None:
 
 def test_records_of_earlier_versions_and_of_other_programs() -> None:
     assert recorded_settings({}) == {}
-    assert recorded_settings({"embedding": {}, "max_tokens": 64}) == {**UNRECORDED, "max_tokens": 64}
-    assert recorded_settings({"embedding": {}, "index": {"context": "path"}}) == {**UNRECORDED, "context": "path"}
+    assert recorded_settings({"embedding": {}, "max_tokens": 64}) == {**DEFAULTS, "max_tokens": 64}
+    assert recorded_settings({"embedding": {}, "index": {"context": "path"}}) == {**DEFAULTS, "context": "path"}

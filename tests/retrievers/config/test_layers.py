@@ -69,10 +69,10 @@ def test_null_as_a_flag_unsets_a_setting_that_may_be_left_out(tmp_path: Path) ->
     assert "got 'null'" in "".join(faults(flags("--top-k", "null")))
 
 
-DEFAULTS: dict[str, float] = {"top_k": 5, "threshold": 0.3, "candidates": 100, "store.timeout_s": 10.0}
+DEFAULTS: dict[str, float] = {"top_k": 5, "semantic_weight": 0.7, "candidates": 100, "store.timeout_s": 10.0}
 VALUES: dict[str, list[float]] = {
     "top_k": [1, 2, 3, 4],
-    "threshold": [0.1, 0.2, 0.4, 0.5],
+    "semantic_weight": [0.1, 0.2, 0.4, 0.5],
     "candidates": [10, 11, 12, 13],
 }
 VALUES |= {"store.timeout_s": [1, 2, 3, 4]}
@@ -192,20 +192,6 @@ def test_the_home_of_nobody_is_refused() -> None:
 
 def test_a_relative_path_in_a_flag_is_taken_as_it_is() -> None:
     assert build(RetrieverConfig, [flags("--store.path", "db")]).store.path == Path("db")
-
-
-def test_a_threshold_of_another_distance_is_no_longer_one(tmp_path: Path) -> None:
-    file = file_layer(yaml(tmp_path, "threshold: 0.28\n"), RetrieverConfig)
-    assert faults(file, flags("--distance", "dot")) == [
-        f"threshold: 0.28 (set by {file.label}:1) is no threshold of the distance 'dot' (set by the command line); "
-        "set one of that distance there, too, or `default` for none"
-    ]
-    expected: dict[str, float | None] = {"1.3": 1.3, "default": None}
-    for written, used in expected.items():
-        named = build(RetrieverConfig, [file, flags("--distance", "dot", "--threshold", written)])
-        assert named.used_threshold == used
-    assert build(RetrieverConfig, [file, flags("--distance", "cosine")]).used_threshold == 0.28
-    assert build(RetrieverConfig, [file, flags("--threshold", "default")]).used_threshold == 0.3
 
 
 @pytest.mark.parametrize("written", ["none", "null"])
@@ -367,6 +353,7 @@ def test_flags_not_given_say_nothing() -> None:
         (["--metadata.required", "title"], {"metadata": {"required": ["title"]}}),
         (["--metadata.required", "*"], {"metadata": {"required": ["*"]}}),
         (["--metadata.required", "*, title"], {"metadata": {"required": ["*", "title"]}}),
+        (["--metadata.required", "[12, yes, '>= 1']"], {"metadata": {"required": ["12", "yes", ">= 1"]}}),
         (["--metadata.map", "{title: t, url: href}"], {"metadata": {"map": {"title": "t", "url": "href"}}}),
         (["--vector-name", "1"], {"vector_name": "1"}),
         (["--embedding.model", "null"], {"embedding": {"model": None}}),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evals.judge.ask.cache import VerdictStore
-from retrievers.config.paths import make_private
+from retrievers.config.files import make_private
 from retrievers.embedding.cache import EmbeddingCache
 from retrievers.terminal.command import set_up_logging
 from tests.support.commands import own_logging

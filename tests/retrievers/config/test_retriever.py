@@ -12,7 +12,7 @@ from tests.support.collections import settings
 
 def test_the_defaults_are_the_documented_ones() -> None:
     config = settings()
-    assert (config.top_k, config.used_threshold, config.candidates, config.mode) == (5, 0.3, 100, "semantic")
+    assert (config.top_k, config.used_threshold, config.candidates, config.mode) == (5, None, 100, "semantic")
     assert (config.store.url, config.store.path) == (None, None)
     assert (config.embedding.provider, config.embedding.resolved_model) == ("wordllama", "l2_supercat_256")
 
@@ -265,7 +265,6 @@ class TestForeign:
         assert (made.used_threshold, made.names_collection) == (None, False)
         assert set(dump(made)) == {"python", "metadata", "top_k", "candidates", "include_metadata"}
         assert made.model_copy(update={"threshold": 0.4}).used_threshold == 0.4
-        assert settings().used_threshold == 0.3
 
     @pytest.mark.parametrize("given", [{}, ALLOWED, {"collection": "c"}, {"threshold": 0.3}])
     def test_settings_written_out_mean_the_same_again(self, given: dict[str, Any]) -> None:

@@ -13,10 +13,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from retrievers.embedding.tokens import count_tokens
-from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page, placement, point_id
-from retrievers.indexing.front_matter import PageError
-from retrievers.indexing.markdown import Block, parse_page
-from retrievers.indexing.packing import join_blocks
+from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page, join_blocks, placement, point_id
+from retrievers.indexing.markdown import Block, PageError, parse_page
 from retrievers.records import Chunk
 from tests.support.markdown_pages import GeneratedPage, Shape, pages, shapes, write_page
 

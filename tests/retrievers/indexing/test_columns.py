@@ -5,7 +5,7 @@ import re
 import pytest
 
 from retrievers.errors import IndexingError
-from retrievers.indexing.table_files import Columns, choose
+from retrievers.indexing.rows import Columns, choose
 
 
 @pytest.mark.parametrize(

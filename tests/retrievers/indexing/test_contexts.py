@@ -1,9 +1,8 @@
 import pytest
 
 from retrievers.config.indexing import Context
-from retrievers.indexing.chunking import chunk_page
+from retrievers.indexing.chunking import chunk_page, context_of
 from retrievers.indexing.markdown import parse_page
-from retrievers.indexing.packing import context_of
 
 PATH = ("Topics", "Quality of service", "Best effort")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from retrievers.errors import IndexingError
-from retrievers.indexing.corpus import read_corpus
+from retrievers.indexing.pages import read_corpus
 from tests.support.indexing import write_pages
 from tests.support.pdf_files import pdf
 

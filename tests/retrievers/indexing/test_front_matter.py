@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from retrievers.indexing.front_matter import FrontMatter, PageError, read_front_matter
+from retrievers.indexing.markdown import FrontMatter, PageError, read_front_matter
 
 BOMB = "a0: &a0 [x,x,x,x,x,x,x,x]\n" + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 8)}]\n" for n in range(1, 20))
 

@@ -6,8 +6,8 @@ import pytest
 
 from evals.golden.source_pages import SourcePage
 from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.front_matter import PageError
 from retrievers.indexing.html_page import html_file, html_page
+from retrievers.indexing.markdown import PageError
 from tests.evals.golden.test_web_pages import HTML
 
 
@@ -129,3 +129,11 @@ def test_what_stands_outside_of_the_main_part_is_no_text(main: str) -> None:
 
 def test_a_page_whose_main_part_is_empty_is_read_as_a_whole() -> None:
     assert html_page("<h1>A</h1><p>text</p><main> <br></main>", "/docs/a").text == "A\ntext"
+
+
+def test_elements_without_text_are_passed_over_in_linear_time() -> None:
+    start = time.process_time()
+    assert html_page("<main>" * 2_000 + "<b></b>" * 80_000, "/a").sections == ()
+    assert html_page("<main><p></p></main><p>Text.</p>", "/a").text == "Text."
+    assert html_page("<main><p>Own.</p></main><p>Text.</p>", "/a").text == "Own."
+    assert time.process_time() - start < 10

@@ -16,7 +16,7 @@ from qdrant_client import QdrantClient, models
 
 from retrievers import QdrantRetriever
 from retrievers.config import IndexSettings, RetrieverConfig, StoreConfig
-from retrievers.config.indexing import DEFAULTS, UNRECORDED
+from retrievers.config.indexing import DEFAULTS
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.models import CheckedEmbeddings
 from retrievers.embedding.tokens import count_tokens
@@ -30,8 +30,8 @@ from retrievers.errors import (
     StoreError,
 )
 from retrievers.indexing.chunking import CHUNKING_VERSION
-from retrievers.indexing.corpus import read_corpus
 from retrievers.indexing.index import EMBED_BATCH, IndexOptions, IndexReport, index_corpus
+from retrievers.indexing.pages import read_corpus
 from retrievers.store import MANIFEST_KEY, open_client
 from tests.support.bm25 import BruteForceBm25
 from tests.support.indexing import KILL_AT, HashEmbeddings, content, manifest, settings, write_pages
@@ -78,6 +78,8 @@ class Indexer:
         self.embeddings = options.pop("embeddings", None) or HashEmbeddings()
         progress = options.pop("progress", lambda stage, done, total: None)
         named = {name: options.pop(name) for name in IndexSettings.model_fields if name in options}
+        if not self.client.collection_exists(self.config(changes).collection):
+            named.setdefault("context", "none")
         how = IndexOptions(settings=IndexSettings.model_validate(named), **options)
         corpus = read_corpus(self.docs)
         return index_corpus(self.client, self.config(changes), self.embeddings, corpus, how, progress)
@@ -322,10 +324,8 @@ class TestSecondRun:
     @pytest.mark.parametrize(
         ("first", "second"),
         [
-            ({"splitter": "recursive", "chunk_size": 100, "chunk_overlap": 0}, {"chunk_size": 50}),
-            pytest.param({"splitter": "recursive"}, {"splitter": "markdown"}, marks=pytest.mark.slow),
-            pytest.param({"splitter": "token", "max_tokens": 16}, {"splitter": "sections"}, marks=pytest.mark.slow),
-            ({}, {"splitter": "recursive", "chunk_size": 40, "chunk_overlap": 5}),
+            ({"splitter": "recursive", "max_tokens": 32}, {"splitter": "whole"}),
+            ({}, {"splitter": "recursive", "max_tokens": 16, "overlap": 5}),
         ],
     )
     def test_another_splitter_is_refused_and_replaces_all(
@@ -335,7 +335,7 @@ class TestSecondRun:
         recorded = manifest(index.client)["index"]
         assert index().unchanged == len(content(index.client))
         assert manifest(index.client)["index"] == recorded
-        with pytest.raises(CollectionStateError, match=r"was indexed with index\.(splitter|chunk_size) .*--replace"):
+        with pytest.raises(CollectionStateError, match=r"was indexed with index\.splitter .*--replace"):
             index(**second)
         index(replace=True, **second)
         assert {**manifest(index.client)["index"], **second} == manifest(index.client)["index"]
@@ -343,10 +343,8 @@ class TestSecondRun:
     @pytest.mark.parametrize(
         ("named", "message"),
         [
-            ({"splitter": "recursive", "overlap": 9}, "index.overlap does nothing under index.splitter recursive"),
-            ({"chunk_size": 100}, "index.chunk_size does nothing under index.splitter sections"),
-            ({"splitter": "whole", "merge_small": True}, "index.merge_small does nothing under index.splitter whole"),
-            ({"splitter": "markdown", "chunk_size": 200}, "index.chunk_overlap: expected less than chunk_size"),
+            ({"splitter": "whole", "overlap": 9}, "index.overlap does nothing under index.splitter whole"),
+            ({"splitter": "recursive", "merge_small": True}, "index.merge_small does nothing under index.splitter rec"),
         ],
     )
     def test_a_setting_that_would_do_nothing_is_refused(
@@ -365,7 +363,7 @@ class TestSecondRun:
         earlier = {**{k: v for k, v in manifest(indexed.client).items() if k != "index"}, "max_tokens": 256}
         indexed.client.update_collection("pages", metadata={MANIFEST_KEY: earlier})
         assert indexed().unchanged == CHUNKS
-        assert manifest(indexed.client)["index"] == UNRECORDED
+        assert manifest(indexed.client)["index"] == DEFAULTS
 
     @pytest.mark.slow
     def test_any_run_ends_where_a_fresh_one_does(self, indexed: Indexer, tmp_path: Path) -> None:
@@ -375,7 +373,8 @@ class TestSecondRun:
         indexed()
         fresh = open_client(StoreConfig(path=tmp_path / "fresh"), {}, create=True)
         try:
-            index_corpus(fresh, settings(tmp_path / "fresh"), HashEmbeddings(), read_corpus(indexed.docs))
+            options = IndexOptions(settings=IndexSettings(context="none"))
+            index_corpus(fresh, settings(tmp_path / "fresh"), HashEmbeddings(), read_corpus(indexed.docs), options)
             assert indexed.state == (content(fresh), manifest(fresh))
         finally:
             fresh.close()

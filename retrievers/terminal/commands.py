@@ -1,0 +1,237 @@
+"""The commands `search | index | inspect`."""
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retrievers.config import IndexSettings, RetrieverConfig, page_base
+from retrievers.config.layers import (
+    Layer,
+    add_flags,
+    build,
+    environment,
+    environment_layer,
+    file_layer,
+    flag_layer,
+    flatten,
+)
+from retrievers.errors import ConfigError
+from retrievers.terminal.command import (
+    Parser,
+    add_logging_flags,
+    path_argument,
+    print_error,
+    print_out,
+    print_rendered,
+    progress_bar,
+    run,
+    set_up_logging,
+)
+from retrievers.text.printable import json_text
+
+if TYPE_CHECKING:
+    from retrievers.indexing.pages import Corpus
+    from retrievers.indexing.rows import RowCorpus
+
+GENERIC_FOLDERS = {"docs", "doc", "content", "pages", "corpus", "data", "train", ""}
+
+
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m retrievers") -> int:
+    """Parse and run; return the exit code. Usage and errors call the command `prog`."""
+    namespace = parser(prog).parse_args(arguments)
+    return run(lambda: _run(namespace))
+
+
+def default_collection(folder: Path) -> str:
+    """Return a collection's name from its folder or file: its own, or its parent's where it is `docs` or `corpus`."""
+    folder = folder.resolve()
+    name = folder.stem if folder.is_file() else folder.name
+    name = folder.parent.name if name.lower() in GENERIC_FOLDERS else name
+    return re.sub(r"[^\w-]+", "_", name) or "docs"
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
+    env = environment(os.environ)
+    layers = [environment_layer(env)]
+    if namespace.config:
+        layers.append(file_layer(namespace.config, RetrieverConfig))
+    layers.append(flag_layer(namespace, RetrieverConfig))
+    if namespace.command == "index" and not any("collection" in dict(flatten(layer.values)) for layer in layers):
+        layers.insert(0, Layer(label="the folder's name", values={"collection": default_collection(namespace.folder)}))
+    config = build(RetrieverConfig, layers)
+    if namespace.command == "search":
+        config = _as_recorded(namespace, config, layers, env)
+    if config.python is not None and namespace.command not in ("search", "inspect"):
+        raise ConfigError(
+            f"python: {namespace.command} works on a collection, not on {config.python!r}; leave python out"
+        )
+    commands = {"search": _search, "index": _index, "inspect": _inspect}
+    return commands[namespace.command](namespace, config, env)
+
+
+def _as_recorded(
+    namespace: argparse.Namespace, config: RetrieverConfig, layers: Sequence[Layer], env: dict[str, str]
+) -> RetrieverConfig:
+    """Return the settings over those with which the experiment that made the collection searches it."""
+    from retrievers.retriever.opened import recorded_search
+    from retrievers.search.query import check_query
+
+    check_query(namespace.query)
+    label, settings = f"the record of collection {config.collection!r}", recorded_search(config, env)
+    return build(RetrieverConfig, [Layer(label=label, values=settings), *layers]) if settings else config
+
+
+def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
+    from retrievers.retriever.opened import open_retriever
+    from retrievers.terminal.present import session_json, session_text
+
+    index = build(IndexSettings, [flag_layer(namespace, IndexSettings)])
+    with open_retriever(config, env=env, index=index) as retriever:
+        session = retriever.search(namespace.query)
+    if session.status != "success":
+        print_error(f"error: {session.error}")
+        return 2
+    if namespace.json:
+        shown = session_json(session, include_metadata=config.include_metadata)
+        print_rendered(json_text(shown, indent=2))
+    else:
+        print_out(session_text(session, verbose=namespace.verbose, include_metadata=config.include_metadata))
+    return 0
+
+
+def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
+    from retrievers.embedding.models import make_embeddings
+    from retrievers.indexing.index import IndexOptions, index_corpus
+    from retrievers.net.patience import patient
+    from retrievers.store import location, open_client
+    from retrievers.terminal.inspect import look, write_experiment
+
+    _check_new(namespace.write)
+    options = IndexOptions(
+        settings=build(IndexSettings, [flag_layer(namespace, IndexSettings)]),
+        skip_broken=namespace.skip_broken,
+        replace=namespace.replace,
+    )
+    corpus = _corpus(namespace)
+    embeddings = make_embeddings(config.embedding, env)
+    client = open_client(config.store, env, create=True)
+    try:
+        with progress_bar(shown=not namespace.quiet) as progress, patient(config.store.wait_s):
+            report = index_corpus(client, config, embeddings, corpus, options, progress)
+    finally:
+        client.close()
+    for fault in report.skipped:
+        print_error(f"skipped: {fault}")
+    for note in () if namespace.quiet else corpus.notes:
+        print_error(f"note: {note}")
+    if not namespace.quiet:
+        print_out(
+            f"{report.pages} {corpus.unit}, {report.chunks} chunks in collection "
+            f"{config.collection!r} at {location(config.store)}: {report.added} added, {report.refreshed} refreshed, "
+            f"{report.removed} removed, {report.unchanged} unchanged"
+        )
+    if namespace.write:
+        write_experiment(namespace.write, look(config, env), env)
+        if not namespace.quiet:
+            print_out(f"Written: {namespace.write}, for golden data in {namespace.write.parent / 'golden.jsonl'}")
+    return 0
+
+
+def _check_new(file: Path | None) -> None:
+    if file and file.exists():
+        raise ConfigError(f"{file}: exists already; name another file with --write")
+
+
+def _corpus(namespace: argparse.Namespace) -> "Corpus | RowCorpus":
+    """Return the pages of a folder, or the rows of a dataset."""
+    from retrievers.indexing.pages import read_corpus
+    from retrievers.indexing.rows import HUB, Columns, RowCorpus, is_table
+
+    columns = Columns(**{part: getattr(namespace, f"{part}_column") for part in ("text", "title", "url", "id")})
+    hub = {part: getattr(namespace, part) for part in ("revision", "subset", "split")}
+    if not is_table(namespace.folder):
+        if columns.named or any(hub.values()):
+            raise ConfigError(f"{namespace.folder}: columns, revision, subset and split are those of a dataset")
+        return read_corpus(namespace.folder, namespace.base_url)
+    if str(namespace.folder).startswith(HUB) and not hub["revision"]:
+        raise ConfigError(f"{namespace.folder}: name the commit or tag with --revision, so that it stays the same")
+    return RowCorpus(namespace.folder, columns, hub)
+
+
+def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
+    from retrievers.terminal.inspect import look, write_experiment
+
+    _check_new(namespace.write)
+    seen = look(config, env)
+    print_out(seen.text())
+    if namespace.write:
+        write_experiment(namespace.write, seen, env)
+        print_out(
+            f"\nWritten: {namespace.write}. Next: python -m evals.golden init --config {namespace.write} --out "
+            f"{namespace.write.parent / 'golden.jsonl'}, then fill in its queries and: python -m evals.run --config "
+            f"{namespace.write}"
+        )
+    return 0
+
+
+def parser(prog: str) -> argparse.ArgumentParser:
+    """Return the parser of the commands, called `prog` in its messages."""
+    arguments = Parser(prog=prog, description="Index pages into Qdrant, search them, look at a collection.")
+    commands = arguments.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    search = commands.add_parser("search", help="search a collection", description="Search a collection.")
+    search.add_argument("query", help="what to look for")
+    add_flags(search, IndexSettings)
+    search.add_argument("--json", action="store_true", help="print the whole session as JSON")
+    index = commands.add_parser(
+        "index", help="index a folder of pages", description="Index Markdown, HTML, text and PDF."
+    )
+    index.add_argument(
+        "folder",
+        type=path_argument,
+        metavar="SOURCE",
+        help="folder of .md, .mdx, .html, .txt and .pdf files; or a dataset: a .jsonl, .csv, .tsv or .parquet file, a "
+        "folder of them (BEIR's too), a saved Hugging Face dataset, or hub:OWNER/NAME",
+    )
+    rows = index.add_argument_group("of a dataset")
+    for part in ("text", "title", "url", "id"):
+        rows.add_argument(f"--{part}-column", metavar="NAME", help=f"column of a document's {part}")
+    for part, meaning in (("revision", "commit or tag"), ("subset", "configuration"), ("split", "split (train)")):
+        rows.add_argument(f"--{part}", metavar="NAME", help=f"{meaning} of a Hugging Face dataset")
+    index.add_argument(
+        "--base-url", type=_base, default="/docs", help="what page addresses begin with (default: /docs)"
+    )
+    add_flags(index, IndexSettings)
+    index.add_argument(
+        "--write",
+        type=path_argument,
+        metavar="FILE",
+        help="write an experiment on it, for evals.run --config",
+    )
+    index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
+    index.add_argument("--replace", action="store_true", help="allow more than half of the stored chunks to be removed")
+    inspect = commands.add_parser(
+        "inspect",
+        help="look at a collection, and audit it",
+        description="Show a collection, propose a map, audit it. Nothing is written there.",
+    )
+    inspect.add_argument(
+        "--write", type=path_argument, metavar="FILE", help="write an experiment on it, with the proposed setting"
+    )
+    nothing = "print nothing but errors"
+    result_alone = "print the result and errors alone: no progress, no warnings of the log"
+    for command, quiet in ((search, result_alone), (index, nothing), (inspect, result_alone)):
+        command.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")
+        add_logging_flags(command, quiet=quiet)
+        add_flags(command, RetrieverConfig)
+    return arguments
+
+
+def _base(text: str) -> str:
+    try:
+        return page_base(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
