@@ -20,7 +20,7 @@ from retrievers.embedding.models import make_embeddings
 from retrievers.errors import ConfigError
 from retrievers.net.patience import patient
 from retrievers.records import Distance
-from retrievers.retriever.opened import open_retriever
+from retrievers.retriever.opened import open_retriever, variants
 from retrievers.retriever.protocol import Retriever
 from retrievers.store import open_client, read_info, with_distance
 from retrievers.terminal.command import Progress
@@ -107,7 +107,12 @@ def _retrievers(
             shared = embeddings if settings.embedding == config.retriever.embedding else None
             return stack.enter_context(open_retriever(settings, env=env, embeddings=shared, index=experiment.index))
 
-        retrievers = [opened(config, settings) for settings in _wanted(config, inputs.sweep)]
+        first, *others = _wanted(config, inputs.sweep)
+        retrievers = [opened(config, first)]
+        if config.retriever.python is None:
+            retrievers += [opened(config, settings) for settings in others]
+        else:  # the factory is called once
+            retrievers += variants(retrievers[0], others)
         yield retrievers, opened(reference, reference.retriever) if reference else None, sources
 
 

@@ -29,6 +29,7 @@ from evals.report.building import build_report
 from evals.report.building.head import decided
 from evals.report.building.run import slices
 from evals.report.model import Facts, Report
+from retrievers.retriever.opened import variants
 from retrievers.retriever.protocol import Retriever
 from retrievers.terminal.command import progress_bar
 
@@ -74,7 +75,7 @@ def run_experiment(
     check_outputs(wanted, config.tracking)
     with ExitStack() as bar:
         progress = bar.enter_context(progress_bar(shown=shown))
-        given = [retriever] if retriever else () if saved else None
+        given = _variants(retriever, inputs) if retriever else () if saved else None
         with open_collaborators(inputs, env, progress, retrievers=given) as collaborators:
             listed = saved.origin.collection is not None if saved else collaborators.retriever.info is not None
             inputs = with_objective(inputs, listed=listed)
@@ -174,6 +175,11 @@ def _measured(
     if retriever:
         result, facts = checked_at_end(result, facts, retriever)
     return result, facts.model_copy(update={"duration_s": round(time.time() - started, 3)})
+
+
+def _variants(retriever: Retriever, inputs: Inputs) -> list[Retriever]:
+    """Return a given retriever once for each variant of a sweep."""
+    return variants(retriever, [each.settings for each in inputs.sweep.variants]) if inputs.sweep else [retriever]
 
 
 def _evaluation(result: Measured, report: Report, outputs: Outputs) -> Evaluation:

@@ -31,6 +31,9 @@ FOREIGN_SETTINGS = (
     "python", "store", "collection", "metadata", "top_k", "threshold", "candidates", "include_metadata",
 )  # fmt: skip
 
+# What a `QdrantVectorStore` of the user's own brings along; all else may be set for one.
+OF_THE_STORE = ("embedding", "vector_name", "distance")
+
 # Threshold where none is set and scores are within 0 and 1; no number would do for other distances.
 THRESHOLD = 0.3
 # None is none; `default`, as leaving it out, is that of the scale.
@@ -42,8 +45,9 @@ Mode = Literal["semantic", "keyword", "hybrid"]
 class RetrieverConfig(Settings):
     """All that decides what a query gets back.
 
-    With `python` the retriever is the user's own, and only `FOREIGN_SETTINGS` may be given: `store` and `collection`
-    then name where its chunks are listed, and a threshold is in force only where one is given.
+    With `python` the retriever is the user's own, and a threshold is in force only where one is given. Where it is no
+    `QdrantVectorStore`, only `FOREIGN_SETTINGS` may be given, of which `store` and `collection` name where its chunks
+    are listed; that is checked when it is opened.
 
     Attributes:
         python: `module:factory` of a LangChain `BaseRetriever` or `QdrantVectorStore`, called without arguments.
@@ -137,7 +141,7 @@ class RetrieverConfig(Settings):
     def _foreign_settings(self) -> Self:
         if self.python is None:
             return self
-        idle = [name for name in type(self).model_fields if name in self.model_fields_set - {*FOREIGN_SETTINGS}]
+        idle = [name for name in OF_THE_STORE if name in self.model_fields_set]
         if idle:
             raise ValueError(
                 f"{', '.join(idle)} cannot be set for python {self.python!r}, which settles them by itself; leave "
@@ -160,7 +164,7 @@ class RetrieverConfig(Settings):
         idle = ({"threshold"} if self.threshold is None else set()) | (
             set() if self.names_collection else {"store", "collection"}
         )
-        applicable = {*FOREIGN_SETTINGS} - idle
+        applicable = ({*FOREIGN_SETTINGS} | self.model_fields_set) - idle - {*OF_THE_STORE}
         return {name: value for name, value in plain.items() if name in applicable}
 
     @model_validator(mode="after")

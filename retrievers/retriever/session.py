@@ -63,7 +63,9 @@ def without_vector(session: RetrievalSession) -> RetrievalSession:
     return replace(session, embedding={key: value for key, value in session.embedding.items() if key != "vector"})
 
 
-def failed(query: str, error: RetrievalError, settings: RetrieverConfig, info: CollectionInfo) -> RetrievalSession:
+def failed(
+    query: str, error: RetrievalError, settings: RetrieverConfig, info: CollectionInfo | None
+) -> RetrievalSession:
     """Return the session of a failure; a blank query is an empty success with a message."""
     blank = isinstance(error, QueryError) and not query.strip()
     return RetrievalSession(
@@ -103,8 +105,9 @@ def _other_side(settings: RetrieverConfig, info: CollectionInfo) -> confidence.S
 
 
 def _parameters(settings: RetrieverConfig) -> dict[str, Any]:
+    own = {} if settings.python is None else {"python": settings.python}
     always = ("collection", "mode", "top_k", "used_threshold", "candidates")
-    parameters = {key.removeprefix("used_"): getattr(settings, key) for key in always}
+    parameters = own | {key.removeprefix("used_"): getattr(settings, key) for key in always}
     if settings.used_distance != "cosine":
         parameters["distance"] = settings.used_distance
     if settings.mode == "hybrid":
@@ -117,6 +120,10 @@ def _parameters(settings: RetrieverConfig) -> dict[str, Any]:
     return parameters | {name: value for name, value in given.items() if value is not None}
 
 
-def _embedding(settings: RetrieverConfig, info: CollectionInfo) -> dict[str, Any]:
+def _embedding(settings: RetrieverConfig, info: CollectionInfo | None) -> dict[str, Any]:
+    if info is None:
+        return {}
+    if settings.python is not None:  # the model is in the caller's vector store
+        return {"dimension": info.dimension}
     config = settings.embedding
     return {"provider": config.provider, "model": config.resolved_model, "dimension": info.dimension}

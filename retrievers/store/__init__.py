@@ -14,7 +14,7 @@ from retrievers.store.collection import (
     read_info,
     survey,
 )
-from retrievers.store.errors import store_errors
+from retrievers.store.errors import client_errors, store_errors
 from retrievers.store.location import embedded_folder, location
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "all_or_nothing",
     "check_collection",
     "check_index",
+    "client_errors",
     "describe",
     "embedded_folder",
     "least",

@@ -51,9 +51,9 @@ def check_collection(
     _check_layout(config.metadata, info)
     _check_keyword_side(config, info)
     recorded = info.manifest.get("embedding")
-    if recorded:
+    if recorded and config.python is None:
         _check_model(config.embedding, recorded, info)
-    elif not config.trust_embedding:
+    elif not config.trust_embedding and not (config.python and not info.points):
         _check_by_example(client, config, embeddings, info)
 
 
@@ -152,7 +152,7 @@ def _check_by_example(
 ) -> None:
     texts, stored = _examples(client, config, info)
     embedded = embeddings.embed_documents(texts)
-    name = config.embedding.label
+    name = getattr(embeddings, "name", config.embedding.label)
     if len(embedded[0]) != info.dimension:
         dimensions = [declared.dimensions for declared in EMBEDDING_PROVIDERS.values()]
         hint = ChainMap(OTHER_DIMENSIONS, *map(dict, dimensions)).get(info.dimension)

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,12 +49,6 @@ class ChunkTable:
             self._points = list(codes_by_id)
         return codes
 
-    def keep(self, codes: Codes, payloads: Sequence[Mapping[str, Any]]) -> None:
-        """Take payloads that came along with a search."""
-        for code, payload in zip(codes.tolist(), payloads, strict=True):
-            if code not in self._payloads:
-                self._payloads.add(code, payload)
-
     def read(self, codes: Iterable[int]) -> None:
         """Read the payloads of chunks that are not known yet: one request for all of them, none for none.
 
@@ -72,7 +66,12 @@ class ChunkTable:
         for code in missing:
             if self.point(code) not in payloads:
                 raise changed(self._config, self.point(code))
-            self._payloads.add(code, payloads[self.point(code)])
+            self.keep(code, payloads[self.point(code)])
+
+    def keep(self, code: int, payload: Mapping[str, Any]) -> None:
+        """Take the payload of a chunk; the first one counts."""
+        if code not in self._payloads:
+            self._payloads.add(code, payload)
 
     def point(self, code: int) -> str:
         """Return the id of a chunk's point, as text."""

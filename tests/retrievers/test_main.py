@@ -89,7 +89,7 @@ def test_search_says_when_nothing_reaches_the_threshold(store: list[str], capsys
     shown = capsys.readouterr().out
     assert shown.startswith("No result.\n")
     assert "Best matches below the threshold (not part of the result):" in shown
-    assert "Warning: all 5 candidates are below the threshold 1" in shown
+    assert "Warning: all 9 candidates are below the threshold 1" in shown
     assert "Try: lower the threshold to 0." in shown
 
 
@@ -317,7 +317,7 @@ def test_settings_come_from_file_environment_and_dotenv(
     monkeypatch.setenv("QDRANT_URL", f"http://127.0.0.1:{free_port()}")
     (tmp_path / "r.yaml").write_text(yaml.safe_dump({"store": {"path": str(folder.store.path)}, "threshold": 0}))
     assert main(["search", "robot", "--config", "r.yaml"]) == 0
-    assert "3 returned of 3 found" in capsys.readouterr().out
+    assert "3 returned of 9 found" in capsys.readouterr().out
     assert main(["search", "robot", "--config", "r.yaml", "--top-k", "2"]) == 0
     assert "2 returned of 2 found" in capsys.readouterr().out
 

@@ -125,14 +125,6 @@ def test_many_searches_are_one_round_trip_and_only_those_with_ties_another(
     assert all(each.scores.tolist() == sorted(each.scores, reverse=True) for each in found)
 
 
-def test_payloads_come_along_where_they_are_wanted(server: QdrantServer, asked_of: Asked) -> None:
-    one, _ = asked_of.ask(6, dense(1.0, 0.0, with_payload=True), dense(1.0, 0.0))
-    texts = {point: asked_of.chunks[code].text for code, point in enumerate(asked_of.points(range(6)))}
-    assert len(one.codes) == 6
-    assert texts == {number: text for number, (_, text) in enumerate(ROWS)}
-    assert [search.get("with_payload") for search in server.requests[0].body["searches"]] == [True, None]
-
-
 def test_an_embedded_store_answers_as_a_server_does(asked_of: Asked, config: RetrieverConfig, tmp_path: Path) -> None:
     searches = [(2, dense(1.0, 0.0)), (4, dense(0.6, 0.8)), (9, dense(0.0, 1.0))]
     points = [(dense(0.6, 0.8), [0, 3, 5]), (dense(1.0, 0.0), [])]

@@ -38,7 +38,8 @@ class Shelf(ChunkTable):
         wanted = sorted({*codes} - known)
         if wanted:
             self.requests.append({self.point(code) for code in wanted})
-        self.keep(np.asarray(wanted, dtype=np.int32), [self.table[self.point(code)] for code in wanted])
+        for code in wanted:
+            self.keep(code, self.table[self.point(code)])
 
 
 Scores = Mapping[str, float]

@@ -284,28 +284,23 @@ def test_keyword_ties_at_the_edge_are_cut_by_chunk_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "fusion", "payloads", "paths"),
+    ("mode", "fusion", "paths"),
     [
-        ("semantic", "weighted", True, ["query"]),
-        ("semantic", "weighted", False, ["query", "read"]),
-        ("keyword", "weighted", True, ["query", "query"]),
-        ("keyword", "weighted", False, ["query", "query", "read"]),
-        ("hybrid", "rrf", True, ["query", "query", "read"]),
-        ("hybrid", "weighted", True, ["query", "query", "read"]),
-        ("hybrid", "weighted", False, ["query", "query", "read"]),
+        ("semantic", "weighted", ["query", "read"]),
+        ("keyword", "weighted", ["query", "query", "read"]),
+        ("hybrid", "rrf", ["query", "query", "read"]),
+        ("hybrid", "weighted", ["query", "query", "read"]),
     ],
 )
 @pytest.mark.parametrize("batch", [1, 3])
-def test_a_search_is_a_bounded_number_of_requests(
-    mode: str, fusion: str, payloads: bool, paths: list[str], batch: int
-) -> None:
+def test_a_search_is_a_bounded_number_of_requests(mode: str, fusion: str, paths: list[str], batch: int) -> None:
     """Depth 1: each side finds another chunk, so each has to be asked for the other's score."""
     with QdrantServer() as server:
         fill_sparse(server.client, "c", TWINS)
         client = QdrantClient(url=server.url, check_compatibility=False)
         config = settings(store={"url": server.url}, collection="c", mode=mode, fusion=fusion)
         chunks = ChunkTable(client, config)
-        search = Search(client=client, config=config, depth=1, chunks=chunks, payloads=payloads)
+        search = Search(client=client, config=config, depth=1, chunks=chunks)
         found = read_of(search, [encoded("red sea", 1.0, 0.0)] * batch)
         assert [len(one) for one in found] == [1] * batch
         kinds = {"query": "query", "query/batch": "query", "": "read"}
