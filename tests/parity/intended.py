@@ -86,6 +86,8 @@ FIGURES = "the page draws seven figures out of the report, with the differences 
 SLICES = "all slices stand in one table, with interval and n, in place of two side by side"
 MLFLOW = "MLflow is written from the saved report, which holds what MLflow showed and it lacked"
 CELLS = "a grid's runs are its recommended cell, the best, the plain one and the front; its parameters the first one's"
+SERVED = "a search goes to the candidate depth, as the evaluation does, and shows the best below the threshold"
+OWN_STORE = "a store of the user's own is searched by ours, equal scores in the order of chunk ids"
 SAVED = "a saved retrieval is one file, of the pool with its labels"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
@@ -105,6 +107,12 @@ ENDS: Sequence[Ends] = (
     Ends("verify", code=2, line="verify is gone", why="opening checks sizes and counts"),
 )
 LEAVES: Sequence[Leaf] = (
+    *(
+        Leaf(f"stdout of step *:{path}", to, why=SERVED, only="search*")
+        for path, to in (("candidates_found", CHANGED), ("filtered_out", CHANGED), ("below_threshold*", ADDED))
+    ),
+    Leaf("stdout of step *:below_threshold", GONE, why=SERVED, only="search*"),
+    Leaf("report.json:queries.*", CHANGED, why=OWN_STORE, only="foreign-scores"),
     Leaf("*.json:config.sweep.threshold_on", ADDED, why=READS),
     Leaf("*.json:grid.configurations.*.parameters.threshold_on", ADDED, why=READS),
     Leaf("*.json:head.next_flags", CHANGED, why=READS),
@@ -206,6 +214,8 @@ LEAVES: Sequence[Leaf] = (
     ),
 )
 LINES: Sequence[Line] = (
+    Line(r"returned of \d+ found|candidates are below the threshold", why=SERVED, only="search*"),
+    Line(r"^2\. cosine 0\.304 /docs/ros/", why=OWN_STORE, only="foreign-scores"),
     Line(r"^Next: |threshold_on", why=READS),
     *(
         Line(

@@ -319,7 +319,7 @@ def test_settings_come_from_file_environment_and_dotenv(
     assert main(["search", "robot", "--config", "r.yaml"]) == 0
     assert "3 returned of 9 found" in capsys.readouterr().out
     assert main(["search", "robot", "--config", "r.yaml", "--top-k", "2"]) == 0
-    assert "2 returned of 2 found" in capsys.readouterr().out
+    assert "2 returned of 9 found" in capsys.readouterr().out
 
 
 def test_a_server_is_searched_and_inspected_like_a_folder(
