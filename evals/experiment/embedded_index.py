@@ -7,7 +7,7 @@ from typing import Any
 from evals.config.experiment import ExperimentConfig
 from retrievers.config.indexing import recorded_settings
 from retrievers.embedding.models import make_embeddings
-from retrievers.errors import CollectionNotFoundError
+from retrievers.errors import CollectionDamagedError, CollectionNotFoundError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.corpus import Corpus, read_corpus
 from retrievers.indexing.index import IndexOptions, index_corpus
@@ -33,7 +33,7 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
         try:
             info = describe(client, retriever)
             manifest, lost = info.manifest, info.lost
-        except CollectionNotFoundError:
+        except (CollectionNotFoundError, CollectionDamagedError):
             manifest, lost = {}, 0
         if not lost and not _differences(config, corpus, manifest):
             return False

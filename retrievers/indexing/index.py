@@ -18,21 +18,23 @@ from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.config.indexing import DEFAULTS
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import (
+    CollectionDamagedError,
     CollectionNotFoundError,
     CollectionStateError,
     ConfigError,
     EmbeddingMismatchError,
     IndexingError,
 )
-from retrievers.indexing.child_process import check_room, write_safely
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.corpus import Corpus
 from retrievers.indexing.disk_tables import DiskChunks, DiskMapping, disk_tables
 from retrievers.indexing.points import check_writable, to_payload, written_part
 from retrievers.indexing.row_corpus import RowCorpus
-from retrievers.indexing.writing import Changes, Order, Progress
+from retrievers.indexing.writing import Changes, Order, Progress, write
 from retrievers.records import Chunk
 from retrievers.store import CollectionInfo, Limits, describe, location
+from retrievers.store.building import check_room
+from retrievers.store.embedded import is_embedded
 from retrievers.store.payload import to_chunk
 from retrievers.store.recorded_model import other_model
 from retrievers.store.stored_chunks import records
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 EMBED_BATCH = 96
+# Approximate bytes of a point besides its text.
+POINT_BYTES = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +126,8 @@ def index_corpus(
         stored.update(payloads(client, config, info.limits) if info else ())
         changes = _compare(config.metadata, chunks, stored, layout(info) if info else config.metadata)
         _refuse_mass_removal(config, changes, stored, options)
-        check_room(client, config.collection, changes.added)
+        if is_embedded(client):
+            check_room(client.path, config.collection, sum(len(c.indexed_text.encode()) + POINT_BYTES for c in chunks))
         vectors: MutableMapping[str, Any] = {} if database is None else DiskMapping(database, "vectors")
         _embed(changes.added, embeddings, vectors, progress)
         manifest = {
@@ -133,7 +138,7 @@ def index_corpus(
         }
         if not info or changes != Changes() or info.manifest != {**manifest, "state": "complete"}:
             order = Order(config=config, changes=changes, vectors=vectors, manifest=manifest, exists=info is not None)
-            write_safely(client, order, progress)
+            write(client, order, progress)
         return _report(corpus, chunks, changes)
 
 
@@ -230,7 +235,7 @@ def existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo 
     """
     try:
         info = describe(client, config)
-    except CollectionNotFoundError:
+    except (CollectionNotFoundError, CollectionDamagedError):  # a damaged one can only be made again
         return None
     recorded = info.manifest.get("embedding")
     if not recorded:

@@ -9,7 +9,8 @@ from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import BatchTooLargeError, CollectionStateError
 from retrievers.indexing.points import to_payload, to_points
 from retrievers.records import Chunk
-from retrievers.store import MANIFEST_KEY, all_or_nothing, describe, least, location, parts, store_errors
+from retrievers.store import MANIFEST_KEY, describe, least, location, parts, store_errors
+from retrievers.store.embedded import EmbeddedClient, is_embedded
 from retrievers.store.payload import filter_path, payload_keys
 
 if TYPE_CHECKING:
@@ -67,7 +68,10 @@ def write(client: "QdrantClient", order: Order, progress: Progress) -> None:
         StoreError: The store failed; the collection then says that it is unfinished.
     """
     config, changes, manifest, name = order.config, order.changes, order.manifest, order.config.collection
-    with store_errors(config.store, name), all_or_nothing(client, name):
+    if is_embedded(client):
+        _build(client, order, progress)
+        return
+    with store_errors(config.store, name):
         _begin(client, config, manifest, exists=order.exists)
         encoder = Bm25Encoder(manifest["bm25"]["language"], manifest["bm25"]["average_length"])
         written = 0
@@ -80,6 +84,41 @@ def write(client: "QdrantClient", order: Order, progress: Progress) -> None:
         if changes.removed:
             client.delete(name, points_selector=list(changes.removed))
         client.update_collection(name, metadata={MANIFEST_KEY: {**manifest, "state": "complete"}})
+
+
+def _build(client: EmbeddedClient, order: Order, progress: Progress) -> None:
+    """Build an embedded collection anew: what is unchanged is copied from the one of its name, with its vectors."""
+    from qdrant_client import models
+
+    config, changes, name = order.config, order.changes, order.config.collection
+    encoder = Bm25Encoder(order.manifest["bm25"]["language"], order.manifest["bm25"]["average_length"])
+    refreshed = {chunk.point_id: to_payload(chunk, config.metadata) for chunk in changes.refreshed}
+    left_out = {*changes.removed, *(chunk.point_id for chunk in changes.added)}
+    parameters = models.VectorParams(size=order.manifest["embedding"]["dimension"], distance=models.Distance.COSINE)
+    with client.building(
+        name,
+        vectors={config.vector_name: parameters},
+        sparse={config.keyword.vector_name: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+        metadata={MANIFEST_KEY: {**order.manifest, "state": "complete"}},
+        indexes={filter_path(payload_keys(field, config.metadata)[0]): kind for field, kind in INDEXED.items()},
+    ) as build:
+        offset, more = None, order.exists
+        while more:
+            records, offset = client.scroll(name, limit=WRITE_BATCH, offset=offset, with_vectors=True)
+            stored = ((str(record.id), record) for record in records)
+            build.upsert(
+                [
+                    models.PointStruct(id=record.id, vector=record.vector, payload=refreshed.get(key, record.payload))
+                    for key, record in stored
+                    if key not in left_out
+                ]
+            )
+            more = offset is not None
+        written = 0
+        for batch in parts(changes.added, WRITE_BATCH):
+            build.upsert(to_points(batch, config, order.vectors, encoder))
+            written += len(batch)
+            progress("writing", written, len(changes.added))
 
 
 def _add(client: "QdrantClient", collection: str, points: "Sequence[models.PointStruct]") -> None:

@@ -16,7 +16,6 @@ from retrievers.search.candidate_table import CandidateTable
 from retrievers.search.table_builder import joined, one_query
 from retrievers.store import NO_LIMITS, CollectionInfo, Limits, least, parts
 from retrievers.store.chunk_table import ChunkTable, Codes
-from retrievers.store.embedded import is_embedded
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
@@ -120,9 +119,7 @@ def _batch(
 def _sent(
     client: "QdrantClient", collection: str, requests: "Sequence[models.QueryRequest]"
 ) -> Sequence[Sequence[Any]]:
-    """Return the points of each request, by the client's shortest way; in halves where a server demands it."""
-    if is_embedded(client):
-        return client.nearest(collection, requests)
+    """Return the points of each request, in halves where a server demands it."""
     if len(requests) > 1:
         try:
             return [answer.points for answer in client.query_batch_points(collection, list(requests))]

@@ -1,7 +1,7 @@
 """Settings to a Qdrant client, and the checks before a collection may be queried. Never falls back."""
 
 from retrievers.store.checks import check_collection, check_index, with_distance
-from retrievers.store.client import all_or_nothing, open_client
+from retrievers.store.client import open_client
 from retrievers.store.collection import (
     MANIFEST_KEY,
     NO_LIMITS,
@@ -23,7 +23,6 @@ __all__ = [
     "CollectionInfo",
     "Deployment",
     "Limits",
-    "all_or_nothing",
     "check_collection",
     "check_index",
     "client_errors",

@@ -183,7 +183,7 @@ def test_weighted_fusion_of_an_open_scale_is_refused_with_the_remedy(tmp_path: P
 @pytest.mark.parametrize("distance", ["euclid", "manhattan"])
 def test_a_distance_where_the_lower_score_is_the_nearer_is_refused(distance: str, tmp_path: Path) -> None:
     with (
-        collection("edge", distance, tmp_path) as store,
+        collection("server", distance, tmp_path) as store,
         pytest.raises(CollectionStateError, match=rf"'mine' has the distance {distance}, and only cosine and dot"),
     ):
         QdrantRetriever.open(config(store), embeddings=EMBEDDINGS)

@@ -26,6 +26,7 @@ from tests.support.collections import settings as collection_settings
 from tests.support.compass import Compass, Drifting, cosines, make_store, open_retriever, upsert
 from tests.support.foreign import settings
 from tests.support.observed import make_case, make_context
+from tests.support.writable import writable
 
 CASES = [make_case(f"q{angle}", query=f"towards {angle} degrees") for angle in (0, 20, 45, 80)]
 BY_ANGLE = {
@@ -214,7 +215,7 @@ class TestRepeat:
         """`north` moves from 90 to 65 degrees."""
         with open_retriever(make_store(tmp_path / "store"), Compass()) as retriever:
             first = collect(retriever, CASES, silent)
-            upsert(retriever.client, "circle", {"north": 65})
+            upsert(writable(retriever.settings.store), "circle", {"north": 65})
             found = repeat(retriever, CASES, first, repeats=1, progress=silent)
         assert found.changed == (True,) * 4
         assert found.score_deltas[1] == pytest.approx(cos(radians(65 - 20)) - cos(radians(90 - 20)), abs=1e-6)
@@ -222,7 +223,7 @@ class TestRepeat:
     def test_a_chunk_that_came_is_a_change_by_its_whole_score(self, tmp_path: Path) -> None:
         with open_retriever(make_store(tmp_path / "store"), Compass()) as retriever:
             first = collect(retriever, CASES, silent)
-            upsert(retriever.client, "circle", {"new": 5})
+            upsert(writable(retriever.settings.store), "circle", {"new": 5})
             found = repeat(retriever, CASES, first, repeats=1, progress=silent)
         assert set(found.changed) == {True}
         for delta, angle in zip(found.score_deltas, BY_ANGLE, strict=True):

@@ -16,13 +16,14 @@ from retrievers.store.payload import to_metadata
 from tests.support.embeddings import Counting
 from tests.support.foreign import chunks, documents, settings, vector_store
 from tests.support.qdrant_server import QdrantServer
+from tests.support.writable import writable
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> RetrieverConfig:
     """An embedded collection of the experiment's chunks, each with its id."""
     config = settings("plain", store={"path": tmp_path_factory.mktemp("listing") / "store"}, collection="robots")
-    client = open_client(config.store, {}, create=True)
+    client = writable(config.store)
     client.create_collection("robots", models.VectorParams(size=9, distance=models.Distance.COSINE))
     store = QdrantVectorStore(client, "robots", embedding=Counting(), validate_collection_config=False)
     store.add_texts([c.text for c in chunks()], [to_metadata(c) for c in chunks()])

@@ -4,14 +4,15 @@ from typing import Any
 import pytest
 
 from retrievers import QdrantRetriever
+from retrievers.config import StoreConfig
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, ConfigError, StoreUnreachableError
 from retrievers.retriever.foreign import ForeignRetriever
 from retrievers.retriever.opened import open_retriever
 from retrievers.retriever.protocol import Retriever
-from retrievers.store import open_client
 from tests.support.compass import Compass, make_store
 from tests.support.compass import open_retriever as open_compass
 from tests.support.foreign import HERE, settings
+from tests.support.writable import mark
 
 SCALES = {
     "plain": ("Overlap", "none", "the retriever gives no scores"),
@@ -101,9 +102,7 @@ def test_a_named_collection_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_named_collection_that_is_unfinished(tmp_path: Path) -> None:
-    client = open_client(settings("plain", store={"path": make_store(tmp_path / "s")}, collection="c").store, {})
-    client.update_collection("circle", metadata={"retrieval_evals": {"state": "indexing"}})
-    client.close()
+    mark(StoreConfig(path=make_store(tmp_path / "s")), "circle", state="indexing")
     with pytest.raises(CollectionStateError, match="'circle' is unfinished"):
         open_named("plain", store={"path": tmp_path / "s"}, collection="circle")
 

@@ -22,11 +22,11 @@ from retrievers.retriever.stages import every_place, ordered
 from retrievers.search.query import Encoded
 from retrievers.search.sides import Search
 from retrievers.store.chunk_table import ChunkTable
-from retrievers.store.edge import EdgeClient
 from tests.support.collections import TableEmbeddings, fill, settings, widen
 from tests.support.hybrid import fill_sparse
 from tests.support.loopback import Fault, Reply
 from tests.support.qdrant_server import QdrantServer
+from tests.support.writable import WritableClient
 
 pytestmark = pytest.mark.filterwarnings("ignore:Local mode performs exact")
 
@@ -346,7 +346,7 @@ def foreign(client: QdrantClient, *dense: Sequence[float] | None) -> None:
 def test_a_point_without_the_vector_that_the_threshold_reads_is_an_error(
     mode: str, embedded: bool, tmp_path: Path
 ) -> None:
-    client: Any = EdgeClient(tmp_path / "store", create=True) if embedded else QdrantClient(":memory:")
+    client: Any = WritableClient(tmp_path / "store", create=True) if embedded else QdrantClient(":memory:")
     foreign(client, [1.0, 0.0], None, [0.0, 1.0])
     config = settings(collection="c", vector_name="dense", mode=mode)
     with pytest.raises(CollectionStateError, match="point 1 of collection 'c' has no vector 'dense'") as caught:
