@@ -46,6 +46,8 @@ LONGEST_NAME = 200
 # past a full disk it does not fail, the system ends the process.
 SPARE_BYTES = 200_000_000
 ROOM = 3
+# Of addresses, for the threads of the engine.
+SPARE_MEMORY = 50_000_000
 DISTANCES = {"Cosine": edge.Distance.Cosine, "Dot": edge.Distance.Dot}
 KINDS = {name: getattr(edge.PayloadSchemaType, name.title()) for name in ("keyword", "integer", "float", "bool")}
 TRIES = 3
@@ -171,10 +173,31 @@ def opened(folder: Path) -> tuple[edge.EdgeShard, Mapping[str, Any]]:
     if differing:
         first = differing[0]
         raise damaged(folder, f"expected {recorded.get(first)} bytes in {first}, found {found.get(first)}")
+    _check_memory(folder, sum(found.values()))
     shard = edge.EdgeShard.load(str(folder / "shard"))
     if shard.info().points_count != points:
         raise damaged(folder, f"expected {points} points, found {shard.info().points_count}")
     return shard, record
+
+
+def _check_memory(folder: Path, size: int) -> None:
+    """Refuse to map files where a limit of the process leaves too little room: the engine would hang.
+
+    Raises:
+        StoreError: There is too little.
+    """
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    except (ImportError, OSError):  # not on this system
+        return
+    if limit != resource.RLIM_INFINITY and limit - used < size + SPARE_MEMORY:
+        raise StoreError(
+            f"the collection in {folder} needs {(size + SPARE_MEMORY) / 1e6:,.0f} MB of addresses, and the limit of this "
+            f"process (ulimit -v) leaves {(limit - used) / 1e6:,.0f} MB; raise it"
+        )
 
 
 def damaged(folder: Path, said: str) -> CollectionDamagedError:

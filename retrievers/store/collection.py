@@ -27,7 +27,6 @@ class Limits:
         queries: Queries of a batch (`search_max_batchsize`, and no more than a minute's `read_rate_limit`).
         points: Points that are written at once (`upsert_max_batchsize`).
         values: Values of one condition of a filter (`condition_max_size`).
-        hnsw_ef: Beam of a search (`search_max_hnsw_ef`).
         exact: True if exact search and exact counts are allowed (`search_allow_exact`).
         unindexed: True if filters may name keys without an index (`unindexed_filtering_retrieve`).
     """
@@ -36,7 +35,6 @@ class Limits:
     queries: int | None = None
     points: int | None = None
     values: int | None = None
-    hnsw_ef: int | None = None
     exact: bool = True
     unindexed: bool = True
 
@@ -55,7 +53,6 @@ def limits_of(config: Any) -> Limits:
         queries=min(queries, default=None),
         points=strict.upsert_max_batchsize,
         values=strict.condition_max_size,
-        hnsw_ef=strict.search_max_hnsw_ef,
         exact=strict.search_allow_exact is not False,
         unindexed=strict.unindexed_filtering_retrieve is not False,
     )

@@ -109,7 +109,7 @@ def indexed(tmp_path: Path, docs: Path) -> Iterator[Indexer]:
             assert Indexer(made, docs)().added == CHUNKS
 
     store_like("test_index", store, first_run)
-    opened = open_client(settings(store).store, {})
+    opened = writable(settings(store).store)
     yield Indexer(opened, docs)
     opened.close()
 
