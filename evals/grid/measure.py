@@ -262,7 +262,7 @@ def retrieve(
     searched = list[RetrieverConfig]()
     for number in wanted:
         # What the threshold reads changes nothing in what is found.
-        search = plan.variants[number].settings.model_copy(update={"threshold_on": "semantic"})
+        search = plan.variants[number].settings.model_copy(update={"threshold_on": "each"})
         searched.append(search)
         if (same := searched.index(search)) < len(tables):
             tables.append(tables[same])

@@ -3,6 +3,7 @@
 Where a study of the redesign dropped something that stays, the reason is at the end of this file.
 """
 
+import re
 from collections.abc import Mapping
 
 # A setting by its dotted name, a value as `setting=value`, a flag as `--flag`, a subcommand as `retrieval-evals NAME`.
@@ -26,6 +27,8 @@ REMOVED: Mapping[str, str] = {
         (f"sweep.{a}" for a in ("exact", "hnsw_ef", "indexed_only", "ignore_quantization", "rescore", "oversampling")),
         "two runs, each with its search_params, and `evals.compare` take the place of this axis",
     ),
+    "threshold_on=semantic": "threshold_on: each, the default: the cosine similarity of each chunk",
+    "sweep.threshold_on=semantic": "sweep.threshold_on: each",
     "within": "filters holds for every search; a collection for each tenant holds for all else",
     "distance=euclid": "cosine and dot are searched; make a collection of the same vectors with one of these",
     "distance=manhattan": "cosine and dot are searched; make a collection of the same vectors with one of these",
@@ -46,6 +49,7 @@ def removed(name: str, value: object = None) -> str:
         value: Its value, where the name itself is still known.
     """
     setting = name.removeprefix("--").replace("-", "_").removeprefix("retriever.")
+    setting = re.sub(r"\.\d+$", "", setting)  # a value in a list
     if value is not None:
         [value] = value if isinstance(value, list) and len(value) == 1 else [value]
         return REMOVED.get(f"{setting}={value}", "") if isinstance(value, str | bool) else ""

@@ -38,7 +38,7 @@ OF_THE_STORE = ("embedding", "vector_name", "distance")
 THRESHOLD = 0.3
 # None is none; `default`, as leaving it out, is that of the scale.
 Threshold = Annotated[float | None, BeforeValidator(lambda value: None if value == "none" else value)]
-ThresholdOn = Literal["semantic", "best", "final"]
+ThresholdOn = Literal["each", "best", "final"]
 Mode = Literal["semantic", "keyword", "hybrid"]
 
 
@@ -85,7 +85,7 @@ class RetrieverConfig(Settings):
     mmr_lambda: float = Field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
     threshold_on: ThresholdOn = Field(
-        "semantic", description="each chunk's similarity; best: the highest one, for all; or the final score"
+        "each", description="each chunk's similarity; best: the highest one, for all; or the final score"
     )
     distance: Distance | None = Field(None, description="cosine or dot (default: cosine, or what the collection has)")
     threshold: Threshold = Field(
@@ -245,7 +245,7 @@ class RetrieverConfig(Settings):
         if self.threshold_on == "final" and self.score_scale in ("rrf", "dbsf", "bm25", "sparse"):
             raise ValueError(
                 f"threshold_on 'final' would compare the threshold with {self.score_scale} scores, which have no fixed "
-                "scale; use threshold_on: semantic, or fusion: weighted, or rerank: cross-encoder"
+                "scale; use threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
             )
         return self
 

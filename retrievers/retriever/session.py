@@ -115,7 +115,7 @@ def _parameters(settings: RetrieverConfig) -> dict[str, Any]:
     if settings.keyword.expansion == "list":
         parameters["expansion"] = "list"
     chosen = {"rerank": settings.rerank, "threshold_on": settings.threshold_on}
-    parameters |= {key: value for key, value in chosen.items() if value not in ("none", "semantic")}
+    parameters |= {key: value for key, value in chosen.items() if value not in ("none", "each")}
     given = {name: getattr(settings, name) for name in ("search_params", "filters", "group_by")}
     return parameters | {name: value for name, value in given.items() if value is not None}
 

@@ -298,5 +298,5 @@ def check_scale(candidates: Candidates, name: str) -> None:
     if outside:
         raise RerankError(
             f"the {name}'s scores are not within 0 and 1 (one is {outside[0]:g}), so threshold_on: final has no "
-            "meaning; use threshold_on: semantic, or a model that returns probabilities"
+            "meaning; use threshold_on: each, or a model that returns probabilities"
         )

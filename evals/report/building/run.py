@@ -89,7 +89,7 @@ def _lacks_labels(name: str, entry: MetricEntry, result: Measured) -> bool:
     return entry.value is None and "labels" in declared(name).needs and result.validation.unlabelled > 0 and not wanted
 
 
-READ_BY = {"semantic": "", "best": " on the best {}", "final": " on the final score"}
+READ_BY = {"each": "", "best": " on the best {}", "final": " on the final score"}
 
 
 def _settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
@@ -109,7 +109,7 @@ def _threshold(threshold: float, retriever: RetrieverConfig) -> str:
     """Return the threshold with the score that it reads."""
     distance = retriever.used_distance
     named = READ_BY[retriever.threshold_on].format(distance)
-    if distance != "cosine" and retriever.threshold_on == "semantic":
+    if distance != "cosine" and retriever.threshold_on == "each":
         named = f" on the {distance} score"
     return f"threshold {threshold:g}{named}"
 
