@@ -173,7 +173,6 @@ def measure_pool(
         return run
     rates = wanted_rates(config.objective.constraints)
     swept = replace(swept, grid=grid, abstaining=abstaining(grid, shown, rates))
-    grid.pool.release()
     return replace(run, swept=swept, notes=[*run.notes, *_notes(run, swept)])
 
 
@@ -275,7 +274,6 @@ def retrieve(
         if exactly:
             table = with_ann_recall(retriever, table, INDEX_DEPTHS, progress)
         among = grounds.among(golden.cases, table)
-        table.release()
         tables.append(table)
         relevance.append(tuple(among[case.id] for case in golden.cases))
     return Pool(

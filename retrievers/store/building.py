@@ -195,8 +195,8 @@ def _check_memory(folder: Path, size: int) -> None:
         return
     if limit != resource.RLIM_INFINITY and limit - used < size + SPARE_MEMORY:
         raise StoreError(
-            f"the collection in {folder} needs {(size + SPARE_MEMORY) / 1e6:,.0f} MB of addresses, and the limit of the "
-            f"process (ulimit -v) leaves {(limit - used) / 1e6:,.0f} MB; raise it"
+            f"the collection in {folder} needs {(size + SPARE_MEMORY) / 1e6:,.0f} MB of addresses, the process's limit "
+            f"(ulimit -v) leaves {(limit - used) / 1e6:,.0f} MB; raise it"
         )
 
 
