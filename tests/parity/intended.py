@@ -88,6 +88,7 @@ MLFLOW = "MLflow is written from the saved report, which holds what MLflow showe
 CELLS = "a grid's runs are its recommended cell, the best, the plain one and the front; its parameters the first one's"
 SERVED = "a search goes to the candidate depth, as the evaluation does, and shows the best below the threshold"
 OWN_STORE = "a store of the user's own is searched by ours, equal scores in the order of chunk ids"
+EACH = "the threshold on each chunk is called each"
 SAVED = "a saved retrieval is one file, of the pool with its labels"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
@@ -95,6 +96,7 @@ RENAMED: Mapping[str, str] = {
     "--store.path local ": "--store.path local:local ",  # a folder of local mode is opened where it is named as one
     "{path: local}": "{path: 'local:local'}",
     " --judge.stop.within false": "",
+    "--retriever.threshold-on semantic": "--retriever.threshold-on each",
 }
 ENDS: Sequence[Ends] = (
     Ends("within", code=2, line="--within is gone: filters", why="filters take its place"),
@@ -107,6 +109,9 @@ ENDS: Sequence[Ends] = (
     Ends("verify", code=2, line="verify is gone", why="opening checks sizes and counts"),
 )
 LEAVES: Sequence[Leaf] = (
+    Leaf("*retriever.threshold_on", CHANGED, why=EACH),
+    Leaf("*.json:reference.changed.*", CHANGED, why=EACH),
+    Leaf("stdout of step 5:candidates_found", CHANGED, why=SERVED, only="index"),
     *(
         Leaf(f"stdout of step *:{path}", to, why=SERVED, only="search*")
         for path, to in (("candidates_found", CHANGED), ("filtered_out", CHANGED), ("below_threshold*", ADDED))
@@ -214,7 +219,10 @@ LEAVES: Sequence[Leaf] = (
     ),
 )
 LINES: Sequence[Line] = (
-    Line(r"returned of \d+ found|candidates are below the threshold", why=SERVED, only="search*"),
+    *(
+        Line(r"returned of \d+ found|candidates are below the threshold", why=SERVED, only=name)
+        for name in ("search*", "filters")
+    ),
     Line(r"^2\. cosine 0\.304 /docs/ros/", why=OWN_STORE, only="foreign-scores"),
     Line(r"^Next: |threshold_on", why=READS),
     *(
