@@ -202,13 +202,15 @@ def _least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence
 
 
 def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverConfig:
-    """Return the settings with the distance that the collection has, checked by it; a cosine changes nothing.
+    """Return the settings with the distance and the name of the vector that the collection has, checked by them.
 
     Raises:
         CollectionStateError: It has a distance of which a lower score is the nearer.
         ConfigError: They name another distance, a threshold that is one on cosine similarity, or a fusion that is of
             no use with this distance.
     """
+    if settings.python is None and info.vector_name != settings.vector_name:
+        settings = settings.model_copy(update={"vector_name": info.vector_name})
     if settings.python is not None or info.distance == settings.used_distance:
         return settings
     has = f"collection {info.name!r} has the distance {info.distance}"

@@ -75,6 +75,8 @@ class CollectionInfo:
 
     Attributes:
         points: Number of points.
+        vector_name: Name of the dense vector that will be searched: that of the settings, or, where they name none and
+            no vector is without a name, the only one.
         dimension: Length of the vector that will be searched; 0 where there is no dense one of that name.
         distance: Its distance, lower case; empty where there is none.
         vectors: Every named vector with its length ('' is the unnamed one).
@@ -92,6 +94,7 @@ class CollectionInfo:
 
     name: str
     points: int
+    vector_name: str = ""
     dimension: int
     distance: str
     vectors: Mapping[str, int]
@@ -134,13 +137,13 @@ def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
         StoreError: The store cannot be asked.
     """
     info = read_info(client, config)
-    if config.vector_name in info.multivectors:
+    if info.vector_name in info.multivectors:
         raise EmbeddingMismatchError(
-            f"vector {config.vector_name!r} of collection {info.name!r} is a multi-vector, of which each point has "
+            f"vector {info.vector_name!r} of collection {info.name!r} is a multi-vector, of which each point has "
             "several (as ColBERT makes): its score is a sum over the query's vectors, which is not searched yet; set "
             "vector_name to one with a single vector a point"
         )
-    if config.vector_name not in info.vectors:
+    if info.vector_name not in info.vectors:
         have = ", ".join(map(repr, info.vectors)) or "none"
         raise EmbeddingMismatchError(
             f"collection {info.name!r} has no dense vector {config.vector_name!r}: it has {have}; set vector_name"
@@ -177,9 +180,12 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
     params = info.config.params
     dense = params.vectors if isinstance(params.vectors, dict) else {"": params.vectors} if params.vectors else {}
     vectors = {key: value for key, value in dense.items() if value is not None}
-    chosen = vectors.get(config.vector_name)
+    single = [key for key, value in vectors.items() if not value.multivector_config]
+    vector_name = config.vector_name or (single[0] if "" not in vectors and len(single) == 1 else "")
+    chosen = vectors.get(vector_name)
     return CollectionInfo(
         name=name,
+        vector_name=vector_name,
         points=count,
         dimension=chosen.size if chosen else 0,
         distance=str(chosen.distance.value).lower() if chosen else "",

@@ -105,7 +105,7 @@ def test_hybrid_by_rrf_fuses_the_places_of_both(made: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
-@pytest.mark.parametrize("on", ["semantic", "best"])
+@pytest.mark.parametrize("on", ["each", "best"])
 def test_a_threshold_is_raw(made: Any, mode: str, on: str) -> None:
     distance, store = made
     threshold = 0.5 if distance == "cosine" else float(np.quantile(semantic(distance, 0), 0.3))

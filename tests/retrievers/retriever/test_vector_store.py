@@ -289,3 +289,22 @@ def test_scores_of_the_store_are_float32(configs: dict[str, RetrieverConfig]) ->
     with opened(configs["embedded"]) as retriever:
         [found] = retriever.candidates([QUERIES[0]])
     assert (found.scores == found.scores.astype(np.float32)).all()
+
+
+def test_the_only_vector_of_a_collection_is_searched_whatever_its_name() -> None:
+    with QdrantServer() as server:
+        made = server.client
+        size = models.VectorParams(size=9, distance=models.Distance.COSINE)
+        made.create_collection("named", vectors_config={"text": size})
+        texts = [chunk.text for chunk in foreign.chunks()]
+        vectors = Counting().embed_documents(texts)
+        points = [
+            models.PointStruct(id=number, vector={"text": vector}, payload={"page_content": text})
+            for number, (text, vector) in enumerate(zip(texts, vectors, strict=True))
+        ]
+        made.upsert("named", points)
+        model = {"provider": "python", "model": "tests.support.embeddings:Counting"}
+        config = settings(store={"url": server.url}, collection="named", embedding=model, threshold=None)
+        with QdrantRetriever.open(config, env={}) as retriever:
+            assert retriever.settings.vector_name == retriever.vector_store.vector_name == "text"
+            assert len(retriever.invoke(MINE[0])) == 5
