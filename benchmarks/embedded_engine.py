@@ -1,8 +1,8 @@
 """The embedded engine on made-up chunks: indexing, reopening, searching; at 10,000 beside qdrant-client's local mode.
 
-python benchmarks/embedded_engine.py [--sizes 1400 10000 100000] [--optimize]
+python benchmarks/embedded_engine.py [--sizes 1400 10000 100000]
 
-Bounds: 5,000 chunks a second indexed without optimising, 1 s to reopen 100,000, 20 times faster than local mode at
+Bounds: 5,000 chunks a second indexed, 1 s to reopen 100,000, 20 times faster than local mode at
 10,000 on dense and sparse together. A chunk is a vector of 256 dimensions, some 80 weighted terms and a payload of
 1 KB; a search takes the best 100 with their payload, unless it says otherwise.
 """
@@ -14,6 +14,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,27 +31,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_400, 10_000, 100_000])
     parser.add_argument("--depth", type=int, default=100)
-    parser.add_argument("--optimize", action="store_true", help="also build the index (minutes at 100,000)")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     for size in options.sizes:
         with tempfile.TemporaryDirectory() as folder:
-            measure(Path(folder) / "store", size, options.depth, options.optimize)
+            measure(Path(folder) / "store", size, options.depth)
 
 
-def measure(path: Path, size: int, depth: int, optimize: bool) -> None:
-    """One size: index, reopen, search, optimise, compare."""
-    from retrievers.store.edge import EdgeClient
+def measure(path: Path, size: int, depth: int) -> None:
+    """One size: index, reopen, search, compare."""
+    from qdrant_client import models
+
+    from retrievers.store.embedded import EmbeddedClient
 
     rng = np.random.default_rng(size)
     points, queries = chunks(rng, size), asked(rng)
     print(f"\n{size:,} chunks")
-    with EdgeClient(path, create=True) as client:
+    with closing(EmbeddedClient(path, create=True)) as client:
         start = time.perf_counter()
-        with client.changing(NAME):
-            fill(client, points)
-            for field, kind in (("metadata.n", "integer"), ("metadata.module", "keyword")):
-                client.create_payload_index(NAME, field, kind)
+        parameters = models.VectorParams(size=DIMENSIONS, distance=models.Distance.COSINE)
+        terms = {"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)}
+        indexes = {"metadata.n": "integer", "metadata.module": "keyword"}
+        with client.building(NAME, vectors=parameters, sparse=terms, indexes=indexes) as build:
+            for begin in range(0, len(points), BATCH):
+                build.upsert(points[begin : begin + BATCH])
         rate = size / (time.perf_counter() - start)
         large = size == LARGE
         share = f": {rate / BOUNDS['index']:.2f} of the {BOUNDS['index']:,} wanted" if large else ""
@@ -58,14 +62,8 @@ def measure(path: Path, size: int, depth: int, optimize: bool) -> None:
     reopened = statistics.median(reopen(path) for _ in range(5))
     share = f": {reopened / BOUNDS['reopen']:.2f} of the {BOUNDS['reopen']:g} s allowed" if large else ""
     print(f"  reopen     {reopened:.3f} s to the first answer{share}")
-    with EdgeClient(path) as client:
+    with closing(EmbeddedClient(path)) as client:
         exact = search(client, queries, depth, "exact")
-        if optimize:
-            start = time.perf_counter()
-            done = client.optimize(NAME)
-            print(f"  optimise   {time.perf_counter() - start:.1f} s{'' if done else ', too small: left as it is'}")
-            if done:
-                search(client, queries, depth, "optimised")
     if size == SIDE_BY_SIDE:
         beside(points, queries, depth, exact)
 
@@ -118,10 +116,10 @@ def fill(client: Any, points: list[Any]) -> None:
 
 def reopen(path: Path) -> float:
     """Seconds from nothing to the first answer."""
-    from retrievers.store.edge import EdgeClient
+    from retrievers.store.embedded import EmbeddedClient
 
     start = time.perf_counter()
-    with EdgeClient(path) as client:
+    with closing(EmbeddedClient(path)) as client:
         client.query_points(NAME, [1.0] * DIMENSIONS, limit=1)
         return time.perf_counter() - start
 

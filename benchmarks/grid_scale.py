@@ -59,7 +59,7 @@ def work(queries: int, modes: int, scored: bool) -> Measured:
     from retrievers.config import RetrieverConfig
 
     sweep = {"top_k": "1:20", "threshold": "0:0.95:0.05", "mode": ["semantic", "hybrid"][:modes]}
-    settings = RetrieverConfig.model_validate({"candidates": DEPTH, "threshold_on": "semantic", "fusion": "weighted"})
+    settings = RetrieverConfig.model_validate({"candidates": DEPTH, "threshold_on": "each", "fusion": "weighted"})
     planned = plan(settings, SweepConfig.model_validate(sweep))
     grid = grid_of(planned, drawn(queries, len(planned.variants)))
     by_name = {name: metric for name in METRICS if isinstance(metric := DECLARED[name], QueryMetric)}

@@ -1,6 +1,6 @@
 """What one hybrid query costs through `QdrantRetriever.search`, its embedding included, on made-up chunks.
 
-python benchmarks/hybrid_query.py [--sizes 1400 10000 100000] [--rounds 10] [--optimize]
+python benchmarks/hybrid_query.py [--sizes 1400 10000 100000] [--rounds 10]
 
 Bounds on the median: 3 ms at 1,400 chunks; at 100,000 (256 dimensions) 15 ms exact and 5 ms with the index built; at
 10,000 at least 20 times faster than the hybrid search of qdrant-client's local mode. A chunk is a vector, the BM25
@@ -15,6 +15,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 NAME, QUERIES, DEPTH, TOP_K = "chunks", 100, 100, 5
-BOUNDS_MS = {(1_400, "exact"): 3.0, (100_000, "exact"): 15.0, (100_000, "optimised"): 5.0}
+BOUNDS_MS = {(1_400, "exact"): 3.0, (100_000, "exact"): 15.0}
 SIDE_BY_SIDE, FASTER = 10_000, 20
 Ask = Callable[[str], Any]
 
@@ -32,31 +33,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_400, 10_000, 100_000])
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--optimize", action="store_true", help="also build the index (minutes at 100,000)")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     for size in options.sizes:
         with tempfile.TemporaryDirectory() as folder:
-            measure(Path(folder) / "store", size, options.rounds, options.optimize)
+            measure(Path(folder) / "store", size, options.rounds)
 
 
-def measure(path: Path, size: int, rounds: int, optimize: bool) -> None:
-    """One size: exact, optimised, beside local mode."""
-    from retrievers.store.edge import EdgeClient
+def measure(path: Path, size: int, rounds: int) -> None:
+    """One size: exact, beside local mode."""
+    from qdrant_client import models
+
+    from retrievers.store.embedded import EmbeddedClient
 
     rng = np.random.default_rng(size)
     points, queries = chunks(rng, size), [" ".join(words(rng, 6)) for _ in range(QUERIES)]
     print(f"\n{size:,} chunks, {QUERIES} queries, {rounds} rounds")
-    with EdgeClient(path, create=True) as client, client.changing(NAME):
-        fill(client, points)
+    with closing(EmbeddedClient(path, create=True)) as client:
+        parameters = models.VectorParams(size=256, distance=models.Distance.COSINE)
+        terms = {"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)}
+        with client.building(NAME, vectors=parameters, sparse=terms) as build:
+            for begin in range(0, len(points), 1_000):
+                build.upsert(points[begin : begin + 1_000])
     exact = through_retriever(path, queries, rounds, size, "exact")
-    if optimize:
-        with EdgeClient(path) as client:
-            start = time.perf_counter()
-            done = client.optimize(NAME)
-            print(f"  optimise    {time.perf_counter() - start:.0f} s{'' if done else ', too small: left as it is'}")
-        if done:
-            through_retriever(path, queries, rounds, size, "optimised")
     if size == SIDE_BY_SIDE:
         ratio = local_mode(points, queries) / exact
         print(f"  {ratio:.0f} times faster than local mode: {ratio / FASTER:.2f} of the {FASTER} times wanted")

@@ -94,7 +94,7 @@ def handbook(mode: str, top_k: int) -> Iterator[tuple[str, Floats, dict[str, Flo
     from tests.support.judging import Flaws, Oracle
 
     with tempfile.TemporaryDirectory() as folder:
-        own = {"mode": mode, "top_k": top_k, "threshold": 0, "threshold_on": "semantic", "store.path": folder}
+        own = {"mode": mode, "top_k": top_k, "threshold": 0, "threshold_on": "each", "store.path": folder}
         config = ExperimentConfig.load(DEFAULT, {f"retriever.{key}": value for key, value in own.items()})
         golden = load_golden(config.dataset.model_copy(update={"split": None}))
         labelled, chunks = retrieved(config, golden)

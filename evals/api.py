@@ -102,8 +102,9 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     """Measure every cell of the experiment's grid and recommend one.
 
     Args:
-        given: An experiment with a `sweep`; or a retriever, as for `evaluate`, whose results are cut. Where a threshold
-            is swept, a function returns pairs of a document or text and its similarity.
+        given: An experiment with a `sweep`; or a retriever, as for `evaluate`. A `QdrantVectorStore` is searched for
+            every axis, of any other top_k and threshold cut the results. Where a threshold is swept, a function returns
+            pairs of a document or text and its similarity.
         top_k: Cuts, such as `1:20`; those of the experiment's sweep when left out.
         threshold: Thresholds, such as `0:0.6:0.05`, likewise.
         metrics: As for `evaluate`.
@@ -125,8 +126,6 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     swept = type(config.sweep).model_validate(config.sweep.model_dump(exclude_unset=True) | axes)
     if not swept.axes:
         raise ExperimentError("the experiment has no sweep; expected at least one axis, such as sweep: {top_k: 1:10}")
-    if retriever is not None and (others := swept.axes.keys() - {"top_k", "threshold"}):
-        raise ExperimentError(f"sweep: of a given retriever top_k and threshold can be swept, got {min(others)!r} too")
     if retriever is not None and swept.threshold:
         least = config.retriever.model_copy(update={"threshold": min(swept.threshold)})
         config = config.model_copy(update={"retriever": least})
@@ -237,7 +236,7 @@ def _adopted(
     if retriever is None:
         changed = {} if top_k is None else {"top_k": top_k}
         return None, RetrieverConfig.model_validate(settings.model_dump(exclude_unset=True) | changed)
-    from retrievers.retriever.given import adopt_given
+    from retrievers.retriever.opened import adopt_given
 
     return adopt_given(retriever, settings, top_k, env)
 

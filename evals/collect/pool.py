@@ -125,11 +125,6 @@ class Pool:
         """Return the candidates of some queries under some variants as arrays."""
         return Lists(self, tuple(variants), start, len(self.cases) if end is None else end)
 
-    def release(self) -> None:
-        """Drop what was read of tables in files from memory."""
-        for table in self.tables:
-            table.release()
-
 
 class Lists:
     """Candidates of queries under variants: a list is one query under one variant, variant by variant.

@@ -79,7 +79,7 @@ class SweepConfig(Settings):
         tuple[ThresholdOn, ...],
         CHOICES,
         Axis(applies=lambda settings: settings.used_threshold is not None),
-    ] = Field((), description="semantic, best, final: the score that the threshold reads")
+    ] = Field((), description="each, best, final: the score that the threshold reads")
 
     @property
     def axes(self) -> Mapping[str, tuple[Any, ...]]:

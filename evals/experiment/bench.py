@@ -18,13 +18,13 @@ from evals.report.text import spent
 from retrievers.config import RetrieverConfig, factory
 from retrievers.config.indexing import recorded_settings
 from retrievers.embedding.models import make_embeddings
-from retrievers.errors import CollectionNotFoundError, ConfigError
+from retrievers.errors import CollectionDamagedError, CollectionNotFoundError, ConfigError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.index import IndexOptions, index_corpus
 from retrievers.indexing.pages import Corpus, read_corpus
 from retrievers.net.patience import patient
 from retrievers.records import Distance
-from retrievers.retriever.opened import open_retriever, search_settings
+from retrievers.retriever.opened import open_retriever, search_settings, variants
 from retrievers.retriever.protocol import Retriever
 from retrievers.store import describe, open_client, read_info, with_distance
 from retrievers.terminal.command import Progress
@@ -111,7 +111,12 @@ def _retrievers(
             shared = embeddings if settings.embedding == config.retriever.embedding else None
             return stack.enter_context(open_retriever(settings, env=env, embeddings=shared, index=experiment.index))
 
-        retrievers = [opened(config, settings) for settings in _wanted(config, inputs.sweep)]
+        first, *others = _wanted(config, inputs.sweep)
+        retrievers = [opened(config, first)]
+        if config.retriever.python is None:
+            retrievers += [opened(config, settings) for settings in others]
+        else:  # the factory is called once
+            retrievers += variants(retrievers[0], others)
         yield retrievers, opened(reference, reference.retriever) if reference else None, sources
 
 
@@ -156,7 +161,7 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
         try:
             info = describe(client, retriever)
             manifest, lost = info.manifest, info.lost
-        except CollectionNotFoundError:
+        except (CollectionNotFoundError, CollectionDamagedError):
             manifest, lost = {}, 0
         if not lost and not _differences(config, corpus, manifest):
             return False

@@ -30,6 +30,7 @@ from evals.report.head import decided
 from evals.report.headline import headline
 from evals.report.model import Facts, Report
 from retrievers.errors import ConfigError
+from retrievers.retriever.opened import variants
 from retrievers.retriever.protocol import Retriever
 from retrievers.terminal.command import progress_bar
 
@@ -73,7 +74,7 @@ def run_experiment(
         inputs, saved = _settled(inputs, env, from_retrieval)
     run, stem = run_names(inputs.config, inputs.sweep)
     check_outputs(wanted, inputs.config.tracking)
-    given = [retriever] if retriever else () if saved else None
+    given = _variants(retriever, inputs) if retriever else () if saved else None
     with ExitStack() as bar:
         progress = bar.enter_context(progress_bar(shown=shown))
         with open_bench(inputs, env, progress, retrievers=given) as bench:
@@ -161,6 +162,11 @@ def _measured(
     if retriever:
         result, facts = checked_at_end(result, facts, retriever)
     return result, facts.model_copy(update={"duration_s": round(time.time() - started, 3)})
+
+
+def _variants(retriever: Retriever, inputs: Inputs) -> list[Retriever]:
+    """Return a given retriever once for each variant of a sweep."""
+    return variants(retriever, [each.settings for each in inputs.sweep.variants]) if inputs.sweep else [retriever]
 
 
 def _reference(inputs: Inputs, bench: Collaborators) -> Report | None:

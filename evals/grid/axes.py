@@ -1,10 +1,9 @@
 """A sweep to the retrievals it takes: one for every combination of settings that changes what is found. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
-from operator import getitem
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,7 +11,7 @@ from pydantic import ValidationError
 from evals.config.axis import Axis
 from evals.config.sweep import AXES, SweepConfig
 from evals.errors import ExperimentError
-from retrievers.config import FOREIGN_SETTINGS, RERANKERS, RetrieverConfig
+from retrievers.config import RERANKERS, RetrieverConfig
 
 CELL_AXES = tuple(name for name, axis in AXES.items() if axis.cuts)
 """The axes that cut candidates; all others decide which candidates there are."""
@@ -61,7 +60,6 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
     Raises:
         ExperimentError: A combination cannot be, with what to do; all faults at once.
     """
-    _refuse_idle(base, sweep)
     top_ks = sweep.top_k or (base.top_k,)
     cut: dict[str, Any] = {"top_k": max(top_ks)}
     thresholds, widest = _thresholds(base, sweep)
@@ -71,9 +69,9 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
     faults: dict[str, list[str]] = {}
     notes: dict[str, None] = {}
     for changes in _combinations(base, sweep):
-        rerank = changes.get("rerank", "none")
-        if RERANKERS[rerank].fusion and changes["mode"] != "hybrid":
-            notes[f"rerank {rerank} fuses two searches: left out in mode {changes['mode']}"] = None
+        rerank, mode = changes.get("rerank", "none"), changes.get("mode", base.mode)
+        if RERANKERS[rerank].fusion and mode != "hybrid":
+            notes[f"rerank {rerank} fuses two searches: left out in mode {mode}"] = None
             continue
         try:
             settings = _changed(base, changes | cut)
@@ -130,13 +128,14 @@ def dotted(name: str) -> str:
     return AXES[name].setting if name in AXES else name
 
 
-def _axes_of(base: RetrieverConfig) -> Mapping[str, Axis]:
-    """Return the axes that decide what such a retriever finds."""
-    return {name: axis for name, axis in VARIANT_AXES.items() if base.python is None or axis.is_foreign}
+def _axes_of(base: RetrieverConfig, swept: Iterable[str] = ()) -> Mapping[str, Axis]:
+    """Return the axes that decide what a retriever finds: of the user's own those that are set or swept."""
+    named = base.model_fields_set | {*swept}
+    return {n: a for n, a in VARIANT_AXES.items() if base.python is None or a.is_foreign or {a.setting, n} & named}
 
 
 def _combinations(base: RetrieverConfig, sweep: SweepConfig) -> Iterator[dict[str, Any]]:
-    axes = _axes_of(base)
+    axes = _axes_of(base, sweep.axes)
     values = [getattr(sweep, name) or (axis.raw(base),) for name, axis in axes.items()]
     for combination in product(*values):
         yield dict(zip(axes, combination, strict=True))
@@ -150,7 +149,7 @@ def _changed(base: RetrieverConfig, changes: Mapping[str, Any]) -> RetrieverConf
         if value != axis.raw(base):
             plain |= dict.fromkeys(axis.resets)
         *groups, last = axis.setting.split(".")
-        reduce(getitem, groups, plain)[last] = value
+        reduce(lambda group, key: group.setdefault(key, {}), groups, plain)[last] = value
     return RetrieverConfig.model_validate(plain)
 
 
@@ -161,16 +160,6 @@ def _said(error: ValidationError) -> str:
         text, name = str(item["msg"]).removeprefix("Value error, "), ".".join(map(str, item["loc"]))
         faults.append(f"{name}: {text}, got {item['input']!r}" if name else text)
     return "; ".join(faults)
-
-
-def _refuse_idle(base: RetrieverConfig, sweep: SweepConfig) -> None:
-    """Refuse to sweep what a retriever that is not ours settles by itself."""
-    idle = [name for name in sweep.axes if base.python is not None and name not in FOREIGN_SETTINGS]
-    if idle:
-        raise ExperimentError(
-            f"sweep: {', '.join(idle)} cannot be set for python {base.python!r}, which settles them by itself; sweep "
-            "top_k, threshold and candidates, or leave out retriever.python to evaluate QdrantRetriever"
-        )
 
 
 def _refuse(faults: Mapping[str, Sequence[str]]) -> None:

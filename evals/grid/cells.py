@@ -242,7 +242,6 @@ def score_cells(grid: Grid, metrics: Mapping[str, QueryMetric], context: Context
             values = metric.values(results, context)
             failing = np.asarray([isinstance(issue, Failure) for issue in (*values.issues, None)])
             sums[name].add(values.values, values.issue, failing, numbers[metric.scope])
-        grid.pool.release()
     return {name: sums[name].scores(metric.scope) for name, metric in metrics.items()}
 
 

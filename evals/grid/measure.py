@@ -178,7 +178,6 @@ def measure_pool(
     if effect and table:
         table = replace(table, promised=effect.promised)
     swept = replace(swept, grid=grid, abstaining=effect, decision=table)
-    grid.pool.release()
     return replace(run, swept=swept, notes=[*run.notes, *_notes(run, swept)])
 
 
@@ -267,7 +266,7 @@ def retrieve(
     searched = list[RetrieverConfig]()
     for number in wanted:
         # What the threshold reads changes nothing in what is found.
-        search = plan.variants[number].settings.model_copy(update={"threshold_on": "semantic"})
+        search = plan.variants[number].settings.model_copy(update={"threshold_on": "each"})
         searched.append(search)
         if (same := searched.index(search)) < len(tables):
             tables.append(tables[same])
@@ -280,7 +279,6 @@ def retrieve(
         if exactly:
             table = with_ann_recall(retriever, table, INDEX_DEPTHS, progress)
         among = grounds.among(golden.cases, table)
-        table.release()
         tables.append(table)
         relevance.append(tuple(among[case.id] for case in golden.cases))
     return Pool(

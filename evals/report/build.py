@@ -56,7 +56,7 @@ MOST_STANDINGS = 200
 FALSE_ANSWER = "scope/false_answer"
 # Share of falsely answered queries above which a recommendation says so.
 MOST_FALSE_ANSWERS = 0.5
-READ_BY = {"semantic": "", "best": " on the best {}", "final": " on the final score"}
+READ_BY = {"each": "", "best": " on the best {}", "final": " on the final score"}
 Numbers = NDArray[np.int64]
 
 
@@ -183,7 +183,7 @@ def _threshold(threshold: float, retriever: RetrieverConfig) -> str:
     """Return the threshold with the score that it reads."""
     distance = retriever.used_distance
     named = READ_BY[retriever.threshold_on].format(distance)
-    if distance != "cosine" and retriever.threshold_on == "semantic":
+    if distance != "cosine" and retriever.threshold_on == "each":
         named = f" on the {distance} score"
     return f"threshold {threshold:g}{named}"
 

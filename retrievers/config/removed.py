@@ -3,6 +3,7 @@
 Where a study of the redesign dropped something that stays, the reason is at the end of this file.
 """
 
+import re
 from collections.abc import Mapping
 
 # A setting by its dotted name, a value as `setting=value`, a flag as `--flag`, a subcommand as `retrieval-evals NAME`.
@@ -31,6 +32,8 @@ REMOVED: Mapping[str, str] = {
     "index.chunk_overlap": "index.overlap is the overlap of every splitter",
     "index.splitter=markdown": "sections cuts at headings, recursive as LangChain does; index.max_tokens is the budget",
     "index.splitter=token": "recursive cuts to index.max_tokens tokens",
+    "threshold_on=semantic": "threshold_on: each, the default: the cosine similarity of each chunk",
+    "sweep.threshold_on=semantic": "sweep.threshold_on: each",
     "within": "filters holds for every search; a collection for each tenant holds for all else",
     "threshold=default": "there is none by default; leave it out, or write null",
     "distance=euclid": "cosine and dot are searched; make a collection of the same vectors with one of these",
@@ -52,6 +55,7 @@ def removed(name: str, value: object = None) -> str:
         value: Its value, where the name itself is still known.
     """
     setting = name.removeprefix("--").replace("-", "_").removeprefix("retriever.")
+    setting = re.sub(r"\.\d+$", "", setting)  # a value in a list
     if value is not None:
         [value] = value if isinstance(value, list) and len(value) == 1 else [value]
         known = (REMOVED.get(f"{prefix}{setting}={value}") for prefix in ("", "index."))

@@ -31,16 +31,19 @@ FOREIGN_SETTINGS = (
     "python", "store", "collection", "metadata", "top_k", "threshold", "candidates", "include_metadata",
 )  # fmt: skip
 
+# What a `QdrantVectorStore` of the user's own brings along; all else may be set for one.
+OF_THE_STORE = ("embedding", "vector_name", "distance")
+
 Threshold = Annotated[float | None, BeforeValidator(lambda value: None if value == "none" else value)]
-ThresholdOn = Literal["semantic", "best", "final"]
+ThresholdOn = Literal["each", "best", "final"]
 Mode = Literal["semantic", "keyword", "hybrid"]
 
 
 class RetrieverConfig(Settings):
     """All that decides what a query gets back.
 
-    With `python` the retriever is the user's own, and only `FOREIGN_SETTINGS` may be given: `store` and `collection`
-    then name where its chunks are listed.
+    With `python` the retriever is the user's own. Where it is no `QdrantVectorStore`, only `FOREIGN_SETTINGS` may be
+    given, of which `store` and `collection` name where its chunks are listed; that is checked when it is opened.
 
     Attributes:
         python: `module:factory` of a LangChain `BaseRetriever` or `QdrantVectorStore`, called without arguments.
@@ -78,7 +81,7 @@ class RetrieverConfig(Settings):
     mmr_lambda: float = Field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
     threshold_on: ThresholdOn = Field(
-        "semantic", description="each chunk's similarity; best: the highest one, for all; or the final score"
+        "each", description="each chunk's similarity; best: the highest one, for all; or the final score"
     )
     distance: Distance | None = Field(None, description="cosine or dot (default: cosine, or what the collection has)")
     threshold: Threshold = Field(None, description="least score of a returned chunk (default: none)")
@@ -126,7 +129,7 @@ class RetrieverConfig(Settings):
     def _foreign_settings(self) -> Self:
         if self.python is None:
             return self
-        idle = [name for name in type(self).model_fields if name in self.model_fields_set - {*FOREIGN_SETTINGS}]
+        idle = [name for name in OF_THE_STORE if name in self.model_fields_set]
         if idle:
             raise ValueError(
                 f"{', '.join(idle)} cannot be set for python {self.python!r}, which settles them by itself; leave "
@@ -148,7 +151,7 @@ class RetrieverConfig(Settings):
         idle = ({"threshold"} if self.threshold is None else set()) | (
             set() if self.names_collection else {"store", "collection"}
         )
-        applicable = {*FOREIGN_SETTINGS} - idle
+        applicable = ({*FOREIGN_SETTINGS} | self.model_fields_set) - idle - {*OF_THE_STORE}
         return {name: value for name, value in plain.items() if name in applicable}
 
     @model_validator(mode="after")
@@ -229,7 +232,7 @@ class RetrieverConfig(Settings):
         if self.threshold_on == "final" and self.score_scale in ("rrf", "dbsf", "bm25", "sparse"):
             raise ValueError(
                 f"threshold_on 'final' would compare the threshold with {self.score_scale} scores, which have no fixed "
-                "scale; use threshold_on: semantic, or fusion: weighted, or rerank: cross-encoder"
+                "scale; use threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
             )
         return self
 

@@ -17,6 +17,7 @@ from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import (
     BatchTooLargeError,
+    CollectionDamagedError,
     CollectionNotFoundError,
     CollectionStateError,
     ConfigError,
@@ -31,14 +32,14 @@ from retrievers.store import (
     MANIFEST_KEY,
     CollectionInfo,
     Limits,
-    all_or_nothing,
     describe,
     least,
     location,
     parts,
     store_errors,
 )
-from retrievers.store.edge import EdgeClient, disk_space
+from retrievers.store.building import check_room
+from retrievers.store.embedded import EmbeddedClient, is_embedded
 from retrievers.store.payload import DERIVED_FIELDS, filter_path, payload_keys, to_chunk, to_metadata
 from retrievers.store.recorded_model import other_model
 from retrievers.store.stored_chunks import records
@@ -172,9 +173,8 @@ def index_corpus(
             f"collection {config.collection!r} holds {len(stored)} chunks, of which {len(changes.removed)} would be "
             "removed: are these the same pages? choose another name with --collection, or allow it with --replace"
         )
-    if isinstance(client, EdgeClient):
-        size = sum(len(chunk.indexed_text.encode()) + POINT_BYTES for chunk in changes.added)
-        disk_space.check_room(client.path, config.collection, size)
+    if is_embedded(client):
+        check_room(client.path, config.collection, sum(len(c.indexed_text.encode()) + POINT_BYTES for c in chunks))
     vectors = _embed(changes.added, embeddings, progress)
     manifest = {
         "embedding": embedded_by(config, vectors, info),
@@ -242,7 +242,7 @@ def _existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
     """
     try:
         info = describe(client, config)
-    except CollectionNotFoundError:
+    except (CollectionNotFoundError, CollectionDamagedError):  # a damaged one can only be made again
         return None
     recorded = info.manifest.get("embedding")
     if not recorded:
@@ -353,7 +353,10 @@ def write(client: "QdrantClient", order: Order, progress: Progress) -> None:
         StoreError: The store failed; the collection then says that it is unfinished.
     """
     config, changes, manifest, name = order.config, order.changes, order.manifest, order.config.collection
-    with store_errors(config.store, name), all_or_nothing(client, name):
+    if is_embedded(client):
+        _build(client, order, progress)
+        return
+    with store_errors(config.store, name):
         _begin(client, config, manifest, exists=order.exists)
         encoder = Bm25Encoder(manifest["bm25"]["language"], manifest["bm25"]["average_length"])
         written = 0
@@ -366,6 +369,41 @@ def write(client: "QdrantClient", order: Order, progress: Progress) -> None:
         if changes.removed:
             client.delete(name, points_selector=list(changes.removed))
         client.update_collection(name, metadata={MANIFEST_KEY: {**manifest, "state": "complete"}})
+
+
+def _build(client: EmbeddedClient, order: Order, progress: Progress) -> None:
+    """Build an embedded collection anew: what is unchanged is copied from the one of its name, with its vectors."""
+    from qdrant_client import models
+
+    config, changes, name = order.config, order.changes, order.config.collection
+    encoder = Bm25Encoder(order.manifest["bm25"]["language"], order.manifest["bm25"]["average_length"])
+    refreshed = {chunk.point_id: to_payload(chunk, config.metadata) for chunk in changes.refreshed}
+    left_out = {*changes.removed, *(chunk.point_id for chunk in changes.added)}
+    parameters = models.VectorParams(size=order.manifest["embedding"]["dimension"], distance=models.Distance.COSINE)
+    with client.building(
+        name,
+        vectors={config.vector_name: parameters},
+        sparse={config.keyword.vector_name: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+        metadata={MANIFEST_KEY: {**order.manifest, "state": "complete"}},
+        indexes={filter_path(payload_keys(field, config.metadata)[0]): kind for field, kind in INDEXED.items()},
+    ) as build:
+        offset, more = None, order.exists
+        while more:
+            records, offset = client.scroll(name, limit=WRITE_BATCH, offset=offset, with_vectors=True)
+            stored = ((str(record.id), record) for record in records)
+            build.upsert(
+                [
+                    models.PointStruct(id=record.id, vector=record.vector, payload=refreshed.get(key, record.payload))
+                    for key, record in stored
+                    if key not in left_out
+                ]
+            )
+            more = offset is not None
+        written = 0
+        for batch in parts(changes.added, WRITE_BATCH):
+            build.upsert(to_points(batch, config, order.vectors, encoder))
+            written += len(batch)
+            progress("writing", written, len(changes.added))
 
 
 def _add(client: "QdrantClient", collection: str, points: "Sequence[models.PointStruct]") -> None:

@@ -1,14 +1,27 @@
-"""Settings to a retriever: ours, or the user's own."""
+"""Settings, or an object of the caller's, to a retriever that can be evaluated."""
 
+import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 
-from retrievers.config import IndexSettings, RetrieverConfig
-from retrievers.config.layers import Layer, build, environment
+from retrievers.config import FOREIGN_SETTINGS, IndexSettings, RetrieverConfig
+from retrievers.config.factory import build
+from retrievers.config.layers import Layer, environment
+from retrievers.config.layers import build as layered
+from retrievers.errors import ConfigError
+from retrievers.records import Distance
 from retrievers.retriever.protocol import Retriever
+from retrievers.store import open_client, read_info
+
+EXPECTED = "expected a LangChain BaseRetriever or a QdrantVectorStore"
+SEARCHED: tuple[Distance, ...] = ("cosine", "dot")
+
 
 # Settings of a search that a collection may record: none of them names an address, a file or code.
 RECORDED = (
@@ -32,8 +45,6 @@ def recorded_search(settings: RetrieverConfig, env: Mapping[str, str]) -> dict[s
     Raises:
         StoreError: There is no such collection, or it cannot be read.
     """
-    from retrievers.store import open_client, read_info
-
     if settings.python is not None or settings.store.url or settings.store.local_mode:
         return {}
     client = open_client(settings.store, env)
@@ -42,7 +53,7 @@ def recorded_search(settings: RetrieverConfig, env: Mapping[str, str]) -> dict[s
     finally:
         client.close()
     safe = {name: value for name, value in recorded.items() if name in RECORDED}
-    return search_settings(build(RetrieverConfig, [Layer(label="the collection's record", values=safe)]))
+    return search_settings(layered(RetrieverConfig, [Layer(label="the collection's record", values=safe)]))
 
 
 def open_retriever(
@@ -55,7 +66,7 @@ def open_retriever(
     """Open the retriever that the settings name, with all its checks.
 
     Args:
-        settings: Collection, model and mode of the retriever.
+        settings: Collection, model and mode of the retriever; or the factory of the user's own.
         env: Environment that holds API keys; the process environment and `.env` when left out.
         embeddings: A ready model for ours, in place of the configured one's construction.
         index: Settings that the collection must have been indexed with, for ours.
@@ -64,9 +75,163 @@ def open_retriever(
         RetrievalError: Typed, with what to do.
     """
     if settings.python is not None:
-        from retrievers.foreign.adapter import open_foreign
-
-        return open_foreign(settings, environment(os.environ) if env is None else env)
+        keys = environment(os.environ) if env is None else env
+        return adopt(build(settings.python, "python"), settings, keys, owned=True)
     from retrievers.retriever.qdrant import QdrantRetriever
 
     return QdrantRetriever.open(settings, env=env, embeddings=embeddings, index=index)
+
+
+def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, owned: bool = False) -> Retriever:
+    """Put a LangChain retriever or vector store behind the calls of an evaluation.
+
+    A `QdrantVectorStore` is searched by `QdrantRetriever`, in every mode that it has encoders for. One that searches in
+    a way of its own, or has no model of meaning, or another distance than cosine and dot, is asked as its
+    `as_retriever()`, which gives no scores. Such stores, and what `as_retriever` makes, list their own chunks;
+    those of any other retriever are in the collection that the settings name, if they name one.
+
+    Args:
+        target: The retriever.
+        settings: Settings with `python`, by which messages name it.
+        env: The environment that holds API keys.
+        owned: Close it with the result, and on errors. A caller's own object stays open.
+
+    Raises:
+        ConfigError: It is something else, or a setting does not fit it.
+        StoreError: The collection does not exist, or cannot be read.
+    """
+    from langchain_qdrant import QdrantVectorStore
+
+    # Others may return more than their store holds.
+    inner = target.vectorstore if type(target) is VectorStoreRetriever else target
+    if not isinstance(inner, QdrantVectorStore):
+        if not isinstance(target, BaseRetriever):
+            raise ConfigError(f"python {settings.python!r}: {EXPECTED}, got {_described(target)}")
+        return _foreign(target, settings, env, owned=owned)
+    try:
+        return _over(inner, target, settings, env, owned=owned)
+    except BaseException:
+        if owned:
+            inner.client.close()
+        raise
+
+
+def adopt_given(
+    retriever: Any, settings: RetrieverConfig, top_k: int | None, env: Mapping[str, str]
+) -> tuple[Retriever, RetrieverConfig]:
+    """Return a given retriever behind the calls of an evaluation, with the settings that are in force.
+
+    Args:
+        retriever: A LangChain retriever, a `QdrantVectorStore`, a `QdrantRetriever`, or a function; under a threshold
+            one that returns pairs of document and similarity. It is left open.
+        settings: Settings of the caller; none for a `QdrantRetriever`, which has its own.
+        top_k: Number of results that count; that of the settings when left out.
+        env: The environment that holds API keys.
+
+    Raises:
+        ConfigError: It is something else, or a setting does not fit it.
+        StoreError: The collection does not exist, or cannot be read.
+    """
+    from retrievers.retriever.qdrant import QdrantRetriever
+
+    changed: dict[str, Any] = {} if top_k is None else {"top_k": top_k}
+    if isinstance(retriever, QdrantRetriever):
+        if changed or settings.model_fields_set - {"threshold"}:
+            raise ConfigError("a QdrantRetriever has its own settings; leave top_k and the experiment's retriever out")
+        return retriever, retriever.settings
+    kind = retriever if hasattr(retriever, "__qualname__") else type(retriever)
+    named = settings.model_dump(exclude_unset=True) | changed | {"python": f"{kind.__module__}:{kind.__qualname__}"}
+    # The caller requires none.
+    named["metadata"] = {"required": ()} | named.get("metadata", {})
+    own = RetrieverConfig.model_validate(named)
+    if callable(retriever) and not isinstance(retriever, BaseRetriever | VectorStore | type):
+        # Its scores are read where a threshold is held against them.
+        scored, label = own.used_threshold is not None, getattr(retriever, "__qualname__", type(retriever).__name__)
+        return _foreign(_as_documents(retriever), own, env, label=label, scored=scored, owned=False), own
+    adopted = adopt(retriever, own, env)
+    if isinstance(adopted, QdrantRetriever):
+        own = own.model_copy(update={"mode": adopted.settings.mode})
+    return adopted, own
+
+
+def variants(retriever: Retriever, settings: Sequence[RetrieverConfig]) -> list[Retriever]:
+    """Return an open retriever once for each of several settings, where it can be searched by others."""
+    from retrievers.retriever.qdrant import QdrantRetriever
+
+    if isinstance(retriever, QdrantRetriever):
+        return [retriever.with_settings(each) for each in settings]
+    return [retriever for _ in settings]
+
+
+def _over(inner: Any, target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, owned: bool) -> Retriever:
+    from retrievers.retriever.foreign import Listing
+    from retrievers.retriever.qdrant import QdrantRetriever
+    from retrievers.retriever.vector_store import is_searched_by_itself, settings_over
+
+    if settings.names_collection:
+        raise ConfigError(
+            f"collection: python {settings.python!r} reads {inner.collection_name!r} and its chunks are listed "
+            "from there; leave store and collection out"
+        )
+    over = settings_over(inner, settings)
+    listing = Listing(inner.client, over)
+    distance = listing.info.distance
+    if target is inner and not is_searched_by_itself(inner) and distance in SEARCHED:
+        return QdrantRetriever.over(inner, settings, env=env, owned=owned)
+    plain = inner.as_retriever(search_kwargs={"k": settings.candidates}) if target is inner else target
+    return _foreign(plain, settings, env, listing=listing, label=type(target).__name__, owned=owned)
+
+
+def _foreign(target: Any, settings: RetrieverConfig, env: Mapping[str, str], **parts: Any) -> Retriever:
+    from retrievers.retriever.foreign import ForeignRetriever, Listing
+
+    idle = [name for name in type(settings).model_fields if name in settings.model_fields_set - {*FOREIGN_SETTINGS}]
+    if idle:
+        raise ConfigError(
+            f"{', '.join(idle)} cannot be set for python {settings.python!r}, which settles them by itself; leave "
+            f"{'them' if len(idle) > 1 else 'it'} out, or leave out python to evaluate QdrantRetriever"
+        )
+    if settings.used_threshold is not None and not parts.get("scored"):
+        raise ConfigError(
+            f"threshold: {settings.threshold:g} cannot be applied to python {settings.python!r}: the retriever gives "
+            "no scores; leave threshold out"
+        )
+    if "listing" in parts or not settings.names_collection:
+        return ForeignRetriever(settings, target, **parts)
+    client = open_client(settings.store, env)
+    try:
+        return ForeignRetriever(settings, target, Listing(client, settings), **parts)
+    except BaseException:
+        client.close()
+        raise
+
+
+def _as_documents(function: Any) -> Any:
+    """Return a function whose texts, alone or with a score, are documents; it is asynchronous where the other is."""
+
+    def documents(answer: Any) -> Any:
+        return [_document(item) for item in answer] if isinstance(answer, list | tuple) else answer
+
+    if inspect.iscoroutinefunction(function):
+
+        async def awaited(query: str) -> Any:
+            return documents(await function(query))
+
+        return awaited
+    return lambda query: documents(function(query))
+
+
+def _document(item: Any) -> Any:
+    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
+        return Document(page_content=item[0]), item[1]
+    return Document(page_content=item) if isinstance(item, str) else item
+
+
+def _described(value: Any) -> str:
+    if inspect.iscoroutine(value):
+        value.close()
+        return "a coroutine; the factory must not be async"
+    if inspect.isclass(value):
+        return f"the class {value.__name__}; the factory must call it"
+    hint = "; return its as_retriever()" if isinstance(value, VectorStore) else ""
+    return f"{type(value).__name__}{hint}"

@@ -13,20 +13,22 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
-from pydantic import ConfigDict, PrivateAttr
+from langchain_qdrant import QdrantVectorStore
+from pydantic import ConfigDict, PrivateAttr, SkipValidation
 
 from retrievers.config import CacheConfig, IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, file_layer
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.cache import CacheStats, EmbeddingCache, ResultCache, open_embedding_cache
-from retrievers.embedding.models import checked, make_embeddings
-from retrievers.embedding.sparse import QueryEncoder, query_encoder
+from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
+from retrievers.embedding.sparse import OwnEncoder, QueryEncoder, query_encoder
 from retrievers.errors import ConfigError, QueryError, RetrievalError
 from retrievers.net.deadline import bounded, searching
 from retrievers.records import Chunk, RetrievalSession, StageTimings
 from retrievers.rerank.reranking import Rerank, make_reranker
 from retrievers.retriever.session import document, failed, without_vector
 from retrievers.retriever.stages import Pipeline
+from retrievers.retriever.vector_store import make_store, own_terms, settings_over
 from retrievers.search import requests
 from retrievers.search.candidate_table import Candidates, CandidateTable
 from retrievers.search.pushdown import compile_filters
@@ -36,6 +38,7 @@ from retrievers.store import (
     Deployment,
     check_collection,
     check_index,
+    client_errors,
     describe,
     open_client,
     survey,
@@ -43,6 +46,7 @@ from retrievers.store import (
 )
 from retrievers.store.chunk_table import ChunkTable
 from retrievers.store.embedded import is_embedded
+from retrievers.store.local_mode import expect_exact_search
 from retrievers.store.stored_chunks import records, scroll
 
 ON_A_SERVER = "a server, which does not report its changes"
@@ -60,9 +64,11 @@ class QdrantRetriever(BaseRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, frozen=True)
 
-    settings: RetrieverConfig
-    embeddings: Any
-    client: Any
+    settings: SkipValidation[RetrieverConfig]
+    vector_store: Any
+    _embeddings: Embeddings = PrivateAttr()
+    _owned: bool = PrivateAttr(default=True)
+    _env: Mapping[str, str] = PrivateAttr(default_factory=dict)
     _info: CollectionInfo = PrivateAttr()
     _encoder: QueryEncoder = PrivateAttr(default_factory=Bm25Encoder)
     _among: Any = PrivateAttr(default=None)
@@ -96,14 +102,14 @@ class QdrantRetriever(BaseRetriever):
                 "or open it for evaluation with retrievers.open_retriever"
             )
         env = environment(os.environ) if env is None else env
-        embeddings = checked(embeddings, settings.embedding) if embeddings else make_embeddings(settings.embedding, env)
+        model = checked(embeddings, settings.embedding) if embeddings else make_embeddings(settings.embedding, env)
         rerank = make_reranker(settings, env)
         encoder = Bm25Encoder() if settings.mode == "semantic" else query_encoder(settings.keyword)
         client = open_client(settings.store, env)
         try:
             info = describe(client, settings)
             settings = with_distance(settings, info)
-            check_collection(client, settings, embeddings, info)
+            check_collection(client, settings, model, info)
             if index is not None:
                 check_index(index, info.name, info.index)
             among = compile_filters(client, settings, info)
@@ -111,11 +117,70 @@ class QdrantRetriever(BaseRetriever):
         except BaseException:
             client.close()
             raise
-        retriever = cls(settings=settings, embeddings=embeddings, client=client)
+        retriever = cls(settings=settings, vector_store=make_store(settings, client, model, encoder))
         retriever._info, retriever._among, retriever._rerank = info, among, rerank
-        retriever._encoder = encoder
+        retriever._encoder, retriever._embeddings, retriever._env = encoder, model, env
         retriever._vectors, retriever._results = vectors, open_result_cache(settings.cache, client)
         return retriever
+
+    @classmethod
+    def over(
+        cls,
+        store: QdrantVectorStore,
+        settings: RetrieverConfig,
+        *,
+        env: Mapping[str, str] | None = None,
+        owned: bool = False,
+    ) -> Self:
+        """Search a `QdrantVectorStore` that exists: its client, collection, payload keys, vectors and embeddings.
+
+        Args:
+            store: The store. Its mode is searched unless the settings name another.
+            settings: All that the store does not settle.
+            env: Environment that holds the API key of a reranker.
+            owned: Close the store's client with the retriever.
+
+        Raises:
+            RetrievalError: Typed, with what to do.
+        """
+        env = environment(os.environ) if env is None else env
+        completed, terms, inner = settings_over(store, settings), own_terms(store), store.embeddings
+        if inner is None:
+            raise ConfigError(
+                f"{type(store).__name__} has no dense embeddings, whose similarity the threshold reads in every mode; "
+                "give it `embedding`, or evaluate its as_retriever()"
+            )
+        model = inner if isinstance(inner, CheckedEmbeddings) else CheckedEmbeddings(inner, type(inner).__name__)
+        if completed.mode == "semantic":
+            encoder: QueryEncoder = Bm25Encoder()
+        elif terms is None:
+            encoder = query_encoder(completed.keyword)
+        else:
+            encoder = OwnEncoder(type(terms).__name__, terms.embed_query)
+        expect_exact_search()
+        with client_errors(completed.collection):
+            info = describe(store.client, completed)
+            completed = with_distance(completed, info)
+            check_collection(store.client, completed, model, info)
+            among = compile_filters(store.client, completed, info)
+        retriever = cls(settings=completed, vector_store=store)
+        retriever._info, retriever._among, retriever._rerank = info, among, make_reranker(completed, env)
+        retriever._encoder, retriever._embeddings, retriever._env = encoder, model, env
+        retriever._owned = owned
+        return retriever
+
+    def with_settings(self, settings: RetrieverConfig) -> Self:
+        """Return a retriever over the same client and model with other settings; closing it closes neither.
+
+        Raises:
+            RetrievalError: They do not fit the collection.
+        """
+        store = self.vector_store
+        if self.settings.python is None:
+            encoder = Bm25Encoder() if settings.mode == "semantic" else query_encoder(settings.keyword)
+            store = make_store(settings, self.client, self._embeddings, encoder)
+        # The model was checked when this one was opened.
+        return type(self).over(store, settings.model_copy(update={"trust_embedding": True}), env=self._env)
 
     @classmethod
     def from_config(cls, source: str | Path | RetrieverConfig, *, env: Mapping[str, str] | None = None) -> Self:
@@ -129,20 +194,37 @@ class QdrantRetriever(BaseRetriever):
         return cls.open(source, env=env)
 
     @property
+    def client(self) -> Any:
+        """The client of the vector store."""
+        return self.vector_store.client
+
+    @property
+    def embeddings(self) -> Any:
+        """The model of the vector store, with typed errors."""
+        return self._embeddings
+
+    @property
     def label(self) -> str:
-        """The name of this class."""
-        return type(self).__name__
+        """The name of this class; that of the caller's vector store where one was given."""
+        return type(self).__name__ if self.settings.python is None else type(self.vector_store).__name__
 
     @property
     def embedding_label(self) -> str:
-        """Provider and name of the model."""
-        return self.settings.embedding.label
+        """Provider and name of the model; its class where it came with a store."""
+        return self.settings.embedding.label if self.settings.python is None else str(self.embeddings.name)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """That BM25 scores depend on how the collection is cut into shards, and which settings change nothing."""
         info, mode = self._info, self.settings.mode
         idle = requests.notes(self.settings, info)
+        if mode == "hybrid" and self.settings.python is not None:
+            idle = (
+                f"{self.label} is searched to {self.settings.candidates} candidates a side, fused by "
+                f"{self.settings.used_fusion}: langchain-qdrant's own hybrid, of k a side and its own fusion, "
+                "is measured by naming the store's as_retriever()",
+                *idle,
+            )
         if mode == "semantic" or info.shards == 1 or self.settings.keyword.vector_name in info.without_idf:
             return idle
         return (
@@ -260,7 +342,8 @@ class QdrantRetriever(BaseRetriever):
 
     def close(self) -> None:
         """Let go of the store; an embedded one can then be opened by another process."""
-        self.client.close()
+        if self._owned:
+            self.client.close()
         if self._vectors:
             self._vectors.close()
 

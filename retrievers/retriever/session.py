@@ -63,7 +63,9 @@ def without_vector(session: RetrievalSession) -> RetrievalSession:
     return replace(session, embedding={key: value for key, value in session.embedding.items() if key != "vector"})
 
 
-def failed(query: str, error: RetrievalError, settings: RetrieverConfig, info: CollectionInfo) -> RetrievalSession:
+def failed(
+    query: str, error: RetrievalError, settings: RetrieverConfig, info: CollectionInfo | None
+) -> RetrievalSession:
     """Return the session of a failure; a blank query is an empty success with a message."""
     blank = isinstance(error, QueryError) and not query.strip()
     return RetrievalSession(
@@ -103,8 +105,9 @@ def _other_side(settings: RetrieverConfig, info: CollectionInfo) -> confidence.S
 
 
 def _parameters(settings: RetrieverConfig) -> dict[str, Any]:
+    own = {} if settings.python is None else {"python": settings.python}
     always = ("collection", "mode", "top_k", "used_threshold", "candidates")
-    parameters = {key.removeprefix("used_"): getattr(settings, key) for key in always}
+    parameters = own | {key.removeprefix("used_"): getattr(settings, key) for key in always}
     if settings.used_distance != "cosine":
         parameters["distance"] = settings.used_distance
     if settings.mode == "hybrid":
@@ -112,11 +115,15 @@ def _parameters(settings: RetrieverConfig) -> dict[str, Any]:
     if settings.keyword.expansion == "list":
         parameters["expansion"] = "list"
     chosen = {"rerank": settings.rerank, "threshold_on": settings.threshold_on}
-    parameters |= {key: value for key, value in chosen.items() if value not in ("none", "semantic")}
+    parameters |= {key: value for key, value in chosen.items() if value not in ("none", "each")}
     given = {name: getattr(settings, name) for name in ("search_params", "filters", "group_by")}
     return parameters | {name: value for name, value in given.items() if value is not None}
 
 
-def _embedding(settings: RetrieverConfig, info: CollectionInfo) -> dict[str, Any]:
+def _embedding(settings: RetrieverConfig, info: CollectionInfo | None) -> dict[str, Any]:
+    if info is None:
+        return {}
+    if settings.python is not None:  # the model is in the caller's vector store
+        return {"dimension": info.dimension}
     config = settings.embedding
     return {"provider": config.provider, "model": config.resolved_model, "dimension": info.dimension}

@@ -21,7 +21,6 @@ from retrievers.retriever.session import answered
 from retrievers.search.candidate_table import Candidates, CandidateTable
 from retrievers.search.query import Encoded, check_query, cosines_with, embedded, encode
 from retrievers.search.ranking import Floats, in_order, tied
-from retrievers.search.requests import beam_of, rescores
 from retrievers.search.selection import BELOW_SHOWN, cut, read_by_threshold
 from retrievers.search.sides import Search
 from retrievers.search.table_builder import joined, one_query
@@ -83,21 +82,15 @@ class Pipeline:
         """
         config, chunks = self.settings, ChunkTable(self.client, self.settings)
         reads_all = config.reranker.needs_texts or config.reranker.scale or config.group_by is not None
-        # Threshold and cut read the order of a semantic search itself: what is beyond `top_k` is not needed.
-        plain = config.mode == "semantic" and not self.rerank and not reads_all
-        # A longer list of quantised scores is rescored further down, which changes its beginning.
-        shallow = plain and not rescores(config, self.info)
-        beam = beam_of(config, self.info) if shallow else None
-        # Payloads that come along spare a search on a server further round trips.
-        payloads = shallow or (self.rerank is not None and not reads_all and config.store.url is not None)
 
         def answer(candidates: Candidates) -> list[int]:
             return shown(candidates, config)
 
         def search(encoded: Sequence[Encoded]) -> list[Candidates]:
-            depth = config.top_k if shallow else config.candidates
-            table = self._search(depth, chunks, payloads=payloads, beam=beam).find(encoded)
-            return ordered(table, depth, chunks, every_place if reads_all else None if self.rerank else answer)
+            table = self._search(config.candidates, chunks).find(encoded)
+            return ordered(
+                table, config.candidates, chunks, every_place if reads_all else None if self.rerank else answer
+            )
 
         def finish(candidates: list[Candidates], encoded: Sequence[Encoded]) -> list[Candidates]:
             moved = self._reranked(queries, encoded, candidates, chunks)
@@ -179,16 +172,14 @@ class Pipeline:
     ) -> list[Candidates]:
         return [self._in_new_order(*each, chunks) for each in zip(queries, encoded, candidates, strict=True)]
 
-    def _search(self, depth: int, chunks: ChunkTable, *, payloads: bool = False, beam: int | None = None) -> Search:
+    def _search(self, depth: int, chunks: ChunkTable) -> Search:
         return Search(
             client=self.client,
             config=self.settings,
             depth=depth,
             chunks=chunks,
             among=self.among,
-            payloads=payloads,
             limits=self.info.limits,
-            beam=beam,
         )
 
     def _in_new_order(self, query: str, encoded: Encoded, candidates: Candidates, chunks: ChunkTable) -> Candidates:
@@ -307,5 +298,5 @@ def check_scale(candidates: Candidates, name: str) -> None:
     if outside:
         raise RerankError(
             f"the {name}'s scores are not within 0 and 1 (one is {outside[0]:g}), so threshold_on: final has no "
-            "meaning; use threshold_on: semantic, or a model that returns probabilities"
+            "meaning; use threshold_on: each, or a model that returns probabilities"
         )

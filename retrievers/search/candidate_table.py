@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrievers.records import Chunk, Distance, RetrievedChunk, ScoreScale, StageTimings
-from retrievers.search.spooled import release
 from retrievers.store.chunk_table import Codes
 
 Floats = NDArray[np.float64]
@@ -133,12 +132,6 @@ class CandidateTable(Sequence["Candidates"]):
         laid = np.full((len(self), self.depth), beyond, dtype=values.dtype)
         laid[np.arange(self.depth) < self.lengths[:, None]] = values
         return laid
-
-    def release(self) -> None:
-        """Drop what was read of columns in files from memory; it is read again where it is asked for."""
-        release(self.codes)
-        for column in (self.scores, *self.columns.values()):
-            release(column)
 
     def hit(self, row: int, place: int, rank: int) -> RetrievedChunk:
         """Return a candidate as an object.

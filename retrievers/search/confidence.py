@@ -18,7 +18,7 @@ OTHER_SIDE: Mapping[Side, str] = {
 
 
 def confidence(
-    chunks: Sequence[RetrievedChunk], top_k: int, threshold: float | None, *, on: Decisive = "semantic"
+    chunks: Sequence[RetrievedChunk], top_k: int, threshold: float | None, *, on: Decisive = "each"
 ) -> Confidence:
     """Judge a result by the scores that decided on it: those which the threshold read.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, EmbeddingConfig, RetrieverConfig
+from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, EmbeddingConfig, KeywordConfig, RetrieverConfig
 from retrievers.embedding.bm25 import expand, spell_out
 from retrievers.embedding.cache import EmbeddingCache
 from retrievers.embedding.sparse import QueryEncoder, Terms
@@ -28,18 +28,21 @@ def encode(query: str, vector: Sequence[float], settings: RetrieverConfig, encod
     semantic: dict[str, Vector] = {"semantic": list(vector)}
     if settings.mode == "semantic":
         return semantic
-    keyword = settings.keyword
-    synonyms = expand(query, keyword.synonyms)
-    counts = keyword.term_counts
-    together = encoder.query(query, synonyms, keyword.synonym_weight, term_counts=counts)
+    together = terms_of(query, settings.keyword, encoder)
     sides: dict[str, Terms]
-    if keyword.expansion == "terms":
+    if settings.keyword.expansion == "terms":
         sides = {"keyword": together}
     else:
-        terms = encoder.query(query, term_counts=counts)
+        terms = encoder.query(query, term_counts=settings.keyword.term_counts)
         sides = {"keyword": terms} | ({} if together == terms else {"expanded": together})
     # Of a text that the server encodes it is not known here if it holds a term.
     return semantic | {name: terms for name, terms in sides.items() if getattr(terms, "indices", True)}
+
+
+def terms_of(query: str, keyword: KeywordConfig, encoder: QueryEncoder) -> Terms:
+    """Return the weights of a query's terms and their synonyms."""
+    synonyms = expand(query, keyword.synonyms)
+    return encoder.query(query, synonyms, keyword.synonym_weight, term_counts=keyword.term_counts)
 
 
 def embedded(

@@ -16,7 +16,6 @@ from retrievers.search.candidate_table import CandidateTable
 from retrievers.search.table_builder import joined, one_query
 from retrievers.store import NO_LIMITS, CollectionInfo, Limits, least, parts
 from retrievers.store.chunk_table import ChunkTable, Codes
-from retrievers.store.embedded import is_embedded
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
@@ -48,7 +47,7 @@ def ask(
     Args:
         client: An open client.
         config: Names the collection.
-        requests: A vector to search for, dense or sparse; payloads that come along are kept in `chunks`.
+        requests: A vector to search for, dense or sparse.
         depths: Number of points to find, for each request.
         chunks: The chunks found so far.
         limits: Limits of the collection; what is deeper than that is several requests.
@@ -95,8 +94,6 @@ def _read(
         points = list({point.id: point for page, _ in pages for point in page}.values())
         raw = np.asarray([point.score for point in points], dtype=np.float32)
     codes = chunks.codes(point.id for point in points)
-    if request.with_payload:
-        chunks.keep(codes, [point.payload or {} for point in points])
     return codes, _scores(raw, request, config).astype(np.float64)
 
 
@@ -122,9 +119,7 @@ def _batch(
 def _sent(
     client: "QdrantClient", collection: str, requests: "Sequence[models.QueryRequest]"
 ) -> Sequence[Sequence[Any]]:
-    """Return the points of each request, by the client's shortest way; in halves where a server demands it."""
-    if is_embedded(client):
-        return client.nearest(collection, requests)
+    """Return the points of each request, in halves where a server demands it."""
     if len(requests) > 1:
         try:
             return [answer.points for answer in client.query_batch_points(collection, list(requests))]
@@ -140,7 +135,7 @@ def _sent(
         search_params=request.params,
         limit=request.limit or 1,
         offset=request.offset,
-        with_payload=bool(request.with_payload),
+        with_payload=False,
     )
     return [answer.points]
 
@@ -203,42 +198,21 @@ def _of_points(
         )
 
 
-def search_params(config: RetrieverConfig, side: str, least_beam: int | None = None) -> "models.SearchParams | None":
+def search_params(config: RetrieverConfig, side: str) -> "models.SearchParams | None":
     """Return the parameters of a search; None where all are as the collection has them.
 
     Args:
         config: The settings.
         side: `semantic`; a side of keywords takes `indexed_only` alone, since the rest concerns dense vectors.
-        least_beam: The least beam in an HNSW index, whatever is configured.
     """
     named = dict(config.search_params or {})
     if side != "semantic":
         named = {name: value for name, value in named.items() if name == "indexed_only"}
-    elif least_beam:
-        named["hnsw_ef"] = max(least_beam, named.get("hnsw_ef", 0))
     if not named:
         return None
     from qdrant_client import models
 
     return models.SearchParams.model_validate(named)
-
-
-def beam_of(config: RetrieverConfig, info: CollectionInfo) -> int | None:
-    """Return the beam by which a short search in an HNSW index finds the first of what one at full depth finds.
-
-    Qdrant keeps at least as many vectors on its way as it is to return; without this an answer of five chunks would
-    be searched for less thoroughly than the candidates by which it was evaluated. None where no beam needs to be set.
-    """
-    depth, named = config.candidates + 1, config.search_params or {}
-    if named.get("exact") or not info.in_hnsw or named.get("hnsw_ef", info.ef_construct) >= depth:
-        return None
-    return min(depth, info.limits.hnsw_ef or depth)
-
-
-def rescores(config: RetrieverConfig, info: CollectionInfo) -> bool:
-    """Return True if quantised vectors are compared: then the limit of a search decides how many are scored again."""
-    named = config.search_params or {}
-    return bool(info.quantization) and not named.get("exact") and not named.get("quantization", {}).get("ignore")
 
 
 def notes(config: RetrieverConfig, info: CollectionInfo) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from retrievers.records import Chunk, RetrievedChunk, ScoreScale
 from retrievers.search.candidate_table import Candidates
 
 BELOW_SHOWN = 3
-Decisive = Literal["semantic", "best", "final"]
+Decisive = Literal["each", "best", "final"]
 """Which score the threshold reads: that of a candidate's vector, the best of all candidates' vectors, or the final."""
 
 

@@ -40,10 +40,7 @@ class Search:
         depth: Candidates that a query has at most, and that each side searches for.
         chunks: The chunks found so far.
         among: A condition that every candidate must meet.
-        payloads: Let payloads come along with the search: worth it for the few candidates of one query, all of which
-            are read, and not in hybrid mode, whose sides would bring the same ones.
         limits: Limits of the collection on one request.
-        beam: The least beam in an HNSW index, None for any.
     """
 
     client: "QdrantClient"
@@ -51,9 +48,7 @@ class Search:
     depth: int
     chunks: ChunkTable
     among: "models.Filter | None" = None
-    payloads: bool = False
     limits: Limits = NO_LIMITS
-    beam: int | None = None
 
     def find(self, queries: Sequence[Encoded]) -> CandidateTable:
         """Find candidates for each query: one request for all sides, and one for the scores that only some have.
@@ -83,8 +78,8 @@ class Search:
             query=vector,
             using=(self.config.vector_name or None) if side == "semantic" else self.config.keyword.vector_name,
             filter=self.among,
-            params=search_params(self.config, side, self.beam),
-            with_payload=self.payloads and self.config.mode != "hybrid",
+            params=search_params(self.config, side),
+            with_payload=False,
         )
 
     def _sides(self, queries: Sequence[Requests]) -> tuple[CandidateTable, list[Sides]]:

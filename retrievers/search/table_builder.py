@@ -10,7 +10,6 @@ import numpy as np
 from retrievers.records import Distance, RetrievedChunk, ScoreScale, StageTimings
 from retrievers.search.candidate_table import BEFORE, BY_QUERY, Candidates, CandidateTable, Chunks, Floats
 from retrievers.search.chunk_list import ChunkList
-from retrievers.search.spooled import SpooledColumn
 from retrievers.store.chunk_table import Codes
 
 NO_TIMINGS = StageTimings()
@@ -18,41 +17,33 @@ NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 class TableBuilder:
-    """Joins candidates, batch by batch, to one table. Past a limit the columns are in files that end with it."""
+    """Joins candidates, batch by batch, to one table."""
 
     def __init__(self, chunks: Chunks) -> None:
         self._chunks = chunks
-        self._by_query: dict[str, list[Any]] = {name: [] for name in BY_QUERY}
-        self._lengths: list[int] = []
-        self._codes: SpooledColumn[np.int32] = SpooledColumn(np.int32)
-        self._columns: dict[str, SpooledColumn[np.float64]] = {"score": SpooledColumn(np.float64)}
+        self._tables: list[CandidateTable] = []
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._lengths)
+        return self._count
 
     def extend(self, table: CandidateTable) -> None:
         """Add a table of the same chunks."""
-        count = len(self._codes)
-        for name, values in self._by_query.items():
-            values.extend(getattr(table, name))
-        self._lengths += table.lengths.tolist()
-        for name in [name for name in table.columns if name not in self._columns]:
-            self._columns[name] = SpooledColumn(np.float64)
-            self._columns[name].append(np.full(count, np.nan))
-        self._codes.append(table.codes)
-        for name, column in self._columns.items():
-            column.append(table.column(name))
+        self._tables.append(table)
+        self._count += len(table)
 
     def table(self) -> CandidateTable:
         """Return what was added."""
-        columns = {name: column.array() for name, column in self._columns.items()}
+        tables = self._tables
+        names = dict.fromkeys(name for table in tables for name in table.columns)
+        lengths = np.concatenate([np.empty(0, dtype=np.int64), *(table.lengths for table in tables)])
         return CandidateTable(
-            offsets=np.concatenate([[0], np.cumsum(self._lengths)]).astype(np.int64),
-            codes=self._codes.array(),
-            scores=columns.pop("score"),
-            columns=columns,
+            offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            codes=np.concatenate([np.empty(0, dtype=np.int32), *(table.codes for table in tables)]),
+            scores=np.concatenate([np.empty(0), *(table.scores for table in tables)]),
+            columns={name: np.concatenate([table.column(name) for table in tables]) for name in names},
             chunks=self._chunks,
-            **{name: tuple(values) for name, values in self._by_query.items()},
+            **{name: tuple(each for table in tables for each in getattr(table, name)) for name in BY_QUERY},
         )
 
 

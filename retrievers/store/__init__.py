@@ -1,7 +1,7 @@
 """Settings to a Qdrant client, and the checks before a collection may be queried. Never falls back."""
 
 from retrievers.store.checks import check_collection, check_index, with_distance
-from retrievers.store.client import all_or_nothing, open_client
+from retrievers.store.client import open_client
 from retrievers.store.collection import (
     MANIFEST_KEY,
     NO_LIMITS,
@@ -14,7 +14,7 @@ from retrievers.store.collection import (
     read_info,
     survey,
 )
-from retrievers.store.errors import store_errors
+from retrievers.store.errors import client_errors, store_errors
 from retrievers.store.location import embedded_folder, location
 
 __all__ = [
@@ -23,9 +23,9 @@ __all__ = [
     "CollectionInfo",
     "Deployment",
     "Limits",
-    "all_or_nothing",
     "check_collection",
     "check_index",
+    "client_errors",
     "describe",
     "embedded_folder",
     "least",

@@ -51,9 +51,9 @@ def check_collection(
     _check_layout(config.metadata, info)
     _check_keyword_side(config, info)
     recorded = info.manifest.get("embedding")
-    if recorded:
+    if recorded and config.python is None:
         _check_model(config.embedding, recorded, info)
-    elif not config.trust_embedding:
+    elif not config.trust_embedding and not (config.python and not info.points):
         _check_by_example(client, config, embeddings, info)
 
 
@@ -152,7 +152,7 @@ def _check_by_example(
 ) -> None:
     texts, stored = _examples(client, config, info)
     embedded = embeddings.embed_documents(texts)
-    name = config.embedding.label
+    name = getattr(embeddings, "name", config.embedding.label)
     if len(embedded[0]) != info.dimension:
         dimensions = [declared.dimensions for declared in EMBEDDING_PROVIDERS.values()]
         hint = ChainMap(OTHER_DIMENSIONS, *map(dict, dimensions)).get(info.dimension)
@@ -202,13 +202,15 @@ def least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence[
 
 
 def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverConfig:
-    """Return the settings with the distance that the collection has, checked by it; a cosine changes nothing.
+    """Return the settings with the distance and the name of the vector that the collection has, checked by them.
 
     Raises:
         CollectionStateError: It has a distance of which a lower score is the nearer.
         ConfigError: They name another distance, a threshold that is one on cosine similarity, or a fusion that is of
             no use with this distance.
     """
+    if settings.python is None and info.vector_name != settings.vector_name:
+        settings = settings.model_copy(update={"vector_name": info.vector_name})
     if settings.python is not None or info.distance == settings.used_distance:
         return settings
     has = f"collection {info.name!r} has the distance {info.distance}"

@@ -1,9 +1,6 @@
 """The distinct chunks that searches found: numbered in the order they came, each read from the store once."""
 
-import json
-import sqlite3
-import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +15,6 @@ from retrievers.store.stored_chunks import changed
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-# Number of payloads in memory, about 60 MB.
-IN_MEMORY = 20_000
 # Chunks by their number in a chunk table.
 Codes = NDArray[np.int32]
 # Number of chunks kept as objects; others are rebuilt from their payloads on request.
@@ -34,7 +29,7 @@ class ChunkTable:
         self._config = config
         self._codes: dict[Any, int] = {}
         self._points: list[Any] = []
-        self._payloads = PayloadRows()
+        self._payloads: dict[int, Mapping[str, Any]] = {}
         self._chunks: dict[int, Chunk] = {}
         self._chunk_ids: dict[int, str] = {}
 
@@ -48,12 +43,6 @@ class ChunkTable:
         if len(codes_by_id) > len(self._points):
             self._points = list(codes_by_id)
         return codes
-
-    def keep(self, codes: Codes, payloads: Sequence[Mapping[str, Any]]) -> None:
-        """Take payloads that came along with a search."""
-        for code, payload in zip(codes.tolist(), payloads, strict=True):
-            if code not in self._payloads:
-                self._payloads.add(code, payload)
 
     def read(self, codes: Iterable[int]) -> None:
         """Read the payloads of chunks that are not known yet: one request for all of them, none for none.
@@ -72,7 +61,11 @@ class ChunkTable:
         for code in missing:
             if self.point(code) not in payloads:
                 raise changed(self._config, self.point(code))
-            self._payloads.add(code, payloads[self.point(code)])
+            self.keep(code, payloads[self.point(code)])
+
+    def keep(self, code: int, payload: Mapping[str, Any]) -> None:
+        """Take the payload of a chunk; the first one counts."""
+        self._payloads.setdefault(code, payload)
 
     def point(self, code: int) -> str:
         """Return the id of a chunk's point, as text."""
@@ -100,45 +93,3 @@ class ChunkTable:
             if len(self._chunks) < DECODED:
                 self._chunks[code] = chunk
         return chunk
-
-
-class PayloadRows:
-    """Payloads by number. What does not fit in memory is in a temporary database that ends with this object.
-
-    SQLite keeps it in a file without a name (mode 600), so that nothing is left behind however the process ends.
-    """
-
-    def __init__(self, in_memory: int = IN_MEMORY) -> None:
-        self._limit = in_memory
-        self._held: dict[int, Mapping[str, Any]] = {}
-        self._spilled: set[int] = set()
-        self._file: sqlite3.Connection | None = None
-
-    def __contains__(self, number: int) -> bool:
-        return number in self._held or number in self._spilled
-
-    def add(self, number: int, payload: Mapping[str, Any]) -> None:
-        """Keep a payload under a number that has none."""
-        if len(self._held) < self._limit:
-            self._held[number] = payload
-            return
-        if self._file is None:
-            # The empty name makes a private database in a temporary file.
-            self._file = sqlite3.connect("", check_same_thread=False)
-            weakref.finalize(self, self._file.close)
-            self._file.execute("CREATE TABLE payloads (number INTEGER PRIMARY KEY, payload TEXT NOT NULL)")
-        self._file.execute("INSERT INTO payloads VALUES (?, ?)", (number, json.dumps(payload)))
-        self._spilled.add(number)
-
-    def __getitem__(self, number: int) -> Mapping[str, Any]:
-        """Return a payload.
-
-        Raises:
-            KeyError: There is none of that number.
-        """
-        if number not in self._spilled:
-            return self._held[number]
-        assert self._file is not None
-        (text,) = self._file.execute("SELECT payload FROM payloads WHERE number = ?", (number,)).fetchone()
-        payload: Mapping[str, Any] = json.loads(text)
-        return payload

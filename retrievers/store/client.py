@@ -1,12 +1,10 @@
 """Settings to a client: of a server, of an embedded folder, or of a folder of qdrant-client's local mode."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
 from retrievers.config import StoreConfig
 from retrievers.config.layers import api_key
-from retrievers.store.embedded import is_embedded
 from retrievers.store.local_mode import open_local_mode
 from retrievers.store.location import embedded_folder
 
@@ -34,13 +32,7 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
         return open_server(store, api_key(env, store.api_key_env))
     if store.local_mode and not create:
         return open_local_mode(store.local_mode)
-    from retrievers.store.edge import EdgeClient
+    from retrievers.store.embedded import EmbeddedClient
 
-    return cast("QdrantClient", EdgeClient(embedded_folder(store, create=create), create=create))  # the same methods
-
-
-@contextmanager
-def all_or_nothing(client: Any, collection: str) -> Iterator[None]:
-    """Make the changes within one step where the store can (an embedded one); a server has them one by one."""
-    with client.changing(collection) if is_embedded(client) else nullcontext():
-        yield
+    folder = embedded_folder(store, create=create)
+    return cast("QdrantClient", EmbeddedClient(folder, create=create))  # the same methods for reading

@@ -27,7 +27,6 @@ class Limits:
         queries: Queries of a batch (`search_max_batchsize`, and no more than a minute's `read_rate_limit`).
         points: Points that are written at once (`upsert_max_batchsize`).
         values: Values of one condition of a filter (`condition_max_size`).
-        hnsw_ef: Beam of a search (`search_max_hnsw_ef`).
         exact: True if exact search and exact counts are allowed (`search_allow_exact`).
         unindexed: True if filters may name keys without an index (`unindexed_filtering_retrieve`).
     """
@@ -36,7 +35,6 @@ class Limits:
     queries: int | None = None
     points: int | None = None
     values: int | None = None
-    hnsw_ef: int | None = None
     exact: bool = True
     unindexed: bool = True
 
@@ -55,7 +53,6 @@ def limits_of(config: Any) -> Limits:
         queries=min(queries, default=None),
         points=strict.upsert_max_batchsize,
         values=strict.condition_max_size,
-        hnsw_ef=strict.search_max_hnsw_ef,
         exact=strict.search_allow_exact is not False,
         unindexed=strict.unindexed_filtering_retrieve is not False,
     )
@@ -78,6 +75,8 @@ class CollectionInfo:
 
     Attributes:
         points: Number of points.
+        vector_name: Name of the dense vector that will be searched: that of the settings, or, where they name none and
+            no vector is without a name, the only one.
         dimension: Length of the vector that will be searched; 0 where there is no dense one of that name.
         distance: Its distance, lower case; empty where there is none.
         vectors: Every named vector with its length ('' is the unnamed one).
@@ -95,6 +94,7 @@ class CollectionInfo:
 
     name: str
     points: int
+    vector_name: str = ""
     dimension: int
     distance: str
     vectors: Mapping[str, int]
@@ -137,13 +137,13 @@ def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
         StoreError: The store cannot be asked.
     """
     info = read_info(client, config)
-    if config.vector_name in info.multivectors:
+    if info.vector_name in info.multivectors:
         raise EmbeddingMismatchError(
-            f"vector {config.vector_name!r} of collection {info.name!r} is a multi-vector, of which each point has "
+            f"vector {info.vector_name!r} of collection {info.name!r} is a multi-vector, of which each point has "
             "several (as ColBERT makes): its score is a sum over the query's vectors, which is not searched yet; set "
             "vector_name to one with a single vector a point"
         )
-    if config.vector_name not in info.vectors:
+    if info.vector_name not in info.vectors:
         have = ", ".join(map(repr, info.vectors)) or "none"
         raise EmbeddingMismatchError(
             f"collection {info.name!r} has no dense vector {config.vector_name!r}: it has {have}; set vector_name"
@@ -180,9 +180,12 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
     params = info.config.params
     dense = params.vectors if isinstance(params.vectors, dict) else {"": params.vectors} if params.vectors else {}
     vectors = {key: value for key, value in dense.items() if value is not None}
-    chosen = vectors.get(config.vector_name)
+    single = [key for key, value in vectors.items() if not value.multivector_config]
+    vector_name = config.vector_name or (single[0] if "" not in vectors and len(single) == 1 else "")
+    chosen = vectors.get(vector_name)
     return CollectionInfo(
         name=name,
+        vector_name=vector_name,
         points=count,
         dimension=chosen.size if chosen else 0,
         distance=str(chosen.distance.value).lower() if chosen else "",

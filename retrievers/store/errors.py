@@ -53,6 +53,17 @@ def store_errors(store: StoreConfig, collection: str, *, keyed: bool = True) -> 
         _asked.reset(token)
 
 
+@contextmanager
+def client_errors(collection: str) -> Iterator[None]:
+    """Turn whatever a client that the caller made raises into ours."""
+    try:
+        yield
+    except RetrievalError:
+        raise
+    except Exception as error:
+        raise StoreError(f"collection {collection!r} cannot be read: {faults.cause(error)}") from error
+
+
 def asked_collection() -> str:
     """Return the collection of the innermost `store_errors`."""
     return _asked.get()

@@ -65,6 +65,11 @@ def open_local_mode(path: Path) -> "QdrantClient":
     return client
 
 
+def expect_exact_search() -> None:
+    """Silence a warning of local mode: all its searches are exact, which is what is asked for."""
+    warnings.filterwarnings("ignore", message="Local mode performs exact")
+
+
 def _copy(path: Path, copy: Path) -> None:
     try:
         with FileLock(path / LOCK, shared=True) if (path / LOCK).exists() else nullcontext():
@@ -83,8 +88,7 @@ def _copy(path: Path, copy: Path) -> None:
 def _load(path: Path, copy: Path) -> "QdrantClient":
     from qdrant_client import QdrantClient
 
-    # All its searches are exact, which is what is asked for; it would warn of that.
-    warnings.filterwarnings("ignore", message="Local mode performs exact")
+    expect_exact_search()
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Local mode is not recommended")

@@ -13,7 +13,6 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionChangedError, CollectionStateError
 from retrievers.records import Chunk
 from retrievers.store import NO_LIMITS, CollectionInfo, Limits, least, parts, store_errors
-from retrievers.store.embedded import is_embedded
 from retrievers.store.payload import filter_path, payload_keys, to_chunk
 
 if TYPE_CHECKING:
@@ -74,11 +73,8 @@ def _dense(client: "QdrantClient", config: RetrieverConfig, points: Sequence[Any
     """Return the vector of each point that is there, None where it has none."""
     with store_errors(config.store, config.collection):
         ids = list(map(as_id, points))
-        if is_embedded(client):
-            records = client.stored(config.collection, ids, with_vectors=[config.vector_name])
-        else:
-            names = [config.vector_name] if config.vector_name else True
-            records = client.retrieve(config.collection, ids, with_payload=False, with_vectors=names)
+        names = [config.vector_name] if config.vector_name else True
+        records = client.retrieve(config.collection, ids, with_payload=False, with_vectors=names)
     vectors: dict[str, Any] = {str(record.id): record.vector for record in records}
     return {i: v.get(config.vector_name) if isinstance(v, dict) else v for i, v in vectors.items()}
 

@@ -165,16 +165,22 @@ class TestListed:
         assert len(facts["collection"]["fingerprint"]) == 64
         assert all(hit["score"] >= 0.3 for query in report()["queries"] for hit in query["retrieved"])
 
-    @pytest.mark.parametrize("name", ["sparse", "hybrid", "euclid", "own_way"])
-    def test_scores_without_a_fixed_scale_are_shown_and_not_compared(self, run: Run, name: str) -> None:
+    @pytest.mark.parametrize("name", ["sparse", "euclid", "own_way"])
+    def test_a_store_that_cannot_be_searched_for_similarity_is_asked_as_a_retriever(self, run: Run, name: str) -> None:
         done = run(name)
         assert done.code == 0
         assert "no threshold is applied" in " ".join(done.out.split())
-        assert ("at another depth" in " ".join(done.out.split())) is (name in ("hybrid", "own_way"))
         assert metrics()["scope/auroc"]["value"] is None
         assert metrics()["ranking/ndcg_at_5"]["value"] is not None
-        assert isinstance(report()["queries"][0]["retrieved"][0]["score"], float)
+        assert report()["queries"][0]["retrieved"][0]["score"] is None
         assert report()["queries"][0]["top_score"] is None
+
+    def test_a_hybrid_store_is_searched_by_ours_and_says_so(self, run: Run) -> None:
+        done = run("hybrid", "--retriever.threshold", "0.3", "--retriever.fusion", "rrf")
+        assert (done.code, done.err) == (0, "")
+        assert "searched to 100 candidates a side, fused by rrf" in " ".join(done.out.split())
+        hits = [hit for query in report()["queries"] for hit in query["retrieved"]]
+        assert hits and all(hit["scores"]["semantic"] >= 0.3 for hit in hits)
 
     def test_what_a_store_makes_is_listed_by_its_store(self, run: Run) -> None:
         assert run("as_retriever").code == 0
@@ -266,10 +272,11 @@ FAULTS: Mapping[str, tuple[str, Sequence[str], Sequence[str]]] = {
     "settings of ours": (
         "plain",
         ["--retriever.mode", "hybrid", "--retriever.rerank", "mmr", "--retriever.filters", "a = 1"],
-        ["retriever: mode, rerank, filters cannot be set for python"],
+        ["error: mode, rerank, filters cannot be set for python"],
     ),
     "a threshold without scores": ("plain", ["--retriever.threshold", "0.2"], ["threshold: 0.2 cannot be applied"]),
-    "a threshold without scale": ("hybrid", ["--retriever.threshold", "0.2"], ["hybrid search have no fixed scale"]),
+    "a threshold without scale": ("own_way", ["--retriever.threshold", "0.2"], ["the retriever gives no scores"]),
+    "a mode without an encoder": ("dense", ["--retriever.mode", "hybrid"], ["has no sparse vector 'bm25'"]),
     "a store without a collection": ("plain", ["--retriever.store.path", "s"], ["store names no collection"]),
     "a collection beside a store": ("dense", ["--retriever.collection", "robots"], ["leave store and collection out"]),
     "a collection that is gone": ("without_collection", [], ["no collection 'robots' at :memory:"]),

@@ -98,7 +98,7 @@ BAD = {
     "a scale that is none": (
         ["--mode", "hybrid", "--fusion", "rrf", "--threshold-on", "final"],
         "threshold_on 'final' would compare the threshold with rrf scores, which have no fixed scale; "
-        "use threshold_on: semantic, or fusion: weighted, or rerank: cross-encoder",
+        "use threshold_on: each, or fusion: weighted, or rerank: cross-encoder",
     ),
     "rrf of one search": (["--rerank", "rrf"], "rerank 'rrf' fuses two searches and needs mode 'hybrid'"),
     "a home of nobody": (

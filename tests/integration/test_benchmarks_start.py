@@ -13,7 +13,6 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 DATA = "DATA"
 """Stands for the folder of a small test collection."""
 SMALL: Mapping[str, Sequence[str]] = {
-    "ann_recall": ("--points", "300", "--queries", "2", "--rounds", "1"),
     "choice": ("--sizes", "40x20", "--rounds", "1"),
     "context": ("--limit", "60"),
     "cranfield": ("--data", DATA, "--rounds", "1"),

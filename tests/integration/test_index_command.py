@@ -20,6 +20,7 @@ from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.store import open_client
 from retrievers.terminal.commands import default_collection
 from tests.support.indexing import DIMENSION, HashEmbeddings, content, manifest, write_pages
+from tests.support.writable import writable
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
@@ -294,7 +295,7 @@ class TestFaults:
         assert stored() == before
 
     def test_a_collection_made_elsewhere(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        client = open_client(StoreConfig(path=Path(".qdrant")), {}, create=True)
+        client = writable(StoreConfig(path=Path(".qdrant")))
         size = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
         client.create_collection("handbook", vectors_config=size)
         QdrantVectorStore(client, "handbook", embedding=HashEmbeddings()).add_texts(["theirs"])

@@ -89,6 +89,9 @@ CELLS = "a grid's runs are its recommended cell, the best, the plain one and the
 BOTH = "the choice weighs both sides, and a table says what to take for what one can bear"
 ENOUGH = "the report holds no field that nothing reads; what a metric or a row says is not said again"
 SCREEN = "the first screen ends with the next command; details follow, as tables of the same cells that a page shows"
+SERVED = "a search goes to the candidate depth, as the evaluation does, and shows the best below the threshold"
+OWN_STORE = "a store of the user's own is searched by ours, equal scores in the order of chunk ids"
+EACH = "the threshold on each chunk is called each"
 SAVED = "a saved retrieval is one file, of the pool with its labels"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
@@ -103,6 +106,7 @@ RENAMED: Mapping[str, str] = {
     "--collection robots --top-k 5 --candidates 100 --threshold 0.3",
     "--store.path store --collection physical_ai_handbook": "--store.path store --collection physical_ai_handbook "
     "--mode semantic --threshold 0.3 --threshold-on semantic",
+    "--retriever.threshold-on semantic": "--retriever.threshold-on each",
 }
 ENDS: Sequence[Ends] = (
     Ends("within", code=2, line="--within is gone: filters", why="filters take its place"),
@@ -153,6 +157,15 @@ LEAVES: Sequence[Leaf] = (
             "grid.metrics.*.n_dropped",
         )
     ),
+    Leaf("*retriever.threshold_on", CHANGED, why=EACH),
+    Leaf("*.json:reference.changed.*", CHANGED, why=EACH),
+    Leaf("stdout of step 5:candidates_found", CHANGED, why=SERVED, only="index"),
+    *(
+        Leaf(f"stdout of step *:{path}", to, why=SERVED, only="search*")
+        for path, to in (("candidates_found", CHANGED), ("filtered_out", CHANGED), ("below_threshold*", ADDED))
+    ),
+    Leaf("stdout of step *:below_threshold", GONE, why=SERVED, only="search*"),
+    Leaf("report.json:queries.*", CHANGED, why=OWN_STORE, only="foreign-scores"),
     Leaf("*.json:config.sweep.threshold_on", ADDED, why=READS),
     Leaf("*.json:grid.configurations.*.parameters.threshold_on", ADDED, why=READS),
     Leaf("*.json:head.next_flags", CHANGED, why=READS),
@@ -280,6 +293,11 @@ LINES: Sequence[Line] = (
     Line(r"^\d+ (semantic|keyword|hybrid)\b|retrieval top_k|^[a-z]+[_/][a-z_/ ]*$", only="*grid*", why=SCREEN),
     Line(r"^(baseline TREE|BOX/a.json)", only="compare-handbook", why=SCREEN),
     Line(r"^collection(_at_end)?\.|^\[&#39;", only="default", why=ENOUGH),
+    *(
+        Line(r"returned of \d+ found|candidates are below the threshold", why=SERVED, only=name)
+        for name in ("search*", "filters")
+    ),
+    Line(r"^2\. cosine 0\.304 /docs/ros/", why=OWN_STORE, only="foreign-scores"),
     Line(r"^Next: |threshold_on", why=READS),
     Line(r"^ *model: (null|rerank-v3\.5|l2_supercat_256)$", why="an exported retriever names its models"),
     *(

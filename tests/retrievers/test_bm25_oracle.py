@@ -1,6 +1,7 @@
 """Ranked lists of keyword search against bm25s: the same terms, k and b; queries repeat words."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from statistics import mean
 from typing import cast
@@ -18,10 +19,10 @@ from retrievers.embedding.bm25 import B, Bm25Encoder, K
 from retrievers.search.query import encode
 from retrievers.search.sides import Search
 from retrievers.store.chunk_table import ChunkTable
-from retrievers.store.edge import EdgeClient
 from tests.support.bm25 import BruteForceBm25
 from tests.support.collections import settings
 from tests.support.hybrid import fill_sparse
+from tests.support.writable import WritableClient
 
 pytestmark = pytest.mark.filterwarnings("ignore:Local mode performs exact")
 
@@ -92,7 +93,7 @@ def corpus() -> Sequence[str]:
 @pytest.fixture(scope="module")
 def embedded(corpus: Sequence[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[QdrantClient]:
     path: Path = tmp_path_factory.mktemp("bm25") / "store"
-    with EdgeClient(path, create=True) as store:
+    with closing(WritableClient(path, create=True)) as store:
         client = cast(QdrantClient, store)
         filled(client, corpus)
         yield client

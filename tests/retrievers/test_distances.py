@@ -105,7 +105,7 @@ def test_hybrid_by_rrf_fuses_the_places_of_both(made: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
-@pytest.mark.parametrize("on", ["semantic", "best"])
+@pytest.mark.parametrize("on", ["each", "best"])
 def test_a_threshold_is_raw(made: Any, mode: str, on: str) -> None:
     distance, store = made
     threshold = 0.5 if distance == "cosine" else float(np.quantile(semantic(distance, 0), 0.3))
@@ -183,7 +183,7 @@ def test_weighted_fusion_of_an_open_scale_is_refused_with_the_remedy(tmp_path: P
 @pytest.mark.parametrize("distance", ["euclid", "manhattan"])
 def test_a_distance_where_the_lower_score_is_the_nearer_is_refused(distance: str, tmp_path: Path) -> None:
     with (
-        collection("edge", distance, tmp_path) as store,
+        collection("server", distance, tmp_path) as store,
         pytest.raises(CollectionStateError, match=rf"'mine' has the distance {distance}, and only cosine and dot"),
     ):
         QdrantRetriever.open(config(store), embeddings=EMBEDDINGS)

@@ -94,7 +94,7 @@ def test_search_says_when_nothing_reaches_the_threshold(store: list[str], capsys
     shown = capsys.readouterr().out
     assert shown.startswith("No result.\n")
     assert "Best matches below the threshold (not part of the result):" in shown
-    assert "Warning: all 5 candidates are below the threshold 1" in shown
+    assert "Warning: all 9 candidates are below the threshold 1" in shown
     assert "Try: lower the threshold to 0." in shown
 
 
@@ -322,9 +322,9 @@ def test_settings_come_from_file_environment_and_dotenv(
     monkeypatch.setenv("QDRANT_URL", f"http://127.0.0.1:{free_port()}")
     (tmp_path / "r.yaml").write_text(yaml.safe_dump({"store": {"path": str(folder.store.path)}, "threshold": 0}))
     assert main(["search", "robot", "--config", "r.yaml"]) == 0
-    assert "3 returned of 3 found" in capsys.readouterr().out
+    assert "3 returned of 9 found" in capsys.readouterr().out
     assert main(["search", "robot", "--config", "r.yaml", "--top-k", "2"]) == 0
-    assert "2 returned of 2 found" in capsys.readouterr().out
+    assert "2 returned of 9 found" in capsys.readouterr().out
 
 
 def test_a_server_is_searched_and_inspected_like_a_folder(
@@ -353,13 +353,15 @@ def test_damage_is_named_with_what_to_do(
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder.store.path or "", copy)
-    [file] = copy.glob("collections/pages/*/shard/segments/*/mutable_id_tracker.mappings")
+    [file] = copy.glob("collections/pages/shard/segments/*/mutable_id_tracker.mappings")
     size = file.stat().st_size
     os.truncate(file, size // 2)
-    for command in (["inspect"], ["search", "robot"], ["index", str(write_pages(tmp_path / "docs"))]):
+    for command in (["inspect"], ["search", "robot"]):
         said = refused([*command, *store, "--store.path", str(copy)], capsys)
-        assert f"mutable_id_tracker.mappings: expected {size} bytes, found {size // 2}; remove" in said
-        assert said.endswith(f"remove {copy / 'collections' / 'pages'} and index again\n")
+        assert f"expected {size} bytes in segments" in said
+        assert said.endswith(f"found {size // 2}; index the pages again\n")
+    assert main(["index", str(write_pages(tmp_path / "docs")), *store, "--store.path", str(copy)]) == 0
+    assert main(["search", "robot", *store, "--store.path", str(copy)]) == 0
 
 
 def timeless(session: dict[str, object]) -> dict[str, object]:

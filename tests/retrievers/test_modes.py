@@ -593,7 +593,7 @@ def test_scores_without_a_scale_order_but_cannot_be_held_against_a_threshold(ope
     assert in_way(opened, way).search(QUERIES[0]).status == "success"
     error = in_way(opened, {**way, "threshold_on": "final"}).search(QUERIES[0]).error or ""
     assert error.startswith("the cross-encoder's scores are not within 0 and 1 (one is")
-    assert "threshold_on: semantic" in error
+    assert "threshold_on: each" in error
 
 
 # Filters

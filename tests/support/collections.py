@@ -15,6 +15,7 @@ from retrievers.embedding.models import make_embeddings
 from retrievers.indexing.index import IndexOptions, index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.store import open_client
+from tests.support.writable import writable
 
 PAGES = {
     "ros2/topics.md": """---
@@ -136,7 +137,7 @@ def hosted_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> Embedd
 @contextmanager
 def embedded(folder: Path) -> Iterator[QdrantClient]:
     """Yield a plain client of an embedded store; its data must be read by a client opened later."""
-    client = open_client(StoreConfig(path=folder), {}, create=True)
+    client = writable(StoreConfig(path=folder))
     try:
         yield client
     finally:

@@ -12,9 +12,9 @@ from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.embedding.models import CheckedEmbeddings
 from retrievers.indexing.chunking import point_id
-from retrievers.store import open_client
 from retrievers.store.payload import to_metadata
 from tests.support.observed import make_chunk
+from tests.support.writable import writable
 
 ANGLES: Mapping[str, float] = {"east": 0, "tie-b": 45, "near": 10, "tie-a": 45, "north": 90, "half": 60}
 """Chunk id to degrees, in the order of insertion; two chunks have the very same vector."""
@@ -79,7 +79,7 @@ def upsert(client: QdrantClient, collection: str, angles: Mapping[str, float]) -
 
 def make_store(folder: Path, angles: Mapping[str, float] = ANGLES) -> Path:
     """Return an embedded collection `circle` that holds these chunks."""
-    client = open_client(StoreConfig(path=folder), {}, create=True)
+    client = writable(StoreConfig(path=folder))
     size = models.VectorParams(size=2, distance=models.Distance.COSINE)
     client.create_collection("circle", vectors_config=size)
     upsert(client, "circle", angles)

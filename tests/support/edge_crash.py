@@ -10,12 +10,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from qdrant_client import models
 
-from retrievers.store.edge import EdgeClient
+from retrievers.store.embedded import EmbeddedClient
 
 NAME = "pages"
 State = dict[str, Any]
@@ -30,24 +31,21 @@ def state(version: int) -> State:
 
 
 def change(path: Path, version: int) -> None:
-    """Bring the collection to a version, in several writes; version 1 makes it."""
+    """Build the collection of a version."""
     new = state(version)
-    with EdgeClient(path, create=True) as client, client.changing(NAME):
-        if not client.collection_exists(NAME):
-            client.create_collection(NAME, models.VectorParams(size=2, distance=models.Distance.DOT))
-            client.create_payload_index(NAME, "v", "integer")
+    client = EmbeddedClient(path, create=True)
+    params = models.VectorParams(size=2, distance=models.Distance.DOT)
+    with client.building(NAME, vectors=params, metadata={"version": version}, indexes={"v": "integer"}) as build:
         points = [models.PointStruct(id=int(i), payload=p, vector=v) for i, (p, v) in new.items()]
         for start in range(0, len(points), 50):
-            client.upsert(NAME, points[start : start + 50])
-        client.delete(NAME, [i for i in range(300) if str(i) not in new])
-        client.update_collection(NAME, metadata={"version": version})
+            build.upsert(points[start : start + 50])
 
 
 def look(path: Path) -> tuple[int, bool]:
     """Return the version that the collection claims to be (0: there is none), and True if it is exactly that."""
     if not (path / "edge.json").exists():
         return 0, True
-    with EdgeClient(path) as client:
+    with closing(EmbeddedClient(path)) as client:
         if not client.collection_exists(NAME):
             return 0, True
         version = int((client.get_collection(NAME).config.metadata or {})["version"])

@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
+from uuid import UUID
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -213,6 +214,7 @@ def vector_store(
         retrieval_mode=mode,
         distance=distance,
         sparse_embedding=None if mode == RetrievalMode.DENSE else Terms(),
+        ids=[str(UUID(int=number)) for number in range(len(docs))],
         **options,
     )
 

@@ -67,11 +67,11 @@ def _kill_at(call: str) -> None:
     Chunks are written two at a time, so that there is a midst to die in.
     """
     from retrievers.indexing import index
-    from retrievers.store.edge import EdgeClient
+    from retrievers.store.building import Build
 
     index.WRITE_BATCH = 2
     method, _, at = call.partition(":")
-    original: Callable[..., Any] = getattr(EdgeClient, method)
+    original: Callable[..., Any] = getattr(Build, method)
     calls = 0
 
     def dying(*args: Any, **kwargs: Any) -> Any:
@@ -81,7 +81,7 @@ def _kill_at(call: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return original(*args, **kwargs)
 
-    setattr(EdgeClient, method, dying)
+    setattr(Build, method, dying)
 
 
 def write_pages(folder: Path, sources: Mapping[str, str]) -> Path:

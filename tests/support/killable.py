@@ -18,7 +18,7 @@ LIBRARIES = (
     "langchain.chat_models",
     "langchain_cohere",
     "ragas.metrics.collections",
-    "retrievers.store.edge",
+    "retrievers.store.embedded",
     "scipy.stats",
 )
 

@@ -24,7 +24,7 @@ def select(
     top_k: int,
     threshold: float | None,
     *,
-    on: str = "semantic",
+    on: str = "each",
     group_by: str | None = None,
 ) -> Selected:
     """Select from candidates whose higher score is the better; what is returned is ranked from 1."""

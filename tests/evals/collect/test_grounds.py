@@ -15,9 +15,9 @@ from evals.golden.case import Case
 from evals.golden.loading import GoldenSet, fingerprint, load_golden
 from retrievers import QdrantRetriever
 from retrievers.config import StoreConfig
-from retrievers.store import open_client
 from tests.support.embeddings import Counting
 from tests.support.experiment import CASES, SETTINGS, Experiment, make_experiment, settings, silent
+from tests.support.writable import writable
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def golden_of(rows: Sequence[Mapping[str, Any]]) -> GoldenSet:
 @pytest.fixture
 def foreign(tmp_path: Path) -> Iterator[QdrantRetriever]:
     """A collection made elsewhere: a flat payload, addresses under `url`, and no ids but the points' own."""
-    client = open_client(StoreConfig(path=tmp_path / "store"), {}, create=True)
+    client = writable(StoreConfig(path=tmp_path / "store"))
     client.create_collection("wiki", models.VectorParams(size=9, distance=models.Distance.COSINE))
     texts = {7: "the arm and its joint", "6b5a2c1e-4f39-4c1d-9d0e-0c9a3b7f2e11": "a topic is a channel"}
     client.upsert(

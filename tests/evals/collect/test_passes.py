@@ -17,8 +17,8 @@ from evals.golden.case import Case
 from evals.metrics.timing import max_score_delta, rate, stage_statistic
 from retrievers import QdrantRetriever
 from retrievers.errors import EmbeddingError, ForeignRetrieverError, RetrievalError
-from retrievers.foreign.adapter import open_foreign
 from retrievers.records import StageTimings
+from retrievers.retriever.opened import open_retriever as open_settings
 from retrievers.search.candidate_table import Candidates
 from retrievers.search.table_builder import table_of
 from tests.support import distances
@@ -26,6 +26,7 @@ from tests.support.collections import settings as collection_settings
 from tests.support.compass import Compass, Drifting, cosines, make_store, open_retriever, upsert
 from tests.support.foreign import settings
 from tests.support.observed import make_case, make_context
+from tests.support.writable import writable
 
 CASES = [make_case(f"q{angle}", query=f"towards {angle} degrees") for angle in (0, 20, 45, 80)]
 BY_ANGLE = {
@@ -214,7 +215,7 @@ class TestRepeat:
         """`north` moves from 90 to 65 degrees."""
         with open_retriever(make_store(tmp_path / "store"), Compass()) as retriever:
             first = collect(retriever, CASES, silent)
-            upsert(retriever.client, "circle", {"north": 65})
+            upsert(writable(retriever.settings.store), "circle", {"north": 65})
             found = repeat(retriever, CASES, first, repeats=1, progress=silent)
         assert found.changed == (True,) * 4
         assert found.score_deltas[1] == pytest.approx(cos(radians(65 - 20)) - cos(radians(90 - 20)), abs=1e-6)
@@ -222,7 +223,7 @@ class TestRepeat:
     def test_a_chunk_that_came_is_a_change_by_its_whole_score(self, tmp_path: Path) -> None:
         with open_retriever(make_store(tmp_path / "store"), Compass()) as retriever:
             first = collect(retriever, CASES, silent)
-            upsert(retriever.client, "circle", {"new": 5})
+            upsert(writable(retriever.settings.store), "circle", {"new": 5})
             found = repeat(retriever, CASES, first, repeats=1, progress=silent)
         assert set(found.changed) == {True}
         for delta, angle in zip(found.score_deltas, BY_ANGLE, strict=True):
@@ -282,7 +283,7 @@ class TestForeign:
         told = Told()
         cases = [make_case("fine", query="arm"), make_case("bad", query="a channel"), make_case("never", query="arm")]
         with (
-            open_foreign(settings("raises_in_the_middle"), {}) as retriever,
+            open_settings(settings("raises_in_the_middle"), env={}) as retriever,
             pytest.raises(ForeignRetrieverError, match=r"^case 'bad': python .* failed: ConnectionError, the index"),
         ):
             collect(retriever, cases, told)
@@ -291,29 +292,29 @@ class TestForeign:
     @pytest.mark.parametrize(("name", "delta"), [("plain", None), ("dense", 0.0), ("hybrid", 0.0)])
     def test_the_same_again(self, name: str, delta: float | None) -> None:
         cases = [make_case("q", query="the joint of an arm")]
-        with open_foreign(settings(name), {}) as retriever:
+        with open_settings(settings(name), env={}) as retriever:
             first = collect(retriever, cases, silent)
             found = repeat(retriever, cases, first, repeats=2, progress=silent)
         assert (found.changed, found.score_deltas) == ((False, False), (delta, delta))
 
     def test_another_order_is_a_change(self) -> None:
         cases = [make_case("q")]
-        with open_foreign(settings("turning"), {}) as retriever:
+        with open_settings(settings("turning"), env={}) as retriever:
             first = collect(retriever, cases, silent)
             found = repeat(retriever, cases, first, repeats=1, progress=silent)
         assert (found.changed, found.score_deltas) == ((True,), (None,))
 
     def test_a_fault_at_the_second_time_names_its_case(self) -> None:
         cases = [make_case("bad", query="arm")]
-        with open_foreign(settings("raises_in_the_middle"), {}) as retriever:
+        with open_settings(settings("raises_in_the_middle"), env={}) as retriever:
             first = collect(retriever, cases, silent)
             with pytest.raises(ForeignRetrieverError, match=r"^case 'bad': python"):
                 repeat(retriever, [make_case("bad", query="a channel")], first, repeats=1, progress=silent)
 
-    @pytest.mark.parametrize("name", ["plain", "asynchronous", "dense", "sparse"])
+    @pytest.mark.parametrize("name", ["plain", "asynchronous", "sparse"])
     def test_only_the_whole_call_is_timed(self, name: str) -> None:
         cases = [make_case("q", query="the joint of an arm")]
-        with open_foreign(settings(name), {}) as retriever:
+        with open_settings(settings(name), env={}) as retriever:
             passes = measure_latency(retriever, cases, warmup=1, repeats=3, concurrency=(1, 4), progress=silent)
         assert all(t == StageTimings(total_ms=t.total_ms) for timed in passes for t in timed.timings)
         observed = Observed(observations=(), latency=passes)

@@ -125,7 +125,7 @@ def test_a_swept_weight_replaces_both_weights_of_the_base() -> None:
             {"threshold_on": "final"},
             "threshold_on 'final' would compare the threshold with rrf scores",
         ),
-        ({"mode": ["semantic", "keyword"]}, {"threshold_on": "final"}, "use threshold_on: semantic"),
+        ({"mode": ["semantic", "keyword"]}, {"threshold_on": "final"}, "use threshold_on: each"),
         (
             {"semantic_weight": "0.5:1.5:0.5", "mode": "hybrid"},
             {},

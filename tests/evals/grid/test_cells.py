@@ -29,7 +29,7 @@ FOUND = st.lists(st.tuples(st.sampled_from(CHUNKS), st.sampled_from(SCORES), st.
 SETTINGS = st.fixed_dictionaries(
     {
         "mode": st.just("hybrid"),
-        "threshold_on": st.sampled_from(["semantic", "best", "final"]),
+        "threshold_on": st.sampled_from(["each", "best", "final"]),
         "group_by": st.sampled_from([None, "module"]),
     }
 )

@@ -17,11 +17,11 @@ from evals.metrics import METRICS
 from evals.run import main
 from retrievers import QdrantRetriever
 from retrievers.config import StoreConfig
-from retrievers.store import open_client
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, Experiment, index_once, load_report, make_experiment
 from tests.support.loopback import free_port
 from tests.support.mlflow_server import mlflow_server
+from tests.support.writable import writable
 
 Run = Callable[..., Done]
 
@@ -486,7 +486,7 @@ def test_a_qdrant_that_is_not_there(run: Run, folder: Path) -> None:
 def test_a_collection_of_another_dimension(run: Run, folder: Path) -> None:
     from qdrant_client import models
 
-    client = open_client(StoreConfig(path=Path("store")), {}, create=True)
+    client = writable(StoreConfig(path=Path("store")))
     client.create_collection("nine", models.VectorParams(size=9, distance=models.Distance.COSINE))
     client.upsert("nine", [models.PointStruct(id=1, vector=[1.0] * 9, payload={"page_content": "an arm"})])
     client.close()

@@ -94,7 +94,7 @@ def test_what_the_threshold_reads_is_swept_without_another_search(
 
     monkeypatch.setattr(passes, "collect", counted)
     files = ("--output", folder / "r.json", "--quiet")
-    kinds, thresholds = ("semantic", "best"), ("0.2", "0.4")
+    kinds, thresholds = ("each", "best"), ("0.2", "0.4")
     flags = ("--sweep.threshold-on", ",".join(kinds), "--sweep.threshold", ",".join(thresholds))
     assert run(*flags, *files).code == 0 and len(searches) == 1
     grid = load_report(folder / "r.json")["grid"]

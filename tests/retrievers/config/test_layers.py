@@ -454,8 +454,8 @@ class TestForeign:
     def test_what_is_said_beside_or_above_it_is_about_it(self) -> None:
         made = build(RetrieverConfig, [self.BELOW, flags("--python", "m:f", "--collection", "d", "--top-k", "2")])
         assert (made.collection, made.top_k, made.names_collection) == ("d", 2, True)
-        above = [Layer(label="file", values={"python": "m:f"}), flags("--mode", "hybrid")]
-        assert "mode cannot be set for python 'm:f'" in faults(*above)[0]
+        above = [Layer(label="file", values={"python": "m:f"}), flags("--vector-name", "v")]
+        assert "vector_name cannot be set for python 'm:f'" in faults(*above)[0]
 
     def test_is_not_changed_by_the_environment_but_for_top_k(self) -> None:
         env = {name: "9" if "TOP_K" in name else "0.9" if "THRES" in name else "hybrid" for name in ENVIRONMENT}

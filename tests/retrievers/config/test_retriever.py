@@ -88,7 +88,7 @@ def test_the_defaults_of_modes_and_reranking_are_the_documented_ones() -> None:
         None,
         60,
     )
-    assert (config.rerank, config.mmr_lambda, config.threshold_on) == ("none", 0.7, "semantic")
+    assert (config.rerank, config.mmr_lambda, config.threshold_on) == ("none", 0.7, "each")
     assert (config.keyword.language, config.keyword.vector_name, config.keyword.synonym_weight) == (
         "english",
         "bm25",
@@ -107,7 +107,7 @@ def test_the_defaults_of_modes_and_reranking_are_the_documented_ones() -> None:
         ({"rrf_constant": 0}, "rrf_constant", "greater than 0"),
         ({"fusion": "sum"}, "fusion", "'weighted', 'rrf' or 'dbsf'"),
         ({"rerank": "cohere"}, "rerank", "'none', 'cross-encoder', 'mmr' or 'rrf'"),
-        ({"threshold_on": "rerank"}, "threshold_on", "'semantic', 'best' or 'final'"),
+        ({"threshold_on": "rerank"}, "threshold_on", "'each', 'best' or 'final'"),
         ({"keyword": {"synonym_weight": 1}}, "keyword.synonym_weight", "less than 1"),
         ({"keyword": {"synonym_weight": 0}}, "keyword.synonym_weight", "greater than 0"),
         ({"keyword": {"average_length": 0}}, "keyword.average_length", "greater than 0"),
@@ -194,7 +194,7 @@ def test_final_scores_have_a_scale_and_the_threshold_reads_them_only_where_it_is
     else:
         said = faults(**chosen, threshold_on="final")[""]
         assert f"would compare the threshold with {scale} scores, which have no fixed scale" in said
-        assert "use threshold_on: semantic, or fusion: weighted, or rerank: cross-encoder" in said
+        assert "use threshold_on: each, or fusion: weighted, or rerank: cross-encoder" in said
 
 
 def test_grouping_takes_an_alias() -> None:
@@ -241,15 +241,20 @@ class TestForeign:
         assert (made.used_threshold, made.names_collection) == (0.2, True)
         assert set(dump(made)) == {"python", *self.ALLOWED} == set(FOREIGN_SETTINGS)
 
-    @pytest.mark.parametrize("name", sorted(set(RetrieverConfig.model_fields) - set(FOREIGN_SETTINGS)))
-    def test_refuses_every_other_setting_by_name(self, name: str) -> None:
+    @pytest.mark.parametrize("name", ["distance", "embedding", "vector_name"])
+    def test_refuses_what_a_store_brings_along_by_name(self, name: str) -> None:
         default = RetrieverConfig().model_dump()[name]  # as it is by default, but said
         with pytest.raises(ValidationError, match=rf"{name} cannot be set for python 'm:f'.*leave it out"):
             RetrieverConfig.model_validate({"python": "m:f", name: default})
 
     def test_refuses_several_at_once(self) -> None:
-        with pytest.raises(ValidationError, match=r"mode, rerank, filters cannot be set .*leave them out"):
-            RetrieverConfig.model_validate({"python": "m:f", "filters": None, "rerank": "none", "mode": "semantic"})
+        with pytest.raises(ValidationError, match=r"embedding, vector_name cannot be set .*leave them out"):
+            RetrieverConfig.model_validate({"python": "m:f", "vector_name": "v", "embedding": {}})
+
+    def test_takes_for_a_store_of_its_own_how_it_is_searched(self) -> None:
+        made = RetrieverConfig.model_validate({"python": "m:f", "mode": "hybrid", "rerank": "mmr", "top_k": 3})
+        assert dump(made)["mode"] == "hybrid"
+        assert {"mode", "rerank"} <= set(dump(RetrieverConfig.model_validate(dump(made))))
 
     @pytest.mark.parametrize("target", ["", "m", ":f", "m:", " : ", "m f"])
     def test_needs_module_and_factory(self, target: str) -> None:

@@ -126,7 +126,8 @@ def test_nothing_is_ordered_as_nothing() -> None:
 def test_candidates_keep_their_scores_and_gain_place_and_diversity() -> None:
     """Relevance is the cosine, whatever the candidates are ordered by: the second has the higher one."""
     chunks = ChunkTable(None, RetrieverConfig())  # type: ignore[arg-type]
-    chunks.keep(chunks.codes([1, 2, 3]), [{}, {}, {}])
+    for code in chunks.codes([1, 2, 3]).tolist():
+        chunks.keep(code, {})
     scores, cosines = np.array([0.03, 0.02, 0.01]), np.array([0.4, 0.9, 0.8])
     components = {"semantic": cosines, "fused": scores}
     found = found_candidates(range(3), scores.tolist(), components, chunks=chunks, scale="rrf")

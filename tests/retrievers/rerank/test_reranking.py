@@ -22,7 +22,8 @@ def chunks_of(texts: Sequence[str]) -> ChunkTable:
     """Chunks whose ids fall from c8."""
     chunks = ChunkTable(None, RetrieverConfig())  # type: ignore[arg-type]
     payloads = [{"page_content": text, "metadata": {"chunk_id": f"c{8 - n}"}} for n, text in enumerate(texts)]
-    chunks.keep(chunks.codes(range(len(texts))), payloads)
+    for code, payload in zip(chunks.codes(range(len(texts))).tolist(), payloads, strict=True):
+        chunks.keep(code, payload)
     return chunks
 
 

@@ -91,13 +91,7 @@ def over(server: QdrantServer, config: RetrieverConfig, timeout_s: float = 10) -
 
 def with_settings(retriever: QdrantRetriever, **values: Any) -> QdrantRetriever:
     """The same open retriever with other settings."""
-    copy = QdrantRetriever(
-        settings=retriever.settings.model_copy(update=values),
-        embeddings=retriever.embeddings,
-        client=retriever.client,
-    )
-    copy._info = retriever.info
-    return copy
+    return retriever.with_settings(retriever.settings.model_copy(update=values))
 
 
 def outcome(session: RetrievalSession) -> RetrievalSession:
@@ -133,7 +127,7 @@ def test_a_session_tells_how_it_went(retriever: QdrantRetriever) -> None:
         "candidates": 100,
     }
     assert session.embedding == {"provider": "wordllama", "model": "l2_supercat_256", "dimension": 256}
-    assert (len(session.chunks), session.candidates_found, session.filtered_out) == (5, 5, 0)
+    assert (len(session.chunks), session.candidates_found, session.filtered_out) == (5, 9, 0)
     best = session.chunks[0]
     assert (best.rank, best.score_scale, best.source) == (1, "cosine", "ros2/topics.md:6-6")
     assert best.scores == {"semantic": best.score}
@@ -156,9 +150,9 @@ def test_sessions_have_their_own_ids(retriever: QdrantRetriever) -> None:
 def test_everything_below_the_threshold_is_an_empty_success_with_the_best_of_it(retriever: QdrantRetriever) -> None:
     session = with_settings(retriever, threshold=1.0).search("robot")
     assert (session.status, session.chunks) == ("success", ())
-    assert (session.candidates_found, session.filtered_out) == (5, 5)
+    assert (session.candidates_found, session.filtered_out) == (9, 9)
     assert [chunk.rank for chunk in session.below_threshold] == [1, 2, 3]
-    assert session.warnings[0].startswith("all 5 candidates are below the threshold 1")
+    assert session.warnings[0].startswith("all 9 candidates are below the threshold 1")
     assert session.suggestions[0].startswith("lower the threshold to ")
     assert session.confidence is not None and session.confidence.level == "none"
 

@@ -141,9 +141,9 @@ def test_queries_are_embedded_96_a_request_and_searched_in_one(
     assert {session.status for session in sessions} == {"success"}
     assert [len(texts) for _, texts in cohere.inputs] == sizes
     assert [text for _, texts in cohere.inputs for text in texts] == queries
-    assert [(r.path, len(r.body["searches"])) for r in server.requests] == [
-        ("/collections/pages/points/query/batch", count)
-    ]
+    search, read = server.requests
+    assert (search.path, len(search.body["searches"])) == ("/collections/pages/points/query/batch", count)
+    assert read.path == "/collections/pages/points"
 
 
 def test_a_query_given_twice_is_embedded_and_searched_once(
@@ -152,7 +152,7 @@ def test_a_query_given_twice_is_embedded_and_searched_once(
     first, other, again = remote.search_batch(["topic", "service", "topic"])
     assert outcome(first) == outcome(again) != outcome(other)
     assert cohere.inputs == [("search_query", ["topic", "service"])]
-    assert [len(r.body["searches"]) for r in server.requests] == [2]
+    assert len(server.requests[0].body["searches"]) == 2
 
 
 def test_no_queries_ask_nobody(remote: QdrantRetriever, cohere: CohereServer, server: QdrantServer) -> None:

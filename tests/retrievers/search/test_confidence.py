@@ -74,7 +74,7 @@ def test_the_scores_judged_are_those_that_the_threshold_reads() -> None:
         replace(chunk, score=score, score_scale="rerank")
         for chunk, score in zip(found(0.9, 0.8), (0.5, 0.4), strict=True)
     ]
-    by_cosine, by_final = (confidence(reranked, 2, 0.4, on=on) for on in ("semantic", "final"))
+    by_cosine, by_final = (confidence(reranked, 2, 0.4, on=on) for on in ("each", "final"))
     assert (by_cosine.scale, by_cosine.maximum, by_cosine.level) == ("cosine", 0.9, "high")
     assert (by_final.scale, by_final.maximum, by_final.level) == ("rerank", 0.5, "medium")
     assert by_final.average == pytest.approx(0.45)

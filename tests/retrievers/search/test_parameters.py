@@ -11,8 +11,8 @@ from qdrant_client import QdrantClient
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionStateError
-from retrievers.search.requests import beam_of, notes, rescores, search_params
-from retrievers.store import CollectionInfo, Limits
+from retrievers.search.requests import notes, search_params
+from retrievers.store import CollectionInfo
 from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages
 from tests.support.hybrid import of_mode
 from tests.support.qdrant_server import QdrantServer
@@ -25,8 +25,8 @@ def info(**values: Any) -> CollectionInfo:
     return CollectionInfo(**{**plain, "sparse_vectors": (), "manifest": {}, **values})
 
 
-def plain(config: RetrieverConfig, side: str, beam: int | None = None) -> dict[str, Any] | None:
-    params = search_params(config, side, beam)
+def plain(config: RetrieverConfig, side: str) -> dict[str, Any] | None:
+    params = search_params(config, side)
     return None if params is None else params.model_dump(exclude_unset=True)
 
 
@@ -38,39 +38,6 @@ def test_what_is_set_goes_with_the_dense_search_and_nothing_else() -> None:
     assert plain(settings(search_params={"quantization": {"ignore": True}}), "semantic") == {
         "quantization": {"ignore": True}
     }
-
-
-@pytest.mark.parametrize(
-    ("search", "collection", "beam"),
-    [
-        ({}, {}, None),
-        ({}, {"in_hnsw": True}, 101),
-        ({}, {"in_hnsw": True, "ef_construct": 200}, None),
-        ({"hnsw_ef": 16}, {"in_hnsw": True, "ef_construct": 200}, 101),
-        ({"hnsw_ef": 256}, {"in_hnsw": True}, None),
-        ({"exact": True}, {"in_hnsw": True}, None),
-        ({}, {"in_hnsw": True, "limits": Limits(hnsw_ef=64)}, 64),
-    ],
-)
-def test_a_short_search_is_as_thorough_as_one_at_full_depth(
-    search: dict[str, Any], collection: dict[str, Any], beam: int | None
-) -> None:
-    assert beam_of(settings(search_params=search), info(**collection)) == beam
-
-
-def test_a_beam_is_told_where_it_is_needed_and_a_wider_one_is_kept() -> None:
-    assert plain(settings(), "semantic", 101) == {"hnsw_ef": 101}
-    assert plain(settings(search_params={"hnsw_ef": 16, "indexed_only": True}), "semantic", 101) == {
-        "hnsw_ef": 101,
-        "indexed_only": True,
-    }
-
-
-def test_quantised_vectors_are_rescored_unless_they_are_not_compared() -> None:
-    quantised = info(quantization="scalar")
-    assert rescores(settings(), quantised) and not rescores(settings(), info())
-    assert not rescores(settings(search_params={"exact": True}), quantised)
-    assert not rescores(settings(search_params={"quantization": {"ignore": True}}), quantised)
 
 
 @pytest.mark.parametrize(
@@ -139,31 +106,6 @@ def test_they_are_in_every_request_of_every_kind(server: QdrantServer, base: Ret
             for name, params in asked:
                 expected = {"semantic": SEARCH, "bm25": {"indexed_only": True}, "given": {"exact": True}}[name]
                 assert set_values(params) == expected
-
-
-def test_an_answer_is_searched_for_as_thoroughly_as_its_candidates_were(
-    server: QdrantServer, base: RetrieverConfig
-) -> None:
-    """A built index: five chunks are asked for with the beam of a hundred; quantised vectors at the whole depth."""
-    server.indexed_vectors = 1_000
-    try:
-        with QdrantRetriever.open(base, env={}) as retriever:
-            server.requests.clear()
-            retriever.search("topic node")
-            (asked,) = [r.body for r in server.requests if r.path.endswith("/points/query")]
-            assert (asked["limit"], asked["params"]) == (4, {"hnsw_ef": 101})
-            server.config = {"quantization_config": {"scalar": {"type": "int8"}}}
-        with QdrantRetriever.open(base, env={}) as retriever:
-            assert retriever.info.quantization == "scalar"
-            server.requests.clear()
-            whole = retriever.search("topic node")
-            (asked,) = [r.body for r in server.requests if r.path.endswith("/points/query")]
-            assert (asked["limit"], asked.get("params")) == (101, None)
-            assert [hit.chunk.chunk_id for hit in whole.chunks] == [
-                found.chunk.chunk_id for found in retriever.candidates(["topic node"])[0]
-            ][:3]
-    finally:
-        server.indexed_vectors, server.config = 0, {}
 
 
 def test_a_depth_that_strict_mode_would_refuse_is_refused_at_once(server: QdrantServer, base: RetrieverConfig) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,11 @@ from retrievers.errors import StoreError
 from retrievers.search.candidate_table import Candidates, CandidateTable
 from retrievers.search.requests import ask, cosine, scores_of
 from retrievers.store.chunk_table import ChunkTable
-from retrievers.store.edge import EdgeClient
 from tests.support.collections import settings
 from tests.support.hybrid import fill_sparse
 from tests.support.loopback import Fault, Reply
 from tests.support.qdrant_server import QdrantServer
+from tests.support.writable import WritableClient
 
 ROWS: Sequence[tuple[Sequence[float], str]] = (
     ([1.0, 0.0], "red robot"),
@@ -125,18 +126,10 @@ def test_many_searches_are_one_round_trip_and_only_those_with_ties_another(
     assert all(each.scores.tolist() == sorted(each.scores, reverse=True) for each in found)
 
 
-def test_payloads_come_along_where_they_are_wanted(server: QdrantServer, asked_of: Asked) -> None:
-    one, _ = asked_of.ask(6, dense(1.0, 0.0, with_payload=True), dense(1.0, 0.0))
-    texts = {point: asked_of.chunks[code].text for code, point in enumerate(asked_of.points(range(6)))}
-    assert len(one.codes) == 6
-    assert texts == {number: text for number, (_, text) in enumerate(ROWS)}
-    assert [search.get("with_payload") for search in server.requests[0].body["searches"]] == [True, None]
-
-
 def test_an_embedded_store_answers_as_a_server_does(asked_of: Asked, config: RetrieverConfig, tmp_path: Path) -> None:
     searches = [(2, dense(1.0, 0.0)), (4, dense(0.6, 0.8)), (9, dense(0.0, 1.0))]
     points = [(dense(0.6, 0.8), [0, 3, 5]), (dense(1.0, 0.0), [])]
-    with EdgeClient(tmp_path / "store", create=True) as embedded:
+    with closing(WritableClient(tmp_path / "store", create=True)) as embedded:
         fill_sparse(embedded, "c", [(vector, text, {}) for vector, text in ROWS])  # type: ignore[arg-type]
         ours = Asked(embedded, config)
         for search in searches:
@@ -187,7 +180,7 @@ def test_a_point_comes_with_the_id_that_its_store_takes_back(tmp_path: Path) -> 
     ids = [7, "6f9619ff-8b86-d011-b42d-00cf4fc964ff"]
     points = [models.PointStruct(id=i, vector=[1.0, float(n)], payload={}) for n, i in enumerate(ids)]
     params = models.VectorParams(size=2, distance=models.Distance.COSINE)
-    with QdrantServer() as server, EdgeClient(tmp_path / "store", create=True) as embedded:
+    with QdrantServer() as server, closing(WritableClient(tmp_path / "store", create=True)) as embedded:
         over_http = QdrantClient(url=server.url, check_compatibility=False)
         pairs: list[tuple[Any, Any]] = [(embedded, embedded), (over_http, server.client)]
         for client, writer in pairs:

@@ -38,7 +38,8 @@ class Shelf(ChunkTable):
         wanted = sorted({*codes} - known)
         if wanted:
             self.requests.append({self.point(code) for code in wanted})
-        self.keep(np.asarray(wanted, dtype=np.int32), [self.table[self.point(code)] for code in wanted])
+        for code in wanted:
+            self.keep(code, self.table[self.point(code)])
 
 
 Scores = Mapping[str, float]
@@ -107,7 +108,7 @@ def test_candidates_are_all_points_in_the_total_order(found: Found, depth: int, 
     assert len(shelf.requests) <= 1
 
 
-def shown_by(top_k: int, threshold: float, on: Literal["semantic", "final"]) -> Callable[[Candidates], list[int]]:
+def shown_by(top_k: int, threshold: float, on: Literal["each", "final"]) -> Callable[[Candidates], list[int]]:
     """Return the candidates that an answer of those settings shows."""
     config = settings(mode="hybrid", fusion="weighted", top_k=top_k, threshold=threshold, threshold_on=on)
     return lambda found: shown(found, config)
@@ -124,10 +125,10 @@ def read_at(found: Candidates, places: Sequence[int]) -> list[RetrievedChunk]:
     names=NAMES,
     top_k=st.integers(1, 9),
     threshold=GRID,
-    on=st.sampled_from(("semantic", "final")),
+    on=st.sampled_from(("each", "final")),
 )
 def test_what_is_shown_is_the_selection_of_all_candidates(
-    found: Found, depth: int, names: dict[str, str], top_k: int, threshold: float, on: Literal["semantic", "final"]
+    found: Found, depth: int, names: dict[str, str], top_k: int, threshold: float, on: Literal["each", "final"]
 ) -> None:
     everything = read_of(found, depth, Shelf(names))
     shelf, answer = Shelf(names), shown_by(top_k, threshold, on)
@@ -145,10 +146,10 @@ def test_what_is_shown_is_the_selection_of_all_candidates(
     names=NAMES,
     top_k=st.integers(1, 9),
     threshold=GRID,
-    on=st.sampled_from(("semantic", "final")),
+    on=st.sampled_from(("each", "final")),
 )
 def test_of_a_diversified_list_that_is_shown_which_all_candidates_give(
-    found: Found, depth: int, names: dict[str, str], top_k: int, threshold: float, on: Literal["semantic", "final"]
+    found: Found, depth: int, names: dict[str, str], top_k: int, threshold: float, on: Literal["each", "final"]
 ) -> None:
     """Vectors of three directions, so that points tie in score, in cosine and in likeness."""
 
@@ -173,7 +174,7 @@ def test_of_a_diversified_list_that_is_shown_which_all_candidates_give(
 def test_nothing_is_read_but_what_is_shown_and_what_ties() -> None:
     scores = {"0": 0.9, "1": 0.8, "2": 0.7, "3": 0.7, "4": 0.6, "5": 0.5, "6": 0.4, "7": 0.3}
     semantic = {**dict.fromkeys(scores, 0.9), "4": 0.1}
-    shelf, answer = Shelf({point: f"c{point}" for point in POINTS}), shown_by(1, 0.3, "semantic")
+    shelf, answer = Shelf({point: f"c{point}" for point in POINTS}), shown_by(1, 0.3, "each")
     (found,) = ordered(fused(shelf, (scores, {"semantic": semantic})), 8, shelf, answer)
     assert (answer(found), len(found.codes), shelf.requests) == ([0, 4], 8, [{"0", "4", "2", "3"}])
 

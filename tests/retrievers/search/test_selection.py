@@ -33,7 +33,7 @@ def select(
     top_k: int,
     threshold: float | None,
     *,
-    on: Literal["semantic", "best", "final"] = "semantic",
+    on: Literal["each", "best", "final"] = "each",
     group_by: str | None = None,
 ) -> Selected:
     """What is selected from columns, as objects."""
@@ -110,14 +110,14 @@ def test_a_larger_top_k_only_adds_at_the_end(cosines: list[float], a: int, b: in
     pairs=st.lists(st.tuples(st.sampled_from([0.1, 0.3, 0.5, 1.0]), st.sampled_from([0.0, 0.3, 0.5, 1.0])), max_size=8),
     top_k=st.integers(1, 9),
     threshold=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
-    on=st.sampled_from(["semantic", "best", "final"]),
+    on=st.sampled_from(["each", "best", "final"]),
     urls=st.none() | st.lists(st.sampled_from(["/a", "/b", None]), min_size=8, max_size=8),
 )
 def test_a_selection_is_that_by_brute_force(
     pairs: list[tuple[float, float]],
     top_k: int,
     threshold: float,
-    on: Literal["semantic", "best", "final"],
+    on: Literal["each", "best", "final"],
     urls: list[str | None] | None,
 ) -> None:
     hits = [
@@ -149,10 +149,10 @@ def ranks(found: Sequence[RetrievedChunk]) -> list[int]:
 
 @pytest.mark.parametrize(
     ("on", "kept", "below"),
-    [("semantic", [1, 3], [2, 4]), ("final", [1, 2], [3, 4])],
+    [("each", [1, 3], [2, 4]), ("final", [1, 2], [3, 4])],
 )
 def test_the_threshold_reads_the_score_it_is_told_to(
-    on: Literal["semantic", "final"], kept: list[int], below: list[int]
+    on: Literal["each", "final"], kept: list[int], below: list[int]
 ) -> None:
     found = select(scored((0.9, 0.9), (0.6, 0.2), (0.4, 0.8), (0.1, 0.1)), 5, 0.5, on=on)
     assert (ranks(found.chunks), ranks(found.below_threshold), found.filtered_out) == (kept, below, 2)

@@ -22,11 +22,11 @@ from retrievers.retriever.stages import every_place, ordered
 from retrievers.search.query import Encoded
 from retrievers.search.sides import Search
 from retrievers.store.chunk_table import ChunkTable
-from retrievers.store.edge import EdgeClient
 from tests.support.collections import TableEmbeddings, fill, settings, widen
 from tests.support.hybrid import fill_sparse
 from tests.support.loopback import Fault, Reply
 from tests.support.qdrant_server import QdrantServer
+from tests.support.writable import WritableClient
 
 pytestmark = pytest.mark.filterwarnings("ignore:Local mode performs exact")
 
@@ -284,28 +284,23 @@ def test_keyword_ties_at_the_edge_are_cut_by_chunk_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "fusion", "payloads", "paths"),
+    ("mode", "fusion", "paths"),
     [
-        ("semantic", "weighted", True, ["query"]),
-        ("semantic", "weighted", False, ["query", "read"]),
-        ("keyword", "weighted", True, ["query", "query"]),
-        ("keyword", "weighted", False, ["query", "query", "read"]),
-        ("hybrid", "rrf", True, ["query", "query", "read"]),
-        ("hybrid", "weighted", True, ["query", "query", "read"]),
-        ("hybrid", "weighted", False, ["query", "query", "read"]),
+        ("semantic", "weighted", ["query", "read"]),
+        ("keyword", "weighted", ["query", "query", "read"]),
+        ("hybrid", "rrf", ["query", "query", "read"]),
+        ("hybrid", "weighted", ["query", "query", "read"]),
     ],
 )
 @pytest.mark.parametrize("batch", [1, 3])
-def test_a_search_is_a_bounded_number_of_requests(
-    mode: str, fusion: str, payloads: bool, paths: list[str], batch: int
-) -> None:
+def test_a_search_is_a_bounded_number_of_requests(mode: str, fusion: str, paths: list[str], batch: int) -> None:
     """Depth 1: each side finds another chunk, so each has to be asked for the other's score."""
     with QdrantServer() as server:
         fill_sparse(server.client, "c", TWINS)
         client = QdrantClient(url=server.url, check_compatibility=False)
         config = settings(store={"url": server.url}, collection="c", mode=mode, fusion=fusion)
         chunks = ChunkTable(client, config)
-        search = Search(client=client, config=config, depth=1, chunks=chunks, payloads=payloads)
+        search = Search(client=client, config=config, depth=1, chunks=chunks)
         found = read_of(search, [encoded("red sea", 1.0, 0.0)] * batch)
         assert [len(one) for one in found] == [1] * batch
         kinds = {"query": "query", "query/batch": "query", "": "read"}
@@ -351,7 +346,7 @@ def foreign(client: QdrantClient, *dense: Sequence[float] | None) -> None:
 def test_a_point_without_the_vector_that_the_threshold_reads_is_an_error(
     mode: str, embedded: bool, tmp_path: Path
 ) -> None:
-    client: Any = EdgeClient(tmp_path / "store", create=True) if embedded else QdrantClient(":memory:")
+    client: Any = WritableClient(tmp_path / "store", create=True) if embedded else QdrantClient(":memory:")
     foreign(client, [1.0, 0.0], None, [0.0, 1.0])
     config = settings(collection="c", vector_name="dense", mode=mode)
     with pytest.raises(CollectionStateError, match="point 1 of collection 'c' has no vector 'dense'") as caught:

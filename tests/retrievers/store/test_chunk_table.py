@@ -38,9 +38,9 @@ def test_a_chunk_is_read_once_and_what_came_along_not_at_all() -> None:
         client = QdrantClient(url=server.url, check_compatibility=False)
         chunks = ChunkTable(client, settings(store={"url": server.url}, collection="c"))
         zero, one, two = chunks.codes([0, 1, 2]).tolist()
-        chunks.keep(chunks.codes([1]), [{"page_content": "came along", "metadata": {"chunk_id": 7}}])
+        chunks.keep(one, {"page_content": "came along", "metadata": {"chunk_id": 7}})
         chunks.read([zero, one, zero])
-        chunks.keep(chunks.codes([0]), [{"page_content": "too late"}])
+        chunks.keep(zero, {"page_content": "too late"})
         chunks.read([two, zero])
         chunks.read([])
         assert [request.body["ids"] for request in server.requests] == [[0], [2]]

@@ -2,10 +2,12 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from qdrant_client import models
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import StoreError, StoreLockedError, StoreUnreachableError
-from retrievers.store import all_or_nothing, embedded_folder, location, open_client, store_errors
+from retrievers.store import embedded_folder, location, open_client, store_errors
+from retrievers.store.embedded import EmbeddedClient
 from tests.support.collections import settings
 
 
@@ -35,11 +37,13 @@ def test_indexing_may_make_the_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_read_by_several_and_written_to_by_one(pages: RetrieverConfig) -> None:
-    first, second = open_client(pages.store, {}, create=True), open_client(pages.store, {}, create=True)
-    with all_or_nothing(first, "pages"):
+    first, second = EmbeddedClient(pages.store.path or Path()), EmbeddedClient(pages.store.path or Path())
+    params = models.VectorParams(size=2, distance=models.Distance.COSINE)
+    with first.building("other", vectors=params):
         assert second.count("pages").count == first.count("pages").count > 0
-        with pytest.raises(StoreLockedError, match="writ"):
-            second.delete_collection("pages")
+        with pytest.raises(StoreLockedError, match="is being written to"), second.building("pages", vectors=params):
+            raise AssertionError("built")
+    assert second.collection_exists("other")
     first.close()
     second.close()
 

@@ -299,21 +299,13 @@ def test_one_request_of_a_hybrid_search_is_repeated_alone(world: World, clock: C
         assert world.asked("search") == plain + times
 
 
-def test_mmr_asks_a_server_twice_for_candidates_with_payloads_and_for_vectors(world: World) -> None:
+def test_mmr_asks_a_server_once_for_candidates_and_then_for_their_vectors(world: World) -> None:
     with QdrantRetriever.open(world.config.model_copy(update={"rerank": "mmr"}), env=ENV) as retriever:
         world.forget()
         assert retriever.search(QUERY).status == "success"
     paths = [request.path.partition("/pages/")[2] for request in world.store.requests]
-    assert paths == ["points/query", "points"]
-
-
-def test_vectors_read_for_mmr_are_of_the_rerank_stage(
-    world: World, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    with QdrantRetriever.open(world.config.model_copy(update={"rerank": "mmr"}), env=ENV) as retriever:
-        with world.store.failing(replace(qdrant_server.FAULTS["500"], on="/pages/points", times=1)):
-            assert retriever.search(QUERY).status == "success"
-    assert [(r.__dict__["stage"], r.__dict__["attempt"]) for r in caplog.records] == [("rerank", 1)]
+    assert paths[0] == "points/query" and {*paths[1:]} == {"points"}
+    assert [bool(r.body.get("with_vector")) for r in world.store.requests[1:]].count(True) == 1
 
 
 # Writing

@@ -1,4 +1,4 @@
-"""EdgeClient, qdrant-client's local mode and brute force agree on random collections, histories and searches."""
+"""Embedded client, local mode of qdrant-client and brute force agree on random collections and searches."""
 
 import itertools
 import random
@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient, models
 
-from retrievers.store.edge import EdgeClient
+from retrievers.store.embedded import EmbeddedClient
 from tests.support import edge_world as world
 from tests.support.edge_oracle import Oracle, Ranking, assert_same, ordered, top
+from tests.support.writable import WritableClient
 
 NAME = "pages"
 FAST, SLOW = range(2), range(2, 60)
@@ -20,18 +21,19 @@ SEARCHES = 12
 
 
 @pytest.mark.parametrize("seed", [*FAST, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SLOW)])
-def test_same_answers(place: Path, seed: int) -> None:
+def test_same_answers(tmp_path: Path, seed: int) -> None:
+    place = tmp_path / "store"
     rng = random.Random(seed)
     distance = ("Cosine", "Dot")[seed % 2]
     oracle = Oracle(distance, name=rng.choice(("", "dense")))
-    with EdgeClient(place, create=True) as edge, closing(QdrantClient(":memory:")) as local:
+    with closing(WritableClient(place, create=True)) as edge, closing(QdrantClient(":memory:")) as local:
         for client in (edge, local):
             create(client, oracle)
         for edit in history(rng, oracle, edge, local):
             assert_same_search(rng, oracle, edge, local, f"seed {seed}, after {edit}")
             assert_same_reading(rng, oracle, edge, local)
         edge.close()
-        with EdgeClient(place) as reopened:
+        with closing(EmbeddedClient(place)) as reopened:
             assert_same_search(rng, oracle, reopened, local, f"seed {seed}, reopened")
             assert_same_reading(rng, oracle, reopened, local)
 
@@ -46,59 +48,31 @@ def create(client: Any, oracle: Oracle) -> None:
     )
 
 
-def history(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: QdrantClient) -> Iterator[str]:
-    """Changes made to all three; some are compared while the change is still open."""
+def history(rng: random.Random, oracle: Oracle, edge: WritableClient, local: QdrantClient) -> Iterator[str]:
+    """Changes made to all three; of the embedded collection each is a build."""
     for field, schema in world.INDEXES.items():
         if rng.random() < 0.4:
             edge.create_payload_index(NAME, field, models.PayloadSchemaType(schema))
-    with edge.changing(NAME):
-        upsert(rng.randint(20, 40), rng, oracle, edge, local)
-        yield "upsert, inside"
-    for _ in range(rng.randint(1, 3)):
-        change = rng.choice((upsert_few, delete_ids, delete_fitting, overwrite))
-        with edge.changing(NAME):
-            change(rng, oracle, edge, local)
-            if rng.random() < 0.3:
-                yield f"{change.__name__}, inside"
-        yield change.__name__
+    upsert(rng.randint(20, 40), rng, oracle, edge, local)
+    yield "upsert"
+    upsert(rng.randint(1, 8), rng, oracle, edge, local)
+    ids: list[Any] = [world.point_id(rng) for _ in range(rng.randint(1, 10))]
+    edge.delete(NAME, ids)
+    local.delete(NAME, ids)
+    oracle.points = {i: point for i, point in oracle.points.items() if i not in ids}
+    yield "delete"
 
 
-def upsert(count: int, rng: random.Random, oracle: Oracle, edge: EdgeClient, local: QdrantClient) -> None:
+def upsert(count: int, rng: random.Random, oracle: Oracle, edge: WritableClient, local: QdrantClient) -> None:
     points = [world.point(rng, oracle.name) for _ in range(count)]
     edge.upsert(NAME, points)
     local.upsert(NAME, points)
     oracle.upsert(points)
 
 
-def upsert_few(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: QdrantClient) -> None:
-    upsert(rng.randint(1, 8), rng, oracle, edge, local)
-
-
-def delete_ids(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: QdrantClient) -> None:
-    ids: list[Any] = [world.point_id(rng) for _ in range(rng.randint(1, 10))]
-    edge.delete(NAME, ids)
-    local.delete(NAME, ids)
-    oracle.points = {i: point for i, point in oracle.points.items() if i not in ids}
-
-
-def delete_fitting(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: QdrantClient) -> None:
-    given = models.Filter(must=[world.a_filter(rng, 0), world.a_filter(rng, 0)])
-    gone = oracle.chosen(given)
-    edge.delete(NAME, given)
-    local.delete(NAME, given)
-    oracle.points = {i: point for i, point in oracle.points.items() if i not in gone}
-
-
-def overwrite(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: QdrantClient) -> None:
-    ids: list[Any] = [i for i in oracle.points if rng.random() < 0.2]
-    new = world.payload(rng)
-    if ids:
-        edge.overwrite_payload(NAME, new, ids)
-        local.overwrite_payload(NAME, new, ids)
-        oracle.points |= {i: oracle.points[i].model_copy(update={"payload": new}) for i in ids}
-
-
-def assert_same_search(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: QdrantClient, what: str) -> None:
+def assert_same_search(
+    rng: random.Random, oracle: Oracle, edge: EmbeddedClient, local: QdrantClient, what: str
+) -> None:
     for _ in range(SEARCHES):
         given = world.a_filter(rng) if rng.random() < 0.7 else None
         query: Any = world.dense(rng) if rng.random() < 0.5 else world.sparse(rng, 4)
@@ -125,6 +99,7 @@ def request(options: dict[str, Any], threshold: float | None, limit: int) -> mod
         filter=options["query_filter"],
         score_threshold=threshold,
         limit=limit,
+        with_payload=True,
     )
 
 
@@ -148,7 +123,7 @@ def between(rng: random.Random, ranking: Ranking) -> float | None:
     return rng.choice(gaps) if gaps else None
 
 
-def assert_same_reading(rng: random.Random, oracle: Oracle, edge: EdgeClient, local: QdrantClient) -> None:
+def assert_same_reading(rng: random.Random, oracle: Oracle, edge: EmbeddedClient, local: QdrantClient) -> None:
     given = world.a_filter(rng) if rng.random() < 0.8 else None
     expected = oracle.chosen(given)
     assert edge.count(NAME, given).count == local.count(NAME, given).count == len(expected)

@@ -10,13 +10,13 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
-from retrievers.errors import ForeignRetrieverError, QueryError, RetrievalError, StoreUnsupportedError
-from retrievers.foreign.adapter import ForeignRetriever, open_foreign
-from retrievers.foreign.listing import chunk_of, listing_of
-from retrievers.foreign.sources import RetrieverSource, StoreSource
+from retrievers.config import RetrieverConfig
+from retrievers.errors import ConfigError, ForeignRetrieverError, QueryError, RetrievalError, StoreUnsupportedError
+from retrievers.retriever.foreign import ForeignRetriever, chunk_of
+from retrievers.retriever.opened import adopt_given, open_retriever
+from retrievers.retriever.protocol import Retriever
 from retrievers.search.candidate_table import Candidates
 from tests.support import foreign
-from tests.support.embeddings import Counting
 from tests.support.foreign import HERE, Calling, settings
 from tests.support.selecting import select_by
 
@@ -24,12 +24,12 @@ QUERIES = ("kinematics of an arm", "a named channel of messages", "reliable came
 DOCS = [Document(page_content=f"text {n}", id=f"d{n}") for n in range(12)]
 
 
-def open_named(name: str, **values: Any) -> ForeignRetriever:
-    return open_foreign(settings(name, **values), {})
+def open_named(name: str, **values: Any) -> Retriever:
+    return open_retriever(settings(name, **values), env={})
 
 
 def around(call: Callable[[str], Any], **values: Any) -> ForeignRetriever:
-    return ForeignRetriever(settings("plain", **values), RetrieverSource(Calling(call=call)), None)
+    return ForeignRetriever(settings("plain", **values), Calling(call=call))
 
 
 def ids(found: Candidates) -> list[str]:
@@ -71,77 +71,48 @@ class TestOrder:
             assert ids(retriever.candidates(["q"])[0]) == ["d0", "d1", "d0"]
 
 
-class TestStore:
-    @pytest.mark.parametrize("name", ["dense", "sparse", "hybrid", "euclid", "own_way"])
-    def test_documents_and_scores_are_those_of_its_search(self, name: str) -> None:
-        made = getattr(foreign, name)()
-        with open_named(name, candidates=4, top_k=2) as retriever:
-            for query in QUERIES[:3]:
-                expected = made.similarity_search_with_score(query, k=4)
-                [found] = retriever.candidates([query])
-                assert [c.chunk.text for c in found] == [d.page_content for d, _ in expected]
-                assert [c.score for c in found] == pytest.approx([s for _, s in expected], abs=1e-6)
-        made.client.close()
+class TestScores:
+    @pytest.mark.parametrize("asynchronous", [False, True])
+    def test_a_function_under_a_threshold_gives_pairs(self, asynchronous: bool) -> None:
+        """Negative similarities are clipped, as our cosines are; a text is a document."""
+        pairs = [(DOCS[0], 0.9), ("text of its own", 0.5), (DOCS[2], -0.2)]
 
-    def test_the_similarity_score_threshold_search_is_not_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """LangChain's would filter by (cosine + 1) / 2."""
+        async def find(query: str) -> Any:
+            return pairs
 
-        def never(*_: Any, **__: Any) -> None:
-            raise AssertionError("used")
-
-        monkeypatch.setattr("langchain_qdrant.QdrantVectorStore.similarity_search_with_relevance_scores", never)
-        with open_named("dense", threshold=0.6) as retriever:
-            [found] = retriever.candidates(["kinematics of an arm"])
-            selection = retriever.search("kinematics of an arm")
-        assert 0 < len(selection.chunks) < len(found) == 5
-        assert all((c.known_score >= 0.6) is (c in found[: len(selection.chunks)]) for c in found)
-        assert selection.filtered_out == 5 - len(selection.chunks)
-
-    def test_without_a_threshold_none_is_applied(self) -> None:
-        with open_named("dense") as retriever:
-            [found] = retriever.candidates(["kinematics of an arm"])
-            assert min(c.known_score for c in found) < 0.3
-            assert len(retriever.search("kinematics of an arm").chunks) == 5
-
-    def test_negative_cosines_are_clipped_as_ours_are(self) -> None:
-        class Signed(Counting):
-            def embed_query(self, text: str) -> list[float]:
-                return [-value for value in super().embed_query(text)]
-
-            def embed_documents(self, texts: list[str]) -> list[list[float]]:
-                return [Counting.embed_query(self, text) for text in texts]
-
-        store = foreign.vector_store(embedding=Signed())
-        listing = listing_of(store, settings("dense"))
-        found = StoreSource(store, listing.info).find("kinematics", 5)
-        assert min(score for _, score in store.similarity_search_with_score("kinematics", k=5)) < -0.5
-        assert {score for _, score in found} == {0.0}
-        listing.close()
-
-    def test_a_search_asks_for_no_more_than_its_answer_needs(self) -> None:
-        """Hybrid search of LangChain depends on how deep it goes, so that it must go as deep as was evaluated."""
-        for name, found in (("dense", 2), ("sparse", 2), ("hybrid", 4), ("own_way", 4)):
-            with open_named(name, top_k=2, candidates=4) as retriever:
-                session = retriever.search("kinematics arm joint pose topic messages")
-                assert (len(session.chunks), session.candidates_found) == (2, found)
-                assert any("at another depth" in note for note in retriever.notes) is (found == 4)
+        given = find if asynchronous else lambda query: pairs
+        retriever, _ = adopt_given(given, RetrieverConfig(threshold=0.4), None, {})
+        with retriever:
+            [found] = retriever.candidates(["q"])
+            session = retriever.search("q")
+        assert found.scores.tolist() == pytest.approx([0.9, 0.5, 0.0])
+        assert [hit.chunk.text for hit in session.chunks] == ["text 0", "text of its own"]
+        assert [hit.chunk.text for hit in session.below_threshold] == ["text 2"]
 
     @pytest.mark.parametrize(
         ("answer", "said"),
         [
             (None, "returned NoneType; expected a list of (document, score)"),
             (DOCS[:1], "returned list; expected a list of (document, score)"),
-            ([("text", 0.5)], "returned str 'text' at place 1"),
+            ([(3, 0.5)], "returned int 3 at place 1"),
             ([(DOCS[0], None)], "gave the score None; expected a finite number"),
             ([(DOCS[0], float("nan"))], "gave the score nan"),
+            ([(DOCS[0], 7)], "gave the score 7; expected a similarity of at most 1"),
         ],
     )
-    def test_a_store_that_returns_something_else(self, answer: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        with open_named("own_way") as retriever:
-            monkeypatch.setattr(foreign.Reversed, "similarity_search_with_score", lambda *_, **__: answer)
-            with pytest.raises(ForeignRetrieverError) as caught:
-                retriever.candidates(["q"])
+    def test_one_that_returns_something_else(self, answer: Any, said: str) -> None:
+        retriever, _ = adopt_given(lambda query: answer, RetrieverConfig(threshold=0.4), None, {})
+        with retriever, pytest.raises(ForeignRetrieverError) as caught:
+            retriever.candidates(["q"])
         assert said in str(caught.value)
+
+    def test_a_store_that_searches_in_its_own_way_is_asked_as_a_retriever(self) -> None:
+        made = foreign.own_way()
+        with open_named("own_way", candidates=3, top_k=3) as retriever:
+            [found] = retriever.candidates(["kinematics of an arm"])
+        expected = made.as_retriever(search_kwargs={"k": 3}).invoke("kinematics of an arm")
+        assert [c.chunk.text for c in found] == [document.page_content for document in expected]
+        made.client.close()
 
 
 class TestAsync:
@@ -222,30 +193,20 @@ class TestFaults:
 
 class TestSession:
     def test_only_the_total_is_timed(self) -> None:
-        with open_named("dense") as retriever:
+        with open_named("plain") as retriever:
             timings = retriever.search("kinematics").timings
         assert (timings.embed_ms, timings.search_ms, timings.rerank_ms) == (None, None, None)
         assert timings.total_ms > 0
 
     def test_says_what_it_ran_with(self) -> None:
-        with open_named("dense", top_k=2, threshold=0.4) as retriever:
-            assert retriever.search("kinematics").parameters == {
-                "python": f"{HERE}:dense",
-                "collection": "robots",
-                "top_k": 2,
-                "threshold": 0.4,
-                "candidates": 100,
-            }
-            assert retriever.embedding_label == "Counting"
-        with open_named("plain") as retriever:
+        with open_named("plain", top_k=2) as retriever:
             parameters = retriever.search("kinematics").parameters
+            assert (parameters["python"], parameters["top_k"]) == (f"{HERE}:plain", 2)
             assert (parameters["collection"], parameters["threshold"], retriever.embedding_label) == (None, None, None)
 
-    def test_shows_what_the_threshold_removed(self) -> None:
-        with open_named("dense", threshold=0.999) as retriever:
-            session = retriever.search("kinematics")
-        assert (session.chunks, session.filtered_out, len(session.below_threshold)) == ((), 5, 3)
-        assert "all 5 candidates are below the threshold 0.999" in session.warnings[0]
+    def test_settings_that_it_settles_by_itself_are_refused(self) -> None:
+        with pytest.raises(ConfigError, match=r"mode, rerank cannot be set for python .*:plain', which settles them"):
+            open_named("plain", mode="hybrid", rerank="mmr")
 
 
 def test_metadata_is_read_by_the_settings() -> None:
@@ -264,14 +225,10 @@ def test_what_it_made_is_closed_with_it() -> None:
         def close(self) -> None:
             closed.append("retriever")
 
-    retriever = ForeignRetriever(settings("plain"), RetrieverSource(Closing(call=lambda query: DOCS)), None)
+    retriever = ForeignRetriever(settings("plain"), Closing(call=lambda query: DOCS))
     with retriever:
         retriever.search("q")
     assert closed == ["retriever"]
-    store = open_named("dense")
-    store.close()
-    with pytest.raises(RetrievalError):
-        store.candidates(["q"])
 
 
 def test_any_order_of_any_documents_is_kept() -> None:

@@ -4,7 +4,7 @@ from threading import active_count
 
 import pytest
 
-from retrievers.foreign.sources import BackgroundLoop
+from retrievers.retriever.foreign import BackgroundLoop
 
 
 async def running() -> asyncio.AbstractEventLoop:

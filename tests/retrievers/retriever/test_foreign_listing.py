@@ -9,19 +9,21 @@ from qdrant_client import QdrantClient, models
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ForeignRetrieverError, StoreError, StoreUnreachableError
-from retrievers.foreign.listing import Listing, chunk_of, listing_of
+from retrievers.retriever.foreign import Listing, chunk_of
+from retrievers.retriever.vector_store import settings_over
 from retrievers.store import open_client
 from retrievers.store.payload import to_metadata
 from tests.support.embeddings import Counting
 from tests.support.foreign import chunks, documents, settings, vector_store
 from tests.support.qdrant_server import QdrantServer
+from tests.support.writable import writable
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> RetrieverConfig:
     """An embedded collection of the experiment's chunks, each with its id."""
     config = settings("plain", store={"path": tmp_path_factory.mktemp("listing") / "store"}, collection="robots")
-    client = open_client(config.store, {}, create=True)
+    client = writable(config.store)
     client.create_collection("robots", models.VectorParams(size=9, distance=models.Distance.COSINE))
     store = QdrantVectorStore(client, "robots", embedding=Counting(), validate_collection_config=False)
     store.add_texts([c.text for c in chunks()], [to_metadata(c) for c in chunks()])
@@ -33,7 +35,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> RetrieverConfig:
 def listing(config: RetrieverConfig) -> Iterator[Listing]:
     made = Listing(open_client(config.store, {}), config)
     yield made
-    made.close()
+    made.client.close()
 
 
 def test_all_chunks_or_those_of_some_pages_are_listed(listing: Listing) -> None:
@@ -41,6 +43,10 @@ def test_all_chunks_or_those_of_some_pages_are_listed(listing: Listing) -> None:
     assert len(listing.chunks({"source_url": ["/docs/ros/topics"]})) == 2
     assert len(listing.sample(3)) == 3
     assert (listing.info.name, listing.info.points, listing.info.dimension) == ("robots", 5, 9)
+
+
+def listing_of(store: QdrantVectorStore, config: RetrieverConfig) -> Listing:
+    return Listing(store.client, settings_over(store, config))
 
 
 def returned(document: Document, config: RetrieverConfig, **metadata: Any) -> Any:
@@ -81,7 +87,7 @@ def test_of_equal_chunks_one_is_meant() -> None:
     listing = listing_of(store, settings("dense"))
     without_id = chunk_of(docs[0], settings("dense").metadata)
     assert listing.identified(without_id).chunk_id == min(c.chunk_id for c in listing.chunks())
-    listing.close()
+    listing.client.close()
 
 
 def test_a_store_lists_what_it_returns_under_the_same_ids() -> None:
@@ -93,7 +99,7 @@ def test_a_store_lists_what_it_returns_under_the_same_ids() -> None:
         assert sorted((c.chunk_id, c.text, c.heading) for c in found) == [
             (c.chunk_id, c.text, c.heading) for c in listing.chunks()
         ]
-        listing.close()
+        listing.client.close()
 
 
 def test_a_store_on_a_server_that_goes_away_is_named_without_its_secrets() -> None:
@@ -109,7 +115,7 @@ def test_a_store_on_a_server_that_goes_away_is_named_without_its_secrets() -> No
     with pytest.raises(StoreUnreachableError) as caught:
         listing.chunks()
     assert str(caught.value).startswith(f"collection 'robots' at {address.replace('me:s3cret', '***')}: cannot be")
-    listing.close()
+    listing.client.close()
 
 
 def test_whatever_a_users_client_raises_is_typed(tmp_path: Path) -> None:

@@ -4,28 +4,27 @@ from typing import Any
 import pytest
 
 from retrievers import QdrantRetriever
+from retrievers.config import StoreConfig
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, ConfigError, StoreUnreachableError
-from retrievers.foreign.adapter import ForeignRetriever, open_foreign
+from retrievers.retriever.foreign import ForeignRetriever
 from retrievers.retriever.opened import open_retriever
 from retrievers.retriever.protocol import Retriever
-from retrievers.store import open_client
 from tests.support.compass import Compass, make_store
 from tests.support.compass import open_retriever as open_compass
 from tests.support.foreign import HERE, settings
+from tests.support.writable import mark
 
 SCALES = {
     "plain": ("Overlap", "none", "the retriever gives no scores"),
     "as_retriever": ("VectorStoreRetriever", "none", "the retriever gives no scores"),
-    "dense": ("QdrantVectorStore", "cosine", ""),
-    "sparse": ("QdrantVectorStore", "unknown", "the scores of sparse search have no fixed scale"),
-    "hybrid": ("QdrantVectorStore", "unknown", "the scores of hybrid search have no fixed scale"),
-    "euclid": ("QdrantVectorStore", "unknown", "the scores are of the euclid distance, which has no fixed scale"),
-    "own_way": ("Reversed", "unknown", "Reversed searches in a way of its own, whose scores are on an unknown scale"),
+    "sparse": ("QdrantVectorStore", "none", "the retriever gives no scores"),
+    "euclid": ("QdrantVectorStore", "none", "the retriever gives no scores"),
+    "own_way": ("Reversed", "none", "the retriever gives no scores"),
 }
 
 
-def open_named(name: str, **values: Any) -> ForeignRetriever:
-    return open_foreign(settings(name, **values), {})
+def open_named(name: str, **values: Any) -> Retriever:
+    return open_retriever(settings(name, **values), env={})
 
 
 @pytest.mark.parametrize("name", SCALES)
@@ -36,7 +35,7 @@ def test_what_its_scores_are_is_told_and_not_guessed(name: str) -> None:
     assert retriever.label == label
     assert found.no_cosine == reason
     assert {(c.score_scale, c.score is None) for c in found} == {(scale, scale == "none")}
-    assert all(set(c.scores) == ({"semantic"} if scale == "cosine" else set()) for c in found)
+    assert all(set(c.scores) == set() for c in found)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +67,7 @@ def test_a_factory_that_makes_something_else(name: str, said: str) -> None:
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("name", [name for name, (_, scale, _) in SCALES.items() if scale != "cosine"])
+@pytest.mark.parametrize("name", [*SCALES])
 def test_a_threshold_that_nothing_could_be_compared_with_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=r"threshold: 0.2 cannot be applied .*; leave threshold out") as caught:
         open_named(name, threshold=0.2)
@@ -103,16 +102,16 @@ def test_a_named_collection_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_named_collection_that_is_unfinished(tmp_path: Path) -> None:
-    client = open_client(settings("plain", store={"path": make_store(tmp_path / "s")}, collection="c").store, {})
-    client.update_collection("circle", metadata={"retrieval_evals": {"state": "indexing"}})
-    client.close()
+    mark(StoreConfig(path=make_store(tmp_path / "s")), "circle", state="indexing")
     with pytest.raises(CollectionStateError, match="'circle' is unfinished"):
         open_named("plain", store={"path": tmp_path / "s"}, collection="circle")
 
 
 def test_what_settings_name_is_opened(tmp_path: Path) -> None:
-    with open_retriever(settings("dense"), env={}) as foreign:
+    with open_retriever(settings("plain"), env={}) as foreign:
         assert isinstance(foreign, ForeignRetriever)
+    with open_retriever(settings("dense"), env={}) as own_store:
+        assert isinstance(own_store, QdrantRetriever)
     make_store(tmp_path / "store")
     with open_compass(tmp_path / "store", Compass()) as ours:
         again: Retriever = open_retriever(ours.settings, env={}, embeddings=ours.embeddings)

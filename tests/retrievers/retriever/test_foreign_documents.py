@@ -8,7 +8,7 @@ from langchain_core.documents import Document
 
 from retrievers.config import MetadataConfig
 from retrievers.errors import ForeignRetrieverError
-from retrievers.foreign.listing import checked_documents, checked_score, chunk_of
+from retrievers.retriever.foreign import checked_documents, chunk_of
 
 TEXT = "a topic is a bus"
 UNCHECKED = Document.model_construct(page_content=cast(str, None), metadata={})
@@ -54,12 +54,6 @@ class TestChecked:
         with pytest.raises(ForeignRetrieverError) as caught:
             checked_documents("x" * 10_000)
         assert len(str(caught.value)) < 150
-
-    @pytest.mark.parametrize("score", [None, "high", float("nan"), float("inf"), [1]])
-    def test_a_score_is_a_finite_number(self, score: Any) -> None:
-        with pytest.raises(ForeignRetrieverError, match="expected a finite number"):
-            checked_score(score)
-        assert checked_score(1) == 1.0
 
 
 class TestChunk:

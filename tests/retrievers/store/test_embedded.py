@@ -1,0 +1,297 @@
+"""The embedded store: whole or as it was, unchanged by readers, and searched by langchain-qdrant as a server is."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.embeddings import Embeddings
+from langchain_qdrant import QdrantVectorStore, RetrievalMode
+from qdrant_client import QdrantClient, models
+
+from retrievers.errors import (
+    CollectionDamagedError,
+    CollectionNotFoundError,
+    EmbeddingMismatchError,
+    StoreError,
+    StoreFullError,
+    StoreUnreachableError,
+    StoreUnsupportedError,
+)
+from retrievers.store import building
+from retrievers.store.building import check_room
+from retrievers.store.embedded import EmbeddedClient
+from tests.support.collections import settings
+from tests.support.foreign import Terms
+from tests.support.indexing import write_pages
+from tests.support.writable import WritableClient
+
+NAME = "pages"
+TEXTS = ["robots walk", "robots see", "hands grasp", "wheels roll"]
+DENSE = models.VectorParams(size=26, distance=models.Distance.COSINE)
+SPARSE = {"langchain-sparse": models.SparseVectorParams(modifier=models.Modifier.IDF)}
+
+
+class Letters(Embeddings):
+    """The frequency of each letter."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [[float(text.count(letter)) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+def points() -> list[models.PointStruct]:
+    return [
+        models.PointStruct(
+            id=number,
+            vector={
+                "": Letters().embed_query(text),
+                "langchain-sparse": models.SparseVector(indices=[number], values=[1]),
+            },
+            payload={"page_content": text, "metadata": {"n": number, "robot": "robot" in text}},
+        )
+        for number, text in enumerate(TEXTS)
+    ]
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Any:
+    made = WritableClient(tmp_path / "store", create=True)
+    made.create_collection(NAME, DENSE, SPARSE, metadata={"made": "here"})
+    made.upsert(NAME, points())
+    yield made
+    made.close()
+
+
+def files(folder: Path) -> Mapping[str, bytes]:
+    return {str(f.relative_to(folder)): f.read_bytes() for f in sorted(folder.rglob("*")) if f.is_file()}
+
+
+def test_reading_changes_no_byte(client: WritableClient) -> None:
+    before = files(client.path)
+    with closing(EmbeddedClient(client.path)) as reader:
+        assert reader.count(NAME).count == 4
+        reader.scroll(NAME, with_vectors=True)
+        reader.retrieve(NAME, [0, 1], with_vectors=True)
+        reader.query_points(NAME, Letters().embed_query("robots"), limit=4)
+        reader.get_collection(NAME)
+        reader.get_collections()
+    assert files(client.path) == before
+
+
+def test_an_exception_leaves_the_collection_as_it_was(client: WritableClient) -> None:
+    before = files(client.path)
+    with pytest.raises(KeyError), client.building(NAME, vectors=DENSE, sparse=SPARSE) as build:
+        build.upsert(points()[:1])
+        raise KeyError
+    assert files(client.path) == before
+    assert client.count(NAME).count == 4
+    with pytest.raises(KeyError), client.building("new", vectors=DENSE):
+        raise KeyError
+    assert not client.collection_exists("new")
+
+
+def test_a_reader_sees_a_new_build_at_its_next_call(client: WritableClient) -> None:
+    with closing(EmbeddedClient(client.path)) as reader:
+        generation = reader.generation(NAME)
+        with client.building(NAME, vectors={"": DENSE}, sparse=SPARSE) as build:
+            build.upsert(points()[:3])
+            assert reader.count(NAME).count == 4
+            assert reader.generation(NAME) == generation
+        assert reader.count(NAME).count == 3
+        assert reader.generation(NAME) != generation
+
+
+@pytest.mark.parametrize("stage", ["between the renames", "after them", "before them"])
+def test_what_a_killed_build_left_is_read_and_cleared_away(client: WritableClient, stage: str) -> None:
+    """At every moment between the renames there is one whole collection."""
+    folder = client.path / "collections" / NAME
+    new, old = (folder.with_name(f".{NAME}.{part}") for part in ("new", "old"))
+    shutil.copytree(folder, new if stage != "after them" else old)
+    if stage == "between the renames":
+        folder.rename(old)
+    with closing(EmbeddedClient(client.path)) as reader:
+        assert reader.count(NAME).count == 4
+        assert [c.name for c in reader.get_collections().collections] == [NAME]
+    client.upsert(NAME, [points()[0].model_copy(update={"id": 9})])
+    assert client.count(NAME).count == 5
+    assert [entry.name for entry in folder.parent.iterdir()] == [NAME]
+
+
+@pytest.mark.slow
+def test_whole_or_as_it_was_after_200_kills(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.support.edge_crash", str(tmp_path / "store"), "200", "7"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    *trials, last = map(json.loads, done.stdout.splitlines())
+    assert len(trials) == 200
+    assert all(trial["whole"] and trial["found"] in (trial["before"], trial["tried"]) for trial in trials)
+    assert {trial["found"] == trial["tried"] for trial in trials} == {True, False}
+    assert last == [201, True]
+    assert [entry.name for entry in (tmp_path / "store" / "collections").iterdir()] == ["pages"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="ulimit -v")
+@pytest.mark.parametrize("limit", [250_000, 400_000, 500_000, 600_000, 750_000, 900_000])
+def test_a_search_short_of_memory_damages_nothing(client: WritableClient, limit: int) -> None:
+    client.create_payload_index(NAME, "metadata.n", "integer")
+    before = files(client.path)
+    code = (
+        "import sys; from pathlib import Path; from retrievers.store.embedded import EmbeddedClient; "
+        f"client = EmbeddedClient(Path({str(client.path)!r})); print(client.count({NAME!r}).count)"
+    )
+    command = ["bash", "-c", f"ulimit -v {limit}; OPENBLAS_NUM_THREADS=1 exec {sys.executable} -c {code!r}"]
+    try:
+        subprocess.run(command, capture_output=True, check=False, timeout=60)
+    finally:
+        assert files(client.path) == before
+        assert client.count(NAME).count == 4
+
+
+@pytest.mark.parametrize("how", ["shorter", "gone", "more", "no record", "other engine", "earlier version", "points"])
+def test_a_damaged_collection_is_to_be_indexed_again(client: WritableClient, how: str) -> None:
+    client.close()
+    folder = client.path / "collections" / NAME
+    record = folder / "collection.json"
+    content = json.loads(record.read_text())
+    file = folder / "shard" / max(content["files"], key=lambda name: (content["files"][name], name))
+    if how == "shorter":
+        with file.open("r+b") as opened:
+            opened.truncate(content["files"][str(file.relative_to(folder / "shard"))] // 2)
+    elif how == "gone":
+        file.unlink()
+    elif how == "more":
+        (folder / "shard" / "more").write_bytes(b"x")
+    elif how == "no record":
+        record.write_text("{")
+    elif how == "earlier version":
+        record.unlink()
+    else:
+        record.write_text(json.dumps(content | ({"engine": "0.1"} if how == "other engine" else {"points": 7})))
+    with closing(WritableClient(client.path)) as reader:
+        with pytest.raises(CollectionDamagedError, match=r"is not as it was written: .*; index the pages again"):
+            reader.count(NAME)
+        with reader.building(NAME, vectors=DENSE) as build:
+            build.upsert([point.model_copy(update={"vector": {"": point.vector[""]}}) for point in points()])  # type: ignore[index,call-overload]
+        assert reader.count(NAME).count == 4
+
+
+def test_too_little_room_is_refused_before(client: WritableClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_room(client.path, NAME, 1_000)
+    monkeypatch.setattr(building.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 8, 10**6))  # type: ignore[attr-defined]
+    with pytest.raises(StoreFullError, match=r"has 1 MB free, .*'pages' may take 203 MB; .*nothing was changed"):
+        check_room(client.path, NAME, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("vector", "error", "said"),
+    [
+        ([1.0] * 25, EmbeddingMismatchError, "point 7: expected 26 dimensions in vector '', got 25"),
+        ([float("nan")] * 26, StoreError, "point 7: vector '' holds a value that is not a finite number"),
+    ],
+)
+def test_vectors_that_do_not_fit_are_named(client: WritableClient, vector: Any, error: Any, said: str) -> None:
+    with pytest.raises(error) as caught:
+        client.upsert(NAME, [models.PointStruct(id=7, vector=vector)])
+    assert str(caught.value).startswith(said)
+    assert client.count(NAME).count == 4
+
+
+def test_what_is_not_there_and_what_cannot_be_asked(client: WritableClient, tmp_path: Path) -> None:
+    with pytest.raises(CollectionNotFoundError, match=r"no collection 'page' at .*: it has 'pages'; did you mean"):
+        client.count("page")
+    with pytest.raises(StoreUnreachableError, match="no embedded store"):
+        EmbeddedClient(tmp_path / "gone")
+    with pytest.raises(StoreUnsupportedError, match="a query of type RecommendQuery"):
+        client.query_points(NAME, models.RecommendQuery(recommend=models.RecommendInput(positive=[1])))
+    with pytest.raises(StoreUnsupportedError, match="filter condition MatchText"):
+        text = models.FieldCondition(key="page_content", match=models.MatchText(text="robots"))
+        client.count(NAME, models.Filter(must=[text]))
+    with pytest.raises(StoreError, match="distance Euclid: an embedded collection has cosine or dot"):
+        client.create_collection("e", models.VectorParams(size=2, distance=models.Distance.EUCLID))
+    client.close()
+    with pytest.raises(StoreError, match="has been closed"):
+        client.count(NAME)
+
+
+@pytest.mark.parametrize("name", ["a/b", ".hidden", "x.new", "ä ö", "%2E", "..", "CON"])
+def test_any_name_is_a_folder_of_its_own(client: WritableClient, name: str) -> None:
+    client.create_collection(name, DENSE)
+    assert {c.name for c in client.get_collections().collections} == {NAME, name}
+    assert client.count(name).count == 0
+
+
+def test_threads_share_a_client_while_it_is_built_anew(client: WritableClient) -> None:
+    with closing(EmbeddedClient(client.path)) as reader, ThreadPoolExecutor(8) as pool:
+        vector = Letters().embed_query("robots walk")
+        searches = [pool.submit(reader.query_points, NAME, vector, limit=1) for _ in range(200)]
+        for _ in range(3):
+            client.upsert(NAME, points())
+        searches += [pool.submit(reader.query_points, NAME, vector, limit=1) for _ in range(200)]
+        assert {found.result().points[0].id for found in searches} == {0}
+
+
+# langchain-qdrant
+
+
+def filled(client: Any, mode: RetrievalMode = RetrievalMode.DENSE) -> QdrantVectorStore:
+    sparse = None if mode == RetrievalMode.DENSE else Terms()
+    return QdrantVectorStore(client, NAME, embedding=Letters(), retrieval_mode=mode, sparse_embedding=sparse)
+
+
+@pytest.fixture
+def local() -> Any:
+    made = QdrantClient(":memory:")
+    made.create_collection(NAME, DENSE, sparse_vectors_config=SPARSE)
+    made.upsert(NAME, points())
+    yield made
+    made.close()
+
+
+def test_langchain_qdrant_finds_what_it_finds_in_local_mode(client: WritableClient, local: QdrantClient) -> None:
+    ours, theirs = filled(client), filled(local)
+    some = models.Filter(must=[models.FieldCondition(key="metadata.n", range=models.Range(gte=1))])
+    for options in ({"k": 4}, {"k": 2, "filter": some}, {"k": 4, "score_threshold": 0.6}, {"k": 2, "offset": 1}):
+        found = ours.similarity_search_with_score("robots grasp", **options)
+        expected = theirs.similarity_search_with_score("robots grasp", **options)
+        assert [document for document, _ in found] == [document for document, _ in expected]
+        assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-6)
+    assert [d.page_content for d in ours.get_by_ids([0, 2])] == [TEXTS[0], TEXTS[2]]
+    assert asyncio.run(ours.asimilarity_search("arms lift", k=1)) == theirs.similarity_search("arms lift", k=1)
+
+
+def test_langchain_qdrants_own_hybrid_works_too(client: WritableClient, local: QdrantClient) -> None:
+    """Its fusion depends on k, and the engine's on chance where scores are equal: compared as scores."""
+    ours, theirs = filled(client, RetrievalMode.HYBRID), filled(local, RetrievalMode.HYBRID)
+    for query in ("robots", "topic hands"):
+        found, expected = (s.similarity_search_with_score(query, k=4) for s in (ours, theirs))
+        assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-6)
+
+
+def test_its_retriever_and_its_checks_accept_the_collection(client: WritableClient) -> None:
+    assert filled(client).as_retriever(search_kwargs={"k": 1}).invoke("wheels roll")[0].metadata["n"] == 3
+
+
+def test_a_collection_of_the_version_before_is_indexed_again_by_index(tmp_path: Path) -> None:
+    from tests.support.collections import index_pages
+
+    config = settings(store={"path": tmp_path / "store"}, collection="pages")
+    generation = tmp_path / "store" / "collections" / "pages" / ("0" * 32)
+    (generation / "shard").mkdir(parents=True)
+    (generation.parent / "CURRENT").write_text("0" * 32)
+    (tmp_path / "store" / "edge.json").write_text('{"format": "retrievers.edge", "version": 1}')
+    with closing(EmbeddedClient(tmp_path / "store")) as reader:
+        with pytest.raises(CollectionDamagedError, match="an earlier version built it; index the pages again"):
+            reader.count("pages")
+    index_pages(config, write_pages(tmp_path / "docs", {"a.md": "# Topics\n\nA topic is a named bus.\n"}))
+    with closing(EmbeddedClient(tmp_path / "store")) as reader:
+        assert reader.count("pages").count == 1
