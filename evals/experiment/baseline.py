@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
+from evals.cases.reading import GoldenSet, case_fingerprint
 from evals.collect.observations import Gate
 from evals.errors import ReportError
-from evals.golden.loading import GoldenSet, case_fingerprint
 from evals.report.building.compared import compared_section
 from evals.report.building.head import decided
 from evals.report.comparison.comparing import ComparisonOptions, compare

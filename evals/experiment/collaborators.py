@@ -5,12 +5,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
+from evals.cases.pages import Sources
+from evals.cases.web_pages import open_sources
 from evals.config.experiment import ExperimentConfig
 from evals.config.judge import JudgeConfig
 from evals.experiment.embedded_index import index_if_stale, owns_collection
 from evals.experiment.loading import Inputs
-from evals.golden.source_pages import Sources
-from evals.golden.web_pages import open_sources
 from evals.grid.axes import Plan, plan
 from evals.judge.judge import Judge
 from evals.metrics.collaborators import Collaborators

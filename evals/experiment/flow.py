@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evals.cases.reading import GoldenSet
 from evals.collect.pool import Find
 from evals.config.experiment import ExperimentConfig
 from evals.experiment import provenance, ragas_check
@@ -21,7 +22,6 @@ from evals.experiment.provenance import checked_at_end
 from evals.experiment.reference import beside_reference
 from evals.experiment.report_files import export, save_data, save_page, track
 from evals.experiment.retrieving import finders, fitting, save
-from evals.golden.loading import GoldenSet
 from evals.grid.heldout import with_held_out
 from evals.grid.measure import Measured, alone, measure_pool
 from evals.metrics.collaborators import Collaborators

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from evals.cases.reading import GoldenSet, load_golden
+from evals.cases.relevance import UNLISTED
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError, ExperimentError
 from evals.experiment.baseline import open_baseline
-from evals.golden.loading import GoldenSet, load_golden
-from evals.golden.returned_evidence import UNLISTED
 from evals.grid.axes import Plan, plan
 from evals.grid.heldout import load_held_out
 from evals.grid.measure import grid_metrics

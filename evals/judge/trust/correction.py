@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evals.cases.case import FEWEST_DRAWN, FEWEST_LABELLED
 from evals.collect.observations import Failure, Observation, Score, Unscored
-from evals.golden.case import FEWEST_DRAWN, FEWEST_LABELLED
 from evals.judge.trust.estimate import Estimate, Floats, queries
 from evals.sampling.corrected import corrected
 from evals.stats import intervals as stats

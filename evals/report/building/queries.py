@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from math import isfinite
 
+from evals.cases.reading import case_fingerprint
 from evals.collect.observations import Failure, Observation, Score, Unscored
-from evals.golden.loading import case_fingerprint
 from evals.grid.measure import Measured
 from evals.judge.tasks import selected
 from evals.judge.verdicts import ChunkVerdict, Judging

@@ -6,7 +6,7 @@ from io import BytesIO
 import pytest
 from pypdf import PdfWriter
 
-from evals.golden.source_pages import SourcePage
+from evals.cases.pages import SourcePage
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.file_kinds import pdf_page
 from retrievers.indexing.front_matter import PageError
