@@ -15,8 +15,10 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
+from evals.config.experiment import ExperimentConfig
 from evals.config.folders import experiment_file, named_folders
 from evals.errors import DatasetError
+from evals.experiment.embedded_index import index_if_stale
 from retrievers.config import MAX_QUERY_CHARACTERS, RetrieverConfig
 from retrievers.config.layers import build, environment, environment_layer, file_layer, flag_layer
 from retrievers.embedding.models import make_embeddings
@@ -100,16 +102,25 @@ def next_of_unlabelled(count: int, file: Path) -> str:
 def retriever_settings(namespace: argparse.Namespace) -> tuple[RetrieverConfig, Mapping[str, str], bool]:
     """Return the retriever's settings, the environment, and True if pages or a collection are named.
 
+    A collection that the experiment of `--config` makes of its own pages is made, as a run would do it.
+
     Raises:
-        ConfigError: A setting has a fault.
+        RetrievalError: A setting has a fault, or the collection cannot be made.
     """
     env = environment(os.environ)
     flags = flag_layer(namespace, RetrieverConfig)
     layers = [environment_layer(env)]
-    if namespace.config:
-        layers.append(file_layer(experiment_file(namespace.config), RetrieverConfig, named_folders(env)))
-    named = vars(namespace).get("docs") or namespace.config or {"store", "collection", "python"} & flags.values.keys()
-    return build(RetrieverConfig, [*layers, flags]), env, bool(named)
+    file = experiment_file(namespace.config) if namespace.config else None
+    if file:
+        layers.append(file_layer(file, RetrieverConfig, named_folders(env)))
+    settings = build(RetrieverConfig, [*layers, flags])
+    if file and not namespace.docs:
+        whole = file_layer(file, ExperimentConfig, named_folders(env))
+        if {"retriever", "sources"} <= whole.values.keys():
+            own = build(ExperimentConfig, [whole]).model_copy(update={"retriever": settings})
+            index_if_stale(own, env, lambda stage, done, total: None)
+    named = namespace.docs or namespace.config or {"store", "collection", "python"} & flags.values.keys()
+    return settings, env, bool(named)
 
 
 def named_chunks(namespace: argparse.Namespace) -> list[Chunk] | None:

@@ -6,6 +6,7 @@ interrupted continues where it stopped.
 
 import argparse
 import asyncio
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,6 @@ from evals.golden.chunks import (
     open_passages,
     page_of,
     readable,
-    retriever_settings,
     say,
     section_of,
     spread,
@@ -50,7 +50,7 @@ from evals.golden.skeletons import check_new
 from evals.golden.texts import MOST_COPIED, copied_share
 from evals.judge.ask.engine import Asker, UnansweredError
 from evals.judge.judge import Judge
-from retrievers.config.layers import Layer, build, file_layer, flag_layer
+from retrievers.config.layers import Layer, build, environment, file_layer, flag_layer
 from retrievers.embedding.tokens import count_tokens
 from retrievers.records import Chunk
 from retrievers.terminal.command import EXIT_INCOMPLETE, print_error, progress_bar
@@ -132,7 +132,8 @@ def synthesize(namespace: argparse.Namespace) -> int:
     counts = parse_counts(namespace.per_type)
     if not namespace.plan:
         check_new(namespace.out, force=namespace.force)
-    model = _model(namespace)
+    env = environment(os.environ)
+    model = _model(namespace, env)
     if model.model is None:
         raise DatasetError(
             "golden synthesize needs a chat model that writes and judges: --judge.model, such as "
@@ -141,7 +142,7 @@ def synthesize(namespace: argparse.Namespace) -> int:
     with progress_bar(shown=not namespace.quiet) as bar, open_passages(namespace) as passages:
         if namespace.plan:
             return say(namespace, plan(model, passages, counts, namespace.seed))
-        judge = Judge.open(model, retriever_settings(namespace)[1])
+        judge = Judge.open(model, env)
         try:
             drafts = written(
                 judge, passages, counts, seed=namespace.seed, near=namespace.near,
@@ -408,8 +409,7 @@ def _row(draft: Draft, answer: Question) -> dict[str, Any]:
     return row | scope | {"tags": ["synthetic"], "split": draft.split}
 
 
-def _model(namespace: argparse.Namespace) -> JudgeConfig:
-    env = retriever_settings(namespace)[1]
+def _model(namespace: argparse.Namespace, env: Mapping[str, str]) -> JudgeConfig:
     layers = []
     if namespace.config:
         whole = file_layer(experiment_file(namespace.config), ModelSettings, named_folders(env))
