@@ -86,6 +86,7 @@ FIGURES = "the page draws seven figures out of the report, with the differences 
 SLICES = "all slices stand in one table, with interval and n, in place of two side by side"
 MLFLOW = "MLflow is written from the saved report, which holds what MLflow showed and it lacked"
 CELLS = "a grid's runs are its recommended cell, the best, the plain one and the front; its parameters the first one's"
+CHECK = "golden check takes the place of validate and audit"
 SAVED = "a saved retrieval is one file, of the pool with its labels"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
@@ -93,6 +94,9 @@ RENAMED: Mapping[str, str] = {
     "--store.path local ": "--store.path local:local ",  # a folder of local mode is opened where it is named as one
     "{path: local}": "{path: 'local:local'}",
     " --judge.stop.within false": "",
+    "golden import csv ": "golden import ",
+    "golden import ragas ": "golden import ",
+    "golden import beir ": "golden import ",
 }
 ENDS: Sequence[Ends] = (
     Ends("within", code=2, line="--within is gone: filters", why="filters take its place"),
@@ -101,6 +105,8 @@ ENDS: Sequence[Ends] = (
     Ends("grid-search", code=2, line="is gone: two runs, each with its search_params", why=SEARCH),
     Ends("grid-prefetch", code=2, line="is gone: sweep.candidates", why="candidates is the depth of both sides"),
     Ends("golden-export", code=2, line="golden export is gone", why="golden data are JSON Lines as they are"),
+    Ends("golden-validate", code=2, line="golden validate is gone", why=CHECK),
+    Ends("golden-audit", code=2, line="golden audit is gone", why=CHECK),
     Ends("judged-grid-within", code=0, line="^Proved: semantic", why=DRAWS),
     Ends("verify", code=2, line="verify is gone", why="opening checks sizes and counts"),
 )
