@@ -111,6 +111,13 @@ ENDS: Sequence[Ends] = (
     Ends("verify", code=2, line="verify is gone", why="opening checks sizes and counts"),
 )
 LEAVES: Sequence[Leaf] = (
+    Leaf("c.jsonl:*.in_scope", GONE, only="golden-import", why="a golden file leaves out what is the default"),
+    *(
+        Leaf(
+            f"d.jsonl:*.evidence.*.{field}", CHANGED, only="golden-import", why="init and synthesize draw chunks alike"
+        )
+        for field in ("heading", "quote", "source_url")
+    ),
     Leaf("*.json:config.sweep.threshold_on", ADDED, why=READS),
     Leaf("*.json:grid.configurations.*.parameters.threshold_on", ADDED, why=READS),
     Leaf("*.json:head.next_flags", CHANGED, why=READS),
@@ -212,6 +219,7 @@ LEAVES: Sequence[Leaf] = (
     ),
 )
 LINES: Sequence[Line] = (
+    Line(r"^c\.jsonl: 2 cases|relevant_ids must equal|^d\.jsonl: 14 skel", only="golden-import", why=CHECK),
     Line(r"^Next: |threshold_on", why=READS),
     *(
         Line(

@@ -91,7 +91,9 @@ def test_a_query_most_of_whose_words_were_found_is_in_that_language() -> None:
 
 def test_the_language_is_that_of_what_was_found_not_english() -> None:
     assert [differing(query, GERMAN) for query in OTHERS["German"]] == [None] * 7
-    assert differing("How do I keep a robot from tipping over when it is pushed?", GERMAN) == Languages("English", "German")
+    assert differing("How do I keep a robot from tipping over when it is pushed?", GERMAN) == Languages(
+        "English", "German"
+    )
 
 
 def test_a_query_whose_words_all_occur_in_the_texts_is_in_their_language() -> None:
