@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TypeAlias
 
@@ -33,9 +32,19 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.go
 
 def _run(namespace: argparse.Namespace) -> int:
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
-    module, _, name = namespace.run.partition(":")
-    code: int = getattr(import_module(f"evals.golden.{module}"), name)(namespace)
-    return code
+    # Each command imports what it needs alone: help and errors of usage come at once.
+    match namespace.command:
+        case "check":
+            from evals.golden.check import check as command
+        case "init":
+            from evals.golden.skeletons import init as command
+        case "import":
+            from evals.golden.importing import import_cases as command
+        case "label":
+            from evals.golden.labelling import label as command
+        case _:
+            from evals.golden.writing import synthesize as command
+    return command(namespace)
 
 
 def _parser(prog: str) -> argparse.ArgumentParser:
@@ -48,7 +57,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
 def _add_check(commands: Subcommands) -> None:
     command = _add(
-        commands, "check", "check:check", "check golden data",
+        commands, "check", "check golden data",
         "List every fault with its place, then what the data can prove, what they cover and what in them is doubtful. "
         "Where pages are named, or a collection, every piece of evidence must be found there.",
     )  # fmt: skip
@@ -61,7 +70,7 @@ def _add_check(commands: Subcommands) -> None:
 
 def _add_init(commands: Subcommands) -> None:
     command = _add(
-        commands, "init", "skeletons:init", "begin golden data",
+        commands, "init", "begin golden data",
         "Sample chunks into cases to fill in, or queries that a retriever was asked.",
     )  # fmt: skip
     _add_out(command, GOLDEN)
@@ -80,7 +89,7 @@ def _add_init(commands: Subcommands) -> None:
 
 def _add_import(commands: Subcommands) -> None:
     command = _add(
-        commands, "import", "importing:import_cases", "import queries and labels",
+        commands, "import", "import queries and labels",
         "Tables of other column names, ragas' testsets, BEIR folders and datasets of the hub as golden data; passages "
         "without a page are looked for in --docs or the collection.",
     )  # fmt: skip
@@ -99,7 +108,7 @@ def _add_import(commands: Subcommands) -> None:
 
 def _add_label(commands: Subcommands) -> None:
     command = _add(
-        commands, "label", "labelling:label", "let people judge chunks",
+        commands, "label", "let people judge chunks",
         "Pool the best chunks of several systems into a page (HTML) or a spreadsheet (CSV) for people to judge; "
         "--labels reads what they saved, and --write takes it into the golden file.",
     )  # fmt: skip
@@ -132,7 +141,7 @@ def _add_synthesize(commands: Subcommands) -> None:
     from evals.golden.prompts import DEFAULT
 
     command = _add(
-        commands, "synthesize", "writing:synthesize", "have golden data written",
+        commands, "synthesize", "have golden data written",
         "Have a chat model (--judge.model) write queries, answers and quotes to passages, and check them.",
     )  # fmt: skip
     command.add_argument(
@@ -146,7 +155,7 @@ def _add_synthesize(commands: Subcommands) -> None:
     add_flags(command, ModelSettings)
 
 
-def _add(commands: Subcommands, name: str, function: str, about: str, description: str) -> Parser:
+def _add(commands: Subcommands, name: str, about: str, description: str) -> Parser:
     """Add a subcommand with the flags that all have: pages or a collection, and logging."""
     command: Parser = commands.add_parser(name, help=about, description=description)
     command.add_argument("--docs", type=path_argument, metavar="DIR", help="pages, in place of a collection")
@@ -159,7 +168,6 @@ def _add(commands: Subcommands, name: str, function: str, about: str, descriptio
     )
     add_flags(command, RetrieverConfig)
     add_logging_flags(command)
-    command.set_defaults(run=function)
     return command
 
 

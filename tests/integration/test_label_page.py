@@ -116,8 +116,8 @@ def test_a_person_labels_by_keyboard_mouse_and_touch(folder: Path, run: Golden, 
         assert len(saved_by(browser, tmp_path)) == total
         assert not [problem for problem in browser.problems if "blob:" not in problem]
     [labels] = tmp_path.glob("*.ada.jsonl")
-    done = run("--labels", labels)
-    assert done.code == 0 and f"{total} labels by ada" in done.out, done.err
+    read_back = run("--labels", labels)
+    assert read_back.code == 0 and f"{total} labels by ada" in read_back.out, read_back.err
     assert run("--labels", labels, "--write").code == 0
     [case] = [
         case for case in load_golden(DatasetConfig(path=folder / "golden.jsonl")).cases if case.id == first["case"]

@@ -383,7 +383,7 @@ def test_a_csv_or_parquet_file_is_golden_data_as_it_is(tmp_path: Path) -> None:
 
 
 def test_ragas_testset_is_golden_data_as_it_is(tmp_path: Path) -> None:
-    samples = [
+    samples: list[dict[str, Any]] = [
         {"user_input": "How fast?", "reference": "10", "reference_contexts": ["A stepper turns."], "retrieved": "x"},
         {"user_input": "How hot?", "reference": "20"},
     ]

@@ -26,7 +26,9 @@ CHUNKS = [
 
 
 def drawn(counts: dict[str, int], chunks: Sequence[Chunk] = CHUNKS, start: int = 0) -> list[Draft]:
-    passages = Passages(chunks=chunks, nearest=lambda text, count: chunks, embed=np.zeros, origin="x")
+    passages = Passages(
+        chunks=chunks, nearest=lambda text, count: chunks, embed=lambda texts: np.zeros((len(texts), 1)), origin="x"
+    )
     return [draft for each in drafts(passages, counts, 0, start).values() for draft in each]
 
 
