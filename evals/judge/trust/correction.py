@@ -166,7 +166,7 @@ def _refusal(human: Mapping[str, Score], usable: int, *, of_order: bool) -> str:
             ""
             if of_order
             else (
-                f" where they are not the first of the judging order (golden label --verdicts offers these, of which "
+                f" where they are not the first of the judging order (golden label offers these, of which "
                 f"{FEWEST_DRAWN} are enough)"
             )
         )
