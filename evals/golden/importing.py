@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from evals.cases.case import Case
-from evals.cases.reading import FIELDS, RAGAS, beir_rows, hub_rows, rows_of, validate_rows
+from evals.cases.reading import validate_rows
 from evals.cases.relevance import LEAST_CHARACTERS, normalise
+from evals.cases.rows import FIELDS, RAGAS, beir_rows, hub_rows, rows_of
 from evals.config.experiment import DatasetConfig
 from evals.config.files import check_writable, write
 from evals.config.telemetry import silence

@@ -3,7 +3,8 @@ from random import Random
 
 import pytest
 
-from evals.cases.reading import beir_rows, load_golden, validate_rows
+from evals.cases.reading import load_golden, validate_rows
+from evals.cases.rows import beir_rows
 from evals.config.experiment import DatasetConfig
 from evals.config.patterns import found
 from tests.support.fuzz import fuzz, mutated

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from datasets import Dataset, Features, Image, Value
 
-from evals.cases.reading import rows_of
+from evals.cases.rows import rows_of
 from evals.errors import DatasetError
 from retrievers.indexing.table_files import rows_of as table_rows
 from tests.support.mlflow_server import MlflowServer, mlflow_server

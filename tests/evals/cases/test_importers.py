@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from evals.cases.case import Case
-from evals.cases.reading import beir_rows, validate_rows
+from evals.cases.reading import validate_rows
+from evals.cases.rows import beir_rows
 from evals.errors import DatasetError
 
 

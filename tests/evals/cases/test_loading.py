@@ -188,6 +188,7 @@ CASES = (case("a", split="dev"), case("b", split="test"), case("c", split="test"
     [
         ({}, "abcd"),
         ({"split": "test"}, "bc"),
+        ({"split": ""}, "abcd"),
         ({"split": "test", "limit": 1}, "b"),
         ({"limit": 9}, "abcd"),
         ({"ids": ("c", "a")}, "ac"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from evals.golden.labelling import agreement, krippendorff_alpha
+from evals.golden.labels import agreement, krippendorff_alpha
 from tests.evals.golden.test_labelling import label, labelled
 
 # Krippendorff (2011), example C: 4 observers, 12 units, values 1 to 5; alpha ordinal 0.815.

@@ -11,7 +11,8 @@ import pytest
 
 from evals.cases.case import Case
 from evals.errors import DatasetError
-from evals.golden.labelling import COLUMNS, Label, Labels, check_unchanged, contradictions, merged, read_labels
+from evals.golden.labelling import COLUMNS
+from evals.golden.labels import Label, Labels, check_unchanged, contradictions, merged, read_labels
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
