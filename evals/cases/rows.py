@@ -238,11 +238,12 @@ def rows_in_memory(data: Any) -> Iterator[Row]:
             f"{type(data).__name__}"
         )
     for number, row in enumerate(rows):
-        wrong = ValueError(f"expected a dictionary, got {type(row).__name__}")
-        yield (
-            f"row {number}",
-            _tried(row, None) if isinstance(row, Mapping) else row if isinstance(row, Case) else wrong,
-        )
+        if isinstance(row, Mapping):
+            yield f"row {number}", _tried(row, None)
+        elif isinstance(row, Case):
+            yield f"row {number}", row
+        else:
+            yield f"row {number}", ValueError(f"expected a dictionary, got {type(row).__name__}")
 
 
 def _from_table(source: Path, rows: Iterable[Row], fields: Renamed | None) -> Iterator[Row]:
@@ -287,13 +288,8 @@ def _joined(rows: Iterable[Row]) -> Iterator[Row]:
         case = {"id": f"q{number:03d}", **row}
         first = queries.setdefault(tuple(words(str(case.get("query", "")))), (place, case))
         if first[1]["id"] != case["id"]:
-            yield (
-                place,
-                ValueError(
-                    f"the query is that of {first[0]}; give both rows one id if they are evidence of one query, or "
-                    "take one of them out"
-                ),
-            )
+            same = f"the query is that of {first[0]}; give both rows one id if they are evidence of one query"
+            yield place, ValueError(f"{same}, or take one of them out")
             continue
         before = cases.setdefault(case["id"], (place, case))[1]
         if before is not case:

@@ -115,9 +115,10 @@ def merge(file: Path, labels: Labels) -> list[str]:
     before = read_text(file, "golden .jsonl", MOST_BYTES, DatasetError)
     cases = golden_set(file).cases
     check_unchanged(cases, labels)
-    if sum(bool(line.strip()) for line in before.splitlines()) != len(cases):
+    written = [line for line in before.splitlines() if line.strip()]
+    if len(written) != len(cases) or not all(line.lstrip().startswith("{") for line in written):
         raise DatasetError(
-            f"{file}: expected one JSON object a line, to write labels into; golden import {file} gives it"
+            f"{file}: expected one JSON object a line to write labels into; golden import {file} makes it"
         )
     changes = {case.id: changed for case in cases if (changed := merged(case, labels))}
     ids = iter(case.id for case in cases)

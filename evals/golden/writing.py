@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -170,7 +171,7 @@ def synthesize(namespace: argparse.Namespace) -> int:
 
 def plan(model: JudgeConfig, passages: Passages, counts: Mapping[str, int], seed: int) -> list[str]:
     """Return what writing takes, where every query passes its checks: two calls each."""
-    drawn = [draft for source in drafts(passages, counts, seed).values() for draft in source]
+    drawn = drafts(passages, counts, seed)
     judged = USUAL_QUESTION + NEAREST * sum(count_tokens(chunk.text) for chunk in passages.chunks) // len(
         passages.chunks
     )
@@ -191,8 +192,10 @@ def plan(model: JudgeConfig, passages: Passages, counts: Mapping[str, int], seed
     ]
 
 
-def drafts(passages: Passages, counts: Mapping[str, int], seed: int, start: int = 0) -> dict[str, list[Draft]]:
-    """Return as many drafts of each type as are wanted, from the `start`-th on; none where no chunk holds text.
+def drafts(
+    passages: Passages, counts: Mapping[str, int], seed: int, drawn: Mapping[str, int] = MappingProxyType({})
+) -> list[Draft]:
+    """Return as many drafts of each type as are wanted, after those drawn before; none where no chunk holds text.
 
     Each page has its share, and each section of it. A page feeds one split alone. A higher number of one type leaves
     the first drafts of all as they are.
@@ -213,7 +216,8 @@ def drafts(passages: Passages, counts: Mapping[str, int], seed: int, start: int 
         turn = number if name == "general" else number // len(order)
         return Draft(id=f"{name}-{number + 1:03}", type_name=name, passages=both, split=split, turn=turn)
 
-    return {name: [draft(name, start + number) for number in range(count)] for name, count in counts.items() if order}
+    wanted = [(name, drawn.get(name, 0) + number) for name, count in counts.items() for number in range(count)]
+    return [draft(name, number) for name, number in wanted] if order else []
 
 
 def split_pages(chunks: Sequence[Chunk], seed: int) -> dict[str, str]:
@@ -269,10 +273,7 @@ def written(
 
         for _ in range(ROUNDS):
             # Each type goes on where it stopped.
-            new = [
-                draft for name, count in lacking.items()
-                for draft in drafts(passages, {name: count}, seed, drawn[name])[name]
-            ]  # fmt: skip
+            new = drafts(passages, lacking, seed, drawn)
             drawn.update(lacking)
             finished: list[Draft] = []
             results = await asyncio.gather(*map(one, new))

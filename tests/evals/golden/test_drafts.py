@@ -29,7 +29,7 @@ def drawn(counts: dict[str, int], chunks: Sequence[Chunk] = CHUNKS, start: int =
     passages = Passages(
         chunks=chunks, nearest=lambda text, count: chunks, embed=lambda texts: np.zeros((len(texts), 1)), origin="x"
     )
-    return [draft for each in drafts(passages, counts, 0, start).values() for draft in each]
+    return drafts(passages, counts, 0, dict.fromkeys(counts, start))
 
 
 @pytest.mark.parametrize("seed", range(5))
