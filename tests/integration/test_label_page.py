@@ -67,10 +67,14 @@ def saved_by(browser: Chromium, folder: Path) -> list[dict[str, Any]]:
     browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
     for old in folder.glob("*.ada.jsonl"):
         old.unlink()
+    count = int(browser.evaluate(BAR))
     press(browser, "w")
-    while not (files := list(folder.glob("*.ada.jsonl"))):
+    lines: list[str] = []
+    # The browser makes the file first, and fills it then.
+    while len(lines) < count or not lines[-1].endswith("\n"):
         browser.evaluate("0")
-    return [json.loads(line) for line in files[0].read_text(encoding="utf-8").splitlines()]
+        lines = [line for file in folder.glob("*.ada.jsonl") for line in file.read_text().splitlines(keepends=True)]
+    return [json.loads(line) for line in lines]
 
 
 @pytest.mark.slow

@@ -1,4 +1,5 @@
 import random
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -269,3 +270,31 @@ def test_the_id_of_a_document_stands_for_all_of_its_chunks() -> None:
     assert resolve(cases, chunks, {})["q"] == Relevance(
         grades={"a1": 2, "a2": 2, "b1": 1}, items=(frozenset({"a1", "a2"}), frozenset({"b1"}))
     )
+
+
+def test_a_page_alone_makes_all_its_chunks_relevant_and_is_one_piece_of_evidence() -> None:
+    chunks = [replace(chunk(name, "text"), source_url=f"/docs/{name[0]}") for name in ("a1", "a2", "b1")]
+    found = relevant(chunks, {"source_url": "/docs/a", "grade": 2})
+    assert found == Relevance(grades={"a1": 2, "a2": 2}, items=(frozenset({"a1", "a2"}),))
+
+
+@given(st.text("ab ", min_size=1, max_size=24), st.text("ab ", max_size=60), st.floats(0, 30))
+def test_the_share_of_a_quote_is_that_of_a_search_without_shortcuts_or_too_small_to_count(
+    quote: str, text: str, least: float
+) -> None:
+    stretches = (quote[i:j] for i in range(len(quote)) for j in range(i + 1, len(quote) + 1))
+    longest = max((len(stretch) for stretch in stretches if stretch in text), default=0)
+    share = share_held(quote, text, least)
+    assert share == longest / len(quote) or (share == 0 and longest < least)
+
+
+def test_quotes_without_a_page_are_found_among_many_chunks_in_a_moment() -> None:
+    rng = random.Random(1)
+    vocabulary = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=6)) for _ in range(2_000)]
+    chunks = [chunk(str(number), " ".join(rng.choices(vocabulary, k=200))) for number in range(2_000)]
+    quotes = [" ".join(chunks[number].text.split()[20:60]) for number in (7, 1_007)]
+    cases = [case(f"q{number}", {"quote": quote}) for number, quote in enumerate(quotes)]
+    start = time.perf_counter()
+    found = resolve(cases, chunks, {})
+    assert [set(found[one.id].grades) for one in cases] == [{"7"}, {"1007"}]
+    assert time.perf_counter() - start < 5, "comparing each chunk whole takes 15 s"

@@ -181,3 +181,21 @@ def test_a_number_that_is_none_is_refused(
     assert ended.value.code == 2
     assert f"argument {flag}: expected a whole number of {least} or more, got '" in said
     assert len(said) < 400
+
+
+def test_a_packaged_experiment_is_known_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = golden(tmp_path, {"id": "a", "query": "how?", "in_scope": False})
+    assert main(["check", str(file), "--config", "defalt"]) == 2
+    assert "one of cohere, default, spec, found neither; did you mean 'default'?" in capsys.readouterr().err
+
+
+def test_the_collection_that_an_experiment_makes_is_made_for_golden_data_too(
+    docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "mine.yaml"
+    config.write_text(
+        "retriever: {collection: mine, store: {path: store}}\nindex: {collection: mine}\nsources: {dir: docs}\n"
+    )
+    file = golden(tmp_path, case("wait ten seconds"))
+    assert main(["check", str(file), "--config", str(config)]) == 0
+    assert "every piece of evidence found in 1 chunks" in capsys.readouterr().out
