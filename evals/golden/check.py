@@ -2,7 +2,7 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
@@ -11,7 +11,7 @@ from statistics import median, pstdev
 
 import numpy as np
 
-from evals.cases.case import FEWEST_DRAWN, FEWEST_LABELLED, Case, Evidence
+from evals.cases.case import FEWEST_DRAWN, FEWEST_LABELLED, Case
 from evals.cases.pages import SourcePage
 from evals.cases.reading import GoldenSet, case_fingerprint, golden_set
 from evals.cases.relevance import Relevance, missing_chunks, resolve
@@ -402,15 +402,13 @@ def _check_quotes(golden: GoldenSet, docs: Path, base_url: str) -> None:
     resolve(golden.cases, chunks, golden.places)
     pages = {page.source_url: SourcePage(page) for page in parsed}
 
-    def named(evidence: Evidence) -> Collection[SourcePage]:
-        return [pages[evidence.source_url]] if evidence.source_url else pages.values()
-
     faults = [
         f"{golden.places[case.id]}: evidence.{number}: {evidence.source_url or 'no page'!r} does not hold "
         f"{evidence.quote[:60]!r}"
         for case in golden.cases
         for number, evidence in enumerate(case.evidence)
-        if evidence.quote and not any(any(page.occurrences(evidence.quote)) for page in named(evidence))
+        for named in [[pages[evidence.source_url]] if evidence.source_url else pages.values()]
+        if evidence.quote and not any(any(page.occurrences(evidence.quote)) for page in named)
     ]
     if faults:
         raise DatasetError(f"{len(faults)} quotes are not in their page word for word:", faults)
