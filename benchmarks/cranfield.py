@@ -75,7 +75,7 @@ def read_chunks(file: Path) -> list[Any]:
 
 def read_cases(data: Path) -> list[Any]:
     """The queries with their judgements, which name a query by its place among the topics."""
-    from evals.golden.case import Case
+    from evals.cases.case import Case
 
     judged: dict[int, dict[str, int]] = {}
     for line in (data / "cranqrel.trec.txt").read_text(encoding="utf-8").splitlines():

@@ -73,9 +73,9 @@ def work(queries: int, modes: int, scored: bool) -> Measured:
 
 def drawn(queries: int, modes: int) -> Any:
     """Candidates with falling scores for every query and mode, some of them relevant."""
+    from evals.cases.case import Case
+    from evals.cases.relevance import Relevance
     from evals.collect.pool import Pool
-    from evals.golden.case import Case
-    from evals.golden.evidence import Relevance
     from retrievers.records import Chunk, StageTimings
     from retrievers.search.candidate_table import CandidateTable
     from retrievers.search.chunk_list import ChunkList

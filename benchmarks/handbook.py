@@ -77,10 +77,10 @@ def experiment(always: Mapping[str, Any], contender: Mapping[str, str], metrics:
 
 def measured(config: Any) -> Any:
     """The report of an experiment."""
+    from evals.cases.reading import load_golden
     from evals.collect.pool import ground
     from evals.experiment.bench import index_if_stale
     from evals.experiment.facts import gather
-    from evals.golden.loading import load_golden
     from evals.grid.measure import measure
     from evals.metrics.collaborators import Collaborators
     from evals.report.build import build_report
@@ -96,8 +96,8 @@ def measured(config: Any) -> Any:
 
 def timed(configs: Sequence[Any], repeats: int) -> list[Any]:
     """The median of single searches by every experiment's retriever, in ms; a first round warms up."""
+    from evals.cases.reading import load_golden
     from evals.collect.observations import Summary
-    from evals.golden.loading import load_golden
     from evals.stats import intervals as stats
     from retrievers.retriever.qdrant import QdrantRetriever
 

@@ -71,9 +71,9 @@ def warm_up() -> None:
 def cranfield(data: Path, folder: Path, depth: int = DEPTH) -> tuple[list[Any], Mapping[str, Any]]:
     """What each query returned, and to each query the texts that are useful and the statements they support."""
     import benchmarks.cranfield as collection
+    from evals.cases.relevance import Relevance
     from evals.collect.observations import Observation
     from evals.collect.passes import collect
-    from evals.golden.evidence import Relevance
     from tests.support.judging import Labels
 
     chunks = {c.chunk_id: c for c in collection.read_chunks(data / "cran.all.1400.xml")}
@@ -276,9 +276,9 @@ def memory(store: Path) -> None:
     chat = in_process({}, 0.0)
     import numpy as np
 
+    from evals.cases.case import Case
+    from evals.cases.relevance import Relevance
     from evals.collect.observations import Observation
-    from evals.golden.case import Case
-    from evals.golden.evidence import Relevance
     from retrievers.records import Chunk
     from retrievers.search.chunk_list import ChunkList
     from retrievers.search.table_builder import TableBuilder, one_query

@@ -30,10 +30,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks import cranfield
 
 if TYPE_CHECKING:
+    from evals.cases.case import Case
+    from evals.cases.reading import GoldenSet
     from evals.collect.observations import Observation
     from evals.config.experiment import ExperimentConfig
-    from evals.golden.case import Case
-    from evals.golden.loading import GoldenSet
     from evals.metrics.declaration import QueryMetric
     from retrievers.records import Chunk
 
@@ -86,8 +86,8 @@ def drawn(judged: Floats, proxy: Floats, draws: int) -> tuple[float, float, floa
 
 def handbook(mode: str, top_k: int) -> Iterator[tuple[str, Floats, dict[str, Floats]]]:
     """Context precision and recall of the in-scope queries by the judge, and what foretells them."""
+    from evals.cases.reading import load_golden
     from evals.config.experiment import ExperimentConfig
-    from evals.golden.loading import load_golden
     from evals.judge.precision import average_precision
     from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
     from tests.support.golden_labels import golden_labels
@@ -116,8 +116,8 @@ def handbook(mode: str, top_k: int) -> Iterator[tuple[str, Floats, dict[str, Flo
 
 def cranfield_relevance(data: Path) -> tuple[Floats, dict[str, Floats]]:
     """The share of the first five that a judge finds useful, and the highest cosine."""
+    from evals.cases.relevance import Relevance
     from evals.collect.observations import Observation
-    from evals.golden.evidence import Relevance
     from evals.metrics.proxies import RELEVANCE_PROXY
 
     cases = cranfield.read_cases(data)

@@ -82,10 +82,10 @@ def distinct(cells: Cells) -> Cells:
 
 def handbook() -> Cells:
     """Retrieve for all cells, and judge what they return."""
+    from evals.cases.reading import load_golden
     from evals.collect.pool import ground
     from evals.config.experiment import ExperimentConfig
     from evals.experiment.bench import index_if_stale
-    from evals.golden.loading import load_golden
     from evals.grid.axes import plan
     from evals.grid.measure import grid_of, retrieve
     from evals.judge.precision import average_precision

@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from evals.cases.reading import GoldenSet as Golden
+from evals.cases.reading import golden_set
 from evals.config.experiment import ExperimentConfig as Experiment
 from evals.config.telemetry import silence
 from evals.errors import ExperimentError, ReportError
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.outputs import Outputs
-from evals.golden.loading import GoldenSet as Golden
-from evals.golden.loading import golden_set
 from evals.metrics import adopt
 from evals.metrics.own import metric
 from retrievers.config import RetrieverConfig
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from langchain_core.retrievers import BaseRetriever
     from langchain_qdrant import QdrantVectorStore
 
-    from evals.golden.loading import GoldenData
+    from evals.cases.reading import GoldenData
     from evals.metrics.declaration import QueryMetric
     from evals.report.comparison.records import Comparison
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
+from evals.cases.case import Case
+from evals.cases.reading import load_golden
+from evals.cases.relevance import Relevance, resolve
 from evals.config.experiment import DatasetConfig
-from evals.golden.case import Case
-from evals.golden.evidence import Relevance, resolve
-from evals.golden.loading import load_golden
 from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
 from retrievers.indexing.pages import read_corpus

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from evals.cases.case import Case
+from evals.cases.reading import load_golden
+from evals.cases.relevance import normalise, resolve
 from evals.config.experiment import DatasetConfig
-from evals.golden.case import Case
-from evals.golden.evidence import normalise, resolve
-from evals.golden.loading import load_golden
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk

@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from evals.golden.case import Case
-from evals.golden.evidence import Relevance
+from evals.cases.case import Case
+from evals.cases.relevance import Relevance
 from retrievers.records import StageTimings
 from retrievers.search.candidate_table import Candidates, CandidateTable
 from retrievers.search.table_builder import table_of

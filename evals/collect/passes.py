@@ -9,8 +9,8 @@ from math import isnan
 
 import numpy as np
 
+from evals.cases.case import Case
 from evals.collect.observations import DeterminismPass, LatencyPass
-from evals.golden.case import Case
 from retrievers.errors import RetrievalError
 from retrievers.records import RetrievalSession, RetrievedChunk
 from retrievers.retriever.protocol import Retriever

@@ -9,13 +9,21 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.cases.case import Case
+from evals.cases.pages import SourcePages, Sources
+from evals.cases.reading import GoldenSet
+from evals.cases.relevance import (
+    Relevance,
+    check_evidence,
+    evidence_urls,
+    known_pages,
+    labelled_ids,
+    names_no_page,
+    resolve,
+    resolve_returned,
+)
 from evals.collect.observations import Observation
 from evals.errors import DatasetError
-from evals.golden.case import Case
-from evals.golden.evidence import Relevance, evidence_urls, known_pages, labelled_ids, names_no_page, resolve
-from evals.golden.loading import GoldenSet
-from evals.golden.returned_evidence import check_evidence, resolve_returned
-from evals.golden.source_pages import SourcePages, Sources
 from retrievers.records import Chunk
 from retrievers.retriever.protocol import Retriever
 from retrievers.search.candidate_table import CandidateTable, Chunks

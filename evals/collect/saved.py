@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
+from evals.cases.case import Case
+from evals.cases.reading import case_fingerprint
+from evals.cases.relevance import Relevance
 from evals.collect.pool import Integers, Pool
 from evals.config.files import replacing
-from evals.golden.case import Case
-from evals.golden.evidence import Relevance
-from evals.golden.loading import case_fingerprint
 from retrievers.errors import ConfigError
 from retrievers.records import Chunk, StageTimings
 from retrievers.search.candidate_table import BY_QUERY, CandidateTable

@@ -26,7 +26,7 @@ SHARED = {"store", "collection", "top_k", "embedding", "vector_name", "metadata"
 class DatasetConfig(Settings):
     """Which golden queries: a local file or folder, or a hub id with its revision; of them a split, ids, a number."""
 
-    path: Path | None = Field(None, description="golden .jsonl file, or a folder of them")
+    path: Path | None = Field(None, description="golden data: JSON Lines, CSV, Parquet, a folder of them, or BEIR's")
     hub: str | None = Field(None, description="Hugging Face hub id, in place of path")
     revision: str | None = Field(None, description="commit hash of the hub data set; required with hub")
     split: str | None = Field(None, description="only cases of this split")

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from retrievers.config.files import user_cache
+from retrievers.errors import ConfigError, nearest
 
 PACKAGE = Path(__file__).parents[1]
+PRESETS = Path(__file__).parent / "presets"
 
 
 def named_folders(env: Mapping[str, str], package: Path = PACKAGE) -> Mapping[str, Path]:
@@ -20,3 +22,24 @@ def named_folders(env: Mapping[str, str], package: Path = PACKAGE) -> Mapping[st
     if packaged.is_dir():
         return {"datasets": packaged, "home": user_cache(env)}
     return {"datasets": package.parent / "datasets", "home": package.parent}
+
+
+def packaged() -> list[str]:
+    """Return the names of the packaged experiments."""
+    return sorted(file.stem for file in PRESETS.glob("*.yaml"))
+
+
+def experiment_file(given: Path) -> Path:
+    """Return the file of an experiment given by its path, or by its name if it is a packaged one.
+
+    Raises:
+        ConfigError: There is neither; the nearest name is given.
+    """
+    if given.exists() or given.suffix or len(given.parts) > 1:
+        return given
+    if str(given) not in packaged():
+        raise ConfigError(
+            f"--config {given}: expected a YAML file, or one of {', '.join(packaged())}, found neither"
+            f"{nearest(str(given), packaged())}"
+        )
+    return PRESETS / f"{given}.yaml"

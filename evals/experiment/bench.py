@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from evals.cases.pages import Sources
+from evals.cases.web_pages import open_sources
 from evals.config.experiment import ExperimentConfig
 from evals.config.judge import JudgeConfig
 from evals.experiment.inputs import Inputs
-from evals.golden.source_pages import Sources
-from evals.golden.web_pages import open_sources
 from evals.grid.axes import Plan, plan
 from evals.judge.judge import Judge
 from evals.metrics.collaborators import Collaborators

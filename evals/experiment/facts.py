@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from evals.cases.reading import GoldenSet
 from evals.config.experiment import ExperimentConfig
-from evals.golden.loading import GoldenSet
 from evals.grid.measure import Measured
 from evals.metrics.criteria import undecided
 from evals.report.model import CollectionFacts, Facts, JudgeFacts

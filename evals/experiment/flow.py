@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evals.cases.reading import GoldenSet
 from evals.collect.passes import Progress
 from evals.collect.pool import Find, ground
 from evals.config.experiment import ExperimentConfig
@@ -20,7 +21,6 @@ from evals.experiment.inputs import Inputs, load_inputs, with_both_sides, with_o
 from evals.experiment.outputs import Outputs, check_outputs, export, run_names, save_data, save_page, with_report
 from evals.experiment.plan import describe_plan
 from evals.experiment.saved import finders, fitting, save
-from evals.golden.loading import GoldenSet
 from evals.grid.heldout import with_held_out
 from evals.grid.measure import Measured, alone, measure, measure_pool
 from evals.metrics import choose, declared, reach

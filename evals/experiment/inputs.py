@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from evals.cases.reading import GoldenSet, case_fingerprint, load_golden
+from evals.cases.relevance import UNLISTED
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError, ExperimentError, ReportError
-from evals.golden.loading import GoldenSet, case_fingerprint, load_golden
-from evals.golden.returned_evidence import UNLISTED
 from evals.grid.axes import Plan, plan
 from evals.grid.decision import with_utility
 from evals.grid.heldout import load_held_out

@@ -5,13 +5,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from evals.cases.reading import GoldenSet
+from evals.cases.relevance import Relevance
 from evals.collect.index_recall import is_approximate
 from evals.collect.observations import Observation
 from evals.collect.pool import Find, Grounds, Pool
 from evals.config.experiment import ExperimentConfig
 from evals.experiment.inputs import Inputs
-from evals.golden.evidence import Relevance
-from evals.golden.loading import GoldenSet
 from evals.grid.axes import Plan
 from evals.grid.measure import alone, grid_of, metrics_of, retrieve
 from evals.judge.call_estimate import JudgePlan, plan, stopped

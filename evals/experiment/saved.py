@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evals.cases.reading import GoldenSet, case_fingerprint
 from evals.collect.index_recall import is_approximate
 from evals.collect.pool import Find, Pool, ground
 from evals.errors import ExperimentError
 from evals.experiment.bench import outdated
 from evals.experiment.inputs import Inputs
-from evals.golden.loading import GoldenSet, case_fingerprint
 from evals.grid.axes import VARIANT_AXES, dotted, effective
 from evals.grid.measure import alone, metrics_of, retrieve
 from evals.metrics import needs

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evals.cases.case import Case
 from evals.collect.observations import Summary
 from evals.collect.pool import Bools, Floats
 from evals.config.sweep import ObjectiveConfig
-from evals.golden.case import Case
 from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice
 from evals.grid.objective import TOKENS, thresholds

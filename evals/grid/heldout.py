@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from evals.cases.reading import GoldenSet, load_golden
 from evals.collect.pool import Find
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
-from evals.golden.loading import GoldenSet, load_golden
 from evals.grid.axes import Plan
 from evals.grid.cells import Cell
 from evals.grid.choice import held_out, objective_scores

@@ -4,15 +4,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
+from evals.cases.pages import Sources
+from evals.cases.reading import GoldenSet
+from evals.cases.relevance import Relevance
 from evals.collect import passes
 from evals.collect.index_recall import is_approximate, with_ann_recall
 from evals.collect.observations import Gate, Observed, Score, Summary, ValidationReport
 from evals.collect.pool import Grounds, Pool
 from evals.config.experiment import ExperimentConfig
 from evals.errors import ExperimentError
-from evals.golden.evidence import Relevance
-from evals.golden.loading import GoldenSet
-from evals.golden.source_pages import Sources
 from evals.grid.abstaining import Abstaining, abstaining
 from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Configuration, Grid, score_cells

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from evals.cases.pages import Sources
 from evals.collect.passes import Progress
-from evals.golden.source_pages import Sources
 from evals.judge.judge import Judge
 from retrievers.retriever.protocol import Retriever
 

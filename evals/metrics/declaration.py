@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
+from evals.cases.pages import Sources
 from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored
 from evals.collect.pool import Floats
-from evals.golden.source_pages import Sources
 from evals.judge.trust.trust import Trust
 from evals.judge.verdicts import Judging
 from evals.metrics.results import Results, Values

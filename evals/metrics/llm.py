@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from evals.cases.case import Case
 from evals.collect.observations import Observed, Summary, Unscored
 from evals.collect.pool import Bools
-from evals.golden.case import Case
 from evals.judge.ask.budget import Usage
 from evals.judge.precision import NOT_JUDGED
 from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE, selected

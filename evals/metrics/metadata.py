@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from evals.cases.pages import Sources, without_fragment
 from evals.collect.observations import Unscored
 from evals.collect.pool import Pool
-from evals.golden.source_pages import Sources, without_fragment
 from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.results import Results, Values
 from evals.metrics.texts import NO_SOURCES

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import median
 
+from evals.cases.case import Case
+from evals.cases.pages import SourcePageError, Sources
+from evals.cases.relevance import missing_chunks
 from evals.collect.observations import Failure, LatencyPass, Observation, Observed, Unscored
 from evals.collect.pool import Pool
-from evals.golden.case import Case
-from evals.golden.evidence import missing_chunks
-from evals.golden.source_pages import SourcePageError, Sources
 from evals.judge.tasks import PRECISION, RELEVANCE
 from evals.judge.verdicts import Judging
 from evals.metrics import metric_named, reach

@@ -11,9 +11,9 @@ from statistics import fmean
 
 import numpy as np
 
+from evals.cases.pages import SourcePageError
 from evals.collect.observations import VERDICT_METRIC, LatencyPass, Observation, Outcome, ValidationReport
 from evals.collect.pool import Bools, Floats
-from evals.golden.source_pages import SourcePageError
 from evals.metrics.declaration import LABELS, NO_LABELS, Context, QueryMetric
 from evals.metrics.metadata import accuracy, missing_fields, wrong_fields
 from evals.metrics.results import Results

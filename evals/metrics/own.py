@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 from typing import Any
 
+from evals.cases.case import Case
 from evals.collect.observations import Failure, Score, Unscored
 from evals.errors import ExperimentError
-from evals.golden.case import Case
 from evals.metrics.declaration import SHARE, Direction, QueryMetric, Scope
 from evals.metrics.results import Results, Values
 from retrievers.config import factory

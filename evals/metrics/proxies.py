@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evals.cases.case import Case
 from evals.collect.observations import Unscored
 from evals.collect.pool import BITS, Integers
-from evals.golden.case import Case
 from evals.judge.claims import sentences
 from evals.judge.verdicts import Judging
 from evals.metrics.declaration import Context, QueryMetric

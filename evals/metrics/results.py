@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.cases.case import Case
+from evals.cases.pages import SourcePageError
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.collect.pool import BITS, Bools, Floats, Integers, Lists
-from evals.golden.case import Case
-from evals.golden.source_pages import SourcePageError
 from retrievers.records import Chunk
 
 NO_CHUNKS = Unscored(reason="nothing was returned")

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from evals.cases.relevance import normalise
 from evals.collect.observations import Unscored
 from evals.collect.pool import Bools, Floats, Integers
 from evals.config import patterns
-from evals.golden.evidence import normalise
 from evals.metrics.declaration import LABELS, Context, QueryMetric
 from evals.metrics.results import NO_CHUNKS, Results, Values, as_bits
 from retrievers.records import Chunk

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, get_args
 
+from evals.cases.reading import case_fingerprint
 from evals.collect.observations import Failure, Observation, Outcome, Score
-from evals.golden.loading import case_fingerprint
 from evals.grid.measure import Measured
 from evals.judge.tasks import selected
 from evals.judge.verdicts import Judging

@@ -5,37 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evals.config.experiment import ExperimentConfig
-from evals.config.folders import named_folders
+from evals.config.folders import PRESETS, experiment_file, named_folders, packaged
 from evals.run.help import add_help
 from retrievers.config.layers import add_flags, build, environment_layer, file_layer, flag_layer, flatten
-from retrievers.errors import ConfigError, nearest
 from retrievers.terminal.command import Parser, add_logging_flags, path_argument
 
 DEFAULT = Path("default")
 # Settings that name other golden data than those of the default experiment.
 OTHER_DATA = {"dataset.path", "dataset.hub"}
-PRESETS = Path(__file__).parents[1] / "config" / "presets"
-
-
-def packaged() -> list[str]:
-    """Return the names of the packaged experiments."""
-    return sorted(file.stem for file in PRESETS.glob("*.yaml"))
-
-
-def experiment_file(given: Path) -> Path:
-    """Return the file of an experiment given by its path, or by its name if it is a packaged one.
-
-    Raises:
-        ConfigError: There is neither; the nearest name is given.
-    """
-    if given.exists() or given.suffix or len(given.parts) > 1:
-        return given
-    if str(given) not in packaged():
-        raise ConfigError(
-            f"--config {given}: expected a YAML file, or one of {', '.join(packaged())}, found neither"
-            f"{nearest(str(given), packaged())}"
-        )
-    return PRESETS / f"{given}.yaml"
+__all__ = ["DEFAULT", "PRESETS", "load_config", "packaged", "parser"]
 
 
 def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:

@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Collection, Iterable
 from math import ceil
 
+from evals.cases.case import Case
 from evals.collect.observations import Observation, Unscored
 from evals.config.judged_sample import Sample
-from evals.golden.case import Case
 from evals.stats.best import planned_looks
 
 NOT_DRAWN = Unscored(reason="not in the sample that is judged (judge.sample)")

@@ -41,8 +41,12 @@ REMOVED: Mapping[str, str] = {
     "tracking.log_cells": "at most 8 cells of a grid have runs; its table tables/grid.json and its report have all",
     "tracking.register_as": "--export FILE writes the settings, which QdrantRetriever.from_config opens",
     "retrieval-evals golden export": "golden data are JSON Lines as they are; ragas' rows: GoldenSet.to_ragas()",
-    "retrieval-evals golden import mlflow": "`golden import jsonl` reads the rows of the dataset's to_df()",
-    "retrieval-evals golden import trec": "`golden import beir` reads a BEIR folder, `import csv` a table",
+    **dict.fromkeys(("--personas", "--language", "--redraws"), "`golden synthesize` writes in the passages' language"),
+    "--holes": "`golden label --report REPORT` asks for what a report returned and nobody judged",
+    "--verdicts": "`golden label` offers queries in the judge's order, and writes human_verdicts and evidence",
+    **dict.fromkeys(("--no-browser", "--port"), "`golden label` writes a page, --out FILE.html, and serves none"),
+    "retrieval-evals golden validate": "`golden check` lists every fault, and says what the data can prove",
+    "retrieval-evals golden audit": "`golden check` says what the data can prove, and lists every fault",
 }
 
 

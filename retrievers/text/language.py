@@ -22,6 +22,9 @@ NAMES = {
 # Log-likelihood ratio of two languages for a query. Of 434 English queries and 24 lines of code one is above, of 52
 # queries in other languages one below.
 LEAST_MARGIN = 7.0
+# Words of a query in Latin letters from which on its language is told: fewer are names, terms and short forms, such as
+# `o2`. Other letters tell by themselves.
+LEAST_WORDS, LATIN = 8, 0x250
 # Characters of each text, of all of them, and the least that tell a language.
 OF_EACH, OF_ALL, LEAST_CHARACTERS = 200, 600, 120
 # Share of a query's words in the texts: of queries in another language, with names and terms, at most two thirds.
@@ -39,6 +42,8 @@ class Languages(NamedTuple):
 def differing(query: str, texts: Sequence[str]) -> Languages | None:
     """Return the languages of a query and of what was found for it; None where they are one, or nobody can tell.
 
+    Of fewer than eight words in Latin letters nobody can.
+
     A query most of whose words occur in the texts is in their language, whatever it looks like.
 
     Args:
@@ -47,6 +52,8 @@ def differing(query: str, texts: Sequence[str]) -> Languages | None:
     """
     beginnings = [" ".join(text[:OF_EACH].split()) for text in texts[: OF_ALL // OF_EACH]]
     if sum(map(len, beginnings)) < LEAST_CHARACTERS or not WORD.search(query):
+        return None
+    if len(query.split()) < LEAST_WORDS and all(ord(character) < LATIN for character in query):
         return None
     of_query, of_texts = _likelihoods(query), sum(map(_kept_likelihoods, beginnings))
     asked, of_chunks = int(np.argmax(of_query)), int(np.argmax(of_texts))
@@ -57,22 +64,6 @@ def differing(query: str, texts: Sequence[str]) -> Languages | None:
         return None
     codes = _identifier().nb_classes
     return Languages(NAMES[codes[asked]], NAMES[codes[of_chunks]])
-
-
-def surely_not(language: str, text: str) -> str:
-    """Return the language of a text that is surely not in the given one; empty where it is, or nobody can tell.
-
-    Args:
-        language: English name of a language, such as `German`; one that is not in `NAMES` cannot be detected.
-        text: A text of some words.
-    """
-    names = [NAMES[code] for code in _identifier().nb_classes]
-    name = language.strip().title()
-    if name not in names or not WORD.search(text):
-        return ""
-    likelihoods = _likelihoods(text)
-    best = int(np.argmax(likelihoods))
-    return names[best] if likelihoods[best] - likelihoods[names.index(name)] >= LEAST_MARGIN else ""
 
 
 def _words(texts: Iterable[str]) -> set[str]:

@@ -3,10 +3,10 @@ from random import Random
 
 import pytest
 
+from evals.cases.reading import load_golden, validate_rows
+from evals.cases.rows import beir_rows
 from evals.config.experiment import DatasetConfig
 from evals.config.patterns import found
-from evals.golden.importers import import_beir
-from evals.golden.loading import load_golden
 from tests.support.fuzz import fuzz, mutated
 
 SEEDS = (
@@ -48,7 +48,7 @@ def test_any_test_collection_is_imported_or_refused(tmp_path: Path) -> None:
     def read(made: tuple[bytes, bytes]) -> None:
         queries.write_bytes(made[0])
         qrels.write_bytes(made[1])
-        import_beir(tmp_path, qrels)
+        validate_rows(beir_rows(tmp_path, [qrels]))
 
     fuzzed = fuzz(read, make)
     assert fuzzed.read > 500 and fuzzed.refused > 1_000

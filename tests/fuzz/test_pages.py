@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from evals.golden.source_pages import SourcePage
+from evals.cases.pages import SourcePage
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.html_page import html_page
 from retrievers.indexing.markdown import PageError, parse_page

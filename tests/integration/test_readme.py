@@ -88,7 +88,7 @@ WITH_THE_HANDBOOK = [
 ]
 OWN = [
     *[command for command in COMMANDS if "QDRANT_URL" in command],
-    *named("python -m evals.golden validate", "python -m evals.run --config mine.yaml"),
+    *named("python -m evals.golden check", "python -m evals.run --config mine.yaml"),
     *named("python -m evals.run --config theirs.yaml"),
 ]
 

@@ -365,7 +365,7 @@ def of_proportion(successes: int, n: int) -> Pair:
 
 def order_of(types: Mapping[str, str], seed: int) -> list[str]:
     """Ids in the order of judging, by id and query type."""
-    from evals.golden.case import Case
+    from evals.cases.case import Case
     from evals.sampling.order import judging_order
 
     return judging_order((Case(id=name, query="?", query_type=kind) for name, kind in types.items()), seed)

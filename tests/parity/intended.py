@@ -92,6 +92,7 @@ SCREEN = "the first screen ends with the next command; details follow, as tables
 SERVED = "a search goes to the candidate depth, as the evaluation does, and shows the best below the threshold"
 OWN_STORE = "a store of the user's own is searched by ours, equal scores in the order of chunk ids"
 EACH = "the threshold on each chunk is called each"
+CHECK = "golden check takes the place of validate and audit"
 SAVED = "a saved retrieval is one file, of the pool with its labels"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
@@ -107,6 +108,9 @@ RENAMED: Mapping[str, str] = {
     "--store.path store --collection physical_ai_handbook": "--store.path store --collection physical_ai_handbook "
     "--mode semantic --threshold 0.3 --threshold-on semantic",
     "--retriever.threshold-on semantic": "--retriever.threshold-on each",
+    "golden import csv ": "golden import ",
+    "golden import ragas ": "golden import ",
+    "golden import beir ": "golden import ",
 }
 ENDS: Sequence[Ends] = (
     Ends("within", code=2, line="--within is gone: filters", why="filters take its place"),
@@ -115,6 +119,8 @@ ENDS: Sequence[Ends] = (
     Ends("grid-search", code=2, line="is gone: two runs, each with its search_params", why=SEARCH),
     Ends("grid-prefetch", code=2, line="is gone: sweep.candidates", why="candidates is the depth of both sides"),
     Ends("golden-export", code=2, line="golden export is gone", why="golden data are JSON Lines as they are"),
+    Ends("golden-validate", code=2, line="golden validate is gone", why=CHECK),
+    Ends("golden-audit", code=2, line="golden audit is gone", why=CHECK),
     Ends("judged-grid-within", code=0, line="^Proved: semantic", why=DRAWS),
     Ends("index", code=2, line="--chunk-size is gone: index.max_tokens", why="every splitter counts tokens"),
     Ends("inspect", code=2, line="doctor is gone: `inspect`", why="inspect audits"),
@@ -166,6 +172,13 @@ LEAVES: Sequence[Leaf] = (
     ),
     Leaf("stdout of step *:below_threshold", GONE, why=SERVED, only="search*"),
     Leaf("report.json:queries.*", CHANGED, why=OWN_STORE, only="foreign-scores"),
+    Leaf("c.jsonl:*.in_scope", GONE, only="golden-import", why="a golden file leaves out what is the default"),
+    *(
+        Leaf(
+            f"d.jsonl:*.evidence.*.{field}", CHANGED, only="golden-import", why="init and synthesize draw chunks alike"
+        )
+        for field in ("heading", "quote", "source_url")
+    ),
     Leaf("*.json:config.sweep.threshold_on", ADDED, why=READS),
     Leaf("*.json:grid.configurations.*.parameters.threshold_on", ADDED, why=READS),
     Leaf("*.json:head.next_flags", CHANGED, why=READS),
@@ -298,6 +311,7 @@ LINES: Sequence[Line] = (
         for name in ("search*", "filters")
     ),
     Line(r"^2\. cosine 0\.304 /docs/ros/", why=OWN_STORE, only="foreign-scores"),
+    Line(r"^c\.jsonl: 2 cases|relevant_ids must equal|^d\.jsonl: 14 skel", only="golden-import", why=CHECK),
     Line(r"^Next: |threshold_on", why=READS),
     Line(r"^ *model: (null|rerank-v3\.5|l2_supercat_256)$", why="an exported retriever names its models"),
     *(

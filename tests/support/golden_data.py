@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from evals import Golden
-from evals.golden.case import Case
-from evals.golden.loading import golden_set
+from evals.cases.case import Case
+from evals.cases.reading import golden_set
 from evals.sampling import order as sampling
 
 

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from evals.golden.case import Case
-from evals.golden.evidence import Relevance, resolve
+from evals.cases.case import Case
+from evals.cases.relevance import Relevance, resolve
 from retrievers.records import Chunk
 from tests.support.judging import Labels
 

@@ -6,10 +6,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from evals.cases.reading import GoldenSet, load_golden
 from evals.collect.pool import Grounds, ground
 from evals.config.experiment import ExperimentConfig
 from evals.experiment.bench import index_if_stale
-from evals.golden.loading import GoldenSet, load_golden
 from evals.grid.axes import plan
 from evals.grid.measure import Measured, measure
 from evals.grid.objective import needed

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from evals.cases.case import Case
+from evals.cases.reading import load_golden
 from evals.config.experiment import ExperimentConfig
-from evals.golden.case import Case
-from evals.golden.loading import load_golden
 from retrievers import QdrantRetriever
 from retrievers.records import Chunk
 from tests.support.chat_server import MODEL, ChatServer, CohereChatServer

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from evals.cases.case import Case
 from evals.config.experiment import ExperimentConfig
-from evals.golden.case import Case
 from evals.grid.measure import Measured
 from tests.support.chat_server import CohereChatServer
 from tests.support.experiment import settings

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from evals.cases.case import Case
+from evals.cases.pages import SourcePages
+from evals.cases.relevance import Relevance
 from evals.collect.observations import Observation
-from evals.golden.case import Case
-from evals.golden.evidence import Relevance
-from evals.golden.source_pages import SourcePages
 from evals.metrics.declaration import Context
 from retrievers.records import Chunk, RetrievedChunk, StageTimings
 from tests.support.candidates import candidates_of

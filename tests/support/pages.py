@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from evals.golden.source_pages import SourcePages
+from evals.cases.pages import SourcePages
 from retrievers.indexing.chunking import chunk_page
 from retrievers.records import Chunk
 

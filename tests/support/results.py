@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from evals.cases.case import Case
+from evals.cases.reading import GoldenSet, fingerprint
+from evals.cases.relevance import Relevance
 from evals.collect.observations import (
     Failure,
     Gate,
@@ -15,9 +18,6 @@ from evals.collect.observations import (
     ValidationReport,
 )
 from evals.config.experiment import ExperimentConfig
-from evals.golden.case import Case
-from evals.golden.evidence import Relevance
-from evals.golden.loading import GoldenSet, fingerprint
 from evals.grid.measure import Measured
 from evals.report.build import build_report
 from evals.report.model import CollectionFacts, Facts, Report

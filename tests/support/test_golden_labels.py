@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from evals.cases.case import Case, Evidence
+from evals.cases.reading import load_golden
 from evals.config.experiment import DatasetConfig
-from evals.golden.case import Case, Evidence
-from evals.golden.loading import load_golden
 from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.pages import read_corpus

@@ -42,18 +42,9 @@ def well(schema: str, prompt: str) -> Any:
             return {"query": query, "reference_answer": " ".join(quotes), "quotes": quotes}
         case "Question":
             return {"query": f"Which {' '.join(words_of(prompt[::-1])[:6])} costs least in Tuvalu?"}
-        case "Clarity":
-            return {"reason": "", "standalone": 1}
         case "Review":
             return {"reason": "", "follows": 1, "standalone": 1}
-    return {"reason": "", "answering": []}
-
-
-def mends(schema: str, prompt: str) -> Any:
-    """Point at the passage first, and write well when told."""
-    if schema == "DraftCase" and "Your last answer was" not in prompt:
-        return {**well(schema, prompt), "query": "What does this chapter say about it?"}
-    return well(schema, prompt)
+    return {"reason": "", "standalone": 1, "answering": []}
 
 
 def writes(**changes: Any) -> Manner:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evals.cases.case import FEWEST_DRAWN, FEWEST_LABELLED
 from evals.collect.observations import Failure, Observation, Score, Unscored
-from evals.golden.case import FEWEST_DRAWN, FEWEST_LABELLED
 from evals.judge.trust.estimate import Estimate, Floats, queries
 from evals.sampling.corrected import corrected
 from evals.stats import intervals as stats
@@ -166,7 +166,7 @@ def _refusal(human: Mapping[str, Score], usable: int, *, of_order: bool) -> str:
             ""
             if of_order
             else (
-                f" where they are not the first of the judging order (golden label --verdicts offers these, of which "
+                f" where they are not the first of the judging order (golden label offers these, of which "
                 f"{FEWEST_DRAWN} are enough)"
             )
         )

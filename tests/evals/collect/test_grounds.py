@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from qdrant_client import models
 
+from evals.cases.case import Case
+from evals.cases.reading import GoldenSet, fingerprint, load_golden
 from evals.collect.pool import ground
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
 from evals.experiment.bench import index_if_stale
-from evals.golden.case import Case
-from evals.golden.loading import GoldenSet, fingerprint, load_golden
 from retrievers import QdrantRetriever
 from retrievers.config import StoreConfig
 from tests.support.embeddings import Counting

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from evals.cases.case import Case
 from evals.collect import passes
 from evals.collect.observations import Observed
 from evals.collect.passes import Ranked, collect, measure_latency, ranked, repeat
 from evals.errors import EvaluationError
-from evals.golden.case import Case
 from evals.metrics.timing import max_score_delta, rate, stage_statistic
 from retrievers import QdrantRetriever
 from retrievers.errors import EmbeddingError, ForeignRetrieverError, RetrievalError

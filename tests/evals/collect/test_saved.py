@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from evals import Outputs, sweep
+from evals.cases.reading import load_golden
 from evals.collect.saved import read, write
-from evals.golden.loading import load_golden
 from evals.run import main
 from retrievers.errors import ConfigError
 from retrievers.search.candidate_table import BY_QUERY

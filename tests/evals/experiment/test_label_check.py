@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from evals.cases.reading import GoldenSet, golden_set
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError, ExperimentError
 from evals.experiment.inputs import check_scored, load_inputs
-from evals.golden.loading import GoldenSet, golden_set
 
 LABELLED: dict[str, Any] = {"id": "l", "query": "how?", "relevant_ids": {"a": 1}}
 ANSWERED: dict[str, Any] = {"id": "a", "query": "why?", "reference_answer": "So."}

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
+from evals.cases.reading import load_golden
 from evals.config.experiment import ExperimentConfig
 from evals.config.judge import JudgeConfig
 from evals.experiment import facts
 from evals.experiment.bench import index_if_stale
-from evals.golden.loading import load_golden
 from evals.judge.ask.chat import Chat, make_chat
 from evals.report.model import CollectionFacts, JudgeFacts
 from retrievers import QdrantRetriever

@@ -1,4 +1,4 @@
-"""`golden import csv | jsonl | ragas`: columns of any name, faults by line, contexts found in the pages."""
+"""`golden import`: columns of any name, faults by line, contexts found in the pages."""
 
 import json
 from pathlib import Path
@@ -27,8 +27,8 @@ def docs(tmp_path: Path) -> Path:
     return folder
 
 
-def imported(folder: Path, kind: str, table: Path, capsys: pytest.CaptureFixture[str], *flags: str | Path) -> Done:
-    return call(main, ["import", kind, table, "--out", folder / "out.jsonl", *flags], capsys)
+def imported(folder: Path, table: Path, capsys: pytest.CaptureFixture[str], *flags: str | Path) -> Done:
+    return call(main, ["import", table, "--out", folder / "out.jsonl", *flags], capsys)
 
 
 def cases(folder: Path) -> list[dict[str, Any]]:
@@ -47,7 +47,7 @@ def test_a_csv_of_other_column_names(
     ]
     table.write_text("".join(delimiter.join(f'"{cell}"' for cell in line) + "\n" for line in lines))
     names = ["query=question", "reference_answer=truth", "in_scope=answerable", "query_type=kind", "contexts=passage"]
-    done = imported(tmp_path, "csv", table, capsys, "--docs", docs, *(f for name in names for f in ("--column", name)))
+    done = imported(tmp_path, table, capsys, "--docs", docs, *(f for name in names for f in ("--column", name)))
     assert done.code == 0, done.err
     assert "2 cases of" in done.out and "1 of them out of scope" in done.out and "1 contexts: exact 1" in done.out
     assert cases(tmp_path) == [
@@ -60,7 +60,7 @@ def test_a_csv_of_other_column_names(
         },
         {"id": "q002", "query": "Who won the cup?", "in_scope": False, "query_type": "general"},
     ]
-    assert call(main, ["validate", tmp_path / "out.jsonl", "--docs", docs], capsys).code == 0
+    assert call(main, ["check", tmp_path / "out.jsonl", "--docs", docs], capsys).code == 0
 
 
 def test_rows_of_one_id_are_one_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,7 +68,7 @@ def test_rows_of_one_id_are_one_case(tmp_path: Path, capsys: pytest.CaptureFixtu
     table.write_text(
         "id,query,quote,grade\n7,how?,the first quote,3\n7,how?,the second quote,0\n8,why?,another quote,1\n"
     )
-    assert imported(tmp_path, "csv", table, capsys).code == 0
+    assert imported(tmp_path, table, capsys).code == 0
     first, second = cases(tmp_path)
     assert [(e["quote"], e["grade"]) for e in first["evidence"]] == [("the first quote", 3), ("the second quote", 0)]
     assert (first["id"], second["id"]) == ("7", "8")
@@ -79,7 +79,7 @@ def test_queries_without_labels_are_skeletons_that_people_can_judge(
 ) -> None:
     table = tmp_path / "table.csv"
     table.write_text("query,in_scope\nhow?,\nwhy?,\nWho won?,no\n")
-    done = imported(tmp_path, "csv", table, capsys)
+    done = imported(tmp_path, table, capsys)
     assert done.code == 0
     assert "3 cases of" in done.out and "2 of them are without evidence, so that only a judge can" in done.out
     assert f"python -m evals.golden label {tmp_path / 'out.jsonl'} --config EXPERIMENT" in done.out
@@ -91,7 +91,7 @@ def test_relevant_ids_in_any_notation(tmp_path: Path, capsys: pytest.CaptureFixt
     table = tmp_path / "table.jsonl"
     rows = [{"query": f"how {n}?", "gold": ids} for n, ids in enumerate(notations)]
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert imported(tmp_path, "jsonl", table, capsys, "--column", "relevant_ids=gold").code == 0
+    assert imported(tmp_path, table, capsys, "--column", "relevant_ids=gold").code == 0
     graded, plain = {"a": 2, "b": 0}, {"a": 1, "b": 1}
     assert [case["relevant_ids"] for case in cases(tmp_path)] == [graded, graded, plain, plain, graded]
 
@@ -112,18 +112,18 @@ def test_what_ragas_itself_writes(
     if kind == "testset":
         made = RagasTestset.from_list([{**sample, "synthesizer_name": "single_hop"} for sample in SAMPLES])
     getattr(made, f"to_{suffix}")(table)
-    done = imported(tmp_path, "ragas", table, capsys, "--docs", docs)
+    done = imported(tmp_path, table, capsys, "--docs", docs)
     assert done.code == 0, done.err
     assert "3 contexts: exact 2, white space 1" in done.out
     assert [case["query"] for case in cases(tmp_path)] == [sample["user_input"] for sample in SAMPLES]
     assert {case.get("query_type") for case in cases(tmp_path)} == {"single_hop" if kind == "testset" else None}
-    assert call(main, ["validate", tmp_path / "out.jsonl", "--docs", docs], capsys).code == 0
+    assert call(main, ["check", tmp_path / "out.jsonl", "--docs", docs], capsys).code == 0
 
 
 def test_contexts_without_pages_are_quotes_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "ragas.jsonl"
     table.write_text(json.dumps(SAMPLES[0]) + "\n")
-    done = imported(tmp_path, "ragas", table, capsys)
+    done = imported(tmp_path, table, capsys)
     assert "2 contexts are quotes without a page" in done.out
     assert cases(tmp_path)[0]["evidence"] == [{"quote": STEPPER}, {"quote": RATE}]
 
@@ -134,7 +134,7 @@ def test_contexts_that_are_nowhere_are_told_and_their_cases_left_out(
     table = tmp_path / "ragas.jsonl"
     lost = {"user_input": "Where are zebras?", "reference_contexts": ["Zebras have stripes on all of their legs."]}
     table.write_text("".join(json.dumps(row) + "\n" for row in (*SAMPLES, lost)))
-    done = imported(tmp_path, "ragas", table, capsys, "--docs", docs)
+    done = imported(tmp_path, table, capsys, "--docs", docs)
     assert done.code == 0
     assert f"{table}:3: not found (most alike " in done.out and "1 cases of" in done.out
     assert len(cases(tmp_path)) == 2
@@ -154,13 +154,13 @@ def test_a_dataset_of_hugging_face(tmp_path: Path, capsys: pytest.CaptureFixture
         made.to_parquet(str(place))
         place = place if kind == "parquet" else place.parent
     columns = ["--column", "query=question", "--column", "relevant_ids=gold"]
-    done = imported(tmp_path, "hf", place, capsys, *columns)
+    done = imported(tmp_path, place, capsys, *columns)
     assert done.code == 0, done.err
     assert [case["relevant_ids"] for case in cases(tmp_path)] == [{"c1": 1, f"d{n}": 1} for n in range(3)]
 
 
 def test_a_hub_id_without_a_revision_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    done = imported(tmp_path, "hf", Path("someone/data"), capsys)
+    done = imported(tmp_path, Path("someone/data"), capsys)
     assert done.code == 2
     assert "'someone/data': no such file or folder; of a hub id give --revision" in done.err
 
@@ -185,7 +185,7 @@ def test_faults_are_named_by_line_and_nothing_is_written(
 ) -> None:
     table = tmp_path / "table.csv"
     table.write_text(text)
-    done = imported(tmp_path, "csv", table, capsys, *(f for flag in flags for f in ("--column", flag)))
+    done = imported(tmp_path, table, capsys, *(f for flag in flags for f in ("--column", flag)))
     assert done.code == 2
     assert message in done.err and "Traceback" not in done.err
     assert not (tmp_path / "out.jsonl").exists()
@@ -201,7 +201,16 @@ def test_ragas_reads_the_rows_and_the_import_gives_the_evidence_back(
         (query, case.reference_answer) for query, case in before.items()
     ]
     dataset.to_jsonl(out)
-    assert call(main, ["import", "ragas", out, "--docs", handbook / "docs", "--out", back], capsys).code == 0
+    assert call(main, ["import", out, "--docs", handbook / "docs", "--out", back], capsys).code == 0
     for case in load(back).cases:
         quotes = {(e.source_url, e.quote) for e in before[case.query].evidence if e.quote}
         assert {e.quote for e in case.evidence} == {quote for _, quote in quotes}
+
+
+@pytest.mark.parametrize("kind", ["beir", "csv", "jsonl", "hf", "ragas", "traces"])
+def test_a_format_that_was_named_is_read_by_itself_now(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = call(main, ["import", kind, tmp_path / "x", "--out", tmp_path / "out.jsonl"], capsys)
+    place = "golden init --traces EXPERIMENT" if kind == "traces" else f"golden import {tmp_path / 'x'}"
+    assert (done.code, done.err) == (2, f"error: golden import {kind} is gone: {place} -o FILE takes its place\n")

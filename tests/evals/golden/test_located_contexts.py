@@ -2,7 +2,8 @@
 
 import pytest
 
-from evals.golden.located_contexts import ContextFinder
+from evals.cases.relevance import normalise
+from evals.golden.importing import Located, locate
 from retrievers.records import Chunk
 
 STEPPER = "A stepper turns at up to a thousand revolutions each minute before it loses steps."
@@ -23,7 +24,7 @@ CHUNKS = [
     ],
 )
 def test_a_text_is_found_exactly_or_nearly_or_not(text: str, how: str, quotes: list[str] | None) -> None:
-    located = ContextFinder(CHUNKS).find(text)
+    located = locate(Located(place="t:1", text=text), CHUNKS, [normalise(chunk.text) for chunk in CHUNKS])
     assert located.how == how
     if quotes is None:
         [evidence] = located.evidence

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evals.golden.prose import prose
+from evals.golden.chunks import prose
 
 SENTENCE = "An encoder counts the turns of a joint, and a resolver gives its angle."
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from evals.golden.query_clusters import clusters
+from evals.golden.skeletons import clusters
 
 AXES = {"fast": (1.0, 0.0), "quick": (0.9, 0.4359), "why": (0.0, 1.0)}
 

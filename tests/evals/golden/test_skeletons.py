@@ -1,7 +1,7 @@
 """Skeleton cases spread over the pages and become valid once a query is written."""
 
-from evals.golden.case import Case
-from evals.golden.commands.begin import skeletons
+from evals.cases.case import Case
+from evals.golden.skeletons import skeletons
 from retrievers.records import Chunk
 
 

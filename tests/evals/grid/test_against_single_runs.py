@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evals.cases.case import Case
 from evals.config.experiment import ExperimentConfig
 from evals.experiment.inputs import Inputs
 from evals.experiment.plan import describe_plan
-from evals.golden.case import Case
 from evals.grid.axes import plan
 from evals.grid.measure import Measured
 from evals.judge.judge import Judge

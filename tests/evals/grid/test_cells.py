@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evals.cases.relevance import Relevance
 from evals.collect.observations import Failure, Observed, Unscored
 from evals.collect.pool import Pool
-from evals.golden.evidence import Relevance
 from evals.grid import cells
 from evals.grid.cells import Configuration, Grid, lay_out, score_cells
 from evals.metrics.declaration import Context, QueryMetric, Scope, summarise

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from evals.cases.reading import GoldenSet
 from evals.collect.pool import ground
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
-from evals.golden.loading import GoldenSet
 from evals.grid.axes import plan
 from evals.grid.heldout import load_held_out, with_held_out
 from evals.grid.measure import Measured, measure, retrieve

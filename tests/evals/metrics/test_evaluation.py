@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from evals.cases.reading import load_golden
 from evals.collect.pool import ground
 from evals.config.experiment import ExperimentConfig
 from evals.experiment.bench import index_if_stale
-from evals.golden.loading import load_golden
 from evals.grid.measure import Measured, measure
 from evals.metrics.collaborators import Collaborators
 from retrievers import QdrantRetriever

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evals.cases.pages import SourcePage, SourcePages
 from evals.collect.observations import Failure, Score, Unscored
-from evals.golden.source_pages import SourcePage, SourcePages
 from evals.metrics import METRICS
 from evals.metrics.metadata import address_fault, missing_fields, sequence_faults, usual_in, wrong_fields
 from evals.metrics.results import NO_CHUNKS

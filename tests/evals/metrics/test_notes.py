@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from evals.cases.relevance import Relevance
 from evals.collect.observations import Failure, LatencyPass, Observation, Observed, Unscored
-from evals.golden.evidence import Relevance
 from evals.judge.ask.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics import notes as subject

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from evals.cases.pages import SourcePages
 from evals.collect.observations import LatencyPass, Observation
-from evals.golden.source_pages import SourcePages
 from evals.metrics.declaration import NO_LABELS, Context
 from evals.metrics.outcomes import FIRST, content_relevance, validate
 from evals.stats import intervals as stats

@@ -11,9 +11,9 @@ from statistics import fmean
 import ir_measures
 import pytest
 
+from evals.cases.case import Case
+from evals.cases.relevance import Relevance, resolve
 from evals.collect.observations import Observation, Unscored
-from evals.golden.case import Case
-from evals.golden.evidence import Relevance, resolve
 from evals.metrics import METRICS
 from evals.metrics.declaration import summarise
 from evals.metrics.ranking import DEPTHS, ORACLE_DEPTHS

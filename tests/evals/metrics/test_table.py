@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evals.cases.case import Case
+from evals.cases.pages import SourcePages
+from evals.cases.relevance import Relevance
 from evals.collect.observations import Failure, Score, Unscored
 from evals.collect.pool import Pool
 from evals.errors import ExperimentError
-from evals.golden.case import Case
-from evals.golden.evidence import Relevance
-from evals.golden.source_pages import SourcePages
 from evals.judge.tasks import JUDGED, PRECISION
 from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics import METRICS, NEED_A_JUDGE, PASS_RATE, VERDICT_METRIC, QueryMetric, Reach, choose, declared

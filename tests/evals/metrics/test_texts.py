@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
+from evals.cases.pages import SourcePages
 from evals.collect.observations import Observation, Unscored
-from evals.golden.source_pages import SourcePages
 from evals.metrics.declaration import summarise
 from retrievers.records import Chunk
 from tests.support.observed import make_case, make_chunk, make_context, observe, results

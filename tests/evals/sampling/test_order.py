@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
+from evals.cases.case import Case
 from evals.config.judge import JudgeConfig
-from evals.golden.case import Case
 from evals.sampling.order import judging_order, sample_size
 
 

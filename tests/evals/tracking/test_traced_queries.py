@@ -53,19 +53,19 @@ def asked(uri: str) -> None:
 @pytest.mark.slow
 def test_real_queries_become_skeletons_the_most_frequent_first(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     asked(uri)
-    assert main(["import", "traces", "live", "-o", "golden.jsonl", "--tracking.uri", uri]) == 0
+    assert main(["init", "--traces", "live", "-o", "golden.jsonl", "--tracking.uri", uri]) == 0
     shown = capsys.readouterr().out
     assert "golden.jsonl: 2 skeletons of 4 traced queries, the most frequent first" in shown
     assert "  3 × 'how fast is a motor?'\n  1 × 'why is it loud?'" in shown
     rows = [json.loads(line) for line in Path("golden.jsonl").read_text().splitlines()]
     assert rows[0] == {"id": "case-001", "query": "how fast is a motor?", "tags": ["traced"]}
-    assert main(["validate", "golden.jsonl"]) == 0
+    assert main(["check", "golden.jsonl"]) == 0
     assert "without labels: 2 " in capsys.readouterr().out, "their evidence may still be added"
 
 
 def test_an_experiment_without_such_traces_is_named(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["import", "traces", "lives", "-o", "golden.jsonl", "--tracking.uri", uri]) == 2
+    assert main(["init", "--traces", "lives", "-o", "golden.jsonl", "--tracking.uri", uri]) == 2
     assert "MLflow has no experiment 'lives'" in capsys.readouterr().err
-    assert main(["import", "traces", "Default", "-o", "golden.jsonl", "--tracking.uri", uri]) == 2
+    assert main(["init", "--traces", "Default", "-o", "golden.jsonl", "--tracking.uri", uri]) == 2
     assert "none of the 0 traces of experiment 'Default' has a RETRIEVER span with a query" in capsys.readouterr().err
     assert not Path("golden.jsonl").exists()

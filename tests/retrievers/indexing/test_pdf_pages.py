@@ -6,7 +6,7 @@ from io import BytesIO
 import pytest
 from pypdf import PdfWriter
 
-from evals.golden.source_pages import SourcePage
+from evals.cases.pages import SourcePage
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.markdown import Page, PageError
 from retrievers.indexing.pages import pdf_page

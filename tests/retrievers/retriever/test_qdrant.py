@@ -161,8 +161,8 @@ def test_a_query_in_another_language_is_named_whatever_the_threshold_lets_throug
     warning = "the query seems to be German, and what was found is English"
     for threshold in (0.0, 1.0):
         asking = with_settings(retriever, threshold=threshold)
-        assert warning in asking.search("Welche Knoten tauschen Nachrichten aus?").warnings
-        assert warning not in asking.search("Which nodes exchange messages?").warnings
+        assert warning in asking.search("Welche Knoten tauschen Nachrichten aus, und wer hört ihnen zu?").warnings
+        assert warning not in asking.search("Which nodes exchange messages, and who listens to them?").warnings
 
 
 @pytest.mark.parametrize("query", ["", " ", "\n\t", "\u2003"])

@@ -23,18 +23,20 @@ OTHERS = {
         "Welche Sicherheitsnormen gelten für humanoide Roboter?",
         "roboter greifer rutscht ab",
         "nav2 costmap wird nicht aktualisiert",
+        "Wie funktionieren Topics in ROS 2, und wozu brauche ich sie?",
+        "roboter greifer rutscht ab, wenn er ein glattes werkstück hält",
     ),
     "French": (
         "Comment fonctionnent les topics dans ROS 2 ?",
         "Qu'est-ce que la cinématique directe ?",
         "régler un contrôleur PID",
-        "Pourquoi mon robot tombe-t-il quand on le pousse ?",
+        "Pourquoi mon robot tombe-t-il quand on le pousse par derrière ?",
     ),
     "Spanish": (
         "¿Cómo funcionan los topics en ROS 2?",
         "¿Qué es la cinemática directa?",
         "cómo configurar Isaac Sim",
-        "ajustar un controlador PID",
+        "ajustar un controlador PID para el brazo de un robot",
     ),
     "Chinese": ("ROS 2 话题是如何工作的？", "什么是正运动学？", "如何设置 Isaac Sim？", "安全标准"),
     "Japanese": ("ROS 2のトピックはどのように動作しますか？",),
@@ -59,8 +61,14 @@ CODE = (
 
 
 @pytest.mark.parametrize(("name", "query"), [(name, query) for name, queries in OTHERS.items() for query in queries])
-def test_another_language_is_named(name: str, query: str) -> None:
-    assert differing(query, ENGLISH) == Languages(name, "English")
+def test_another_language_is_named_from_eight_words_on_or_by_its_letters(name: str, query: str) -> None:
+    is_short = name in ("German", "French", "Spanish") and len(query.split()) < 8
+    assert differing(query, ENGLISH) == (None if is_short else Languages(name, "English"))
+
+
+@pytest.mark.parametrize("query", ["o2", "o2 sensor", "Isaac Sim domani", "come mai?"])
+def test_a_few_words_tell_nothing(query: str) -> None:
+    assert differing(query, ENGLISH) is None
 
 
 @pytest.mark.parametrize("query", CODE)
@@ -76,19 +84,21 @@ def test_at_most_one_english_query_of_the_handbook_is_taken_for_another_language
 
 
 def test_a_query_most_of_whose_words_were_found_is_in_that_language() -> None:
-    assert differing("qos mismatch no messages debug", ENGLISH) == Languages("Spanish", "English")
-    assert differing("qos mismatch no messages debug", [*ENGLISH, "A QoS mismatch: no error, look it up."]) is None
+    german = "was ist ein bus und wozu brauche ich ihn"
+    assert differing(german, ENGLISH) == Languages("German", "English")
+    assert differing(german, [*ENGLISH, "Was ist ein Bus, und wozu brauche ich: ein Zitat."]) is None
 
 
 def test_the_language_is_that_of_what_was_found_not_english() -> None:
-    assert [differing(query, GERMAN) for query in OTHERS["German"]] == [None] * 5
-    assert differing("How do I keep a robot from tipping over?", GERMAN) == Languages("English", "German")
+    assert [differing(query, GERMAN) for query in OTHERS["German"]] == [None] * 7
+    assert differing("How do I keep a robot from tipping over when it is pushed?", GERMAN) == Languages(
+        "English", "German"
+    )
 
 
 def test_a_query_whose_words_all_occur_in_the_texts_is_in_their_language() -> None:
-    query = "qos mismatch no messages debug"
-    assert differing(query, ENGLISH) is not None
-    assert differing(query, [*ENGLISH, "Debug a QoS mismatch: there are no messages."]) is None
+    query = "was ist ein bus und wozu brauche ich ihn"
+    assert differing(query, [*ENGLISH, "Ein Bus ist, was ich ihn und es brauche wozu."]) is None
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["def f(): pass"]])

@@ -115,7 +115,7 @@ class TestRefusal:
             del chosen[f"q{place:04}"]
         assert corrected_by([judged], chosen).corrected.note == (
             "only 79 queries with human verdicts can be used, 100 are needed where they are not the first of the "
-            "judging order (golden label --verdicts offers these, of which 15 are enough)"
+            "judging order (golden label offers these, of which 15 are enough)"
         )
 
     def test_the_query_that_people_are_at_does_not_count(self) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+from evals.cases.case import Labelling
 from evals.collect.observations import Observation
-from evals.golden.case import Labelling
 from evals.judge.trust.measuring import measure
 from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.sampling.order import judging_order

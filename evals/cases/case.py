@@ -1,0 +1,164 @@
+"""A golden query, as a line of a JSON Lines file holds it."""
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from evals.config.patterns import compiled
+from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS
+
+MAX_GRADE = 10
+# Number of cases with human verdicts needed to correct a judge's mean, and of those that are the first of the order in
+# which the judge takes them, which nobody can have chosen.
+FEWEST_LABELLED, FEWEST_DRAWN = 100, 15
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_not_blank)]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Evidence(_Record):
+    """A passage that answers a query, anchored in its page so that it outlives re-chunking.
+
+    Attributes:
+        source_url: Address of the page. Without it a quote is looked for in all chunks.
+        heading: The nearest heading above the passage. Without it and a quote the whole page is meant, counted once.
+        quote: The passage, verbatim but for white space. Without it all text under the heading is meant.
+        grade: Relevance, 1 (background) upwards; 0: judged, and not relevant.
+    """
+
+    source_url: Text | None = None
+    heading: Text | None = None
+    quote: Text | None = None
+    grade: int = Field(1, ge=0, le=MAX_GRADE)
+
+    @property
+    def place(self) -> str:
+        """Page and heading, or the beginning of the quote where no page is named."""
+        parts = [part for part in (self.source_url, self.heading) if part]
+        return " › ".join(parts) if self.source_url else f"“{(self.quote or '')[:60]}”"
+
+    @model_validator(mode="after")
+    def _anchored(self) -> Self:
+        if self.quote is None and self.heading is None and self.source_url is None:
+            raise ValueError("needs a quote, a heading or the source_url of a page")
+        if self.quote is None and self.source_url is None:
+            raise ValueError("a heading without a quote needs the source_url of its page")
+        return self
+
+
+class Labelling(_Record):
+    """Origin of the labels that people gave to a pool of chunks.
+
+    Attributes:
+        by: Names of the annotators.
+        at: Time of the last label, ISO 8601.
+        pool: Systems whose chunks were judged.
+        depth: Number of chunks of each system.
+    """
+
+    by: list[Text]
+    at: str
+    pool: list[str]
+    depth: int = Field(ge=1)
+
+
+class Case(_Record):
+    """A golden query with what a right retrieval returns.
+
+    Attributes:
+        id: Unique within the file.
+        reference_answer: The right answer, supported by the evidence; metrics that read it are unscored without.
+        evidence: Passages that answer the query, none for a query out of scope; those of grade 0 do not answer it.
+            An in-scope case without evidence and `relevant_ids` has no labels: only a judge can score its results.
+        relevant_ids: Chunk ids with grades, in place of evidence (as BEIR and TREC have them). Above 0: relevant; 0 or
+            below: judged, and not relevant.
+        human_verdicts: Chunk id to what people say to the judge's own question, "was this chunk useful for arriving at
+            the reference answer?", 1 or 0; for every chunk that may be returned. In-scope cases only.
+        in_scope: True if the documents answer the query.
+        expected_topics: Terms of which each occurs in a right result.
+        source_url_pattern: A regular expression (RE2) that the address of at least one right chunk matches.
+        min_results: Least number of chunks in a correct result.
+        split: Such as `dev` or `test`.
+        labelling: Origin of labels by people, as `golden label` writes it; no score depends on it.
+    """
+
+    id: Text
+    query: Text
+    reference_answer: Text | None = None
+    evidence: list[Evidence] = Field(default_factory=list)
+    relevant_ids: dict[str, int] = Field(default_factory=dict)
+    human_verdicts: dict[Text, int] = Field(default_factory=dict)
+    in_scope: bool = True
+    query_type: str | None = None
+    expected_topics: list[Text] = Field(default_factory=list)
+    source_url_pattern: Text | None = None
+    min_results: int = Field(1, ge=1, le=100)
+    tags: list[str] = Field(default_factory=list)
+    split: str | None = None
+    labelling: Labelling | None = None
+
+    @field_validator("query")
+    @classmethod
+    def _can_be_asked(cls, query: str) -> str:
+        words = len(query.split())
+        if words > MAX_QUERY_WORDS or len(query) > MAX_QUERY_CHARACTERS:
+            raise ValueError(
+                f"is too long: {words} words and {len(query)} characters; "
+                f"at most {MAX_QUERY_WORDS} words and {MAX_QUERY_CHARACTERS} characters"
+            )
+        return query
+
+    @field_validator("human_verdicts")
+    @classmethod
+    def _yes_or_no(cls, verdicts: dict[str, int]) -> dict[str, int]:
+        bad = {key: verdict for key, verdict in verdicts.items() if verdict not in (0, 1)}
+        if bad:
+            raise ValueError(f"verdicts must be 1 (useful) or 0, got {bad}")
+        return verdicts
+
+    @field_validator("source_url_pattern")
+    @classmethod
+    def _compiles(cls, pattern: str | None) -> str | None:
+        if pattern is not None:
+            compiled(pattern)
+        return pattern
+
+    @property
+    def relevant(self) -> dict[str, int]:
+        """Those of `relevant_ids` that are relevant, with grades above 0."""
+        return {key: grade for key, grade in self.relevant_ids.items() if grade > 0}
+
+    @property
+    def relevant_evidence(self) -> list[Evidence]:
+        """Evidence that answers the query, with a grade above 0."""
+        return [evidence for evidence in self.evidence if evidence.grade > 0]
+
+    @property
+    def is_labelled(self) -> bool:
+        """True if some passage or chunk is named as relevant."""
+        return any(e.grade > 0 for e in self.evidence) or any(grade > 0 for grade in self.relevant_ids.values())
+
+    @property
+    def is_unlabelled(self) -> bool:
+        """True if the documents answer the query, and nothing says where."""
+        return self.in_scope and not self.is_labelled
+
+    @model_validator(mode="after")
+    def _scope_and_evidence_agree(self) -> Self:
+        if not self.in_scope and self.is_labelled:
+            raise ValueError("an out-of-scope case must not have evidence or relevant_ids of a grade above 0")
+        if self.human_verdicts and not self.in_scope:
+            raise ValueError("an out-of-scope case must not have human_verdicts: it has no answer to arrive at")
+        if self.human_verdicts and self.reference_answer is None:
+            raise ValueError("human_verdicts need a reference_answer: they say what was useful for arriving at it")
+        return self

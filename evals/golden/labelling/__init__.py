@@ -1,1 +1,0 @@
-"""Labelling pooled chunks by people: the pool, the labels on disk, the local page, agreement, and the way back."""
