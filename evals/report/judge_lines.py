@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from evals.collect.observations import Unscored
-from evals.judge.ask.budget import Usage
+from evals.judge.budget import Usage
 from evals.report.model import ClaimEntry, FailedValue, JudgeSection, QueryRow, Report, Verdict
 from evals.report.model.judge import CorrectionEntry, Disagreement, JudgeUsage, TierEntry
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from rich.markup import escape
 from rich.table import Table
 
-from evals.judge.call_estimate import SECONDS_PER_CALL, JudgePlan
+from evals.judge.plan import SECONDS_PER_CALL, JudgePlan
 from evals.report.console import SafeConsole
 from retrievers.config import RetrieverConfig
 

@@ -20,7 +20,7 @@ from evals.golden.synthesis.prompts import (
     write_prompt,
 )
 from evals.golden.synthesis.sampling import Assignment
-from evals.judge.ask.engine import Asker, UnansweredError
+from evals.judge.asking import Asker, UnansweredError
 from retrievers.records import Chunk
 
 # Chunks nearest to an out-of-scope query that must not answer it, and the number of them in one question.

@@ -21,12 +21,9 @@ from evals.golden.synthesis.prompts import (
     search_prompt,
 )
 from evals.golden.synthesis.sampling import Assignment
-from evals.judge.ask.buyer import USUAL_ANSWER
-from evals.judge.ask.checked_verdicts import CheckedVerdicts
-from evals.judge.ask.engine import UnansweredError
-from evals.judge.ask.keys import Keys
-from evals.judge.call_estimate import JudgePlan, Share, priced
+from evals.judge.asking import USUAL_ANSWER, UnansweredError
 from evals.judge.judge import Judge
+from evals.judge.plan import JudgePlan, Share, priced
 from retrievers.embedding.tokens import count_tokens
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -66,8 +63,8 @@ class _Counter:
     """Answers from the store alone, and counts what it lacks."""
 
     def __init__(self, judge: Judge) -> None:
-        self._judge, self._keys = judge, Keys(judge.chat)
-        self._kept = CheckedVerdicts(judge.store) if judge.store and not judge.config.refresh else None
+        self._judge = judge
+        self._store = judge.store if not judge.config.refresh else None
         self._counts = {stage: Counter[str]() for stage in dict.fromkeys((*STAGES.values(), REPAIRS))}
         self._means = {kind: self._mean(kind) for kind in STAGES}
 
@@ -90,7 +87,7 @@ class _Counter:
         Raises:
             UnansweredError: There is none; the prompt is counted.
         """
-        stored = self._kept.get(self._keys.key(prompt, schema), schema) if self._kept else None
+        stored = self._store.get(self._judge.chat.key(prompt, schema), schema) if self._store else None
         if stored:
             self._counts[STAGES[schema]] += Counter(questions=1, cached=1)
             return schema.model_validate_json(stored)

@@ -7,7 +7,7 @@ from typing import Any
 from evals.golden.synthesis.case_writing import Attempt
 from evals.golden.synthesis.objections import KINDS, Objection, holder
 from evals.golden.synthesis.prompts import DraftCase
-from evals.judge.ask.budget import Usage
+from evals.judge.budget import Usage
 from retrievers.records import Chunk
 
 # Characters of an example.

@@ -50,6 +50,7 @@ def synthesize(
         JudgeError: The model refused the first request for a reason that all others would share.
     """
     done: dict[str, Attempt] = {}
+    engine = judge.engine
 
     async def write(writer: Writer, assignments: Sequence[Assignment]) -> None:
         waiting = (assignment for assignment in assignments if assignment.id not in done)
@@ -79,8 +80,7 @@ def synthesize(
                 return [done[assignment.id] for assignment in assignments]
             draws.append(lacking)
 
-    with judge.engine() as engine:
-        return asyncio.run(run())
+    return judge.run(run())
 
 
 def _lacking(attempts: Sequence[Attempt], counts: Mapping[str, int]) -> dict[str, int]:

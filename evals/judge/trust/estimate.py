@@ -166,17 +166,3 @@ def share_interval(right: Floats, trials: Floats, seed: int) -> Interval:
     worth = min(n, value * (1 - value) / variance) if variance > 0 else n
     worth *= (stats.Z / float(t.ppf((1 + stats.LEVEL) / 2, sampled - 1))) ** 2
     return stats.wilson(value * worth, worth)
-
-
-def around(value: float, spread: float, n: int) -> tuple[float, float]:
-    """Return the two ends of Student's 95% interval.
-
-    Args:
-        value: The estimate.
-        spread: Its standard deviation over resamples.
-        n: Number of queries that were resampled.
-    """
-    from scipy.stats import t
-
-    half = float(t.ppf((1 + stats.LEVEL) / 2, n - 1)) * spread * sqrt(n / (n - 1))
-    return value - half, value + half

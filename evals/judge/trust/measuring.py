@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from evals.collect.observations import Failure, Observation, Unscored
-from evals.judge.precision import average_precision, context_precision
 from evals.judge.tasks import PRECISION
 from evals.judge.trust.agreement import Agreement, LabelledVerdict, Rejudged, agree, self_agreement
 from evals.judge.trust.correction import Correction, correct, human_scores
 from evals.judge.trust.trust import Trust
-from evals.judge.verdicts import ChunkVerdict, Judging
+from evals.judge.verdicts import ChunkVerdict, Judging, average_precision, context_precision
 from evals.sampling.order import judging_order
 
 

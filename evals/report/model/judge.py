@@ -79,7 +79,7 @@ class JudgeSample(Section):
 
 
 class TierEntry(Section):
-    """A judge of a cascade (judge.tiers), or people, whose verdicts are its last tier (human_verdicts)."""
+    """A judge beside another (judge.second), or people, whose verdicts are its last tier (human_verdicts)."""
 
     model: str = Field(description="provider:model, or people")
     queries: int = Field(ge=0, description="number of queries that it judged")
@@ -98,11 +98,11 @@ class TierEntry(Section):
 class JudgeSection(Section):
     """The judge of a run."""
 
-    model: str = Field(description="provider:model, of a cascade the strongest")
+    model: str = Field(description="provider:model; with judge.second the stronger one")
     usage: JudgeUsage = Field(description="cost of judging, by all judges")
     incomplete: str = Field(description="reason why not everything was judged; empty when it was")
     sample: JudgeSample | None = Field(None, description="the sample that was judged; null where all queries were")
     tiers: list[TierEntry] = Field(
-        [], description="the judges of a cascade, the cheapest first, then people; empty where a judge judged alone"
+        [], description="both judges, the cheaper first, then people; empty where one judged alone"
     )
     trust: TrustSection | None = Field(description="trust in the judge; null where nothing is known")

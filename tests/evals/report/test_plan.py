@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from evals.judge.call_estimate import JudgePlan, SampleCost, Share
+from evals.judge.plan import JudgePlan, SampleCost, Share
 from evals.report.plan import render_plan, retrieval_calls
 from retrievers.config import RetrieverConfig
 

@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from evals.collect.observations import Failure, SampledMean, Summary, Unscored
-from evals.judge.ask.budget import Usage
+from evals.judge.budget import Usage
 from evals.judge.trust.agreement import LabelledVerdict, agree
 from evals.judge.trust.correction import Correction
 from evals.judge.trust.estimate import Estimate

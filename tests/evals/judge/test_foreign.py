@@ -1,9 +1,9 @@
-"""The sentences of a reference, what a judge's statements say of them, and the recall that follows."""
+"""Statements of a judge that have nothing to do with the reference answer."""
 
 import pytest
 
-from evals.judge.claims import foreign, sentences
-from evals.judge.verdicts import Claim
+from evals.judge.tasks import foreign
+from evals.judge.verdicts import Claim, sentences
 
 
 @pytest.mark.parametrize(

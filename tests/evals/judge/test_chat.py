@@ -1,3 +1,4 @@
+import asyncio
 import sys
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,8 @@ from ragas.metrics.collections.context_precision.util import ContextPrecisionOut
 
 from evals.config.judge import JudgeConfig
 from evals.errors import JudgeError
-from evals.judge.ask.chat import make_chat
+from evals.judge.answers import Answer
+from evals.judge.chat import Chat, make_chat
 from tests.support.chat_faults import FILTERED, REFUSAL
 from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
 from tests.support.judges import keys, settings
@@ -21,6 +23,10 @@ def make(model: str, env: dict[str, str] | None = None, **values: Any) -> Any:
     return make_chat(JudgeConfig.model_validate({"model": model, **values}), env or {})
 
 
+def asked(chat: Chat, *, structured: bool = True) -> Answer:
+    return asyncio.run(chat.ask(prompt(), Verdict, structured=structured))
+
+
 @pytest.fixture(scope="module", params=SERVERS, ids=lambda kind: kind.__name__)
 def server(request: pytest.FixtureRequest) -> Any:
     with request.param(ORACLE) as running:
@@ -29,7 +35,7 @@ def server(request: pytest.FixtureRequest) -> Any:
 
 def test_one_question_is_one_request_and_one_answer_with_its_tokens(server: ChatServer) -> None:
     server.requests.clear()
-    answer = make_chat(settings(server), keys(server)).ask(prompt(), Verdict, 10, structured=True)
+    answer = asked(make_chat(settings(server), keys(server)), structured=True)
     assert answer.text == RIGHT and answer.finish in ("COMPLETE", "stop")
     assert (answer.tokens_in or 0) > 100 and (answer.tokens_out or 0) > 5
     assert len(server.chats) == 1
@@ -37,11 +43,11 @@ def test_one_question_is_one_request_and_one_answer_with_its_tokens(server: Chat
 
 def test_temperature_and_seed_are_sent_and_the_schema_where_asked(server: ChatServer) -> None:
     server.requests.clear()
-    chat = make_chat(settings(server, seed=7, temperature=0.0, max_output_tokens=99), keys(server))
+    chat = make_chat(settings(server, temperature=0.0, max_output_tokens=99), keys(server))
     for structured in (True, False):
-        chat.ask(prompt(), Verdict, 10, structured=structured)
+        asked(chat, structured=structured)
     with_schema, without = (request.body for request in server.chats)
-    assert with_schema["temperature"] == 0 and with_schema["seed"] == 7
+    assert with_schema["temperature"] == 0 and with_schema["seed"] == 0
     assert 99 in (with_schema.get("max_tokens"), with_schema.get("max_completion_tokens"))
     assert "ContextPrecisionOutput" in str(with_schema["response_format"])
     assert "response_format" not in without
@@ -49,8 +55,7 @@ def test_temperature_and_seed_are_sent_and_the_schema_where_asked(server: ChatSe
 
 def test_a_parameter_that_is_left_out_is_not_sent(server: ChatServer) -> None:
     server.requests.clear()
-    make_chat(settings(server, seed=None, temperature=None), keys(server)).ask(prompt(), Verdict, 10, structured=False)
-    assert "seed" not in server.chats[0].body
+    asked(make_chat(settings(server, temperature=None), keys(server)), structured=False)
     if isinstance(server, OpenAIChatServer):
         assert "temperature" not in server.chats[0].body
 
@@ -60,7 +65,7 @@ def test_nothing_below_us_tries_again(server: ChatServer, fault: str) -> None:
     chat = make_chat(settings(server), keys(server))
     server.requests.clear()
     with server.faulty(fault), pytest.raises(Exception) as caught:
-        chat.ask(prompt(), Verdict, 10, structured=True)
+        asked(chat, structured=True)
     assert len(server.chats) == 1 and not isinstance(caught.value, AssertionError)
 
 
@@ -68,7 +73,7 @@ def test_nothing_below_us_tries_again(server: ChatServer, fault: str) -> None:
 def test_a_cut_answer_is_an_answer_with_its_tokens(server: ChatServer, structured: bool) -> None:
     chat = make_chat(settings(server), keys(server))
     with server.faulty("cut"):
-        answer = chat.ask(prompt(), Verdict, 10, structured=structured)
+        answer = asked(chat, structured=structured)
     assert answer.finish in ("MAX_TOKENS", "length") and answer.text == RIGHT[: len(RIGHT) // 2]
     assert answer.tokens_in == len(prompt()) // 4 and answer.tokens_out == len(answer.text) // 4
 
@@ -77,23 +82,14 @@ def test_a_cut_answer_is_an_answer_with_its_tokens(server: ChatServer, structure
 def test_a_filtered_answer_is_an_answer(server: ChatServer, structured: bool) -> None:
     chat = make_chat(settings(server), keys(server))
     with server.faulty(FILTERED):
-        answer = chat.ask(prompt(), Verdict, 10, structured=structured)
+        answer = asked(chat, structured=structured)
     assert answer.finish in ("ERROR_TOXIC", "content_filter") and answer.text == ""
 
 
 def test_a_refusal_is_quoted(server: ChatServer) -> None:
     chat = make_chat(settings(server), keys(server))
     with server.faulty("refusal"):
-        assert chat.ask(prompt(), Verdict, 10, structured=True).text == REFUSAL
-
-
-def test_a_request_ends_at_its_timeout(server: ChatServer) -> None:
-    from evals.judge.ask.faults import read_fault
-
-    chat = make_chat(settings(server), keys(server))
-    with server.faulty("slow"), pytest.raises(Exception) as caught:
-        chat.ask(prompt(), Verdict, 0.3, structured=True)
-    assert read_fault(caught.value).type == "Timeout"
+        assert asked(chat, structured=True).text == REFUSAL
 
 
 def test_what_an_answer_depends_on_is_in_the_parameters() -> None:
@@ -131,7 +127,7 @@ def test_a_package_that_is_missing_is_named(provider: str, package: str, monkeyp
 
 def test_another_variable_may_hold_the_key(server: ChatServer) -> None:
     chat = make_chat(settings(server, api_key_env="MINE"), {"MINE": server.key})
-    assert chat.ask(prompt(), Verdict, 10, structured=False).text == RIGHT
+    assert asked(chat, structured=False).text == RIGHT
 
 
 def test_a_server_of_ones_own_needs_no_key() -> None:
@@ -145,7 +141,7 @@ def test_a_class_of_the_users_is_a_judge(tmp_path: Path, monkeypatch: pytest.Mon
     )
     monkeypatch.syspath_prepend(tmp_path)
     chat = make("python:my_judge:make")
-    answer = chat.ask("anything", Verdict, 10, structured=True)
+    answer = asked(chat)
     assert answer.text == '{"verdict": 1}' and answer.tokens_in is None and chat.provider == "python"
 
 
@@ -156,5 +152,5 @@ def test_a_key_is_never_among_the_parameters(server: ChatServer) -> None:
 
 def test_the_model_of_cohere_is_the_one_asked_for(server: ChatServer) -> None:
     server.requests.clear()
-    make_chat(settings(server), keys(server)).ask(prompt(), Verdict, 10, structured=False)
+    asked(make_chat(settings(server), keys(server)), structured=False)
     assert server.chats[0].model == MODEL

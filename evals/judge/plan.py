@@ -10,10 +10,8 @@ from pydantic import BaseModel
 
 from evals.collect.observations import Observation
 from evals.config.judge import BudgetConfig
-from evals.judge.ask.budget import cost
-from evals.judge.ask.buyer import USUAL_ANSWER
-from evals.judge.ask.checked_verdicts import CheckedVerdicts
-from evals.judge.ask.keys import Keys
+from evals.judge.asking import USUAL_ANSWER
+from evals.judge.budget import cost
 from evals.judge.judge import Judge, repeated
 from evals.judge.tasks import JUDGED, grade, tasks
 from evals.sampling.order import among, judging_order, sample_size
@@ -113,9 +111,7 @@ class _Counter:
     """
 
     def __init__(self, judge: Judge) -> None:
-        self._keys = Keys(judge.chat)
         self._judge = judge
-        self._kept = CheckedVerdicts(judge.store) if judge.store else None
         self._seen: set[bytes] = set()
         self._means: dict[str, float | None] = {}
         self.share = ""
@@ -129,11 +125,11 @@ class _Counter:
 
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
         """Count a prompt that was not counted yet; the answer is the stored one, or else blank."""
-        key = self._keys.key(prompt, schema)
-        stored = self._kept.get(key, schema) if self._kept and not self.past_store else None
+        key = self._judge.chat.key(prompt, schema)
+        stored = self._judge.store.get(key, schema) if self._judge.store and not self.past_store else None
         if key not in self._seen:
             self._seen.add(key)
-            self._count(key, prompt, schema)
+            self._count(prompt, schema, cached=stored is not None)
         if stored is not None:
             return schema.model_validate_json(stored)
         return schema.model_validate({name: BLANK[name] for name in schema.model_fields})
@@ -152,10 +148,10 @@ class _Counter:
         self._seen.clear()
         self.share, self.past_store = AGAIN, True
 
-    def _count(self, key: bytes, prompt: str, schema: type[BaseModel]) -> None:
+    def _count(self, prompt: str, schema: type[BaseModel], *, cached: bool) -> None:
         store, counts, kind = self._judge.store, self.found[self.share], schema.__name__
         counts["questions"] += 1
-        if self._kept and not self.past_store and self._kept.get(key, schema):
+        if cached:
             counts["cached"] += 1
             return
         if kind not in self._means:
@@ -193,13 +189,13 @@ def plan(
                 if size <= places[task.case_id]:
                     counted[size] = counter.shares(metrics)
             counter.share = task.metric
-            await grade(task, counter, strict=judge.config.strict)
+            await grade(task, counter)
         for size in sizes - counted.keys():
             counted[size] = counter.shares(metrics)
         if judge.config.rejudge:
             counter.begin_again()
             for task in tasks(metrics, repeated(among(order[:drawn], again), judge.config.rejudge, seed), seed):
-                await grade(task, counter, strict=False)
+                await grade(task, counter)
             counted[drawn] += counter.shares([AGAIN])
 
     asyncio.run(count())
@@ -248,7 +244,6 @@ def stopped(budget: BudgetConfig, plans: Sequence[JudgePlan]) -> str:
     wholes = [plan.total for plan in plans]
     needed = {
         "calls": (sum(whole.calls for whole in wholes), budget.calls),
-        "tokens": (sum(whole.tokens_in + whole.tokens_out for whole in wholes), budget.tokens),
         "USD": (sum(plan.usd or 0.0 for plan in plans), budget.usd),
     }
     return "; ".join(

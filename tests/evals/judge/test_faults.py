@@ -9,7 +9,7 @@ from cohere.core.api_error import ApiError
 from cohere.errors import InternalServerError, NotFoundError, TooManyRequestsError, UnauthorizedError
 from openai import APIConnectionError, APIStatusError, APITimeoutError, RateLimitError
 
-from evals.judge.ask.faults import Fault, Kind, read_fault, rejects_structure, status_of, wait_s
+from evals.judge.faults import read_fault, rejects_structure, status_of
 
 REQUEST: Any = httpx.Request("POST", "http://localhost/v1")
 
@@ -29,8 +29,8 @@ def caused(error: Exception, cause: Exception) -> Exception:
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (TooManyRequestsError(body={}), "rate_limit"),
-        (openai_error(429, RateLimitError), "rate_limit"),
+        (TooManyRequestsError(body={}), "limited"),
+        (openai_error(429, RateLimitError), "limited"),
         (UnauthorizedError(body={}), "hopeless"),
         (openai_error(401), "hopeless"),
         (openai_error(402), "hopeless"),
@@ -39,26 +39,26 @@ def caused(error: Exception, cause: Exception) -> Exception:
         (openai_error(400), "refused"),
         (openai_error(422), "refused"),
         (RuntimeError("something of ours"), "refused"),
-        (ApiError(status_code=200, body="<html>"), "transient"),
-        (JSONDecodeError("torn", "{", 1), "transient"),
-        (AttributeError("'str' object has no attribute 'choices'"), "transient"),
+        (ApiError(status_code=200, body="<html>"), "passing"),
+        (JSONDecodeError("torn", "{", 1), "passing"),
+        (AttributeError("'str' object has no attribute 'choices'"), "passing"),
         (openai_error(429, RateLimitError, {"code": "insufficient_quota"}), "hopeless"),
         (caused(httpx.ConnectError("?"), socket.gaierror(socket.EAI_NONAME, "?")), "hopeless"),
-        (caused(httpx.ConnectError("?"), socket.gaierror(socket.EAI_AGAIN, "?")), "transient"),
-        (httpx2.ConnectError("refused"), "transient"),
-        (httpx2.RemoteProtocolError("dropped"), "transient"),
-        (ApiError(status_code=500, body="<html>"), "transient"),
-        (openai_error(502), "transient"),
-        (openai_error(529), "transient"),
-        (openai_error(408), "transient"),
-        (httpx.ConnectError("refused"), "transient"),
-        (httpx.RemoteProtocolError("dropped"), "transient"),
-        (httpx.ReadTimeout("slow"), "transient"),
-        (APIConnectionError(request=REQUEST), "transient"),
-        (caused(APIConnectionError(request=REQUEST), httpx.ConnectError("refused")), "transient"),
-        (caused(APITimeoutError(request=REQUEST), httpx.ReadTimeout("slow")), "transient"),
-        (ConnectionRefusedError("refused"), "transient"),
-        (TimeoutError(), "transient"),
+        (caused(httpx.ConnectError("?"), socket.gaierror(socket.EAI_AGAIN, "?")), "passing"),
+        (httpx2.ConnectError("refused"), "passing"),
+        (httpx2.RemoteProtocolError("dropped"), "passing"),
+        (ApiError(status_code=500, body="<html>"), "passing"),
+        (openai_error(502), "passing"),
+        (openai_error(529), "passing"),
+        (openai_error(408), "passing"),
+        (httpx.ConnectError("refused"), "passing"),
+        (httpx.RemoteProtocolError("dropped"), "passing"),
+        (httpx.ReadTimeout("slow"), "passing"),
+        (APIConnectionError(request=REQUEST), "passing"),
+        (caused(APIConnectionError(request=REQUEST), httpx.ConnectError("refused")), "passing"),
+        (caused(APITimeoutError(request=REQUEST), httpx.ReadTimeout("slow")), "passing"),
+        (ConnectionRefusedError("refused"), "passing"),
+        (TimeoutError(), "passing"),
     ],
 )
 def test_what_may_pass_is_told_from_what_will_not(error: Exception, kind: str) -> None:
@@ -119,34 +119,6 @@ def test_a_long_message_is_cut() -> None:
 def test_no_answer_in_time_has_one_name_for_all_libraries() -> None:
     late = (httpx.ReadTimeout("slow"), httpx2.ConnectTimeout("slow"), TimeoutError(), APITimeoutError(request=REQUEST))
     assert {read_fault(error).type for error in late} == {"Timeout"}
-
-
-def fault(kind: Kind, retry_after_s: float | None = None) -> Fault:
-    return Fault(kind=kind, type="t", message="m", retry_after_s=retry_after_s)
-
-
-@pytest.mark.parametrize("kind", ["hopeless", "refused"])
-def test_what_will_not_pass_is_not_tried_again(kind: Kind) -> None:
-    assert wait_s(fault(kind), 1, 100) is None
-
-
-def test_a_rate_limit_waits_as_told_else_twice_as_long_each_time_up_to_a_minute() -> None:
-    assert wait_s(fault("rate_limit", 7), 3, 100) == 7
-    assert [wait_s(fault("rate_limit"), attempt, 100) for attempt in (1, 2, 3, 6, 7)] == [2, 4, 8, 60, 60]
-
-
-def test_other_faults_wait_at_random_up_to_a_limit_that_doubles() -> None:
-    for attempt, most in ((1, 0.5), (2, 1.0), (3, 2.0), (5, 8.0), (7, 8.0)):
-        waits = [wait_s(fault("transient"), attempt, 100) or 0.0 for _ in range(300)]
-        assert 0 <= min(waits) and 0.8 * most < max(waits) <= most
-    told = wait_s(fault("transient", 5), 1, 100)
-    assert told is not None and 5 <= told <= 5.5
-
-
-def test_nothing_is_waited_for_past_the_deadline() -> None:
-    assert wait_s(fault("rate_limit", 7), 1, 7) is None
-    assert wait_s(fault("transient", 7), 1, 7) is None
-    assert wait_s(fault("transient"), 1, 0) is None
 
 
 def test_secrets_do_not_get_into_a_message() -> None:

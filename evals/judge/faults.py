@@ -1,12 +1,10 @@
 """Faults of a call of the judge, classified from the errors of the providers' libraries."""
 
-import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from evals import judge
 from retrievers.net import faults
 from retrievers.net.faults import DROPPED, TIMEOUTS, TRANSIENT_STATUSES, causes, is_named, lasts, retry_after_s
 from retrievers.text.secrets import redacted
@@ -37,9 +35,11 @@ NOT_AN_ANSWER = (
     "the reply is no answer of a chat model, as a proxy's page or a torn reply is none; if all are, "
     "judge.base_url is not the address of the provider's API"
 )
-Kind = Literal["rate_limit", "transient", "hopeless", "refused"]
+Kind = Literal["limited", "passing", "hopeless", "refused"]
 QUOTED = 200
-CAP_S, LONGEST_S = 8.0, 60.0
+# Seconds before the second attempt at most, before each further one twice as many, and the most; and after a rate limit
+# of a server that names no time.
+BASE_S, CAP_S, LONGEST_S = 0.5, 8.0, 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Fault:
     """A failed call.
 
     Attributes:
-        kind: `rate_limit` and `transient` may pass; `hopeless` will fail for every call; `refused` for this one.
+        kind: `limited` and `passing` may pass; `hopeless` will fail for every call; `refused` for this one.
         type: Name of the library's error.
         message: One line with status and remedy, without secrets.
         retry_after_s: Seconds that the server asked to wait, None when it gave none.
@@ -73,24 +73,6 @@ def read_fault(error: Exception) -> Fault:
         of_prompt=_of_prompt(error),
         billed=status_of(error) in (None, 200) and not (_is(error, UNSENT) or any(map(lasts, causes(error)))),
     )
-
-
-def wait_s(fault: Fault, attempt: int, left: float) -> float | None:
-    """Return the seconds until the next attempt: the server's wish, else a growing delay; None after the last.
-
-    Args:
-        fault: Fault of the last attempt.
-        attempt: Its number, counted from 1.
-        left: Seconds that are left for the verdict.
-    """
-    if fault.kind in ("hopeless", "refused") or left <= 0:
-        return None
-    seconds = fault.retry_after_s
-    if fault.kind == "rate_limit":
-        wait = seconds or min(LONGEST_S, 2.0**attempt)
-    else:
-        wait = (seconds or 0.0) + random.uniform(0, min(CAP_S, judge.RETRY_BASE_S * 2 ** (attempt - 1)))
-    return wait if wait < left else None
 
 
 def status_of(error: BaseException) -> int | None:
@@ -125,9 +107,9 @@ def _kind(error: Exception) -> Kind:
     if status in HOPELESS or _no_credit(error) or any(lasts(cause) for cause in causes(error)):
         return "hopeless"
     if status == 429:
-        return "rate_limit"
+        return "limited"
     passing = status in OVERLOADED or (status is None and _is(error, TRANSPORT)) or _unreadable(error, status)
-    return "transient" if passing else "refused"
+    return "passing" if passing else "refused"
 
 
 def _hinted(error: BaseException, status: int | None) -> str:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 from ragas.llms.base import InstructorBaseRagasLLM
 
-from evals.judge.ask.engine import Asker, UnansweredError
+from evals.judge.asking import Asker, UnansweredError
 
 Schema = TypeVar("Schema", bound=BaseModel)
 

@@ -7,7 +7,7 @@ from langchain_core.outputs import ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from evals.judge.ask.identity import identity
+from evals.judge.chat import identity
 
 
 class Silent(BaseChatModel):

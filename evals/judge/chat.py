@@ -1,25 +1,28 @@
 """Any LangChain chat model by `provider:model`, asked for one answer at a time without retries of its own.
 
-Models are called synchronously from threads: ChatCohere keeps one asynchronous HTTP client that belongs to the first
-event loop, and a second loop would fail with it.
+All questions of a run go over one event loop: ChatCohere keeps an HTTP client that belongs to the first loop it meets.
 """
 
+import hashlib
+import json
+import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 from pydantic.warnings import PydanticDeprecationWarning
 
 from evals.config.judge import JudgeConfig
 from evals.errors import JudgeError
-from evals.judge.ask.answers import ModelAnswer, read_early_end, read_message
-from evals.judge.ask.faults import explain
-from evals.judge.ask.identity import identity
-from evals.judge.ask.response_schemas import STRUCTURES
+from evals.judge.answers import Answer, read_early_end, read_message
+from evals.judge.faults import explain
 from retrievers.config.layers import api_key
 from retrievers.errors import nearest
 
@@ -46,6 +49,14 @@ KEYS: Mapping[str, str] = {
 # Providers for whose package the project has an extra; LangChain would fall back to an older class without it.
 EXTRAS = ("anthropic", "ollama")
 KEY_ARGUMENTS: Mapping[str, str] = {"cohere": "cohere_api_key"}
+# Sent where a provider takes one.
+SEED = 0
+# Names of parameters that do not affect a model's answers, or that may not be stored.
+SECRET = re.compile(r"(api_?key|secret|password|credentials?|authorization|headers?|(?<!_)token)$", re.IGNORECASE)
+# Names of a model's fields that hold an address, for any provider.
+ADDRESS = re.compile(r"(base_url|api_base|api_url|endpoint|host)$")
+# Attributes under which LangChain's classes and the providers' libraries keep their HTTP clients, at most three deep.
+CLIENTS, DEPTH = ("root_client", "client", "_client"), 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,39 +68,73 @@ class Chat:
         name: Name of the model, as the provider spells it.
         parameters: Everything besides model, prompt and schema that the answer depends on.
         identified: True if they tell this model from any other; if not, its verdicts may not be stored.
-        structure: Schema to the arguments that make the provider answer in JSON; empty when it has no such means.
     """
 
     provider: str
     name: str
     parameters: Mapping[str, Any]
     model: "BaseChatModel"
-    structure: Callable[[type[BaseModel]], Mapping[str, Any]]
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    per_request: Callable[[float], Mapping[str, Any]] = lambda timeout_s: {}
     identified: bool = True
 
-    def ask(self, prompt: str, schema: type[BaseModel], timeout_s: float, *, structured: bool) -> ModelAnswer:
+    @property
+    def label(self) -> str:
+        """`provider:name`."""
+        return f"{self.provider}:{self.name}"
+
+    async def ask(self, prompt: str, schema: type[BaseModel], *, structured: bool) -> Answer:
         """Send one prompt, once, and wait for the whole answer.
 
         Args:
             prompt: The whole prompt.
-            schema: Response schema; sent along where `structured`.
-            timeout_s: Seconds to wait, where the provider lets a single request say so.
-            structured: True to ask for JSON by the provider's own option.
+            schema: Response schema.
+            structured: True to ask for JSON of it by the provider's own option, where it has one.
 
         Raises:
-            Exception: Any error of the provider's library; see `evals.judge.ask.faults`.
+            Exception: Any error of the provider's library; see `evals.judge.faults`.
         """
-        extra = self.structure(schema) if structured else {}
+        option = json_option(self.provider, schema) if structured else {}
         try:
-            message = self.model.invoke(prompt, **self.arguments, **extra, **self.per_request(timeout_s))
+            message = await self.model.ainvoke(prompt, **self.arguments, **option)
         except Exception as error:
             ended = read_early_end(error)
             if ended is None:
                 raise
             return ended
         return read_message(message)
+
+    def key(self, prompt: str, schema: type[BaseModel]) -> bytes:
+        """Return the key of a verdict, 32 bytes: a hash of everything that the answer depends on."""
+        parts = [self.provider, self.name, dict(self.parameters), prompt, _sorted_schema(schema), _ragas()]
+        whole = json.dumps(parts, sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()
+
+
+def json_option(provider: str, schema: type[BaseModel]) -> dict[str, Any]:
+    """Return the arguments by which a provider answers in JSON of a schema; none where it has no such option."""
+    # A copy for one request, which the client may change; its fields stay in their order.
+    described = json.loads(_schema(schema))
+    if provider == "cohere":
+        return {"response_format": {"type": "json_object", "schema": described}}
+    if provider == "openai":
+        form = {"name": schema.__name__, "schema": described}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
+    return {"format": described} if provider == "ollama" else {}
+
+
+@cache
+def _ragas() -> str:
+    return version("ragas")
+
+
+@cache
+def _schema(schema: type[BaseModel]) -> str:
+    return json.dumps(schema.model_json_schema())
+
+
+@cache
+def _sorted_schema(schema: type[BaseModel]) -> str:
+    return json.dumps(schema.model_json_schema(), sort_keys=True)
 
 
 def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
@@ -145,13 +190,13 @@ def _construction(config: JudgeConfig, env: Mapping[str, str]) -> dict[str, Any]
         return arguments | {"timeout_seconds": config.timeout_s}
     if config.provider == "ollama":
         limits = {"client_kwargs": {"timeout": config.timeout_s}, "num_predict": config.max_output_tokens}
-        return arguments | limits | _given("seed", config.seed)
+        return arguments | limits | {"seed": SEED}
     # LangChain's classes of other providers refuse an unknown argument.
     seeds = {"openai", "deepseek", "openrouter"}
     return (
         arguments
         | {"timeout": config.timeout_s, "max_retries": 0, "max_tokens": config.max_output_tokens}
-        | (_given("seed", config.seed) if config.provider in seeds else {})
+        | ({"seed": SEED} if config.provider in seeds else {})
     )
 
 
@@ -159,32 +204,72 @@ def _chat(config: JudgeConfig, model: "BaseChatModel") -> Chat:
     identified = identity(model)
     parameters = {
         "temperature": config.temperature,
-        "seed": config.seed,
+        "seed": SEED,
         "max_output_tokens": config.max_output_tokens,
         "base_url": config.base_url,
-        "structured": config.structured,
+        "structured": "auto",
         "identity": config.identity,
         "model": identified,
     }
     arguments: dict[str, Any] = {}
-    per_request: Callable[[float], Mapping[str, Any]] = lambda timeout_s: {}  # noqa: E731
     if config.provider == "cohere":
-        arguments = {"max_tokens": config.max_output_tokens, **_given("seed", config.seed)}
-        per_request = lambda timeout_s: {  # noqa: E731
-            "request_options": {"max_retries": 0, "timeout_in_seconds": timeout_s}
-        }
-    elif config.provider == "openai":
-        per_request = lambda timeout_s: {"timeout": timeout_s}  # noqa: E731
+        limits = {"max_retries": 0, "timeout_in_seconds": config.timeout_s}
+        arguments = {"max_tokens": config.max_output_tokens, "seed": SEED, "request_options": limits}
     return Chat(
         provider=config.provider,
         name=config.name,
         parameters=parameters,
         model=model,
-        structure=STRUCTURES.get(config.provider, lambda schema: {}),
         arguments=arguments,
-        per_request=per_request,
         identified=identified is not None or config.identity is not None,
     )
+
+
+def identity(model: "BaseChatModel") -> Mapping[str, str] | None:
+    """Return class, addresses and a digest of the parameters of a model; None when it hides its parameters.
+
+    The parameters that LangChain's classes report hold no address. The addresses are those that requests go to, also
+    where the environment named them.
+    """
+    try:
+        parameters = json.dumps(_without_secrets(model._identifying_params), sort_keys=True)
+    except TypeError:  # an object that has no value of its own
+        return None
+    if parameters == "{}":
+        return None
+    kind = type(model)
+    return {
+        "class": f"{kind.__module__}.{kind.__qualname__}",
+        "address": " ".join(sorted(set(_addresses(model)))),
+        "digest": hashlib.sha256(parameters.encode("utf-8", "surrogatepass")).hexdigest()[:32],
+    }
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _without_secrets(item) for name, item in value.items() if not SECRET.search(str(name))}
+    return [_without_secrets(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _addresses(model: "BaseChatModel") -> Iterator[str]:
+    fields = (getattr(model, name, None) for name in type(model).model_fields if ADDRESS.search(name))
+    yield from (_bare(value) for value in fields if isinstance(value, str))
+    holders: list[Any] = [model]
+    for _ in range(DEPTH):
+        holders = [
+            inner for holder in holders for name in CLIENTS if (inner := getattr(holder, name, None)) is not None
+        ]
+        urls = [_bare(str(url)) for holder in holders if (url := getattr(holder, "base_url", None))]
+        # A provider's client; the parameters inside of it belong to HTTP.
+        if urls:
+            yield from urls
+            return
+
+
+def _bare(url: str) -> str:
+    """Remove the parts of an address that may be secret."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
 
 
 def _from_python(target: str) -> "BaseChatModel":
@@ -201,7 +286,3 @@ def _from_python(target: str) -> "BaseChatModel":
             f"got {type(built).__name__}"
         )
     return built
-
-
-def _given(name: str, value: Any) -> dict[str, Any]:
-    return {} if value is None else {name: value}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evals.collect.observations import Observation
-from evals.judge.call_estimate import AGAIN, SECONDS_PER_CALL, JudgePlan, plan
+from evals.judge.plan import AGAIN, SECONDS_PER_CALL, JudgePlan, plan
 from evals.judge.tasks import ENTITY_RECALL, PRECISION, RECALL, RELEVANCE
 from evals.metrics import METRICS
 from evals.sampling.order import among, judging_order, sample_size
@@ -146,5 +146,5 @@ def test_what_the_budget_leaves_out_is_said(server: ChatServer) -> None:
     assert planned(server, budget={"calls": whole.calls}).stopped == ""
     assert planned(server, budget={"calls": 3}).stopped == f"the budget holds 3 calls of {whole.calls}"
     prices = {settings(server).model or "": {"input": 1.0, "output": 1.0}}
-    stopped = planned(server, budget={"tokens": 1000, "usd": 0.001}, prices=prices).stopped
-    assert stopped.startswith("the budget holds 1,000 tokens of ") and "the budget holds 0.001 USD of 0.0" in stopped
+    stopped = planned(server, budget={"calls": 2, "usd": 0.001}, prices=prices).stopped
+    assert stopped.startswith("the budget holds 2 calls of ") and "the budget holds 0.001 USD of 0.0" in stopped
