@@ -145,6 +145,8 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
     """
     # langchain-cohere uses deprecated calls of pydantic, which its users cannot change.
     warnings.filterwarnings("ignore", category=PydanticDeprecationWarning, module=r"(langchain_)?cohere\.")
+    # Of counts that are no integers, which are estimated here.
+    warnings.filterwarnings("ignore", message="Pydantic serializer warnings")
     if config.provider == "python":
         return _chat(config, _from_python(config.name))
     if config.provider not in KEYS:

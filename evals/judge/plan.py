@@ -82,6 +82,7 @@ class JudgePlan:
         grows: True if more queries are judged after these, as far as the interval needs them (`judge.sample: auto`).
         samples: Costs of the queries of `shares` and, last, of all queries.
         margin: That of `judge.stop`, which ends judging earlier; None without one.
+        share: `judge.sample` where it is a share of fewer queries than are judged, as an interval needs; else None.
     """
 
     model: str
@@ -94,6 +95,7 @@ class JudgePlan:
     grows: bool = False
     samples: tuple[SampleCost, ...] = ()
     margin: float | None = None
+    share: float | None = None
 
     @property
     def total(self) -> Share:
@@ -178,7 +180,8 @@ def plan(
         seed: Seed of that choice, and of the sample.
     """
     counter, order = _Counter(judge), judging_order((o.case for o in observations), seed)
-    drawn = sample_size(judge.config.sample, len(order))
+    sample = judge.config.sample
+    drawn = sample_size(sample, len(order))
     sizes = {drawn, len(order)}
     places, counted = {case_id: rank for rank, case_id in enumerate(order)}, dict[int, tuple[Share, ...]]()
 
@@ -203,6 +206,7 @@ def plan(
         priced(judge, counted[drawn], measured=counter.measured),
         drawn=drawn,
         grows=judge.config.sample == "auto" and drawn < len(order),
+        share=sample if isinstance(sample, float) and sample * len(order) <= drawn - 1 else None,
         samples=tuple(_sample_cost(judge, size, counted[size]) for size in sorted(sizes)),
     )
 

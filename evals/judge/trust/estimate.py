@@ -6,7 +6,6 @@ resample draws queries and takes all of their verdicts along (Davison & Hinkley 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,7 +1,7 @@
 import asyncio
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ragas.metrics.collections.context_precision.util import ContextPrecisionOutput as Verdict
@@ -154,3 +154,18 @@ def test_the_model_of_cohere_is_the_one_asked_for(server: ChatServer) -> None:
     server.requests.clear()
     asked(make_chat(settings(server), keys(server)), structured=False)
     assert server.chats[0].model == MODEL
+
+
+def test_the_keys_of_verdicts_stay_so_that_what_was_bought_is_read() -> None:
+    """Another key makes every user buy his verdicts again: then say so, with the price, before anything is bought."""
+    parameters = {
+        "temperature": 0.0, "seed": 0, "max_output_tokens": 2048, "base_url": None, "structured": "auto",
+        "identity": None,
+        "model": {
+            "class": "langchain_cohere.chat_models.ChatCohere", "address": "",
+            "digest": "8019ea001923c822e4bada4bcc816107",
+        },
+    }  # fmt: skip
+    assert make("cohere:command-a-03-2025", {"COHERE_API_KEY": "x"}).parameters.keys() == parameters.keys()
+    chat = Chat(provider="cohere", name="command-a-03-2025", parameters=parameters, model=cast(Any, None))
+    assert chat.key("prompt", Verdict).hex() == "e19815e3e5dafe8dcc8305208cf912c826263e739d20118cc31c701bfa043d91"

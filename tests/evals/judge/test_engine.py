@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,31 @@ from ragas.metrics.collections.context_relevance.util import ContextRelevanceOut
 from evals.collect.observations import Unscored
 from evals.judge.asking import Engine
 from evals.judge.store import VerdictStore
+from retrievers.embedding.tokens import count_tokens
 from tests.support.chat_faults import ChatFault, Output, When, says
-from tests.support.chat_requests import tokens
+from tests.support.chat_requests import ChatRequest, tokens
 from tests.support.chat_server import MODEL, ChatServer
 from tests.support.judges import TEXTS, ask, engine, later_engine, settings, verdicts
-from tests.support.one_question import RIGHT, USEFUL, USELESS, prompt
+from tests.support.judging import Oracle
+from tests.support.loopback import Reply
+from tests.support.one_question import ORACLE, RIGHT, USEFUL, USELESS, prompt
+from tests.support.openai_server import OpenAIChatServer
 
 WRONG = '{"reason": "changed its mind", "verdict": 0}'
 pytestmark = pytest.mark.usefixtures("at_once")
+
+
+class Miscounting(OpenAIChatServer):
+    """Answers rightly, with a count of tokens that cannot be."""
+
+    def __init__(self, oracle: Oracle, count: Any) -> None:
+        super().__init__(oracle)
+        self._count = count
+
+    def said(self, asked: ChatRequest, output: Output) -> Reply:
+        body = json.loads(super().said(asked, output).body)
+        body["usage"] |= {"prompt_tokens": self._count, "completion_tokens": self._count}
+        return Reply.json(body)
 
 
 @pytest.fixture
@@ -213,6 +231,49 @@ def test_a_budget_is_spent_up_to_less_than_one_call_and_never_passed(server: Cha
     assert (
         said.count("unscored") == 60 - len(server.chats) and "does not hold another call" in made.account.usage.stopped
     )
+
+
+@pytest.mark.parametrize("count", [-5, 10**12, 10**400, 1.5, None, {"a": 1}], ids=lambda count: str(count)[:8])
+def test_counts_that_no_server_can_mean_are_estimated_from_the_texts(count: Any) -> None:
+    with Miscounting(ORACLE, count) as server, engine(server, prices=a_dollar_a_million(server)) as made:
+        assert verdicts(ask(made, [USEFUL, USELESS])) == [1, 0]
+        read = sum(count_tokens(chat.prompt) for chat in server.chats)
+    assert (made.account.usage.tokens_in, made.account.usage.unanswered) == (read, 0)
+    assert 0 < made.account.usage.tokens_out < 100 and (made.account.usage.usd or 0) < 0.01
+
+
+def test_an_answer_of_counts_that_its_client_does_not_take_costs_what_was_reserved() -> None:
+    """NaN becomes an error within ChatOpenAI: there is no answer, and it may have been billed."""
+    with Miscounting(ORACLE, math.nan) as server:
+        budget: dict[str, Any] = {"budget": {"usd": 0.02}, "prices": a_dollar_a_million(server)}
+        with engine(server, **budget) as made:
+            ask(made, TEXTS[:20])
+    assert made.account.usage.unanswered <= 4 and "does not hold another call" in made.account.usage.stopped
+
+
+def test_answers_far_over_their_limit_spend_no_budget_many_times_over(server: ChatServer) -> None:
+    """Sixteen at once that write 24,000 tokens where 100 are allowed; each costs more than half of the budget."""
+    server.latency = 0.05
+    endless = ChatFault(says=lambda _: Output(text=json.dumps({"reason": "x" * 96_000, "verdict": 0})))
+    limits: dict[str, Any] = {"max_output_tokens": 100, "budget": {"usd": 0.04}, "max_concurrency": 16}
+    with engine(server, **limits, prices=a_dollar_a_million(server)) as made, server.faulty(endless):
+        ask(made, TEXTS[:60])
+    assert len(server.chats) == 1 and (made.account.usage.usd or 0) <= 0.04
+    assert "does not hold another call" in made.account.usage.stopped
+
+
+def test_a_server_that_begins_to_write_too_much_is_sent_nothing_after_what_was_in_flight(server: ChatServer) -> None:
+    server.latency = 0.05
+    endless = ChatFault(says=lambda _: Output(text=json.dumps({"reason": "x" * 96_000, "verdict": 0})))
+    limits: dict[str, Any] = {"max_output_tokens": 100, "budget": {"usd": 0.5}, "max_concurrency": 4}
+    with (
+        engine(server, **limits, prices=a_dollar_a_million(server)) as made,
+        server.faulty(endless, When(calls=range(30, 1000))),
+    ):
+        ask(made, TEXTS[:300])
+    # 29 of about a thousand tokens, and then 18 of 25,000: as many as 0.5 USD holds, and no more than 4 beyond it.
+    assert len(server.chats) < 29 + 18 + 4
+    assert (made.account.usage.usd or 0) < 0.5 + 4 * 0.026
 
 
 def test_a_request_without_an_answer_is_held_against_the_budget(server: ChatServer) -> None:

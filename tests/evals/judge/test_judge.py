@@ -1,6 +1,7 @@
 """The judge of a run, behind both protocols."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ from evals.errors import JudgeError
 from evals.judge.budget import Usage
 from evals.judge.judge import repeated
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
-from evals.judge.verdicts import ChunkVerdict, Judging
+from evals.judge.verdicts import ChunkVerdict, Judging, context_precision
 from evals.sampling.order import judging_order
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer
-from tests.support.judged import ALL, judge_of, observe, oracle
+from tests.support.judged import ALL, by_ragas, judge_of, observe, oracle, random_observations
 from tests.support.judges import keys, settings
 from tests.support.results import observation
 
@@ -177,3 +178,18 @@ def test_a_sample_of_the_queries_that_were_judged_is_repeated() -> None:
     assert places == sorted(places)
     assert len(repeated([*many, *RUN[2:]], 99, 0)) == 50
     assert repeated(RUN[2:], 5, 0) == []
+
+
+# Against ragas itself
+
+
+def test_thirty_queries_by_four_metrics_are_what_ragas_own_classes_say_to_the_last_bit(server: ChatServer) -> None:
+    thirty = enumerate(random_observations(30, seed=7))
+    many = [replace(one, case=one.case.model_copy(update={"id": f"q{number}"})) for number, one in thirty]
+    with judge_of(server) as judge:
+        said = judge.judge(ALL, many)
+    known = server.oracle
+    for one in many:
+        ids = one.selection.chunk_ids
+        assert context_precision(one, said) == by_ragas(PRECISION, one, known)
+        assert all(said.scores[metric, one.case.id, ids] == by_ragas(metric, one, known) for metric in ALL[1:])
