@@ -51,7 +51,7 @@ class VllmServer(OpenAIChatServer):
 
     def said(self, asked: ChatRequest, output: Output) -> Reply:
         read, written = tokens(asked.prompt), tokens(output.text)
-        message = {
+        message: dict[str, Any] = {
             "role": "assistant", "content": output.text, "refusal": None, "annotations": None, "audio": None,
             "function_call": None, "tool_calls": [], "reasoning_content": None,
         }  # fmt: skip
