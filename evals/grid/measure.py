@@ -20,7 +20,7 @@ from evals.grid.choice import Choice, HeldOut, decide
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
 from evals.grid.objective import Ranking, describe, needed, rank
 from evals.grid.sampled import cell_summary, with_samples
-from evals.judge.trust.measuring import measure as measure_trust
+from evals.judge.trust import measure as measure_trust
 from evals.judge.verdicts import Judging
 from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, metric_named, needs, reach
 from evals.metrics import criteria as gates

@@ -13,7 +13,7 @@ from evals.collect.pool import Bools
 from evals.golden.case import Case
 from evals.judge.budget import Usage
 from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE, selected
-from evals.judge.trust.trust import summaries
+from evals.judge.trust import summaries
 from evals.judge.verdicts import NOT_JUDGED, ChunkVerdict, Judging
 from evals.metrics.declaration import AMOUNT, SHARE, Context, Direction, Metric, Need, QueryMetric, RunMetric
 from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY

@@ -65,6 +65,7 @@ class File:
 BISECT = "recall is asked for every distinct result"
 CLAIMS = "claim recall went"
 WIDTHS = "--plan foretells no widths and margins"
+JUDGE = "judge.second took the place of judge.tiers; settings of the judge that nobody set went"
 NOISE = "the share of the judge's noise went"
 WINS = "shares of won resamples contradicted the confidence set"
 SEARCH = "search_params goes to Qdrant as it is"
@@ -118,6 +119,23 @@ LEAVES: Sequence[Leaf] = (
         Leaf("*.json:head.criteria", CHANGED, only=name, why=PASSED)
         for name in ("default", "compare-handbook", "judged-budget")
     ),
+    *(
+        Leaf(f"*config.judge.{name}", GONE, why=JUDGE)
+        for name in (
+            "budget.tokens",
+            "cache",
+            "cache_max_days",
+            "cache_max_mb",
+            "deadline_s",
+            "seed",
+            "strict",
+            "structured",
+            "tiers*",
+        )
+    ),
+    *(Leaf(f"*config.judge.second.{name}", ADDED, why=JUDGE) for name in ("model", "sample")),
+    Leaf("report.json:config.judge.*", CHANGED, only="judged-tiers", why=JUDGE),
+    Leaf("*notes.*", CHANGED, only="judged-tiers", why=JUDGE),
     *(
         Leaf(f"*config.{name}", GONE, why=SETTINGS)
         for name in (
@@ -206,6 +224,7 @@ LEAVES: Sequence[Leaf] = (
     ),
 )
 LINES: Sequence[Line] = (
+    Line(r"judge\.tiers|judge\.second|judged metrics are corrected by", only="judged-tiers", why=JUDGE),
     Line(r"^Next: |threshold_on", why=READS),
     *(
         Line(

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from evals.collect.observations import Summary
-from evals.judge.trust.agreement import Agreement, LabelledVerdict
-from evals.judge.trust.estimate import Estimate
-from evals.judge.trust.trust import Trust
+from evals.judge.estimates import Estimate
+from evals.judge.trust import Agreement, Pair, Trust
 from evals.judge.verdicts import Judging
 from evals.report.model.judge import (
     AgreementSection,
@@ -109,12 +108,12 @@ def _agreement(agreement: Agreement) -> AgreementSection:
     )
 
 
-def _disagreement(row: LabelledVerdict) -> Disagreement:
+def _disagreement(row: Pair) -> Disagreement:
     return Disagreement(
         query_id=row.query_id,
         chunk_id=row.chunk_id,
-        verdict=int(not row.label),
-        label=row.label,
+        verdict=int(row.label == 0),
+        label=int(row.label == 1),
         kind="false_useless" if row.label else "false_useful",
         reason=row.reason,
     )

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t
 
-from evals.judge.trust import estimate
-from evals.judge.trust.estimate import Estimate, Floats, by_query, resampled_totals, share, share_interval
+from evals.judge import estimates as estimate
+from evals.judge.estimates import Estimate, Floats, by_query, resampled_totals, share, share_interval
 from evals.stats import intervals as stats
 from evals.stats.intervals import Interval, wilson
 

@@ -1,7 +1,7 @@
 """Correction of a judge's mean by human verdicts on a random sample of queries. Pure.
 
 People's scores are the truth, on a sample of the queries, corrected by what foretells them of all
-(`evals.sampling.corrected`): the strongest judge that was asked about every query, else the golden labels.
+(`evals.sampling.corrected`): the stronger judge that was asked about every query, else the golden labels.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +11,9 @@ import numpy as np
 
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.golden.case import FEWEST_DRAWN, FEWEST_LABELLED
-from evals.judge.trust.estimate import Estimate, Floats, queries
+from evals.judge.estimates import Estimate, Floats, queries
 from evals.sampling.corrected import corrected
 from evals.stats import intervals as stats
-from evals.stats.intervals import SAME
 
 # Above this share of labelled queries that cannot be used, those that are left are no random sample.
 MOST_DROPPED = 0.05
@@ -88,13 +87,7 @@ def correct(
 
     Returns:
         Without a corrected value when too few queries can be used, or over 5% of the labelled cannot.
-
-    Raises:
-        ValueError: A score is outside of 0 to 1.
     """
-    for scores in judged:
-        _check(metric, scores, "judge")
-    _check(metric, human, "human")
     people = _without_an_unfinished_end({key: human[key] for key in order if key in human})
     usable = {key: float(score) for key, score in people.items() if isinstance(score, float | int)}
     strongest = judged[-1]
@@ -179,9 +172,3 @@ def _refusal(human: Mapping[str, Score], usable: int, *, of_order: bool) -> str:
         f"{dropped} of {len(human)} queries with human verdicts cannot be used ({reason}), over {MOST_DROPPED:.0%}: "
         f"those left are no random sample"
     )
-
-
-def _check(metric: str, scores: Mapping[str, Score], by: str) -> None:
-    for query_id, score in scores.items():
-        if isinstance(score, float | int) and not -SAME <= score <= 1 + SAME:
-            raise ValueError(f"{metric}: the {by} score of query {query_id!r} must lie within 0 to 1, got {score!r}")
