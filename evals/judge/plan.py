@@ -1,6 +1,7 @@
 """The cost of judging, counted without a call: the same questions with blank answers."""
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from retrievers.embedding.tokens import count_tokens
 Schema = TypeVar("Schema", bound=BaseModel)
 # The share of the second pass.
 AGAIN = "judged again"
+FIELDS = ("questions", "cached", "tokens_in", "tokens_out")
 # Assumed duration of a call without a limit a minute; the plan states this assumption.
 SECONDS_PER_CALL = 2.0
 # A blank answer of every schema: no question depends on the answer to another.
@@ -88,9 +90,9 @@ class JudgePlan:
     model: str
     shares: tuple[Share, ...]
     measured_answers: bool
-    usd: float | None
-    seconds: float
-    stopped: str
+    usd: float | None = None
+    seconds: float = 0.0
+    stopped: str = ""
     drawn: int = 0
     grows: bool = False
     samples: tuple[SampleCost, ...] = ()
@@ -100,25 +102,24 @@ class JudgePlan:
     @property
     def total(self) -> Share:
         """All metrics together."""
-        fields = ("questions", "cached", "tokens_in", "tokens_out")
-        return Share(metric="all", **{name: sum(getattr(share, name) for share in self.shares) for name in fields})
+        return Share(metric="all", **{name: sum(getattr(share, name) for share in self.shares) for name in FIELDS})
 
 
 class _Counter:
     """Stand-in for the judge that counts what prompts cost, and answers out of the store.
 
     Attributes:
-        share: Metric whose prompts are counted.
-        found: Counts by metric.
+        metric: Metric whose prompts are counted.
+        counts: Counts by metric.
     """
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-        self._seen: set[bytes] = set()
+        self._store = None if judge.config.refresh else judge.store
+        self._seen = set[bytes]()
         self._means: dict[str, float | None] = {}
-        self.share = ""
-        self.past_store = judge.config.refresh
-        self.found = {name: Counter[str]() for name in (*JUDGED, AGAIN)}
+        self.metric = ""
+        self.counts = {name: Counter[str]() for name in (*JUDGED, AGAIN)}
 
     @property
     def measured(self) -> bool:
@@ -128,39 +129,39 @@ class _Counter:
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
         """Count a prompt that was not counted yet; the answer is the stored one, or else blank."""
         key = self._judge.chat.key(prompt, schema)
-        stored = self._judge.store.get(key, schema) if self._judge.store and not self.past_store else None
+        stored = self._store.get(key, schema) if self._store else None
         if key not in self._seen:
             self._seen.add(key)
-            self._count(prompt, schema, cached=stored is not None)
+            counts = self.counts[self.metric]
+            counts["questions"] += 1
+            if stored is None:
+                counts += Counter(tokens_in=count_tokens(prompt), tokens_out=self._answer(schema.__name__))
+            else:
+                counts["cached"] += 1
         if stored is not None:
             return schema.model_validate_json(stored)
         return schema.model_validate({name: BLANK[name] for name in schema.model_fields})
 
     def shares(self, metrics: Collection[str]) -> tuple[Share, ...]:
         """Return what was counted so far, by metric."""
-        fields = ("questions", "cached", "tokens_in", "tokens_out")
         return tuple(
-            Share(metric=name, **{field: counts[field] for field in fields})
-            for name, counts in self.found.items()
+            Share(metric=name, **{field: counts[field] for field in FIELDS})
+            for name, counts in self.counts.items()
             if name in metrics
         )
 
     def begin_again(self) -> None:
         """Count the second pass, which asks past the store and past what the first has asked."""
         self._seen.clear()
-        self.share, self.past_store = AGAIN, True
+        self.metric, self._store = AGAIN, None
 
-    def _count(self, prompt: str, schema: type[BaseModel], *, cached: bool) -> None:
-        store, counts, kind = self._judge.store, self.found[self.share], schema.__name__
-        counts["questions"] += 1
-        if cached:
-            counts["cached"] += 1
-            return
+    def _answer(self, kind: str) -> int:
+        """Return the usual length of an answer."""
+        store = self._judge.store
         if kind not in self._means:
             self._means[kind] = store.mean_tokens_out(self._judge.model, kind) if store else None
         mean = self._means[kind]
-        counts["tokens_in"] += count_tokens(prompt)
-        counts["tokens_out"] += USUAL_ANSWER if mean is None else round(mean)
+        return USUAL_ANSWER if mean is None else round(mean)
 
 
 def plan(
@@ -182,19 +183,17 @@ def plan(
     counter, order = _Counter(judge), judging_order((o.case for o in observations), seed)
     sample = judge.config.sample
     drawn = sample_size(sample, len(order))
-    sizes = {drawn, len(order)}
     places, counted = {case_id: rank for rank, case_id in enumerate(order)}, dict[int, tuple[Share, ...]]()
 
     async def count() -> None:
         for task in tasks(metrics, observations, seed):
             # Query by query in the order of the sample: what was counted before one is the cost of a smaller sample.
-            for size in sizes - counted.keys():
-                if size <= places[task.case_id]:
-                    counted[size] = counter.shares(metrics)
-            counter.share = task.metric
+            if places[task.case_id] >= drawn:
+                counted.setdefault(drawn, counter.shares(metrics))
+            counter.metric = task.metric
             await grade(task, counter)
-        for size in sizes - counted.keys():
-            counted[size] = counter.shares(metrics)
+        counted.setdefault(drawn, counter.shares(metrics))
+        counted[len(order)] = counter.shares(metrics)
         if judge.config.rejudge:
             counter.begin_again()
             for task in tasks(metrics, repeated(among(order[:drawn], again), judge.config.rejudge, seed), seed):
@@ -205,9 +204,9 @@ def plan(
     return replace(
         priced(judge, counted[drawn], measured=counter.measured),
         drawn=drawn,
-        grows=judge.config.sample == "auto" and drawn < len(order),
+        grows=sample == "auto" and drawn < len(order),
         share=sample if isinstance(sample, float) and sample * len(order) <= drawn - 1 else None,
-        samples=tuple(_sample_cost(judge, size, counted[size]) for size in sorted(sizes)),
+        samples=tuple(_sample_cost(judge, size, shares) for size, shares in sorted(counted.items())),
     )
 
 
@@ -224,23 +223,17 @@ def priced(judge: Judge, shares: tuple[Share, ...], *, measured: bool) -> JudgeP
         shares: The calls.
         measured: True if the length of the answers is an average of stored ones.
     """
-    unpriced = JudgePlan(model=judge.model, shares=shares, measured_answers=measured, usd=None, seconds=0.0, stopped="")
-    whole = unpriced.total
-    estimated = replace(
-        unpriced,
-        usd=cost(judge.config.price, whole.tokens_in, whole.tokens_out),
-        seconds=_seconds(judge, whole),
-        margin=judge.config.stop.margin,
-    )
-    return replace(estimated, stopped=stopped(judge.config.budget, [estimated]))
-
-
-def _seconds(judge: Judge, whole: Share) -> float:
     config = judge.config
-    by_calls = 60 * whole.calls / config.requests_per_minute if config.requests_per_minute else 0.0
-    tokens = whole.tokens_in + whole.tokens_out
-    by_tokens = 60 * tokens / config.tokens_per_minute if config.tokens_per_minute else 0.0
-    return max(by_calls, by_tokens, whole.calls * SECONDS_PER_CALL / config.max_concurrency)
+    unpriced = JudgePlan(model=judge.model, shares=shares, measured_answers=measured, margin=config.stop.margin)
+    whole = unpriced.total
+    minutes = (
+        whole.calls / (config.requests_per_minute or math.inf),
+        (whole.tokens_in + whole.tokens_out) / (config.tokens_per_minute or math.inf),
+        whole.calls * SECONDS_PER_CALL / 60 / config.max_concurrency,
+    )
+    usd = cost(config.price, whole.tokens_in, whole.tokens_out)
+    estimated = replace(unpriced, usd=usd, seconds=60 * max(minutes))
+    return replace(estimated, stopped=stopped(config.budget, [estimated]))
 
 
 def stopped(budget: BudgetConfig, plans: Sequence[JudgePlan]) -> str:
