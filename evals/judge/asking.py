@@ -24,6 +24,7 @@ from retrievers.text.secrets import without_secrets
 
 log = logging.getLogger(__name__)
 Schema = TypeVar("Schema", bound=BaseModel)
+Result = TypeVar("Result")
 # The verdict as JSON, or why there is none.
 Outcome = str | Failure | Unscored
 # Attempts for one verdict, the repair of an invalid answer included; and their time, in timeouts of one request.
@@ -31,8 +32,10 @@ ATTEMPTS, DEADLINE = 8, 3
 # Failures in a row, and at least twice the number of concurrent calls, after which judging ends; and refusals in a row
 # of a key or model that was accepted before, beyond the number of concurrent calls.
 FAILURES_IN_A_ROW, MORE_REFUSALS = 32, 2
-# Seconds between two looks whether another process still buys verdicts of the model.
-POLL_S = 0.2
+# Seconds that a server may let no call through because of their rate, before judging ends.
+PATIENCE_S = 180.0
+# Seconds between two looks whether another process still buys verdicts of the model, and until it is said.
+POLL_S, SAID_AFTER_S = 0.2, 5.0
 # For the pace alone, which needs no exact count; English text has about four characters a token.
 CHARACTERS_PER_TOKEN = 4
 USUAL_ANSWER = 150
@@ -103,7 +106,7 @@ class Engine:
             self.account.count(hits=1)
         return schema.model_validate_json(outcome)
 
-    async def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+    async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Do work that asks; whatever ends it, the calls in flight are waited for.
 
         Raises:
@@ -161,13 +164,13 @@ class Engine:
     async def _wait_for_others(self, store: VerdictStore) -> None:
         """Wait until no other process buys verdicts of the model, and keep others from it until the work is done."""
         async with self._turn:
-            waiting = False
+            looks = 0
             while not self._lock and not self.account.usage.stopped:
                 self._lock = store.buying(self._chat.label)
                 if self._lock is None:
-                    if not waiting:
-                        log.info("waiting for another run, which buys verdicts of %s", self._chat.label)
-                    waiting = True
+                    looks += 1
+                    if looks == SAID_AFTER_S // POLL_S:
+                        log.warning("waiting for another run, which buys verdicts of %s", self._chat.label)
                     await asyncio.sleep(POLL_S)
 
     async def _buy(self, key: bytes, prompt: str, schema: type[BaseModel]) -> Outcome:
@@ -266,7 +269,7 @@ class Engine:
         if fault.kind == "limited":
             wait = fault.retry_after_s or min(faults.LONGEST_S, 2.0**attempt)
             waited = self.pace.closed_s + wait
-            if waited > DEADLINE * self._config.timeout_s:
+            if waited > PATIENCE_S:
                 self._end(f"let no call through for {waited:.0f} s: {fault.message}", fatal=not self._judged)
                 return None
             return wait if fault.retry_after_s or attempt < ATTEMPTS else None

@@ -138,8 +138,7 @@ class Judge:
         Raises:
             JudgeError: Nothing can be judged.
         """
-        result: Result = self._runner.run((engine or self.engine).run(work))
-        return result
+        return self._runner.run((engine or self.engine).run(work))
 
     def close(self) -> None:
         """Close the verdict store and the event loop."""

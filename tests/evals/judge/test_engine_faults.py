@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from evals.collect.observations import Failure, Unscored
+from evals.judge import asking
 from evals.judge.asking import ATTEMPTS
 from tests.support.chat_faults import FILTERED, PROTOCOL, SPOKEN, ChatFault, When, too_many
 from tests.support.chat_requests import tokens
@@ -35,7 +36,7 @@ NO_VERDICT = {
 SPOKEN_FAULTS = {**{name: SPOKEN[name] for name in NO_VERDICT}, "filtered": FILTERED}
 LASTING = {"401": "the API key was refused", "404": "no such model"}
 PATIENCE = {"429 seconds": 1, "429 date": 1, "401": 2, "404": 2, "slow": 3}
-"""Requests where three timeouts do not hold the wait, or one more attempt is all that may help; else all attempts."""
+"""Requests where the wait is too long, three timeouts end, or one more attempt is all that may help; else all."""
 TOO_LONG = ChatFault(status=400, message="This model's maximum context length is 8192 tokens")
 
 
@@ -88,8 +89,11 @@ def test_a_fault_that_passes_costs_one_request(server: ChatServer, name: str) ->
 
 
 @pytest.mark.parametrize("name", PROTOCOL)
-def test_a_fault_that_stays_is_a_failure_after_all_attempts(server: ChatServer, name: str) -> None:
-    with later_engine(server, timeout_s=0.1 if name == "slow" else 1.7) as made, server.faulty(name):
+def test_a_fault_that_stays_is_a_failure_after_all_attempts(
+    server: ChatServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "PATIENCE_S", 5.0)
+    with later_engine(server, timeout_s=0.1 if name == "slow" else 10) as made, server.faulty(name):
         [said] = ask(made, [USEFUL])
     assert isinstance(said, Failure)
     requests = PATIENCE.get(name, ATTEMPTS)
@@ -126,8 +130,11 @@ def test_a_wait_that_the_server_asked_for_is_no_attempt(server: ChatServer) -> N
 
 @pytest.mark.parametrize("before", [0, 1])
 @pytest.mark.slow
-def test_a_server_that_asks_to_wait_for_ever_is_waited_for_three_timeouts(server: ChatServer, before: int) -> None:
-    with engine(server, timeout_s=0.3) as made, server.faulty(too_many(0.3), When(calls=range(before + 1, 1000))):
+def test_a_server_that_asks_to_wait_for_ever_is_waited_for_so_long(
+    server: ChatServer, before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "PATIENCE_S", 1.0)
+    with engine(server) as made, server.faulty(too_many(0.3), When(calls=range(before + 1, 1000))):
         start = time.monotonic()
         said = verdicts(ask(made, TEXTS[:20]))
     assert time.monotonic() - start < 3
