@@ -21,6 +21,7 @@ from retrievers.embedding.tokens import count_tokens
 Schema = TypeVar("Schema", bound=BaseModel)
 # The share of the second pass.
 AGAIN = "judged again"
+FEW = ", as many as an interval needs where {:g} is fewer"
 FIELDS = ("questions", "cached", "tokens_in", "tokens_out")
 # Assumed duration of a call without a limit a minute; the plan states this assumption.
 SECONDS_PER_CALL = 2.0
@@ -84,7 +85,7 @@ class JudgePlan:
         grows: True if more queries are judged after these, as far as the interval needs them (`judge.sample: auto`).
         samples: Costs of the queries of `shares` and, last, of all queries.
         margin: That of `judge.stop`, which ends judging earlier; None without one.
-        share: `judge.sample` where it is a share of fewer queries than are judged, as an interval needs; else None.
+        few: What is said where `judge.sample` is a share of fewer queries than an interval needs; else empty.
     """
 
     model: str
@@ -97,7 +98,7 @@ class JudgePlan:
     grows: bool = False
     samples: tuple[SampleCost, ...] = ()
     margin: float | None = None
-    share: float | None = None
+    few: str = ""
 
     @property
     def total(self) -> Share:
@@ -205,7 +206,7 @@ def plan(
         priced(judge, counted[drawn], measured=counter.measured),
         drawn=drawn,
         grows=sample == "auto" and drawn < len(order),
-        share=sample if isinstance(sample, float) and sample * len(order) <= drawn - 1 else None,
+        few=FEW.format(sample) if isinstance(sample, float) and sample * len(order) <= drawn - 1 else "",
         samples=tuple(_sample_cost(judge, size, shares) for size, shares in sorted(counted.items())),
     )
 

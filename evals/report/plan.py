@@ -89,8 +89,7 @@ def _on_sample(plan: JudgePlan) -> Iterator[str]:
             f"{most.calls:,} calls{price}."
         )
     else:
-        few = f", as many as an interval needs where judge.sample {plan.share:g} is fewer" if plan.share else ""
-        yield f"The table counts the {counted} of judge.sample{few}; all would take {most.calls:,} calls{price}."
+        yield f"The table counts the {counted} of judge.sample{plan.few}; all would take {most.calls:,} calls{price}."
 
 
 def retrieval_calls(config: RetrieverConfig, cases: int, latency_calls: int, determinism_calls: int) -> list[str]:

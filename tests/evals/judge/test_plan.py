@@ -105,6 +105,13 @@ def test_a_sample_makes_as_many_calls_as_were_planned(server: ChatServer, sample
     assert found.samples[-1].calls == planned(server, run).total.calls and not found.grows
 
 
+def test_of_a_share_ten_queries_at_least_are_judged_which_is_said(server: ChatServer) -> None:
+    run = [observe("pose", ["topic"], id=f"q{number}") for number in range(66)]
+    found = planned(server, run, sample=0.1)
+    assert (found.drawn, found.few) == (10, ", as many as an interval needs where 0.1 is fewer")
+    assert planned(server, run, sample=0.2).few == ""
+
+
 def test_an_automatic_sample_has_a_least_and_a_most(server: ChatServer) -> None:
     run = [observe("pose", ["topic"], id=f"q{number}") for number in range(40)]
     found = planned(server, run, sample="auto")
