@@ -103,7 +103,7 @@ def in_process(labels: Mapping[str, Any], latency: float) -> Any:
     from langchain_core.messages import AIMessage
     from langchain_core.outputs import ChatGeneration, ChatResult
 
-    from evals.judge.ask.chat import Chat
+    from evals.judge.chat import Chat
     from tests.support.judging import Oracle
 
     oracle = Oracle(labels)
@@ -119,7 +119,7 @@ def in_process(labels: Mapping[str, Any], latency: float) -> Any:
             said = AIMessage(content=oracle.answer(messages[-1].content) or "", usage_metadata=usage)
             return ChatResult(generations=[ChatGeneration(message=said)])
 
-    return Chat(provider="fake", name="labels", parameters={}, model=Fake(), structure=lambda schema: {})
+    return Chat(provider="fake", name="labels", parameters={}, model=Fake())
 
 
 def ours(label: str, observations: Sequence[Any], chat: Any, store: Path | None, bound: float, allowed: float) -> None:
@@ -134,8 +134,8 @@ def ours(label: str, observations: Sequence[Any], chat: Any, store: Path | None,
 def judged(observations: Sequence[Any], chat: Any, store: Path | None) -> tuple[float, Any]:
     """Seconds of judging, and what was said."""
     from evals.config.judge import JudgeConfig
-    from evals.judge.ask.cache import VerdictStore
     from evals.judge.judge import Judge
+    from evals.judge.store import VerdictStore
 
     config = JudgeConfig.model_validate({"model": f"{chat.provider}:{chat.name}", "max_concurrency": AT_ONCE})
     judge = Judge(config, chat, VerdictStore(store) if store else None)
@@ -157,7 +157,7 @@ def cached(observations: Sequence[Any], chat: Any, store: Path, verdicts: int) -
 def over_http(observations: Sequence[Any], labels: Mapping[str, Any], store: Path, bound: float) -> None:
     """Through langchain-cohere and HTTP, to a server in another process."""
     from evals.config.judge import JudgeConfig
-    from evals.judge.ask.chat import make_chat
+    from evals.judge.chat import make_chat
     from tests.support.cohere_server import KEY
 
     context = multiprocessing.get_context("spawn")
@@ -236,16 +236,15 @@ def one_row(observation: Any, labels: Mapping[str, Any], store: Path) -> None:
     """One query with ten chunks: here they are asked at once, in ragas one after the other."""
     from ragas.metrics.collections import ContextPrecisionWithReference
 
-    from evals.judge.ask.answers import ModelAnswer
-    from evals.judge.ask.llm import RagasJudge
-    from evals.judge.ask.parse import read_verdict
+    from evals.judge.answers import Answer, read_verdict
+    from evals.judge.llm import RagasJudge
 
     chat = in_process(labels, LATENCY)
 
     class Direct:
         async def ask(self, prompt: str, schema: Any) -> Any:
             text = await asyncio.to_thread(lambda: chat.model.invoke(prompt).text)
-            return read_verdict(ModelAnswer(text=text), schema)
+            return read_verdict(Answer(text=text), schema)
 
     texts = [found.chunk.text for found in observation.selection]
     metric = ContextPrecisionWithReference(llm=RagasJudge(Direct()))
@@ -302,8 +301,8 @@ def memory(store: Path) -> None:
     before = memory_mb("VmRSS")
     start = time.perf_counter()
     from evals.config.judge import JudgeConfig
-    from evals.judge.ask.cache import VerdictStore
     from evals.judge.judge import Judge
+    from evals.judge.store import VerdictStore
 
     judge = Judge(JudgeConfig.model_validate({"model": "fake:labels"}), chat, VerdictStore(store))
     judging = judge.judge(METRICS[:1], observations)

@@ -112,8 +112,8 @@ def evaluated(observations: Sequence[Any], chat: Any, store: Path) -> tuple[Any,
     from evals.config.experiment import ExperimentConfig
     from evals.grid.axes import plan
     from evals.grid.measure import measure_pool
-    from evals.judge.ask.cache import VerdictStore
     from evals.judge.judge import Judge
+    from evals.judge.store import VerdictStore
     from evals.metrics.collaborators import Collaborators
     from tests.support.scored import results_of
 

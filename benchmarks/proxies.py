@@ -88,7 +88,7 @@ def handbook(mode: str, top_k: int) -> Iterator[tuple[str, Floats, dict[str, Flo
     """Context precision and recall of the in-scope queries by the judge, and what foretells them."""
     from evals.cases.reading import load_golden
     from evals.config.experiment import ExperimentConfig
-    from evals.judge.precision import average_precision
+    from evals.judge.verdicts import average_precision
     from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
     from tests.support.golden_labels import golden_labels
     from tests.support.judging import Flaws, Oracle

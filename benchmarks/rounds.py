@@ -88,7 +88,7 @@ def handbook() -> Cells:
     from evals.experiment.bench import index_if_stale
     from evals.grid.axes import plan
     from evals.grid.measure import grid_of, retrieve
-    from evals.judge.precision import average_precision
+    from evals.judge.verdicts import average_precision
     from evals.metrics.collaborators import Collaborators
     from retrievers.retriever.opened import open_retriever
     from tests.support.experiment import silent

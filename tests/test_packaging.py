@@ -11,7 +11,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from evals.__main__ import script
-from evals.judge.ask.chat import EXTRAS
+from evals.judge.chat import EXTRAS
 from retrievers.config import EMBEDDING_PROVIDERS
 
 ROOT = Path(__file__).parents[1]

@@ -2,13 +2,26 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from evals.config.judge_tiers import TierConfig, tier_settings, tiers_fault
 from evals.config.judged_sample import Sample, read_sample
 from retrievers.config import TABLE, Settings, VariableName, address
+
+
+def _provider_and_model(model: str | None) -> str | None:
+    if not model:
+        return None
+    provider, _, name = model.partition(":")
+    if not provider or not name:
+        raise ValueError("expected provider:model, such as cohere:command-a-03-2025")
+    if provider == "python" and ":" not in name:
+        raise ValueError("expected python:module:factory")
+    return model
+
+
+ModelName = Annotated[str | None, BeforeValidator(_provider_and_model)]
 
 
 class PriceConfig(Settings):
@@ -22,7 +35,6 @@ class BudgetConfig(Settings):
     """Limits on buying verdicts. Verdicts bought by then are reported; the rest is unscored."""
 
     calls: int | None = Field(None, ge=0, description="most calls of the judge")
-    tokens: int | None = Field(None, ge=0, description="most tokens, read and written together")
     usd: float | None = Field(None, ge=0, description="most US dollars, by judge.prices")
 
 
@@ -31,6 +43,20 @@ class StopConfig(Settings):
 
     margin: float | None = Field(
         None, ge=0, description="judge no further once a cell is proved at most this far below the best, e.g. 0.03"
+    )
+
+
+class SecondConfig(Settings):
+    """A stronger judge above the one that judges everything: what it says of a sample of queries is what counts.
+
+    Attributes:
+        model: As `judge.model`. Address and key are those of `judge` where the provider is the same, else its own.
+        sample: As `judge.sample`.
+    """
+
+    model: ModelName = Field(None, description="provider:model of a stronger judge of a sample of the queries")
+    sample: Annotated[Sample, BeforeValidator(read_sample)] = Field(
+        "all", description="queries that it judges: auto, a share of all queries (0.1) or a number (40)"
     )
 
 
@@ -44,25 +70,20 @@ class JudgeConfig(Settings):
         identity: A name of what answers, where model, parameters and address do not tell: the verdicts of one identity
             are not used for another. A `python:` model that does not tell its parameters is cached only with one.
         temperature: None leaves it to the provider, for models that refuse the parameter.
-        structured: True to ask the model for JSON by the provider's own option; `auto` finds out.
-        timeout_s: Seconds one request may take.
-        deadline_s: Seconds one verdict may take, from its first request, with all further attempts; the time that
-            everybody waits because a server limits the rate does not count.
-        cache: `off` neither reads nor writes the verdict store.
+        timeout_s: Seconds one request may take; all attempts at one verdict may take three times as long, without the
+            waits that a server asks for.
         refresh: Ask for stored verdicts again, and store the new answer.
         sample: Queries that are judged, drawn at random, of each query type its share. Means are corrected by the
             golden labels of all queries, without labels by the words of the reference answers. `auto` judges until the
             95% interval is at most a quarter wider than that of all queries would be.
         stop: With a margin, a grid is judged in rounds of queries, and no further once a cell is proved within that
             margin of the best.
-        tiers: Two judges in place of one, the cheap one first: the strong one judges a beginning of its queries, and
-            the cheap one's scores correct the mean. `model` is that of the first.
+        second: A stronger judge of a sample of the queries; this one's scores correct its mean.
         rejudge: Number of queries judged a second time, past the store: does the judge agree with itself?
-        strict: Count it as a failure where a judge's statements share nothing with the reference answer.
         prices: Model (as in `model`) to what its tokens cost.
     """
 
-    model: str | None = Field(None, description="provider:model of the judge; without one there are no LLM metrics")
+    model: ModelName = Field(None, description="provider:model of the judge; without one there are no LLM metrics")
     base_url: str | None = Field(None, description="address of the provider's API, if not its own")
     api_key_env: VariableName | None = Field(
         None, description="environment variable of the API key; the provider's if left out"
@@ -71,56 +92,25 @@ class JudgeConfig(Settings):
         None, min_length=1, max_length=200, description="identity of the model, where name and address do not give it"
     )
     temperature: float | None = Field(0.0, ge=0, le=2, description="sampling temperature")
-    seed: int | None = Field(0, description="seed of sampling, where the provider takes one")
     max_output_tokens: int = Field(2048, ge=16, description="most tokens of one answer")
-    structured: Literal["auto", "on", "off"] = Field("auto", description="JSON by the provider's means: auto, on, off")
     timeout_s: float = Field(60.0, gt=0, le=3600, description="seconds one request may take")
-    deadline_s: float = Field(180.0, gt=0, le=86_400, description="seconds one verdict may take, with all attempts")
     max_concurrency: int = Field(16, ge=1, le=512, description="most requests at once")
     requests_per_minute: float | None = Field(None, gt=0, description="most requests a minute")
     tokens_per_minute: float | None = Field(None, gt=0, description="most tokens a minute, read and written")
-    cache: Literal["on", "off"] = Field("on", description="keep verdicts on disk: on or off")
     cache_path: Path | None = Field(None, description="file of the verdicts; in the user's cache folder if left out")
-    cache_max_mb: float = Field(2048.0, gt=0, description="megabytes of the verdict store, oldest used go first")
-    cache_max_days: float | None = Field(None, gt=0, description="days a verdict is kept; without limit if left out")
     refresh: bool = Field(False, description="ask for stored verdicts again")
     sample: Annotated[Sample, BeforeValidator(read_sample)] = Field(
         "all", description="queries to judge, drawn at random: all, auto, a share (0.1) or a number (40)"
     )
     stop: StopConfig = Field(default_factory=lambda: StopConfig.model_validate({}), description="end of judging a grid")
-    tiers: tuple[TierConfig, ...] = Field(
-        (), description="two judges, the cheap one first: [{model: small}, {model: large, sample: 0.1}]"
+    second: SecondConfig = Field(
+        default_factory=lambda: SecondConfig.model_validate({}), description="a stronger judge of a sample"
     )
-    strict: bool = Field(True, description="statements that share nothing with the reference answer are a failure")
     rejudge: int = Field(0, ge=0, description="queries to judge a second time: does the judge agree with itself?")
     budget: BudgetConfig = Field(default_factory=lambda: BudgetConfig.model_validate({}), description="limits")
     prices: Mapping[str, PriceConfig] = Field(
         default_factory=dict, description="model: {input, output} in USD per million tokens", json_schema_extra=TABLE
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _model_of_first_tier(cls, written: Any) -> Any:
-        """Name the first tier's model, so that there is a judge, where the tiers alone say so."""
-        tiers = written.get("tiers") if isinstance(written, Mapping) else None
-        if not isinstance(tiers, list | tuple) or written.get("model"):
-            return written
-        first = next(iter(tiers), None)
-        if isinstance(first, TierConfig):
-            return {**written, "model": first.model}
-        return {**written, "model": first.get("model")} if isinstance(first, Mapping) else written
-
-    @field_validator("model")
-    @classmethod
-    def _provider_and_model(cls, model: str | None) -> str | None:
-        if not model:
-            return None
-        provider, _, name = model.partition(":")
-        if not provider or not name:
-            raise ValueError("expected provider:model, such as cohere:command-a-03-2025")
-        if provider == "python" and ":" not in name:
-            raise ValueError("expected python:module:factory")
-        return model
 
     @field_validator("base_url")
     @classmethod
@@ -128,22 +118,28 @@ class JudgeConfig(Settings):
         return None if url is None else address(url, "http://localhost:8000/v1", "named by judge.api_key_env")
 
     @model_validator(mode="after")
-    def _tiers_are_a_cascade(self) -> Self:
-        if not self.tiers:
+    def _second_judges_a_part(self) -> Self:
+        if self.second.model is None:
+            if self.second.sample != "all":
+                raise ValueError(f"second.sample is {self.second.sample}, but second.model names no stronger judge")
             return self
-        if self.model != self.tiers[0].model:
+        if not self.model:
+            raise ValueError("second is set, but no model: expected the judge that judges everything in judge.model")
+        if self.sample != "all":
             raise ValueError(
-                f"model is {self.model!r}, but the first of tiers is {self.tiers[0].model!r}; expected the same, or no "
-                "model beside tiers"
+                f"{self.model} judges everything that {self.second.model} could be asked, and what it says corrects "
+                f"the mean; write sample: {self.sample} into judge.second"
             )
-        last = self.tiers[-1].model_copy(update={"sample": self.by_tier[-1].sample})
-        if fault := tiers_fault([*self.tiers[:-1], last], in_rounds=self.stop.margin is not None):
-            raise ValueError(fault)
+        if self.second.sample == "all" and self.stop.margin is None:
+            raise ValueError(
+                f"second: {self.second.model} judges every query, so that no other is needed; give it a sample, such "
+                "as sample: 0.1"
+            )
         return self
 
     @model_validator(mode="after")
     def _dollars_need_a_price(self) -> Self:
-        for model in [tier.model for tier in self.tiers] or [self.model or ""]:
+        for model in [self.model or "", *([self.second.model] if self.second.model else [])]:
             if self.budget.usd is not None and model not in self.prices:
                 raise ValueError(
                     f"budget.usd is set, but prices has no entry for {model or None!r}; "
@@ -153,10 +149,15 @@ class JudgeConfig(Settings):
 
     @property
     def by_tier(self) -> "tuple[JudgeConfig, ...]":
-        """The settings of each tier as those of a judge of its own, the cheapest first; without tiers these alone."""
-        # Each tier is checked as the judge that it is; its price is asked for with the whole.
-        whole = {name: getattr(self, name) for name in JudgeConfig.model_fields}
-        return tuple(JudgeConfig.model_validate(tier) for tier in tier_settings(whole, self.tiers)) or (self,)
+        """The settings of each judge as if it were alone, the stronger one last."""
+        if self.second.model is None:
+            return (self,)
+        none = SecondConfig.model_validate({})
+        first = {"second": none, "rejudge": 0, "stop": StopConfig.model_validate({})}
+        strong = {"second": none, "model": self.second.model, "sample": self.second.sample, "identity": None}
+        if self.second.model.partition(":")[0] != self.provider:
+            strong |= {"base_url": None, "api_key_env": None}
+        return self.model_copy(update=first), self.model_copy(update=strong)
 
     @property
     def provider(self) -> str:

@@ -22,7 +22,7 @@ from retrievers.text.secrets import redacted
 
 if TYPE_CHECKING:
     from evals.collect.saved import SavedPool
-    from evals.judge.ask.chat import Chat
+    from evals.judge.chat import Chat
 
 LIBRARIES = (
     "retrieval-evals", "ragas", "datasets", "qdrant-client", "langchain-core", "langchain-qdrant", "mlflow", "numpy",

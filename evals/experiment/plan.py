@@ -14,9 +14,8 @@ from evals.config.experiment import ExperimentConfig
 from evals.experiment.inputs import Inputs
 from evals.grid.axes import Plan
 from evals.grid.measure import alone, grid_of, metrics_of, retrieve
-from evals.judge.call_estimate import JudgePlan, plan, stopped
-from evals.judge.cascade import tier_sizes
-from evals.judge.judge import Judge
+from evals.judge.judge import Judge, tier_sizes
+from evals.judge.plan import JudgePlan, plan, stopped
 from evals.metrics import NEED_A_JUDGE, needs
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.declaration import Metric

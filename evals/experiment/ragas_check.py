@@ -17,12 +17,10 @@ from pydantic import BaseModel
 from evals.collect.observations import Observation, Unscored
 from evals.collect.passes import Progress
 from evals.grid.measure import Measured
-from evals.judge.ask.cache import VerdictStore
-from evals.judge.ask.chat import Chat
-from evals.judge.ask.checked_verdicts import CheckedVerdicts
-from evals.judge.ask.engine import UnansweredError
-from evals.judge.ask.keys import Keys
+from evals.judge.asking import UnansweredError
+from evals.judge.chat import Chat
 from evals.judge.judge import Judge
+from evals.judge.store import VerdictStore
 from evals.judge.tasks import JUDGED
 from evals.report.model import RagasCheck
 from retrievers.text.secrets import redacted
@@ -143,7 +141,7 @@ def _without_model(name: str, result: Measured) -> Scorer:
 def _by_stored_verdicts(name: str, judge: Judge, store: VerdictStore) -> Scorer:
     from ragas.metrics import collections
 
-    from evals.judge.ask.llm import RagasJudge
+    from evals.judge.llm import RagasJudge
 
     how, kept = JUDGED[name], _Kept(judge.chat, store)
 
@@ -164,10 +162,10 @@ class _Kept:
     """Answers the prompts of ragas with the verdicts that are in the store, and nothing else."""
 
     def __init__(self, chat: Chat, store: VerdictStore) -> None:
-        self._keys, self._store = Keys(chat), CheckedVerdicts(store)
+        self._chat, self._store = chat, store
 
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
-        kept = self._store.get(self._keys.key(prompt, schema), schema)
+        kept = self._store.get(self._chat.key(prompt, schema), schema)
         if kept is None:
             raise UnansweredError(Unscored(reason="a verdict is not in the store"))
         return schema.model_validate_json(kept)

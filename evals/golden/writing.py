@@ -49,7 +49,7 @@ from evals.golden.prompts import (
 )
 from evals.golden.skeletons import check_new
 from evals.golden.texts import MOST_COPIED, copied_share
-from evals.judge.ask.engine import Asker, UnansweredError
+from evals.judge.asking import Asker, UnansweredError
 from evals.judge.judge import Judge
 from retrievers.config.layers import Layer, build, environment, file_layer, flag_layer
 from retrievers.embedding.tokens import count_tokens
@@ -260,6 +260,8 @@ def written(
     """
     done: list[Draft] = []
 
+    engine = judge.engine
+
     async def rounds() -> None:
         turns = asyncio.Semaphore(2 * judge.config.max_concurrency)
         lacking, drawn = dict(counts), Counter[str]()
@@ -285,8 +287,7 @@ def written(
             if not lacking or any(draft.unasked for draft in done):
                 return
 
-    with judge.engine() as engine:
-        asyncio.run(rounds())
+    judge.run(rounds())
     names = list(counts)
     return sorted(done, key=lambda draft: (names.index(draft.type_name), draft.id))
 

@@ -13,8 +13,7 @@ import numpy as np
 from evals.collect.pool import Bools, Floats, Integers
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid, score_cells
-from evals.judge.cascade import asking
-from evals.judge.judge import Judge
+from evals.judge.judge import Judge, asking
 from evals.judge.tasks import tasks
 from evals.judge.verdicts import Judging, Selected
 from evals.metrics.declaration import Context, Metric, QueryMetric

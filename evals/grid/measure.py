@@ -21,7 +21,7 @@ from evals.grid.decision import NO_OUT_OF_SCOPE, Decision, decision
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
 from evals.grid.objective import Ranking, describe, meeting, needed, rank, with_criteria
 from evals.grid.sampled import cell_summary, scores_by_query, with_samples
-from evals.judge.trust.measuring import measure as measure_trust
+from evals.judge.trust import measure as measure_trust
 from evals.judge.verdicts import Judging
 from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, metric_named, needs, reach
 from evals.metrics import criteria as gates

@@ -8,7 +8,7 @@ import numpy as np
 from evals.collect.observations import Failure, SampledMean, Score, Summary, Unscored
 from evals.collect.pool import Bools, Floats, Integers
 from evals.grid.cells import CellSample, Grid
-from evals.judge.precision import NOT_JUDGED
+from evals.judge.verdicts import NOT_JUDGED
 from evals.metrics.declaration import Context, QueryMetric, summarise
 from evals.metrics.llm import can_be_judged
 from evals.metrics.proxies import foretelling, serving

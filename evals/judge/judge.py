@@ -1,23 +1,27 @@
-"""The judge of a run: all questions of all queries run concurrently, each answered once."""
+"""The judge of a run: all questions of all queries asked concurrently, each answered once."""
 
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
 
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.config.judge import JudgeConfig
-from evals.errors import JudgeError
-from evals.judge.ask.budget import Ledger, Usage
-from evals.judge.ask.cache import VerdictStore
-from evals.judge.ask.chat import Chat, make_chat
-from evals.judge.ask.database import store_file
-from evals.judge.ask.engine import Engine
+from evals.judge.asking import Engine
+from evals.judge.budget import Account, Budget, Usage
+from evals.judge.chat import Chat, make_chat
+from evals.judge.store import VerdictStore
 from evals.judge.tasks import PRECISION, Graded, Task, grade, tasks
 from evals.judge.verdicts import ChunkVerdict, Claim, Judging, Selected
+from evals.sampling.order import among, judging_order, sample_size
+from retrievers.config.files import user_cache
 
 log = logging.getLogger(__name__)
+Result = TypeVar("Result")
 Answers = list[tuple[Task, Graded]]
 # Called with the number of answered questions, their total, and the spending.
 OnProgress = Callable[[int, int, Usage], None]
@@ -30,10 +34,10 @@ AHEAD = 4
 
 
 class Judge:
-    """A chat model with its settings and its verdict store.
+    """A chat model with its settings, its verdict store and its part of the budget.
 
     Attributes:
-        below: Of a cascade, the cheaper judge, with the same store and budget; else None.
+        below: With `judge.second`, the cheaper judge that judges everything, with the same store and budget; else None.
     """
 
     def __init__(
@@ -45,46 +49,51 @@ class Judge:
         below: "Judge | None" = None,
     ) -> None:
         self.config, self.chat, self.store, self._progress, self.below = config, chat, store, progress, below
-        self._ledger: Ledger = Ledger(config.budget, config.price, below._ledger if below else None)
+        self._account: Account = Account(config, below._account.budget if below else Budget(config.budget))
+        # The clients of both models stay with the one event loop that they meet.
+        new_loop = partial(_loop, config.max_concurrency)
+        self._runner: asyncio.Runner = below._runner if below else asyncio.Runner(loop_factory=new_loop)
+        self.engine = Engine(chat, config, store, self._account)
 
     @classmethod
     def open(
         cls, config: JudgeConfig, env: Mapping[str, str], progress: OnProgress = lambda done, total, usage: None
     ) -> "Judge":
-        """Build the model, of a cascade all models, and open the verdict store. No call is made.
+        """Build the model, and that of `judge.second`, and open the verdict store. No call is made.
 
         Returns:
-            The judge; of a cascade the strongest.
+            The judge whose verdicts count: the second, where there are two.
 
         Raises:
             JudgeError: A model cannot be built, or the store cannot be used.
         """
         tiers = [(tier, make_chat(tier, env)) for tier in config.by_tier]
+        store = None
         # Without an identity, verdicts of one model could be returned for another.
-        cached = [config.cache == "on" and chat.identified for _, chat in tiers]
-        store = VerdictStore(store_file(config, env)) if any(cached) else None
+        if any(chat.identified for _, chat in tiers):
+            store = VerdictStore(config.cache_path or user_cache(env) / "verdicts.sqlite")
         judge: Judge | None = None
-        for (tier, chat), cache in zip(tiers, cached, strict=True):
-            if config.cache == "on" and not cache:
+        for tier, chat in tiers:
+            if not chat.identified:
                 log.warning(UNIDENTIFIED, tier.model, type(chat.model).__name__)
-            judge = cls(tier, chat, store if cache else None, progress, judge)
+            judge = cls(tier, chat, store if chat.identified else None, progress, judge)
         assert judge is not None
         return judge
 
     @property
     def tiers(self) -> "tuple[Judge, ...]":
-        """The judges of a cascade, the cheapest first, this one last."""
+        """The cheaper judge, where there is one, and this one."""
         return (*(self.below.tiers if self.below else ()), self)
 
     @property
     def model(self) -> str:
         """`provider:name`."""
-        return f"{self.chat.provider}:{self.chat.name}"
+        return self.chat.label
 
     @property
     def usage(self) -> Usage:
         """Spending on this model so far."""
-        return self._ledger.usage
+        return self._account.usage
 
     def charged(self, judging: Judging) -> Judging:
         """Return verdicts with all that they and others have cost by now."""
@@ -102,7 +111,7 @@ class Judge:
         Raises:
             JudgeError: The very first call was refused for a reason that all others would share.
         """
-        return self._judging(list(tasks(metrics, observations, seed)), self.store)
+        return self._judging(list(tasks(metrics, observations, seed)), self.engine)
 
     def again(
         self, first: Judging, metrics: Collection[str], observations: Sequence[Observation], seed: int
@@ -119,28 +128,27 @@ class Judge:
             return first
         judged = [o for o in observations if first.drawn is None or o.case.id in first.drawn]
         chosen = repeated(judged, self.config.rejudge, seed)
-        second = self._judging(list(tasks(metrics, chosen, seed)), None)
+        past_the_store = Engine(self.chat, self.config, None, self._account)
+        second = self._judging(list(tasks(metrics, chosen, seed)), past_the_store)
         return replace(first, again=second, usage=second.usage)
 
-    def _judging(self, questions: Sequence[Task], store: VerdictStore | None) -> Judging:
-        with Engine(self.chat, self.config, store, self._ledger) as engine:
-            graded = asyncio.run(self._ask(questions, engine))
-        return replace(judging_of(self.model, graded), usage=self.usage)
+    def run(self, work: Coroutine[Any, Any, Result], engine: Engine | None = None) -> Result:
+        """Do work that asks the engine, on the event loop of this judge.
 
-    def engine(self) -> Engine:
-        """Return an engine for questions of another kind than the metrics', with the same store and budget."""
-        return Engine(self.chat, self.config, self.store, self._ledger)
+        Raises:
+            JudgeError: Nothing can be judged.
+        """
+        return self._runner.run((engine or self.engine).run(work))
 
     def close(self) -> None:
-        """Trim the verdict store to its limits, and close it."""
-        store = next((tier.store for tier in self.tiers if tier.store), None)
-        if store:
-            try:
-                store.trim(max_mb=self.config.cache_max_mb, max_days=self.config.cache_max_days)
-            except JudgeError as error:  # the run is over, and its verdicts remain
-                log.warning("the verdict store was not trimmed: %s", error)
-            finally:
-                store.close()
+        """Close the verdict store and the event loop."""
+        if self.store:
+            self.store.close()
+        self._runner.close()
+
+    def _judging(self, questions: Sequence[Task], engine: Engine) -> Judging:
+        graded = self.run(self._ask(questions, engine), engine)
+        return replace(judging_of(self.model, graded), usage=self.usage)
 
     async def _ask(self, questions: Sequence[Task], engine: Engine) -> Answers:
         """Ask the questions concurrently."""
@@ -149,20 +157,71 @@ class Judge:
 
         async def work() -> None:
             for task in waiting:
-                if engine.fatal:
-                    return
-                result = await grade(task, engine, strict=self.config.strict)
+                result = await grade(task, engine)
                 # The error is raised below, and not reported twice.
                 if engine.fatal:
                     return
                 graded.append((task, result))
-                _log_failure(task, result)
-                self._progress(len(graded), len(questions), self._ledger.whole)
+                if isinstance(result.value, Failure):
+                    failure = f"{task.metric} of {task.case_id} failed: {result.value.type}: {result.value.message}"
+                    log.error("%s", failure, extra={"query_id": task.case_id, "stage": "judge"})
+                self._progress(len(graded), len(questions), self._account.budget.usage)
 
         await asyncio.gather(*(work() for _ in range(AHEAD * self.config.max_concurrency)))
         if engine.fatal:
             raise engine.fatal
         return graded
+
+
+def _loop(threads: int) -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    # LangChain calls a model that has no asynchronous interface in these.
+    loop.set_default_executor(ThreadPoolExecutor(threads, "judge"))
+    return loop
+
+
+def tier_sizes(judge: Judge, queries: int, *, in_rounds: bool = False) -> list[int]:
+    """Return the number of queries that each judge judges of so many, the cheap one first.
+
+    Where the strong one judges all there is nothing to correct, and the other judges none; but in rounds, of which
+    nobody knows before how many there are, it judges all.
+    """
+    size = sample_size(judge.config.sample, queries)
+    return [queries if in_rounds or size < queries else 0 for _ in judge.tiers[:-1]] + [size]
+
+
+def asking(
+    judge: Judge, metrics: Collection[str], observations: Sequence[Observation], seed: int
+) -> tuple[Callable[[Sequence[Observation]], Judging], Callable[[], Judging | None]]:
+    """Return how the judge that counts is asked about some results, and how the cheap one about everything.
+
+    Both are asked about one query before any is asked about the rest, so that one which refuses to answer ends the run
+    before much is bought.
+
+    Args:
+        judge: The one that counts, with the cheap one below it, if there is one.
+        metrics: Names of metrics; those that need no judge are passed over.
+        observations: The results of all queries.
+        seed: Seed of the order of the queries.
+
+    Raises:
+        JudgeError: The first call of a judge was refused for a reason that all others would share.
+    """
+    cheap = judge.below
+    if cheap is None:
+        return lambda results: judge.judge(metrics, results, seed), lambda: None
+    with_results = {observation.case.id for observation in observations if observation.selection}
+    order = judging_order((observation.case for observation in observations), seed)
+    first = [case_id for case_id in order if case_id in with_results][:1]
+    begun, below = (each.judge(metrics, among(first, observations), seed) for each in (judge, cheap))
+
+    def rest(results: Sequence[Observation]) -> list[Observation]:
+        return [observation for observation in results if observation.case.id not in first]
+
+    return (
+        lambda results: begun.with_more(judge.judge(metrics, rest(results), seed)),
+        lambda: below.with_more(cheap.judge(metrics, rest(observations), seed)),
+    )
 
 
 def judging_of(model: str, graded: Answers) -> Judging:
@@ -179,19 +238,7 @@ def judging_of(model: str, graded: Answers) -> Judging:
             scores[task.metric, task.case_id, task.chunk_ids] = result.value
             if result.claims:
                 claims[task.case_id, task.chunk_ids] = result.claims
-    return Judging(
-        model=model,
-        verdicts=verdicts,
-        scores=scores,
-        claims=claims,
-    )
-
-
-def _log_failure(task: Task, result: Graded) -> None:
-    if isinstance(result.value, Failure):
-        about = f"{task.metric} of {task.case_id}"
-        failure = f"{result.value.type}: {result.value.message}"
-        log.error("%s failed: %s", about, failure, extra={"query_id": task.case_id, "stage": "judge"})
+    return Judging(model=model, verdicts=verdicts, scores=scores, claims=claims)
 
 
 def repeated(observations: Sequence[Observation], count: int, seed: int) -> list[Observation]:

@@ -4,14 +4,14 @@ Context precision is asked chunk by chunk (ragas asks it one chunk at a time as 
 metrics are asked about a whole selection. Source: ragas 0.4.3, `ragas.metrics.collections`.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 from evals.collect.observations import Failure, Observation, Score, Unscored
-from evals.judge.ask.engine import Asker, UnansweredError
-from evals.judge.claims import foreign
+from evals.judge.asking import Asker, UnansweredError
 from evals.judge.verdicts import ChunkVerdict, Claim, Selected
 from evals.sampling.order import judging_order
 
@@ -19,6 +19,9 @@ PRECISION = "ragas/llm_context_precision"
 RECALL = "ragas/llm_context_recall"
 RELEVANCE = "ragas/llm_context_relevance"
 ENTITY_RECALL = "ragas/llm_context_entity_recall"
+FEWEST_LETTERS, STEM = 4, 5
+# The scripts after it in Unicode put no space between words.
+LAST_SPACED = "\u2e7f"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,25 +139,22 @@ def _of(metric: str, observation: Observation) -> Iterator[Task]:
         )
 
 
-async def grade(task: Task, asker: Asker, *, strict: bool = True) -> Graded:
+async def grade(task: Task, asker: Asker) -> Graded:
     """Let ragas' metric ask the judge.
 
     Args:
         task: Question to ask.
         asker: The judge; asked for the same prompt again, it must answer the same.
-        strict: Fail where the judge's statements are not those of the reference answer (see `claims.foreign`).
     """
     from ragas.metrics import collections
 
-    from evals.judge.ask.llm import RagasJudge
-    from evals.judge.prompts import quicken
+    from evals.judge.llm import RagasJudge
 
     judge = RagasJudge(asker)
     value: Score
     try:
-        metric = quicken(getattr(collections, JUDGED[task.metric].class_name)(llm=judge))
-        result = await metric.ascore(**task.inputs)
-        value = float(result.value)
+        metric = getattr(collections, JUDGED[task.metric].class_name)(llm=judge)
+        value = float((await metric.ascore(**task.inputs)).value)
     except UnansweredError:
         # Ignored: the judge remembers its failure.
         value = 0.0
@@ -167,27 +167,47 @@ async def grade(task: Task, asker: Asker, *, strict: bool = True) -> Graded:
         value = Failure(type="NotFinite", message=f"ragas returned {value}")
     if isinstance(value, Failure | Unscored):
         return Graded(value=value)
-    return _graded(task, value, judge.answers, strict=strict)
-
-
-def _graded(task: Task, value: float, answers: Sequence[Any], *, strict: bool) -> Graded:
     if task.metric == PRECISION:
-        said = answers[0]
+        [said] = judge.answers
         return Graded(value=value, verdict=ChunkVerdict(verdict=int(said.verdict), reason=said.reason))
     if task.metric == RECALL:
-        claims = tuple(_claim(said) for said in answers[0].classifications)
-        strangers = foreign(task.inputs["reference"], claims) if strict else ()
+        claims = tuple(
+            Claim(statement=said.statement, attributed=int(said.attributed), reason=said.reason)
+            for said in judge.answers[0].classifications
+        )
+        strangers = foreign(task.inputs["reference"], claims)
         return Graded(value=_malformed(strangers, claims, value) if strangers else value, claims=claims)
     return Graded(value=value)
+
+
+def foreign(reference: str, claims: Sequence[Claim]) -> tuple[Claim, ...]:
+    """Return the statements that share no word with a reference answer, if they are more than half of all.
+
+    A small model copies the example of the prompt in place of the statements of the answer. Words are those of four
+    letters and more, by their first five, and all that hold a digit; of scripts without spaces, pairs of characters.
+
+    Args:
+        reference: The reference answer.
+        claims: The judge's statements in one answer.
+    """
+    words = _words(reference)
+    strangers = tuple(claim for claim in claims if words.isdisjoint(_words(claim.statement)))
+    return strangers if words and 2 * len(strangers) > len(claims) else ()
+
+
+def _words(text: str) -> set[str]:
+    words: set[str] = set()
+    for word in re.findall(r"\w+", text.casefold()):
+        if any(character > LAST_SPACED for character in word):
+            words.update(word[start : start + 2] for start in range(max(1, len(word) - 1)))
+        elif len(word) >= FEWEST_LETTERS or any(map(str.isdigit, word)):
+            words.add(word[:STEM])
+    return words
 
 
 def _malformed(strangers: Sequence[Claim], claims: Sequence[Claim], value: float) -> Failure:
     return Failure(
         type="Malformed",
         message=f"{len(strangers)} of {len(claims)} statements share nothing with the reference answer, such as "
-        f"{strangers[0].statement[:80]!r}; ragas' own value is {value:g}, which judge.strict: false takes",
+        f"{strangers[0].statement[:80]!r}; ragas' own value is {value:g}",
     )
-
-
-def _claim(statement: Any) -> Claim:
-    return Claim(statement=statement.statement, attributed=int(statement.attributed), reason=statement.reason)

@@ -1,13 +1,17 @@
-"""The judge's verdicts, as records."""
+"""The judge's verdicts as records, and the context precision that follows from them. Pure."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from evals.collect.observations import Failure, Score, Unscored
-from evals.judge.ask.budget import Usage
+from evals.collect.observations import Failure, Observation, Score, Unscored
+from evals.judge.budget import Usage
 
 # Chunk ids of a selection in rank order.
 Selected = tuple[str, ...]
+NOT_JUDGED = Unscored(reason="not judged")
+# The end of a sentence: a full stop unless a small letter follows; and the end of a line.
+END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[^\W_a-z])|\s*\n\s*")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +54,7 @@ class Judging:
         drawn: Ids of the queries of the sample that was judged; None where all were.
         usage: Cost of this model, with the second pass.
         again: Verdicts of the second pass on some queries; None without one.
-        below: Of a cascade, the cheaper judge's verdicts, whose scores correct the means of these; else None.
+        below: With `judge.second`, the cheaper judge's verdicts, whose scores correct the means of these; else None.
     """
 
     model: str
@@ -64,12 +68,12 @@ class Judging:
 
     @property
     def tiers(self) -> "tuple[Judging, ...]":
-        """The judges of a cascade, the cheapest first, this one last."""
+        """The cheaper judge, where there is one, and this one."""
         return (*(self.below.tiers if self.below else ()), self)
 
     @property
     def whole_usage(self) -> Usage:
-        """Cost of all judges of a cascade together."""
+        """Cost of all judges together."""
         return Usage.joined([tier.usage for tier in self.tiers])
 
     def with_more(self, other: "Judging") -> "Judging":
@@ -85,3 +89,39 @@ class Judging:
     def incomplete(self) -> str:
         """Reason why something was not judged, empty when everything was."""
         return self.whole_usage.stopped
+
+
+def context_precision(observation: Observation, judging: Judging) -> Score:
+    """Return the selection's average precision by the judge's verdicts, 0 to 1 (ragas' perfect score is 1 - 1e-10).
+
+    Σ over ranks k of (useful among the first k / k) · verdict k, divided by (useful chunks + 1e-10). Where the verdict
+    on a chunk is missing there is no score.
+    """
+    verdicts: list[int] = []
+    for chunk_id in observation.selection.chunk_ids:
+        verdict = judging.verdicts.get((observation.case.id, chunk_id), NOT_JUDGED)
+        if isinstance(verdict, Failure | Unscored):
+            return verdict
+        verdicts.append(verdict.verdict)
+    return average_precision(verdicts)
+
+
+def average_precision(verdicts: Sequence[int]) -> float:
+    """Return ragas' average precision of verdicts in rank order, 0 to 1. Source: ragas 0.4.3, `ContextPrecision`."""
+    useful, total = 0, 0.0
+    for rank, verdict in enumerate(verdicts, 1):
+        useful += verdict
+        total += useful / rank * verdict
+    return total / (useful + 1e-10)
+
+
+def sentences(reference: str) -> list[str]:
+    """Split a reference answer into sentences. A single word (`1.`, `Dr.`) belongs to the sentence behind it."""
+    sentences: list[str] = []
+    sentence = ""
+    for part in filter(None, END.split(reference.strip())):
+        sentence = f"{sentence} {part}".strip()
+        if " " in sentence:
+            sentences.append(sentence)
+            sentence = ""
+    return [*sentences, sentence] if sentence else sentences

@@ -10,7 +10,7 @@ import numpy as np
 from evals.cases.pages import Sources
 from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored
 from evals.collect.pool import Floats
-from evals.judge.trust.trust import Trust
+from evals.judge.trust import Trust
 from evals.judge.verdicts import Judging
 from evals.metrics.results import Results, Values
 from evals.stats import intervals as stats

@@ -11,11 +11,10 @@ import numpy as np
 from evals.cases.case import Case
 from evals.collect.observations import Observed, Summary, Unscored
 from evals.collect.pool import Bools
-from evals.judge.ask.budget import Usage
-from evals.judge.precision import NOT_JUDGED
+from evals.judge.budget import Usage
 from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE, selected
-from evals.judge.trust.trust import summaries
-from evals.judge.verdicts import ChunkVerdict, Judging
+from evals.judge.trust import summaries
+from evals.judge.verdicts import NOT_JUDGED, ChunkVerdict, Judging
 from evals.metrics.declaration import AMOUNT, SHARE, Context, Direction, Metric, Need, QueryMetric, RunMetric
 from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
 from evals.metrics.results import Issue, Results, Values

@@ -237,7 +237,7 @@ def _on_judging(judging: Judging | None, in_scope: int) -> Iterator[str]:
         setting, judge = "judge.sample", ""
         by = "what all have without a judge (labels, or words of the reference answer), as far as it foretells it"
         if judging.below:
-            setting, judge = "judge.tiers", f" ({judging.model})"
+            setting, judge = "judge.second", f" ({judging.model})"
             by = f"the golden labels of all and {judging.below.model}'s verdicts on more, as far as they foretell these"
         yield (
             f"the judged sample{judge} is {len(judging.drawn)} of {in_scope} in-scope queries, drawn at random "

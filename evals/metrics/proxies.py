@@ -25,8 +25,7 @@ import numpy as np
 from evals.cases.case import Case
 from evals.collect.observations import Unscored
 from evals.collect.pool import BITS, Integers
-from evals.judge.claims import sentences
-from evals.judge.verdicts import Judging
+from evals.judge.verdicts import Judging, sentences
 from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.ranking import evidence_recall
 from evals.metrics.results import Results, Values

@@ -14,8 +14,8 @@ from evals.grid.judging import NEXT, CellProof
 from evals.grid.measure import Measured, Swept
 from evals.grid.objective import Ranking, describe
 from evals.grid.sampled import sampled_summary
-from evals.judge.trust.correction import Correction
-from evals.judge.trust.trust import Trust
+from evals.judge.people import Correction
+from evals.judge.trust import Trust
 from evals.judge.verdicts import Judging
 from evals.metrics import OWN, VERDICT_METRIC, declared, metric_named
 from evals.metrics.declaration import QueryMetric, summarise
@@ -279,7 +279,7 @@ def judge_section(
         by_people=[_people_line(correction) for correction in trust.corrections] if trust else [],
         compared=agreement.n_verdicts if agreement else 0,
         disagreements=[
-            Disagreement(query_id=row.query_id, chunk_id=row.chunk_id, label=row.label, reason=row.reason)
+            Disagreement(query_id=row.query_id, chunk_id=row.chunk_id, label=int(row.label == 1), reason=row.reason)
             for row in (agreement.disagreements if agreement else ())
         ],
     )

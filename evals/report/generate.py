@@ -10,7 +10,7 @@ from typing import Any
 from evals.collect.observations import Gate, SampledMean, Summary
 from evals.grid.choice import Choice, HeldOut, Standing
 from evals.grid.decision import Decision, Level, Turn
-from evals.judge.ask.budget import Usage
+from evals.judge.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics.listing import markdown
 from evals.report.model import Difference, Report

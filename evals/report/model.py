@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from evals.collect.observations import Gate, Outcome, Summary, Unscored
 from evals.grid.choice import Choice, HeldOut
 from evals.grid.decision import Decision
-from evals.judge.ask.budget import Usage
+from evals.judge.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics.declaration import Declaration, Direction
 from evals.stats.paired import Paired

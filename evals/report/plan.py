@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from evals.judge.call_estimate import SECONDS_PER_CALL, JudgePlan
+from evals.judge.plan import SECONDS_PER_CALL, JudgePlan
 from evals.report.section import Cell, Column, Section, line, terminal
 from retrievers.config import RetrieverConfig
 
@@ -90,7 +90,7 @@ def _on_sample(plan: JudgePlan) -> Iterator[str]:
             f"{most.calls:,} calls{price}."
         )
     else:
-        yield f"The table counts the {counted} of judge.sample; all would take {most.calls:,} calls{price}."
+        yield f"The table counts the {counted} of judge.sample{plan.few}; all would take {most.calls:,} calls{price}."
 
 
 def retrieval_calls(config: RetrieverConfig, cases: int, latency_calls: int, determinism_calls: int) -> list[str]:

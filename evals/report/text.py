@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from evals.collect.observations import SampledMean, Summary, Unscored
-from evals.judge.ask.budget import Usage
+from evals.judge.budget import Usage
 from evals.judge.verdicts import ChunkVerdict
 from evals.metrics import NEED_A_JUDGE, declared
 from evals.report.model import Facts, FailedValue, Hit, JudgeSection, QueryRow, TierEntry

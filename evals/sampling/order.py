@@ -8,6 +8,7 @@ from evals.cases.case import Case
 from evals.collect.observations import Observation, Unscored
 from evals.config.judged_sample import Sample
 from evals.stats.best import planned_looks
+from evals.stats.intervals import FEWEST
 
 NOT_DRAWN = Unscored(reason="not in the sample that is judged (judge.sample)")
 """Score of a query that a random draw left out. It is not missing: the mean stands for the query as well."""
@@ -28,7 +29,7 @@ def judging_order(cases: Iterable[Case], seed: int) -> list[str]:
 
 
 def sample_size(sample: Sample, queries: int) -> int:
-    """Return the number of queries to judge; for `auto`, those before the first look.
+    """Return the number of queries to judge; for `auto`, those before the first look; of a share at least ten.
 
     Args:
         sample: The setting.
@@ -38,8 +39,8 @@ def sample_size(sample: Sample, queries: int) -> int:
         return queries
     if sample == "auto":
         return planned_looks(queries)[0]
-    # A share that is written 0.1 must not become 24 of 230 by rounding errors.
-    return min(queries, sample if isinstance(sample, int) else ceil(sample * queries - 1e-9))
+    # A share that is written 0.1 must not become 24 of 230 by rounding errors. Fewer than ten have no interval.
+    return min(queries, sample if isinstance(sample, int) else max(FEWEST, ceil(sample * queries - 1e-9)))
 
 
 def among(case_ids: Collection[str], observations: Iterable[Observation]) -> list[Observation]:

@@ -66,7 +66,7 @@ def run(
 ) -> Run:
     """Run with the judge behind the server, in an empty folder, with further arguments."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("evals.judge.RETRY_BASE_S", 0.0)
+    monkeypatch.setattr("evals.judge.faults.BASE_S", 0.0)
     for name, value in keys(server).items():
         monkeypatch.setenv(name, value)
     flags = [*judge_flags(server, tmp_path), "--output", tmp_path / "report.json"]
@@ -127,11 +127,10 @@ def test_the_second_run_asks_nothing(run: Run, report: Report, server: ChatServe
         assert report()["metrics"][metric] == first["metrics"][metric]
 
 
-@pytest.mark.parametrize("flags", [["--judge.cache", "off"], ["--judge.refresh", "true"]], ids=" ".join)
-def test_the_second_run_asks_all_again_when_told_to(run: Run, server: ChatServer, flags: list[str]) -> None:
+def test_the_second_run_asks_all_again_when_told_to(run: Run, server: ChatServer) -> None:
     run()
     asked = len(server.chats)
-    run(*flags)
+    run("--judge.refresh", "true")
     assert len(server.chats) == 2 * asked
 
 
@@ -172,7 +171,7 @@ def test_no_key_is_exit_code_2_before_anything(run: Run, server: ChatServer, mon
 
 
 def test_over_a_twentieth_failed_is_exit_code_3(run: Run, report: Report, server: ChatServer, tmp_path: Path) -> None:
-    run("--judge.cache", "off", "--ids", "forward")
+    run("--judge.cache-path", tmp_path / "other.sqlite", "--ids", "forward")
     with server.faulty("prose", When(share=0.5, by_prompt=True)):
         page, suites = tmp_path / "page.html", tmp_path / "junit.xml"
         done = run("--log-file", tmp_path / "log.jsonl", "--html", page, "--junit", suites)

@@ -14,6 +14,7 @@ from tests.support.experiment import load_report
 from tests.support.judged_grid import make_judged_world, oracle_of
 from tests.support.judging import Flaws
 from tests.support.killable import start_run
+from tests.support.openai_server import OpenAIChatServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 AT_ONCE = 2
@@ -26,20 +27,22 @@ def test_a_killed_cascade_buys_nothing_twice(
     made = make_judged_world(tmp_path)
     with (
         CohereChatServer(oracle_of(made, Flaws(false_useful=0.2)), latency=0.02) as small,
-        CohereChatServer(oracle_of(made), models=("large",), latency=0.02) as large,
+        OpenAIChatServer(oracle_of(made), latency=0.02) as large,
     ):
-        tiers = f"[{{model: cohere:{MODEL}, base_url: {small.url}}}, {{model: cohere:large, base_url: {large.url}, "
-        flags = ["--config", str(made.config), "--judge.tiers", f"{tiers}sample: 4}}]"]
+        flags = ["--config", str(made.config), "--judge.model", f"cohere:{MODEL}", "--judge.base-url", small.url]
+        flags += ["--judge.second.model", f"openai:{MODEL}", "--judge.second.sample", "4"]
         flags += ["--judge.max-concurrency", str(AT_ONCE), "--judge.cache-path", str(tmp_path / "verdicts.sqlite")]
         flags += ["--output", str(tmp_path / "report.json"), "--tracking.enabled", "false"]
-        process = start_run(flags, tmp_path, {"COHERE_API_KEY": small.key})
+        env = {"COHERE_API_KEY": small.key, "OPENAI_API_KEY": large.key, "OPENAI_BASE_URL": large.base_url}
+        process = start_run(flags, tmp_path, env)
         while len(small.chats) + len(large.chats) < kill_after and process.is_alive():
             time.sleep(0.005)
         assert process.pid is not None and process.is_alive()
         process.kill()
         process.join()
         assert process.exitcode == -signal.SIGKILL
-        monkeypatch.setenv("COHERE_API_KEY", small.key)
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
         done = call(main, flags, capsys)
         assert (done.code, done.err) == (0, "")
         for server in (small, large):

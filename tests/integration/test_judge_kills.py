@@ -178,7 +178,7 @@ def test_a_full_disk_ends_the_run_with_a_report_of_what_there_is(
 ) -> None:  # fmt: skip
     flags = ["--config", str(made.config), *judge_flags(server, tmp_path), "--judge.max-concurrency", "2"]
     flags += ["--metrics", PRECISION, "--output", str(tmp_path / "report.json")]
-    command = [sys.executable, "-c", FULL.format(limit=200_000), *flags]
+    command = [sys.executable, "-c", FULL.format(limit=50_000), *flags]
     env = environment({"COHERE_API_KEY": server.key})
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 3, done.stderr

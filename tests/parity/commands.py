@@ -220,8 +220,8 @@ COMMANDS: Sequence[Command] = (
     _one(
         "judged-tiers",
         "beacons",
-        f"{JUDGED} --judge.base-url {{openai_url}} --judge.cache-path verdicts.sqlite --judge.tiers "
-        '\'[{model: "openai:small"}, {model: "openai:command-a-03-2025", sample: 20}]\'',
+        f"{JUDGED} --judge.base-url {{openai_url}} --judge.cache-path verdicts.sqlite --judge.model openai:small "
+        "--judge.second.model openai:command-a-03-2025 --judge.second.sample 20",
     ),
     # Runs compared
     _one(

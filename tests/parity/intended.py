@@ -65,6 +65,7 @@ class File:
 BISECT = "recall is asked for every distinct result"
 CLAIMS = "claim recall went"
 WIDTHS = "--plan foretells no widths and margins"
+JUDGE = "judge.second took the place of judge.tiers; settings of the judge that nobody set went"
 NOISE = "the share of the judge's noise went"
 WINS = "shares of won resamples contradicted the confidence set"
 SEARCH = "search_params goes to Qdrant as it is"
@@ -193,6 +194,23 @@ LEAVES: Sequence[Leaf] = (
         for name in ("default", "compare-handbook", "judged-budget")
     ),
     *(
+        Leaf(f"*config.judge.{name}", GONE, why=JUDGE)
+        for name in (
+            "budget.tokens",
+            "cache",
+            "cache_max_days",
+            "cache_max_mb",
+            "deadline_s",
+            "seed",
+            "strict",
+            "structured",
+            "tiers*",
+        )
+    ),
+    *(Leaf(f"*config.judge.second.{name}", ADDED, why=JUDGE) for name in ("model", "sample")),
+    Leaf("report.json:config.judge.*", CHANGED, only="judged-tiers", why=JUDGE),
+    Leaf("*notes.*", CHANGED, only="judged-tiers", why=JUDGE),
+    *(
         Leaf(f"*config.{name}", GONE, why=SETTINGS)
         for name in (
             "judge.recall",
@@ -312,6 +330,7 @@ LINES: Sequence[Line] = (
     ),
     Line(r"^2\. cosine 0\.304 /docs/ros/", why=OWN_STORE, only="foreign-scores"),
     Line(r"^c\.jsonl: 2 cases|relevant_ids must equal|^d\.jsonl: 14 skel", only="golden-import", why=CHECK),
+    Line(r"judge\.tiers|judge\.second|judged metrics are corrected by", only="judged-tiers", why=JUDGE),
     Line(r"^Next: |threshold_on", why=READS),
     Line(r"^ *model: (null|rerank-v3\.5|l2_supercat_256)$", why="an exported retriever names its models"),
     *(

@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,8 @@ from pydantic import BaseModel
 from ragas.metrics import collections
 
 from evals.collect.observations import Failure, Observation, Unscored
-from evals.judge.ask.budget import Usage
-from evals.judge.ask.engine import UnansweredError
+from evals.judge.asking import UnansweredError
+from evals.judge.budget import Usage
 from evals.judge.judge import Judge
 from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import Judging
@@ -92,14 +93,21 @@ class Known:
 
 
 @contextmanager
-def judge_of(server: ChatServer, store: Path | None = None, told: Any = None, **changes: Any) -> Iterator[Judge]:
-    """Yield a judge that asks the server; without a file its verdicts are not stored."""
-    changes |= {"cache": "off"} if store is None else {"cache_path": store}
-    made = Judge.open(settings(server, **changes), keys(server), told or (lambda done, total, usage: None))
-    try:
-        yield made
-    finally:
-        made.close()
+def judge_of(
+    server: ChatServer,
+    store: Path | None = None,
+    told: Any = None,
+    env: Mapping[str, str] | None = None,
+    **changes: Any,
+) -> Iterator[Judge]:
+    """Yield a judge that asks the server; without a file its verdicts are in one of their own."""
+    with tempfile.TemporaryDirectory() as folder:
+        changes["cache_path"] = store or Path(folder) / "verdicts.sqlite"
+        made = Judge.open(settings(server, **changes), env or keys(server), told or (lambda done, total, usage: None))
+        try:
+            yield made
+        finally:
+            made.close()
 
 
 def judging(**values: Any) -> Judging:

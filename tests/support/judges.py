@@ -11,10 +11,10 @@ from ragas.metrics.collections.context_precision.util import ContextPrecisionOut
 
 from evals.collect.observations import Failure, Unscored
 from evals.config.judge import JudgeConfig
-from evals.judge.ask.budget import Ledger
-from evals.judge.ask.cache import VerdictStore
-from evals.judge.ask.chat import make_chat
-from evals.judge.ask.engine import Engine, UnansweredError
+from evals.judge.asking import Engine, UnansweredError
+from evals.judge.budget import Account, Budget
+from evals.judge.chat import make_chat
+from evals.judge.store import VerdictStore
 from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
 from tests.support.one_question import prompt
 from tests.support.openai_server import OpenAIChatServer
@@ -29,7 +29,7 @@ def settings(server: ChatServer | None, **changes: Any) -> JudgeConfig:
         where = {"model": f"cohere:{MODEL}", "base_url": server.url}
     elif isinstance(server, OpenAIChatServer):
         where = {"model": f"openai:{MODEL}", "base_url": server.base_url}
-    return JudgeConfig.model_validate({**where, "timeout_s": 10, "deadline_s": 30, **changes})
+    return JudgeConfig.model_validate({**where, "timeout_s": 10, **changes})
 
 
 def keys(server: ChatServer) -> dict[str, str]:
@@ -41,20 +41,18 @@ def keys(server: ChatServer) -> dict[str, str]:
 def engine(server: ChatServer, store: Path | VerdictStore | None = None, **changes: Any) -> Iterator[Engine]:
     """Yield an engine that asks the server; a store that is given open stays open."""
     config = settings(server, **changes)
-    ledger = Ledger(config.budget, config.price)
     with ExitStack() as stack:
-        kept = stack.enter_context(VerdictStore(store)) if isinstance(store, Path) else store
-        yield stack.enter_context(Engine(make_chat(config, keys(server)), config, kept, ledger))
+        opened = stack.enter_context(VerdictStore(store)) if isinstance(store, Path) else store
+        yield Engine(make_chat(config, keys(server)), config, opened, Account(config, Budget(config.budget)))
 
 
 @contextmanager
 def later_engine(server: ChatServer, **changes: Any) -> Iterator[Engine]:
     """Yield an engine in a run that has had answers before."""
     config = settings(server, **changes)
-    ledger = Ledger(config.budget, config.price)
-    ledger.settle((0, 0), (1, 1))
-    with Engine(make_chat(config, keys(server)), config, None, ledger) as made:
-        yield made
+    account = Account(config, Budget(config.budget))
+    account.count(tokens_in=1, tokens_out=1)
+    yield Engine(make_chat(config, keys(server)), config, None, account)
 
 
 Said = BaseModel | Failure | Unscored
@@ -72,7 +70,7 @@ def ask(made: Engine, *batches: Sequence[str], schema: type[BaseModel] = Context
     async def in_turn() -> list[Said]:
         return [said for batch in batches for said in await asyncio.gather(*(one(text) for text in batch))]
 
-    return asyncio.run(in_turn())
+    return asyncio.run(made.run(in_turn()))
 
 
 def verdicts(said: Sequence[Said]) -> list[int | str]:

@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from evals.judge.trust.agreement import LabelledVerdict, Rejudged, agree, self_agreement
-from evals.judge.trust.correction import correct
-from evals.judge.trust.trust import Trust
+from evals.judge.people import correct
+from evals.judge.trust import Pair, Trust, agree, self_agreement
 
 ROWS = [
-    LabelledVerdict(
+    Pair(
         query_id=f"q{query:02}",
         chunk_id=f"c{chunk}",
         verdict=1 if verdict else 0,
@@ -23,7 +22,7 @@ def whole() -> Trust:
     rng = np.random.default_rng(0)
     judged = {f"q{place:03}": float(score) for place, score in enumerate(rng.random(150))}
     order = sorted(judged)
-    rejudged = [Rejudged(query_id=f"q{q}", chunk_id="c", first=1, second=int(q % 9 > 0)) for q in range(30)]  # type: ignore[arg-type]
+    rejudged = [Pair(query_id=f"q{q}", chunk_id="c", verdict=1, label=int(q % 9 > 0)) for q in range(30)]
     return Trust(
         agreement=agree(ROWS, 0),
         self_agreement=self_agreement(rejudged, 0),

@@ -8,8 +8,7 @@ from ragas.metrics.collections.context_recall.util import ContextRecallOutput
 from ragas.metrics.collections.context_relevance.util import ContextRelevanceOutput
 
 from evals import Experiment
-from evals.judge.ask.chat import make_chat
-from evals.judge.ask.keys import Keys
+from evals.judge.chat import make_chat
 from tests.support.chat_requests import ChatRequest
 from tests.support.ragas_prompts import Metric
 
@@ -25,9 +24,9 @@ class VerdictKeys:
     """The keys of the judge of an experiment."""
 
     def __init__(self, config: Experiment, env: Mapping[str, str]) -> None:
-        self._keys = Keys(make_chat(config.judge, env))
+        self._chat = make_chat(config.judge, env)
 
     def of(self, chats: Iterable[ChatRequest]) -> list[bytes]:
         """Return the keys of the questions among them."""
         questions = [(chat.prompt, chat.question) for chat in chats]
-        return [self._keys.key(prompt, SCHEMAS[question.metric]) for prompt, question in questions if question]
+        return [self._chat.key(prompt, SCHEMAS[question.metric]) for prompt, question in questions if question]

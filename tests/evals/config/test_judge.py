@@ -36,8 +36,8 @@ def test_anything_else_is_refused(model: str) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("temperature", -1), ("max_concurrency", 0), ("requests_per_minute", 0), ("deadline_s", 0), ("rejudge", -1),
-        ("cache", "maybe"), ("base_url", "localhost:8000"), ("base_url", "http://user:secret@host"),
+        ("temperature", -1), ("max_concurrency", 0), ("requests_per_minute", 0), ("rejudge", -1),
+        ("base_url", "localhost:8000"), ("base_url", "http://user:secret@host"),
         ("budget", {"calls": -1}), ("budget", {"dollars": 1}), ("prices", {"m": {"input": -1, "output": 0}}),
     ],
 )  # fmt: skip

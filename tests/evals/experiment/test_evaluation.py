@@ -5,7 +5,7 @@ from evals.collect.observations import Summary
 from evals.experiment.evaluation import Evaluation
 from evals.experiment.outputs import Outputs
 from evals.grid.measure import Measured
-from evals.judge.ask.budget import Usage
+from evals.judge.budget import Usage
 from tests.support.grids import make_grid, swept_of, with_swept
 from tests.support.judged import judging
 from tests.support.results import report, result

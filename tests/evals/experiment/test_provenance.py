@@ -11,7 +11,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.config.judge import JudgeConfig
 from evals.experiment import facts
 from evals.experiment.bench import index_if_stale
-from evals.judge.ask.chat import Chat, make_chat
+from evals.judge.chat import Chat, make_chat
 from evals.report.model import CollectionFacts, JudgeFacts
 from retrievers import QdrantRetriever
 from retrievers.store import open_client
@@ -69,7 +69,7 @@ def test_a_judge_is_known_by_all_that_its_verdicts_depend_on(
     others = [
         judge(temperature=0.5),
         judge(model="openai:other"),
-        judge(seed=1),
+        judge(max_output_tokens=100),
         judge(base_url="http://localhost:2/v1"),
     ]
     assert len({one.fingerprint for one in (found, *others)}) == 5
@@ -79,9 +79,7 @@ def test_a_judge_is_known_by_all_that_its_verdicts_depend_on(
 def test_credentials_in_a_judges_address_are_no_facts() -> None:
     def found(password: str) -> JudgeFacts:
         where = {"base_url": f"http://me:{password}@host"}
-        return facts.judge_facts(
-            Chat(provider="openai", name="m", parameters=where, model=cast(Any, None), structure=lambda schema: {})
-        )
+        return facts.judge_facts(Chat(provider="openai", name="m", parameters=where, model=cast(Any, None)))
 
     assert found("s3cret") == found("other") and "s3cret" not in str(found("s3cret"))
 

@@ -109,15 +109,14 @@ def test_an_error_of_ragas_loses_no_figure(run: Run, tmp_path: Path, monkeypatch
     assert load_report(tmp_path / "report.json")["metrics"][OF_IDS]["n"] == 4
 
 
-@pytest.mark.parametrize("kept", [True, False])
 def test_judged_metrics_get_their_verdicts_from_the_store_and_ask_nothing(
-    run: Run, tmp_path: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch, kept: bool
+    run: Run, tmp_path: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in keys(server).items():
         monkeypatch.setenv(name, value)
-    flags = [*judge_flags(server, tmp_path), "--metrics", "ragas/*", *([] if kept else ["--judge.cache", "off"])]
+    flags = [*judge_flags(server, tmp_path), "--metrics", "ragas/*"]
     done, check = run(*flags), check_of(tmp_path)
     calls = load_report(tmp_path / "report.json")["judge"]["usage"]["calls"]
     assert (done.code, check["status"], len(server.chats)) == (0, "equal", calls)
-    assert len(check["metrics"]) == (8 if kept else 4) and check["scores"] == (24 if kept else 12)
-    assert check["reason"] == ("" if kept else "judged metrics are not checked, as no verdicts are kept")
+    assert len(check["metrics"]) == 8 and check["scores"] == 24
+    assert check["reason"] == ""

@@ -20,8 +20,17 @@ def test_nothing_that_it_invents_gets_into_the_file(
     out = tmp_path / "golden.jsonl"
     with serving() as url:
         model = ["--judge.model", f"openai:{MODEL}", "--judge.base-url", url, "--judge.max-output-tokens", "160"]
-        limits = ["--judge.max-concurrency", "1", "--judge.timeout-s", "300", "--judge.deadline-s", "900"]
-        where = ["--docs", handbook / "docs", "--out", out, "--judge.cache", "off", "--per-type", "factual=2,keyword=1"]
+        limits = ["--judge.max-concurrency", "1", "--judge.timeout-s", "300"]
+        where = [
+            "--docs",
+            handbook / "docs",
+            "--out",
+            out,
+            "--judge.cache-path",
+            tmp_path / "verdicts.sqlite",
+            "--per-type",
+            "factual=2,keyword=1",
+        ]
         done = call(main, ["synthesize", *model, *limits, *where], capsys)
     assert done.code in (0, 2), done.err
     cases = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []

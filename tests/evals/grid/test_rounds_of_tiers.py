@@ -12,29 +12,32 @@ from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.grids import proof_of, swept_of
 from tests.support.judged_rounds import PRECISION, JudgedRounds
 from tests.support.judging import Flaws, Oracle
+from tests.support.openai_server import OpenAIChatServer
 
-SMALL, LARGE = f"cohere:{MODEL}", "cohere:large"
+SMALL, LARGE = f"cohere:{MODEL}", f"openai:{MODEL}"
+Servers = tuple[CohereChatServer, OpenAIChatServer]
 # The judges agree with each other, and less with the labels.
 STRONG = Flaws(false_useful=0.1, false_useless=0.35, seed=3)
 
 
 @pytest.fixture
-def servers(judged_world: JudgedRounds) -> Iterator[tuple[CohereChatServer, CohereChatServer]]:
+def servers(judged_world: JudgedRounds, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
     with (
         CohereChatServer(Oracle(judged_world.labels, flaws=STRONG)) as small,
-        CohereChatServer(Oracle(judged_world.labels, flaws=STRONG), models=("large",)) as large,
+        OpenAIChatServer(Oracle(judged_world.labels, flaws=STRONG)) as large,
     ):
+        monkeypatch.setenv("OPENAI_BASE_URL", large.base_url)
         yield small, large
 
 
-def judged(world: JudgedRounds, servers: tuple[CohereChatServer, CohereChatServer], **changes: Any) -> Measured:
-    small, large = servers
-    tiers = [{"model": SMALL, "base_url": small.url}, {"model": LARGE, "base_url": large.url}]
-    return world.grid(small, tiers=tiers, stop={"margin": 0.03}, **changes)
+def judged(world: JudgedRounds, servers: Servers, **changes: Any) -> Measured:
+    small, _ = servers
+    env = {"COHERE_API_KEY": CohereChatServer.key, "OPENAI_API_KEY": OpenAIChatServer.key}
+    return world.grid(small, env=env, second={"model": LARGE}, stop={"margin": 0.03}, **changes)
 
 
 def test_what_the_cheap_judge_foretells_is_proved_with_fewer_verdicts_of_the_strong_one(
-    judged_world: JudgedRounds, servers: tuple[CohereChatServer, CohereChatServer]
+    judged_world: JudgedRounds, servers: Servers
 ) -> None:
     result = judged(judged_world, servers)
     _, large = servers
@@ -57,9 +60,7 @@ def test_what_the_cheap_judge_foretells_is_proved_with_fewer_verdicts_of_the_str
 
 
 @pytest.mark.slow
-def test_a_cascade_in_rounds_goes_on_where_it_was(
-    judged_world: JudgedRounds, servers: tuple[CohereChatServer, CohereChatServer], tmp_path: Any
-) -> None:
+def test_a_cascade_in_rounds_goes_on_where_it_was(judged_world: JudgedRounds, servers: Servers, tmp_path: Any) -> None:
     first = judged(judged_world, servers, store=tmp_path / "verdicts.sqlite")
     calls = [len(server.chats) for server in servers]
     second = judged(judged_world, servers, store=tmp_path / "verdicts.sqlite")
@@ -73,19 +74,15 @@ def test_a_cascade_in_rounds_goes_on_where_it_was(
 
 @pytest.mark.parametrize("refusing", [0, 1])
 def test_a_judge_that_refuses_the_key_ends_it_after_one_query(
-    judged_world: JudgedRounds, servers: tuple[CohereChatServer, CohereChatServer], refusing: int
+    judged_world: JudgedRounds, servers: Servers, refusing: int
 ) -> None:
     servers[refusing].key = "another"
-    key = servers[1 - refusing].key
-    tiers = [{"model": model, "base_url": server.url} for model, server in zip((SMALL, LARGE), servers, strict=True)]
     with pytest.raises(JudgeError, match=f"{(SMALL, LARGE)[refusing]} refuses every call"):
-        judged_world.grid(servers[1 - refusing], tiers=tiers, stop={"margin": 0.03})
-    assert key and len(servers[1 - refusing].chats) <= 24
+        judged(judged_world, servers)
+    assert len(servers[1 - refusing].chats) <= 24
 
 
-def test_a_budget_that_ends_with_the_cheap_judge_proves_nothing(
-    judged_world: JudgedRounds, servers: tuple[CohereChatServer, CohereChatServer]
-) -> None:
+def test_a_budget_that_ends_with_the_cheap_judge_proves_nothing(judged_world: JudgedRounds, servers: Servers) -> None:
     result = judged(judged_world, servers, budget={"calls": 60}, max_concurrency=1)
     assert sum(len(server.chats) for server in servers) == 60
     assert result.judging is not None and "the budget of 60 calls is spent" in result.judging.incomplete

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from evals.judge.ask import faults
+from evals.judge import faults
 from tests.support.chat_server import ChatServer, CohereChatServer
 from tests.support.one_question import ORACLE
 from tests.support.openai_server import OpenAIChatServer
@@ -32,6 +32,5 @@ def server(started: ChatServer) -> ChatServer:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attempts follow one another at once, unless a server asks to wait."""
-    monkeypatch.setattr("evals.judge.RETRY_BASE_S", 0.0)
-    for name in ("CAP_S", "LONGEST_S"):
+    for name in ("BASE_S", "CAP_S", "LONGEST_S"):
         monkeypatch.setattr(faults, name, 0.0)

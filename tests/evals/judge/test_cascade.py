@@ -1,7 +1,6 @@
 """Two judges on the loopback that err differently: what each is asked, and the means, against the definition."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from evals.collect.observations import Summary
 from evals.config.experiment import ExperimentConfig
 from evals.errors import JudgeError
 from evals.grid.measure import Measured
-from evals.judge.judge import Judge
 from evals.sampling.order import judging_order
 from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.experiment import settings
@@ -20,10 +18,12 @@ from tests.support.golden_labels import golden_labels
 from tests.support.grid_world import Bench, make_world
 from tests.support.judged import judge_of
 from tests.support.judging import Flaws, Labels, Oracle, average_precision
+from tests.support.openai_server import OpenAIChatServer
 
 PRECISION = "ragas/llm_context_precision"
 QUERIES = 60
-SMALL, LARGE = f"cohere:{MODEL}", "cohere:large"
+SMALL, LARGE = f"cohere:{MODEL}", f"openai:{MODEL}"
+Servers = tuple[CohereChatServer, OpenAIChatServer]
 OF_SMALL, OF_LARGE = Flaws(false_useful=0.15, false_useless=0.2, seed=1), Flaws(false_useless=0.1, seed=2)
 
 
@@ -56,35 +56,31 @@ def labels(config: ExperimentConfig, bench: Bench) -> dict[str, Labels]:
 
 
 @pytest.fixture
-def servers(labels: dict[str, Labels]) -> Iterator[tuple[CohereChatServer, CohereChatServer]]:
-    """The small judge and the large one."""
+def servers(labels: dict[str, Labels], monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
+    """The small judge and the large one, whose address its provider's own variable names."""
     with (
         CohereChatServer(Oracle(labels, flaws=OF_SMALL)) as small,
-        CohereChatServer(Oracle(labels, flaws=OF_LARGE), models=("large",)) as large,
+        OpenAIChatServer(Oracle(labels, flaws=OF_LARGE)) as large,
     ):
+        monkeypatch.setenv("OPENAI_BASE_URL", large.base_url)
         yield small, large
 
 
 class Judged:
-    """Runs of a cascade, each with judges of its own."""
+    """Runs of two judges, each with judges of its own."""
 
-    def __init__(self, bench: Bench, config: ExperimentConfig, servers: Sequence[CohereChatServer]) -> None:
-        self.bench, self.config, self.servers, self.keyed = bench, config, servers, servers[0]
+    def __init__(self, bench: Bench, config: ExperimentConfig, servers: Servers) -> None:
+        self.bench, self.config, self.servers = bench, config, servers
+        self.keys = {"COHERE_API_KEY": servers[0].key, "OPENAI_API_KEY": servers[1].key}
 
-    def judge(self, stack: ExitStack, *samples: Any, **changes: Any) -> Judge:
-        tiers = [
-            {"model": model, "base_url": server.url, "sample": sample}
-            for model, server, sample in zip((SMALL, LARGE), self.servers, samples, strict=True)
-        ]
-        return stack.enter_context(judge_of(self.keyed, tiers=tiers, **changes))
-
-    def run(self, *samples: Any, **changes: Any) -> Measured:
-        with ExitStack() as stack:
-            return self.bench.run(self.config, self.config.retriever, self.judge(stack, *samples, **changes))
+    def run(self, sample: Any, **changes: Any) -> Measured:
+        second = {"model": LARGE, "sample": sample}
+        with judge_of(self.servers[0], env=self.keys, second=second, **changes) as judge:
+            return self.bench.run(self.config, self.config.retriever, judge)
 
 
 @pytest.fixture
-def judged(bench: Bench, config: ExperimentConfig, servers: tuple[CohereChatServer, CohereChatServer]) -> Judged:
+def judged(bench: Bench, config: ExperimentConfig, servers: Servers) -> Judged:
     return Judged(bench, config, servers)
 
 
@@ -98,7 +94,7 @@ def _precision(result: Measured) -> Summary:
 
 
 def test_the_mean_is_corrected_by_the_cheap_judge_and_each_is_asked_about_its_queries_alone(judged: Judged) -> None:
-    result, n = judged.run("all", 0.5), 30
+    result, n = judged.run(0.5), 30
     summary = _precision(result)
     inside = {o.case.id: o for o in result.observed.observations if o.case.in_scope}
     order = judging_order((o.case for o in inside.values()), judged.config.seed)
@@ -119,13 +115,13 @@ def test_the_mean_is_corrected_by_the_cheap_judge_and_each_is_asked_about_its_qu
 
 
 def test_a_stronger_judge_on_all_queries_needs_no_other(judged: Judged) -> None:
-    result = judged.run("all", 1000)
+    result = judged.run(1000)
     assert not judged.servers[0].chats and _precision(result).sampled is None
     assert _precision(result).n == QUERIES
 
 
 def test_what_each_judge_did_is_told(judged: Judged) -> None:
-    result = judged.run("all", 15)
+    result = judged.run(15)
     assert result.judging is not None and result.context.trust is not None
     assert [tier.model for tier in result.judging.tiers] == [SMALL, LARGE]
     assert [tier.usage.calls for tier in result.judging.tiers] == [len(server.chats) for server in judged.servers]
@@ -138,18 +134,18 @@ def test_what_each_judge_did_is_told(judged: Judged) -> None:
 
 @pytest.mark.slow
 def test_nothing_is_bought_twice_and_both_judges_have_verdicts_of_their_own(judged: Judged, tmp_path: Path) -> None:
-    first = judged.run("all", 15, store=tmp_path / "verdicts.sqlite")
+    first = judged.run(15, store=tmp_path / "verdicts.sqlite")
     calls = [len(server.chats) for server in judged.servers]
-    second = judged.run("all", 15, store=tmp_path / "verdicts.sqlite")
+    second = judged.run(15, store=tmp_path / "verdicts.sqlite")
     assert [len(server.chats) for server in judged.servers] == calls
     assert _precision(first) == _precision(second)
 
 
 @pytest.mark.parametrize("refusing", [0, 1])
 def test_a_judge_that_refuses_the_key_ends_the_run_after_one_query(judged: Judged, refusing: int) -> None:
-    judged.servers[refusing].key, judged.keyed = "another", judged.servers[1 - refusing]
+    judged.servers[refusing].key = "another"
     with pytest.raises(JudgeError, match=f"{(SMALL, LARGE)[refusing]} refuses every call: .* judge.api_key_env"):
-        judged.run("all", 15)
+        judged.run(15)
     other = judged.servers[1 - refusing]
     assert len({chat.prompt for chat in other.chats}) <= judged.config.retriever.top_k
     # The strongest is asked first.
@@ -157,7 +153,7 @@ def test_a_judge_that_refuses_the_key_ends_the_run_after_one_query(judged: Judge
 
 
 def test_a_budget_is_for_all_judges_together(judged: Judged) -> None:
-    result = judged.run("all", 15, budget={"calls": 100}, max_concurrency=1)
+    result = judged.run(15, budget={"calls": 100}, max_concurrency=1)
     assert sum(len(server.chats) for server in judged.servers) == 100
     assert result.judging is not None and "the budget of 100 calls is spent" in result.judging.incomplete
     # The strong one was asked first; for the small one's other scores stand those by the labels.

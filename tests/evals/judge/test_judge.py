@@ -1,7 +1,7 @@
 """The judge of a run, behind both protocols."""
 
 import logging
-import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +9,14 @@ import pytest
 
 from evals.collect.observations import Failure, Observation, Unscored
 from evals.errors import JudgeError
-from evals.judge.ask.budget import Usage
-from evals.judge.judge import Judge, repeated
+from evals.judge.budget import Usage
+from evals.judge.judge import repeated
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
-from evals.judge.verdicts import ChunkVerdict, Judging
+from evals.judge.verdicts import ChunkVerdict, Judging, context_precision
 from evals.sampling.order import judging_order
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer
-from tests.support.judged import ALL, judge_of, observe, oracle
+from tests.support.judged import ALL, by_ragas, judge_of, observe, oracle, random_observations
 from tests.support.judges import keys, settings
 from tests.support.results import observation
 
@@ -71,9 +71,12 @@ def test_only_what_is_wanted_is_asked(server: ChatServer) -> None:
     assert len(server.chats) == 5 and said.scores == {} and said.claims == {}
 
 
-def test_a_wrong_key_is_one_request_and_an_error_with_what_to_do(server: ChatServer) -> None:
-    judge = Judge.open(settings(server, cache="off"), {name: "wrong" for name in keys(server)})
-    with pytest.raises(JudgeError, match=r"refuses every call: .*status 401, the API key was refused; check the var"):
+def test_a_wrong_key_is_one_request_and_an_error_with_what_to_do(server: ChatServer, file: Path) -> None:
+    refused = r"refuses every call: .*status 401, the API key was refused; check the var"
+    with (
+        judge_of(server, store=file, env=dict.fromkeys(keys(server), "wrong")) as judge,
+        pytest.raises(JudgeError, match=refused),
+    ):
         judge.judge(ALL, RUN)
     assert len(server.chats) == 1
 
@@ -99,7 +102,7 @@ def test_a_failure_is_logged_once_with_its_query(server: ChatServer, caplog: pyt
     assert useful(said) == {("pose", "topic"): "Failure", ("pose", "forward"): "Failure"}
     logged = [(getattr(one, "query_id", ""), getattr(one, "stage", "")) for one in caplog.records]
     assert logged == [("pose", "judge")] * 3
-    assert "ragas/llm_context_precision of pose failed: NoJson: expected a JSON object" in caplog.text
+    assert "ragas/llm_context_precision of pose failed: Malformed: expected a JSON object" in caplog.text
 
 
 def test_what_the_budget_does_not_hold_is_unscored_with_the_reason(server: ChatServer) -> None:
@@ -130,39 +133,12 @@ def test_a_second_selection_of_the_same_chunks_costs_what_is_new(server: ChatSer
     assert len(server.chats) == 1 + 2 + 1  # recall, both ratings, the entities of the joined texts; no chunk
 
 
-def test_without_a_store_there_is_no_file(server: ChatServer, file: Path) -> None:
-    judged(server)
-    with judge_of(server, cache="off", store=None) as judge:
-        assert judge.store is None
-    assert not file.parent.exists()
-
-
 def test_refreshed_verdicts_take_the_place_of_the_old(server: ChatServer, file: Path) -> None:
     judged(server, store=file)
     server.oracle = oracle(false_useless=1.0)
     said = judged(server, store=file, refresh=True)
     assert set(useful(said).values()) == {0} and len(server.chats) == 2 * CALLS
     assert useful(judged(server, store=file)) == useful(said) and len(server.chats) == 2 * CALLS
-
-
-def test_the_store_is_trimmed_to_its_limits_at_the_end(server: ChatServer, file: Path) -> None:
-    judged(server, store=file)
-    judged(server, store=file, cache_max_mb=1e-6)
-    assert sqlite3.connect(file).execute("SELECT count(*) FROM verdicts").fetchone() == (0,)
-
-
-def test_a_store_that_cannot_be_trimmed_spoils_no_run(
-    server: ChatServer, file: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with judge_of(server, store=file, cache_max_days=1.0) as judge:
-        said = judge.judge([PRECISION], RUN)
-        assert judge.store is not None
-        judge.store._db.execute("DROP TABLE verdicts")
-    assert useful(said)["pose", "forward"] == 1
-    assert "the verdict store was not trimmed" in caplog.text
-
-
-# The second pass
 
 
 def test_without_rejudging_nothing_is_asked_again(server: ChatServer) -> None:
@@ -202,3 +178,18 @@ def test_a_sample_of_the_queries_that_were_judged_is_repeated() -> None:
     assert places == sorted(places)
     assert len(repeated([*many, *RUN[2:]], 99, 0)) == 50
     assert repeated(RUN[2:], 5, 0) == []
+
+
+# Against ragas itself
+
+
+def test_thirty_queries_by_four_metrics_are_what_ragas_own_classes_say_to_the_last_bit(server: ChatServer) -> None:
+    thirty = enumerate(random_observations(30, seed=7))
+    many = [replace(one, case=one.case.model_copy(update={"id": f"q{number}"})) for number, one in thirty]
+    with judge_of(server) as judge:
+        said = judge.judge(ALL, many)
+    known = server.oracle
+    for one in many:
+        ids = one.selection.chunk_ids
+        assert context_precision(one, said) == by_ragas(PRECISION, one, known)
+        assert all(said.scores[metric, one.case.id, ids] == by_ragas(metric, one, known) for metric in ALL[1:])

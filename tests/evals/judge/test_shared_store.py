@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.judge.ask.cache import VerdictStore
+from evals.judge.store import VerdictStore
 from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer
 from tests.support.judges import TEXTS, ask, engine, verdicts
@@ -27,7 +27,7 @@ def test_two_that_begin_together_buy_nothing_twice(server: ChatServer, file: Pat
     def judge(_: int) -> tuple[list[int | str], int, int]:
         with engine(server, file, max_concurrency=4) as made:
             said = verdicts(ask(made, [USEFUL, *TEXTS[:40]]))
-        return said, made.usage.calls, made.usage.hits
+        return said, made.account.usage.calls, made.account.usage.hits
 
     with ThreadPoolExecutor(2) as pool:
         (one, calls, hits), (other, others, other_hits) = pool.map(judge, range(2))
@@ -41,7 +41,7 @@ def test_what_one_could_not_buy_the_other_buys(server: ChatServer, file: Path) -
         with engine(server, store, budget={"calls": 3}) as made:
             assert verdicts(ask(made, TEXTS[:9])).count("unscored") == 6
         with engine(server, file) as made, server.faulty("prose", When(calls={1, 2})):
-            assert verdicts(ask(made, TEXTS[:9])).count("NoJson") == 1
+            assert verdicts(ask(made, TEXTS[:9])).count("Malformed") == 1
         with engine(server, file) as made:
             assert verdicts(ask(made, TEXTS[:9])) == [0] * 9
     assert len(server.chats) == 3 + 2 + 5 + 1
@@ -72,4 +72,4 @@ def test_a_row_that_is_no_verdict_is_named_and_bought_again(
     assert said in record.message and str(file) in record.message
     with engine(server, file) as made:
         assert verdicts(ask(made, [USEFUL, USELESS])) == [1, 0]
-    assert len(server.chats) == 4 and made.usage.calls == 0
+    assert len(server.chats) == 4 and made.account.usage.calls == 0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored
-from evals.judge.ask.budget import Usage
+from evals.judge.budget import Usage
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics import METRICS
@@ -115,10 +115,9 @@ def test_a_case_without_a_reference_is_unscored_where_one_is_needed(server: Chat
 @pytest.mark.parametrize("metric", ALL)
 def test_a_verdict_that_fails_makes_its_query_fail_and_is_no_zero(metric: str, server: ChatServer) -> None:
     two = [observe("pose", ["forward"]), observe("talk", ["topic"])]
+    with judge_of(server) as judge, server.faulty("verdict 7" if metric == RELEVANCE else "prose"):
+        found = scores(metric, two, judge.judge([metric], two))
     with judge_of(server) as judge:
-        judge.judge([metric], two[:1])  # proves the judge
-        with server.faulty("verdict 7" if metric == RELEVANCE else "prose"):
-            found = scores(metric, two, judge.judge([metric], two))
         sound = scores(metric, two, judge.judge([metric], two))
     assert all(isinstance(one, Failure) for one in found) and all(isinstance(one, float) for one in sound)
     summary = summarise(metric, [found[0], sound[1]], "mean")
@@ -130,7 +129,7 @@ def test_one_failed_rating_of_two_is_a_failure(server: ChatServer) -> None:
     one = observe("pose", ["forward"])
     with judge_of(server) as judge, server.faulty("prose", When(calls=range(2, 100))) as fault:
         [score] = scores(RELEVANCE, [one], judge.judge([RELEVANCE], [one]))
-    assert isinstance(score, Failure) and score.type == "NoJson"
+    assert isinstance(score, Failure) and score.type == "Malformed"
     assert fault.requests == 3  # the first rating, the second, and its repair: ragas' own attempts cost nothing
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from evals.cases.relevance import Relevance
 from evals.collect.observations import Failure, LatencyPass, Observation, Observed, Unscored
-from evals.judge.ask.budget import Usage
+from evals.judge.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics import notes as subject
 from evals.metrics.notes import depth_notes

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from evals.collect.observations import Observation, Score, Unscored
-from evals.judge.precision import average_precision
+from evals.judge.verdicts import average_precision
 from evals.metrics.declaration import QueryMetric
 from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY, serving
 from tests.support import scored

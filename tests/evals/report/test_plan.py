@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from evals.judge.call_estimate import JudgePlan, SampleCost, Share
+from evals.judge.plan import FEW, JudgePlan, SampleCost, Share
 from evals.report.plan import render_plan, retrieval_calls
 from retrievers.config import RetrieverConfig
 
@@ -42,6 +42,9 @@ def test_what_the_sample_leaves_out() -> None:
     assert (
         "The table counts the 30 of 225 in-scope queries of judge.sample; all would take 1,125 calls, about 4.00 USD."
         in (shown(samples=SAMPLES, drawn=30))
+    )
+    assert "of judge.sample, as many as an interval needs where 0.1 is fewer; all" in shown(
+        samples=SAMPLES, drawn=30, few=FEW.format(0.1)
     )
     assert (
         "auto judges at least its first round of 30 of 225 in-scope queries, which the table counts, and at most "

@@ -39,7 +39,9 @@ def test_the_order_is_that_of_the_cases_whatever_theirs_and_how_often_they_come(
     [
         ("all", 66, 66),
         ("0.1", 230, 23),
-        (0.1, 66, 7),
+        (0.1, 66, 10),
+        (0.5, 66, 33),
+        (0.1, 8, 8),
         ("40", 66, 40),
         (400, 66, 66),
         ("auto", 66, 20),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.judge.ask.cache import VerdictStore
+from evals.judge.store import VerdictStore
 from retrievers.config.files import make_private
 from retrievers.embedding.cache import EmbeddingCache
 from retrievers.terminal.command import set_up_logging

@@ -10,18 +10,16 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, cohen_kappa_score, confusion_matrix
 
 from evals.collect.observations import Failure
-from evals.judge.trust.agreement import LabelledVerdict, agree
+from evals.judge.trust import Pair, agree
 from evals.stats.intervals import Interval
 
 TIMEOUT = Failure(type="TimeoutError", message="30 s")
 
 
-def judged(query: str, pairs: Sequence[tuple[Any, Any]], first: int = 0) -> list[LabelledVerdict]:
+def judged(query: str, pairs: Sequence[tuple[Any, Any]], first: int = 0) -> list[Pair]:
     """Verdict and label of chunks c0, c1 … of a query."""
     return [
-        LabelledVerdict(
-            query_id=query, chunk_id=f"c{place}", verdict=verdict, label=label, reason=f"because {query} {place}"
-        )
+        Pair(query_id=query, chunk_id=f"c{place}", verdict=verdict, label=label, reason=f"because {query} {place}")
         for place, (verdict, label) in enumerate(pairs, first)
     ]
 
@@ -51,7 +49,7 @@ def test_counts_by_hand() -> None:
 )
 def test_equals_scikit_learn_whatever_the_order(found: list[tuple[int, int, int]], random: Any) -> None:
     rows = [
-        LabelledVerdict(query_id=f"q{query}", chunk_id=f"c{place}", verdict=verdict, label=label)  # type: ignore[arg-type]
+        Pair(query_id=f"q{query}", chunk_id=f"c{place}", verdict=verdict, label=label)
         for place, (query, verdict, label) in enumerate(found)
     ]
     ours = agree(rows, 0)
@@ -123,24 +121,6 @@ def test_failures_alone_have_no_agreement() -> None:
     found = agree(judged("a", [(TIMEOUT, 1), (TIMEOUT, 0)]), 0)
     assert (found.accuracy.value, found.accuracy.n_failed, found.accuracy.bound_low) == (None, 2, 0)
     assert (found.kappa.value, found.disagreements) == (None, ())
-
-
-def test_a_chunk_that_is_there_twice_counts_once() -> None:
-    assert agree([*ROWS, *ROWS[:5]], 0) == agree(ROWS, 0)
-
-
-def test_a_chunk_with_two_verdicts_is_refused() -> None:
-    with pytest.raises(ValueError, match="query 'a', chunk 'c0' is there twice: with verdict 1 and label 1, and with"):
-        agree([*ROWS, *judged("a", [(0, 1)])], 0)
-
-
-@pytest.mark.parametrize(
-    ("verdict", "label", "said"),
-    [(7, 1, "the verdict must be 0 or 1, got 7"), (1, 2, "the label must be 0 or 1, got 2"), (None, 1, "got None")],
-)
-def test_what_is_no_verdict_is_refused(verdict: Any, label: Any, said: str) -> None:
-    with pytest.raises(ValueError, match="query 'q', chunk 'c': .*" + said):
-        LabelledVerdict(query_id="q", chunk_id="c", verdict=verdict, label=label)
 
 
 def test_disagreements_begin_with_the_query_that_has_most_and_the_chunk_that_is_labelled() -> None:

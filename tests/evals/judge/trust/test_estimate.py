@@ -1,15 +1,13 @@
 """Shares of verdicts, with intervals that draw whole queries: loops, invariances and simulated coverage."""
 
-from math import sqrt
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t
 
-from evals.judge.trust import estimate
-from evals.judge.trust.estimate import Estimate, Floats, by_query, resampled_totals, share, share_interval
+from evals.judge import estimates as estimate
+from evals.judge.estimates import Estimate, Floats, by_query, resampled_totals, share, share_interval
 from evals.stats import intervals as stats
 from evals.stats.intervals import Interval, wilson
 
@@ -159,9 +157,3 @@ def test_covers_the_true_rate_of_correlated_verdicts(
 def _holds(interval: Interval, value: float) -> bool:
     assert interval.low is not None and interval.high is not None
     return interval.low <= value <= interval.high
-
-
-def test_students_ends_are_about_the_value() -> None:
-    low, high = estimate.around(1.0, 0.5, 10)
-    assert (low + high) / 2 == pytest.approx(1.0)
-    assert (high - low) / 2 == pytest.approx(2.2621571628540993 * 0.5 * sqrt(10 / 9), abs=1e-9)

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import bootstrap
 from sklearn.metrics import cohen_kappa_score
 
-from evals.judge.trust.estimate import Floats
-from evals.judge.trust.kappa import estimate_kappa, kappa_interval, kappa_of
+from evals.judge.estimates import Floats, estimate_kappa, kappa_interval, kappa_of
 from evals.stats import intervals as stats
 from evals.stats.intervals import Interval, wilson
 

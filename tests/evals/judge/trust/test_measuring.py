@@ -6,7 +6,7 @@ from typing import Any
 
 from evals.cases.case import Labelling
 from evals.collect.observations import Observation
-from evals.judge.trust.measuring import measure
+from evals.judge.trust import measure
 from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.sampling.order import judging_order
 from tests.support.judged import judging

@@ -1,8 +1,7 @@
 """The statistics of a judge as summaries."""
 
 from evals.collect.observations import Failure, Summary
-from evals.judge.trust.agreement import LabelledVerdict, agree
-from evals.judge.trust.trust import Trust, summaries
+from evals.judge.trust import Pair, Trust, agree, summaries
 from tests.support.trust import ROWS, whole
 
 NAMES = ("judge/agreement", "judge/kappa", "judge/false_useful", "judge/false_useless")
@@ -48,7 +47,7 @@ def test_a_missing_value_or_interval_says_why() -> None:
 
 
 def test_failures_and_bounds_are_handed_on() -> None:
-    failed = LabelledVerdict(query_id="q", chunk_id="x", verdict=Failure(type="TimeoutError", message=""), label=1)
+    failed = Pair(query_id="q", chunk_id="x", verdict=Failure(type="TimeoutError", message=""), label=1)
     found = summaries(Trust(agreement=agree([*ROWS, failed], 0)))
     assert [one.n_failed for one in found] == [1, 1, 0, 1]
     assert found[0].bound_low is not None and found[0].value is not None and found[0].bound_high is not None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evals.grid.measure import Measured
-from evals.judge.ask.budget import Usage
+from evals.judge.budget import Usage
 from evals.report.build import caches
 from tests.support.candidates import candidates_of
 from tests.support.judged import judging

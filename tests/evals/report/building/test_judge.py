@@ -3,12 +3,10 @@
 from dataclasses import replace
 
 from evals.collect.observations import Failure, SampledMean, Summary, Unscored
-from evals.judge.ask.budget import Usage
-from evals.judge.trust.agreement import LabelledVerdict, agree
-from evals.judge.trust.correction import Correction
-from evals.judge.trust.estimate import Estimate
-from evals.judge.trust.measuring import measure
-from evals.judge.trust.trust import Trust
+from evals.judge.budget import Usage
+from evals.judge.estimates import Estimate
+from evals.judge.people import Correction
+from evals.judge.trust import Pair, Trust, agree, measure
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.build import judge_section
 from evals.report.rows import query_rows
@@ -102,7 +100,7 @@ def test_people_have_a_line_too() -> None:
     known = Estimate(value=0.5, n=20, n_queries=20)
     trust = Trust(
         corrections=[Correction(metric="m", raw=known, labels_alone=known, corrected=known, weight=0.6, judge=0)],
-        tiers=[agree([LabelledVerdict(query_id="a", chunk_id="1", verdict=1, label=1)], 0)],
+        tiers=[agree([Pair(query_id="a", chunk_id="1", verdict=1, label=1)], 0)],
     )
     section = judge_section(judging(model="cohere:large"), trust, queries=60)
     assert [tier.usage is None for tier in section.tiers] == [False, True]

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from evals.grid.measure import Measured
-from evals.judge.ask.budget import Usage
+from evals.judge.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Claim, Judging
 from evals.report.html import render_page
 from evals.report.model import Report

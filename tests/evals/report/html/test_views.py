@@ -8,8 +8,7 @@ import pytest
 from evals.collect.observations import Summary
 from evals.grid.choice import explain
 from evals.grid.measure import Measured
-from evals.judge.trust.agreement import LabelledVerdict, agree
-from evals.judge.trust.trust import Trust
+from evals.judge.trust import Pair, Trust, agree
 from evals.report.html import render, render_page
 from evals.report.model import Report, SliceEntry
 from evals.report.sections import slices
@@ -63,8 +62,8 @@ def test_a_retriever_without_scores_shows_none() -> None:
 
 def test_disagreements_are_named_by_where_the_chunk_stands() -> None:
     rows = [
-        LabelledVerdict(query_id="right", chunk_id="a", verdict=0, label=1, reason="too short"),
-        LabelledVerdict(query_id="right", chunk_id="b", verdict=0, label=0, reason="other"),
+        Pair(query_id="right", chunk_id="a", verdict=0, label=1, reason="too short"),
+        Pair(query_id="right", chunk_id="b", verdict=0, label=0, reason="other"),
     ]
     page = render_page(report(result(judging=judging(), trust=Trust(agreement=agree(rows, 0)))))
     [found] = [row for row in re.findall("<tr>(.*)</tr>", page) if "too short" in row]

@@ -1,1 +1,0 @@
-"""Asking a language model: prompts to verdicts, cached, budgeted, paced."""

@@ -1,1 +1,0 @@
-"""Trust in a judge: agreement, correction by labels."""
