@@ -109,6 +109,12 @@ def test_commands_on_the_handbook(command: str, after_make_run: Path) -> None:
         assert " ".join(sample("★ recommended").split()) in " ".join(done.stdout.split())
 
 
+def test_the_first_search_finds_the_page_it_asks_for_as_the_experiment_does(after_make_run: Path) -> None:
+    shown = run(named("python -m retrievers search")[0], after_make_run).stdout
+    assert "module-1-ros2/topics.md" in shown
+    assert "hybrid, weighted · top_k 5 · threshold 0.28 on the best cosine" in shown
+
+
 def test_a_folder_of_manuals_is_indexed_and_searched(tmp_path: Path) -> None:
     folder = write_pages(tmp_path / "manuals", {"arm.html": "<h1>Arm</h1><p>Calibrate a joint encoder at its stop."})
     (folder / "base.pdf").write_bytes(pdf(["The base has four wheels."]))
