@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evals.config.criterion_text import CRITERION
+from evals.config.values import CRITERION
 from evals.grid.cells import Grid, lay_out
 from evals.metrics.declaration import Context
 from evals.metrics.ranking import id_recall

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from math import ceil
 
 from evals.collect.observations import Observation, Unscored
-from evals.config.judged_sample import Sample
+from evals.config.judge import Sample
 from evals.golden.case import Case
 from evals.stats.best import planned_looks
 

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from evals.config.criterion_text import CRITERION
 from evals.config.experiment import DatasetConfig, ExperimentConfig, LatencyConfig, TrackingConfig
+from evals.config.values import CRITERION
 from evals.golden.loading import load_golden
 from evals.metrics import VERDICT_METRIC, choose
 from evals.metrics.criteria import check_names
