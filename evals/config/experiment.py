@@ -7,10 +7,10 @@ from typing import Any, Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
-from evals.config.criterion_text import by_metric, checked_conditions
 from evals.config.folders import named_folders
 from evals.config.judge import JudgeConfig
 from evals.config.sweep import ObjectiveConfig, SweepConfig
+from evals.config.values import by_metric, checked_conditions
 from retrievers.config import TABLE, IndexSettings, RetrieverConfig, Settings, host, page_base
 from retrievers.config.layers import Layer, build, environment, environment_layer, file_layer, flatten, nest, tables
 from retrievers.text.quoting import quoted

@@ -55,11 +55,9 @@ class Evaluation:
         return in_html(self._shown(color=True)) + frame
 
     def _shown(self, *, color: bool) -> str:
-        from evals.report.terminal import render, render_grid
+        from evals.report.terminal import render
 
-        grid = render_grid(self.report, width=COLUMNS, color=color).rstrip()
-        run = render(self.report, width=COLUMNS, color=color, brief=True).rstrip("\n")
-        return f"{grid}\n\n{run}" if grid else run
+        return render(self.report, width=COLUMNS, color=color, brief=True).rstrip("\n")
 
     @property
     def metrics(self) -> "Mapping[str, Summary]":

@@ -8,8 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evals.config.axis import Axis
-from evals.config.sweep import AXES, SweepConfig
+from evals.config.sweep import AXES, Axis, SweepConfig
 from evals.errors import ExperimentError
 from retrievers.config import RERANKERS, RetrieverConfig
 

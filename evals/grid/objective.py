@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.config.criterion_text import CRITERION
 from evals.config.sweep import ObjectiveConfig
+from evals.config.values import CRITERION
 from evals.errors import ExperimentError
 from evals.grid.cells import CellScores, Grid
 from evals.metrics.criteria import COMPARISONS

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from evals.collect.observations import Gate, Summary
-from evals.config.criterion_text import CRITERION
+from evals.config.values import CRITERION
 from evals.errors import ExperimentError
 from retrievers.errors import nearest
 

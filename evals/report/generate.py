@@ -13,6 +13,7 @@ from evals.grid.decision import Decision, Level, Turn
 from evals.judge.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics.listing import markdown
+from evals.report import model
 from evals.report.model import Difference, Report
 from evals.stats.abstention import OperatingPoint, Promise
 from evals.stats.intervals import Interval
@@ -47,13 +48,16 @@ METRICS = DOCUMENTATION.with_name("metrics.md")
 def json_schema() -> dict[str, Any]:
     """Return the report's JSON Schema (draft 2020-12)."""
     schema = {"$schema": DIALECT, **Report.model_json_schema()}
-    for record in RECORDS:
-        _describe(schema["$defs"][record.__name__], inspect.getdoc(record) or "")
+    sections = [each for each in vars(model).values() if isinstance(each, type) and issubclass(each, model.Section)]
+    for each in (*RECORDS, *sections):
+        described = schema if each is Report else schema["$defs"].get(each.__name__, {})
+        if described:
+            _describe(described, inspect.getdoc(each) or "")
     return schema
 
 
 def _describe(section: dict[str, Any], text: str) -> None:
-    """Let a record of the evaluation be described by its docstring, which names its fields under `Attributes:`."""
+    """Let a section be described by its docstring, which names its fields under `Attributes:`."""
     first, _, rest = text.partition("\n\n")
     fields: dict[str, str] = dict(re.findall(r"^    (\w+): ((?:.+\n?)(?:     +.+\n?)*)", rest, re.MULTILINE))
     section["description"] = " ".join(first.split())

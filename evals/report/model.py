@@ -7,7 +7,7 @@ metric in the order of the queries, and each chunk once: a row finds its own amo
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
@@ -20,6 +20,7 @@ from evals.metrics.declaration import Declaration, Direction
 from evals.stats.paired import Paired
 
 SCHEMA_VERSION: Final = 2
+Count = Annotated[int, Field(ge=0)]
 Setting = str | bool | int | float | None
 # Characters of a chunk's text that a line or a card shows.
 PREVIEW = 200
@@ -52,95 +53,135 @@ class Section(BaseModel):
 
 
 class CollectionFacts(Section):
-    """The collection that was searched."""
+    """The collection that was searched.
 
-    name: str = Field(description="name of the collection")
-    points: int = Field(ge=0, description="number of points")
-    fingerprint: str = Field(description="SHA-256 over points and content")
-    content: dict[str, Any] = Field(
-        {},
-        description="dimension, distance, vectors and sparse_vectors by name, the embedding model that it records; "
-        "sampled_points, at most 256, whose content sample_hash is the SHA-256 of",
-    )
-    server: dict[str, Any] | None = Field(
-        None,
-        description="how its server runs it, as far as it tells: version, shards, replicas, hnsw, quantization, "
-        "datatype, alias_of; null for an embedded store",
-    )
+    Attributes:
+        name: Name of the collection.
+        points: Number of points.
+        fingerprint: SHA-256 over points and content.
+        content: Dimension, distance, vectors and sparse_vectors by name, the embedding model that it records;
+            sampled_points, at most 256, whose content sample_hash is the SHA-256 of.
+        server: How its server runs it, as far as it tells: version, shards, replicas, hnsw, quantization, datatype,
+            alias_of; null for an embedded store.
+    """
+
+    name: str
+    points: Count
+    fingerprint: str
+    content: dict[str, Any] = {}
+    server: dict[str, Any] | None = None
 
 
 class JudgeFacts(Section):
-    """All that the verdicts of the judge depend on besides the question."""
+    """All that the verdicts of the judge depend on besides the question.
 
-    provider: str = Field(description="provider of the model")
-    model: str = Field(description="name of the model, as the provider knows it")
-    parameters: dict[str, Any] = Field(description="temperature, seed and the like")
-    ragas: str = Field(description="version of ragas, whose prompts it is asked with")
-    fingerprint: str = Field(description="SHA-256 over all of these")
+    Attributes:
+        provider: Provider of the model.
+        model: Name of the model, as the provider knows it.
+        parameters: Temperature, seed and the like.
+        ragas: Version of ragas, whose prompts it is asked with.
+        fingerprint: SHA-256 over all of these.
+    """
+
+    provider: str
+    model: str
+    parameters: dict[str, Any]
+    ragas: str
+    fingerprint: str
 
 
 class Facts(Section):
-    """Fingerprints, versions, commit, seed, times."""
+    """Fingerprints, versions, commit, seed, times.
 
-    started_at: str = Field(description="start of the run, ISO 8601 with time zone")
-    duration_s: float | None = Field(None, ge=0, description="duration of the run, in seconds")
-    dataset: str = Field(description="source of the golden queries: a path or a hub id")
-    dataset_fingerprint: str = Field(description="SHA-256 over the content of the chosen cases")
-    cases: int = Field(ge=0, description="golden queries of the run")
-    in_scope: int = Field(ge=0, description="of them, those that the documents answer")
-    out_of_scope: int = Field(ge=0, description="of them, those that the documents do not answer")
-    retriever: str | None = Field(None, description="class of the retriever")
-    relevance: Literal["collection", "returned"] = Field(
-        "collection",
-        description="where relevant chunks were looked for: in all chunks, or else in the returned ones",
-    )
-    collection: CollectionFacts | None = Field(
-        None, description="the collection that was searched; null where the retriever's chunks cannot be listed"
-    )
-    collection_changed: str | None = Field(
-        None, description="what changed in the collection during the run, which leaves every criterion undecided"
-    )
-    saved_retrieval: str | None = Field(
-        None, description="file of the saved retrieval that the run started from, and when it was saved"
-    )
-    embedding: str | None = Field(None, description="provider:model of the embedding, or its class; null if not known")
-    judge: JudgeFacts | None = Field(None, description="the LLM judge; absent without one")
-    versions: dict[str, str] = Field(description="versions of Python and of the libraries that scores depend on")
-    commit: str = Field(description="commit of the working directory, with -dirty where files differ; or unknown")
-    seed: int = Field(ge=0, description="seed of all resampling")
+    Attributes:
+        started_at: Start of the run, ISO 8601 with time zone.
+        duration_s: Duration of the run, in seconds.
+        dataset: Source of the golden queries: a path or a hub id.
+        dataset_fingerprint: SHA-256 over the content of the chosen cases.
+        cases: Golden queries of the run.
+        in_scope: Of them, those that the documents answer.
+        out_of_scope: Of them, those that the documents do not answer.
+        retriever: Class of the retriever.
+        relevance: Where relevant chunks were looked for: in all chunks, or else in the returned ones.
+        collection: The collection that was searched; null where the retriever's chunks cannot be listed.
+        collection_changed: What changed in the collection during the run, which leaves every criterion undecided.
+        saved_retrieval: File of the saved retrieval that the run started from, and when it was saved.
+        embedding: Provider:model of the embedding, or its class; null if not known.
+        judge: The LLM judge; absent without one.
+        versions: Versions of Python and of the libraries that scores depend on.
+        commit: Commit of the working directory, with -dirty where files differ; or unknown.
+        seed: Seed of all resampling.
+    """
+
+    started_at: str
+    duration_s: float | None = Field(None, ge=0)
+    dataset: str
+    dataset_fingerprint: str
+    cases: Count
+    in_scope: Count
+    out_of_scope: Count
+    retriever: str | None = None
+    relevance: Literal["collection", "returned"] = "collection"
+    collection: CollectionFacts | None = None
+    collection_changed: str | None = None
+    saved_retrieval: str | None = None
+    embedding: str | None = None
+    judge: JudgeFacts | None = None
+    versions: dict[str, str]
+    commit: str
+    seed: Count
 
 
 class FailedValue(Section):
-    """A score or verdict whose computation failed."""
+    """A score or verdict whose computation failed.
+
+    Attributes:
+        failed: Type and message of the failure.
+    """
 
     model_config = ConfigDict(extra="forbid")
-    failed: str = Field(description="type and message of the failure")
+    failed: str
 
 
 ScoreValue = float | Unscored | FailedValue
 
 
 class ChunkEntry(Section):
-    """A chunk that some query returned, or came near to."""
+    """A chunk that some query returned, or came near to.
 
-    source: str = Field(description="path:start-end of the chunk in its source")
-    breadcrumb: str = Field("", description="module, chapter and heading")
-    heading: str = Field("", description="heading that the chunk stands under; empty where not known")
-    text: str = Field("", description="its whole text")
+    Attributes:
+        source: Path:start-end of the chunk in its source.
+        breadcrumb: Module, chapter and heading.
+        heading: Heading that the chunk stands under; empty where not known.
+        text: Its whole text.
+    """
+
+    source: str
+    breadcrumb: str = ""
+    heading: str = ""
+    text: str = ""
 
 
 class Hit(Section):
-    """A returned chunk."""
+    """A returned chunk.
 
-    rank: int = Field(ge=1, description="place in the result, from 1")
-    chunk_id: str = Field(description="id of the chunk, which stands in chunks")
-    score: float | None = Field(description="the score that it was ranked by; null for a retriever without scores")
-    scale: str = Field("", description="scale of the score, such as cosine or weighted")
-    scores: dict[str, float] = Field({}, description="scores that it is made of, such as semantic and keyword")
-    grade: int = Field(ge=0, description="relevance of the chunk to the query; 0: not relevant")
-    judge: ChunkVerdict | Unscored | FailedValue | None = Field(
-        None, description="the judge's verdict on it with its reason, or why there is none; null when it was not asked"
-    )
+    Attributes:
+        rank: Place in the result, from 1.
+        chunk_id: Id of the chunk, which stands in chunks.
+        score: The score that it was ranked by; null for a retriever without scores.
+        scale: Scale of the score, such as cosine or weighted.
+        scores: Scores that it is made of, such as semantic and keyword.
+        grade: Relevance of the chunk to the query; 0: not relevant.
+        judge: The judge's verdict on it with its reason, or why there is none; null when it was not asked.
+    """
+
+    rank: int = Field(ge=1)
+    chunk_id: str
+    score: float | None
+    scale: str = ""
+    scores: dict[str, float] = {}
+    grade: Count
+    judge: ChunkVerdict | Unscored | FailedValue | None = None
     _chunk: ChunkEntry = PrivateAttr(ChunkEntry(source=""))
 
     @property
@@ -177,52 +218,63 @@ class Hit(Section):
 
 
 class QueryRow(Section):
-    """A golden query: what was asked, expected and returned, and its verdict."""
+    """A golden query: what was asked, expected and returned, and its verdict.
 
-    id: str = Field(description="id of the case")
-    query: str = Field(description="the query")
-    fingerprint: str | None = Field(
-        None, description="SHA-256 over all of the case that a score can depend on (not tags, type and split)"
-    )
-    in_scope: bool = Field(description="true if the documents answer it")
-    query_type: str | None = Field(None, description="kind of the query")
-    tags: list[str] = Field([], description="tags of the case")
-    reference_answer: str | None = Field(None, description="the right answer")
-    expected: list[str] = Field([], description="places that its evidence names, the most relevant first")
-    relevant: dict[str, int] = Field(description="chunk id to grade of every relevant chunk of the collection")
-    irrelevant: list[str] = Field([], description="chunks that were judged and found not relevant")
-    missing: list[str] = Field([], description="relevant chunks that the collection lacks: they count as not retrieved")
-    relevant_complete: bool = Field(
-        True, description="false where relevant holds only chunks that came back, because all cannot be listed"
-    )
-    first_relevant: int | None = Field(
-        None, description="rank of the first relevant candidate, before threshold and cut; null where none is relevant"
-    )
-    top_score: float | None = Field(
-        description="best score of a vector before the threshold, by config.retriever.distance (by default a cosine); "
-        "null for a retriever without such scores, and where nothing was found (there a cosine is 0)"
-    )
-    retrieved: list[Hit] = Field(description="returned chunks, in rank order")
-    best_below_threshold: list[Hit] = Field([], description="where nothing was returned, the three best candidates")
-    claims: list[Claim] = Field(
-        [], description="statements of the reference answer as the judge sees them; empty where it was not asked"
-    )
-    outcome: Outcome = Field(description="the verdict")
-    reasons: list[str] = Field(description="why it is not SUCCESS")
-    cause: Cause | None = Field(None, description="the reason in two words")
-    metadata_accuracy: float | None = Field(
-        None, description="share of metadata fields that are right; null: not checked"
-    )
-    content_relevance: float | None = Field(
-        None, description="share of the first five that is relevant; out of scope 1 or 0; null: the query has no labels"
-    )
-    accuracy_score: float | None = Field(None, description="mean of the two before that are known; null: none is")
-    time_ms: float = Field(ge=0, description="mean wall time of the query's serial calls")
-    stages_ms: dict[str, float] = Field(
-        {},
-        description="embed, search, rerank, total: milliseconds of the query's first serial call, or of its share of "
-        "the batch where no calls were timed",
-    )
+    Attributes:
+        id: Id of the case.
+        query: The query.
+        fingerprint: SHA-256 over all of the case that a score can depend on (not tags, type and split).
+        in_scope: True if the documents answer it.
+        query_type: Kind of the query.
+        tags: Tags of the case.
+        reference_answer: The right answer.
+        expected: Places that its evidence names, the most relevant first.
+        relevant: Chunk id to grade of every relevant chunk of the collection.
+        irrelevant: Chunks that were judged and found not relevant.
+        missing: Relevant chunks that the collection lacks: they count as not retrieved.
+        relevant_complete: False where relevant holds only chunks that came back, because all cannot be listed.
+        first_relevant: Rank of the first relevant candidate, before threshold and cut; null where none is relevant.
+        top_score: Best score of a vector before the threshold, by config.retriever.distance (by default a cosine); null
+            for a retriever without such scores, and where nothing was found (there a cosine is 0).
+        retrieved: Returned chunks, in rank order.
+        best_below_threshold: Where nothing was returned, the three best candidates.
+        claims: Statements of the reference answer as the judge sees them; empty where it was not asked.
+        outcome: The verdict.
+        reasons: Why it is not SUCCESS.
+        cause: The reason in two words.
+        metadata_accuracy: Share of metadata fields that are right; null: not checked.
+        content_relevance: Share of the first five that is relevant; out of scope 1 or 0; null: the query has no labels.
+        accuracy_score: Mean of the two before that are known; null: none is.
+        time_ms: Mean wall time of the query's serial calls.
+        stages_ms: Embed, search, rerank, total: milliseconds of the query's first serial call, or of its share of the
+            batch where no calls were timed.
+    """
+
+    id: str
+    query: str
+    fingerprint: str | None = None
+    in_scope: bool
+    query_type: str | None = None
+    tags: list[str] = []
+    reference_answer: str | None = None
+    expected: list[str] = []
+    relevant: dict[str, int]
+    irrelevant: list[str] = []
+    missing: list[str] = []
+    relevant_complete: bool = True
+    first_relevant: int | None = None
+    top_score: float | None
+    retrieved: list[Hit]
+    best_below_threshold: list[Hit] = []
+    claims: list[Claim] = []
+    outcome: Outcome
+    reasons: list[str]
+    cause: Cause | None = None
+    metadata_accuracy: float | None = None
+    content_relevance: float | None = None
+    accuracy_score: float | None = None
+    time_ms: float = Field(ge=0)
+    stages_ms: dict[str, float] = {}
     _scores: Mapping[str, ScoreValue] = PrivateAttr({})
     _proxies: Mapping[str, float] = PrivateAttr({})
 
@@ -291,71 +343,115 @@ class Difference:
 
 
 class FlipEntry(Section):
-    """A query whose score by a metric changed."""
+    """A query whose score by a metric changed.
 
-    id: str = Field(description="id of the query")
-    metric: str = Field(description="the metric")
-    before: float = Field(description="its score in the other run")
-    after: float = Field(description="its score in this run")
-    retrieved: list[Hit] = Field(description="first chunks that the other run returned")
+    Attributes:
+        id: Id of the query.
+        metric: The metric.
+        before: Its score in the other run.
+        after: Its score in this run.
+        retrieved: First chunks that the other run returned.
+    """
+
+    id: str
+    metric: str
+    before: float
+    after: float
+    retrieved: list[Hit]
 
 
 class ComparedSection(Section):
-    """This run beside another one of the same queries, which is the baseline of each difference."""
+    """This run beside another one of the same queries, which is the baseline of each difference.
 
-    name: str = Field(description="name of the other run, or the file of its report")
-    settings: str = Field(description="its most important settings, in a line")
-    started_at: str = Field(description="when it was measured")
-    commit: str = Field(description="commit that it was measured with")
-    differences: tuple[Difference, ...] = Field(description="every metric that both have")
-    flipped: list[FlipEntry] = Field(
-        description="queries that changed, those whose change is in the direction of the mean first; at most 20"
-    )
-    by_query: dict[str, dict[str, float]] = Field(
-        {}, description="the leading ranking metric: query id to this minus other, of every query that changed"
-    )
+    Attributes:
+        name: Name of the other run, or the file of its report.
+        settings: Its most important settings, in a line.
+        started_at: When it was measured.
+        commit: Commit that it was measured with.
+        differences: Every metric that both have.
+        flipped: Queries that changed, those whose change is in the direction of the mean first; at most 20.
+        by_query: The leading ranking metric: query id to this minus other, of every query that changed.
+    """
+
+    name: str
+    settings: str
+    started_at: str
+    commit: str
+    differences: tuple[Difference, ...]
+    flipped: list[FlipEntry]
+    by_query: dict[str, dict[str, float]] = {}
 
 
 class HeadSection(Section):
-    """What a reader must know first."""
+    """What a reader must know first.
 
-    verdict: str = Field(description="pass rate, hit rate, recall, false answers, main cause of failure, in a sentence")
-    tone: Literal["good", "mixed", "bad"] = Field(
-        description="good: all criteria are met and most queries pass; bad: one is not met, or something is missing"
-    )
-    criteria: str = Field(description="the criteria in a sentence")
-    index: str = Field("", description="that the index, not the model, loses near chunks; empty where it does not")
-    next_flags: str = Field(description="flags of evals.run for the run that may say how to mend the main cause")
+    Attributes:
+        verdict: Pass rate, hit rate, recall, false answers, main cause of failure, in a sentence.
+        tone: Good: all criteria are met and most queries pass; bad: one is not met, or something is missing.
+        criteria: The criteria in a sentence.
+        index: That the index, not the model, loses near chunks; empty where it does not.
+        next_flags: Flags of evals.run for the run that may say how to mend the main cause.
+    """
+
+    verdict: str
+    tone: Literal["good", "mixed", "bad"]
+    criteria: str
+    index: str = ""
+    next_flags: str
 
 
 class SliceEntry(Section):
-    """The queries of one type, or with one tag."""
+    """The queries of one type, or with one tag.
 
-    by: Literal["query_type", "tag"] = Field(description="what the queries have in common")
-    name: str = Field(description="the type or the tag")
-    n: int = Field(ge=1, description="number of queries")
-    metrics: dict[str, Summary] = Field(description="every metric that scores any of them, by name")
+    Attributes:
+        by: What the queries have in common.
+        name: The type or the tag.
+        n: Number of queries.
+        metrics: Every metric that scores any of them, by name.
+    """
+
+    by: Literal["query_type", "tag"]
+    name: str
+    n: int = Field(ge=1)
+    metrics: dict[str, Summary]
 
 
 class Validation(Section):
-    """Totals of the queries' verdicts."""
+    """Totals of the queries' verdicts.
 
-    total: int = Field(ge=0, description="queries")
-    passed: int = Field(ge=0, description="queries whose outcome is SUCCESS")
-    failed: int = Field(ge=0, description="the others that have labels or are out of scope")
-    unlabelled: int = Field(0, ge=0, description="queries in scope without labels: neither passed nor failed")
-    pass_rate: float | None = Field(ge=0, le=1, description="passed over passed and failed; null: there are none")
-    average_latency_ms: float | None = Field(description="mean time of the serial calls; null when not measured")
-    p95_latency_ms: float | None = Field(description="95th percentile of the serial calls; null when not measured")
+    Attributes:
+        total: Queries.
+        passed: Queries whose outcome is SUCCESS.
+        failed: The others that have labels or are out of scope.
+        unlabelled: Queries in scope without labels: neither passed nor failed.
+        pass_rate: Passed over passed and failed; null: there are none.
+        average_latency_ms: Mean time of the serial calls; null when not measured.
+        p95_latency_ms: 95th percentile of the serial calls; null when not measured.
+    """
+
+    total: Count
+    passed: Count
+    failed: Count
+    unlabelled: Count = 0
+    pass_rate: float | None = Field(ge=0, le=1)
+    average_latency_ms: float | None
+    p95_latency_ms: float | None
 
 
 class OwnMetric(Section):
-    """A metric of the user's own."""
+    """A metric of the user's own.
 
-    name: str = Field(description="its name")
-    about: str = Field(description="one line about it")
-    unit: str = Field(description="unit of its values")
-    direction: Direction = Field(description="which values are better")
+    Attributes:
+        name: Its name.
+        about: One line about it.
+        unit: Unit of its values.
+        direction: Which values are better.
+    """
+
+    name: str
+    about: str
+    unit: str
+    direction: Direction
 
     @property
     def declaration(self) -> Declaration:
@@ -364,17 +460,25 @@ class OwnMetric(Section):
 
 
 class RagasCheck(Section):
-    """What ragas' own classes say of the results that are shown."""
+    """What ragas' own classes say of the results that are shown.
 
-    status: Literal["pending", "equal", "differs", "unchecked"] = Field(
-        description="pending: ragas has not scored them yet; unchecked: it could not"
-    )
-    version: str = Field(description="version of ragas")
-    metrics: list[str] = Field(description="the metrics that it scored")
-    scores: int = Field(0, ge=0, description="scores that were compared, of results that have a chunk")
-    n_differing: int = Field(0, ge=0, description="scores that differ by more than 1e-9")
-    differing: list[str] = Field([], description="the first of these in words, at most 20")
-    reason: str = Field("", description="why scores were not compared; empty when all were")
+    Attributes:
+        status: Pending: ragas has not scored them yet; unchecked: it could not.
+        version: Version of ragas.
+        metrics: The metrics that it scored.
+        scores: Scores that were compared, of results that have a chunk.
+        n_differing: Scores that differ by more than 1e-9.
+        differing: The first of these in words, at most 20.
+        reason: Why scores were not compared; empty when all were.
+    """
+
+    status: Literal["pending", "equal", "differs", "unchecked"]
+    version: str
+    metrics: list[str]
+    scores: Count = 0
+    n_differing: Count = 0
+    differing: list[str] = []
+    reason: str = ""
 
     @property
     def line(self) -> str:
@@ -397,61 +501,91 @@ class RagasCheck(Section):
 
 
 class Disagreement(Section):
-    """A verdict that differs from the label: an error of the judge, or a hole in the labels."""
+    """A verdict that differs from the label: an error of the judge, or a hole in the labels.
 
-    query_id: str = Field(description="the query")
-    chunk_id: str = Field(description="the chunk")
-    label: int = Field(ge=0, le=1, description="1 when it is relevant by the golden data, and useless to the judge")
-    reason: str = Field(description="the judge's reason")
+    Attributes:
+        query_id: The query.
+        chunk_id: The chunk.
+        label: 1 when it is relevant by the golden data, and useless to the judge.
+        reason: The judge's reason.
+    """
+
+    query_id: str
+    chunk_id: str
+    label: int = Field(ge=0, le=1)
+    reason: str
 
 
 class TierEntry(Section):
-    """A judge of a cascade (judge.tiers), or people, whose verdicts are its last tier (human_verdicts)."""
+    """A judge of a cascade (judge.tiers), or people, whose verdicts are its last tier (human_verdicts).
 
-    model: str = Field(description="provider:model, or people")
-    queries: int = Field(ge=0, description="number of in-scope queries that it judged")
-    usage: Usage | None = Field(description="cost of this judge; null for people")
-    verdicts: int = Field(ge=0, description="number of chunks that the next tier gave a verdict on as well")
-    agreement: float | None = Field(
-        description="share of those on which both say the same; null for the last tier, or where there are none"
-    )
-    kappa: float | None = Field(description="Cohen's kappa of the two; null likewise, or where all verdicts are equal")
-    weights: dict[str, float] = Field(
-        description="by metric, weight of its scores in the mean of the last tier, 0 to 1; empty for the last"
-    )
+    Attributes:
+        model: Provider:model, or people.
+        queries: Number of in-scope queries that it judged.
+        usage: Cost of this judge; null for people.
+        verdicts: Number of chunks that the next tier gave a verdict on as well.
+        agreement: Share of those on which both say the same; null for the last tier, or where there are none.
+        kappa: Cohen's kappa of the two; null likewise, or where all verdicts are equal.
+        weights: By metric, weight of its scores in the mean of the last tier, 0 to 1; empty for the last.
+    """
+
+    model: str
+    queries: Count
+    usage: Usage | None
+    verdicts: Count
+    agreement: float | None
+    kappa: float | None
+    weights: dict[str, float]
 
 
 class JudgeSection(Section):
-    """The judge of a run. How far to trust it say the metrics judge/* and those that end in _corrected."""
+    """The judge of a run. How far to trust it say the metrics judge/* and those that end in _corrected.
 
-    model: str = Field(description="provider:model, of a cascade the strongest")
-    usage: Usage = Field(description="cost of judging, by all judges")
-    incomplete: str = Field(description="reason why not everything was judged; empty when it was")
-    queries: int = Field(ge=0, description="number of in-scope queries")
-    drawn: int | None = Field(None, description="number of them in the sample that was judged; null where all were")
-    tiers: list[TierEntry] = Field(
-        [], description="the judges of a cascade, the cheapest first, then people; empty where a judge judged alone"
-    )
-    by_people: list[str] = Field([], description="what people would have given all queries, a line a metric")
-    compared: int = Field(0, ge=0, description="number of verdicts on chunks whose label is known")
-    disagreements: list[Disagreement] = Field(
-        [], description="verdicts that differ from the label, the most telling first"
-    )
+    Attributes:
+        model: Provider:model, of a cascade the strongest.
+        usage: Cost of judging, by all judges.
+        incomplete: Reason why not everything was judged; empty when it was.
+        queries: Number of in-scope queries.
+        drawn: Number of them in the sample that was judged; null where all were.
+        tiers: The judges of a cascade, the cheapest first, then people; empty where a judge judged alone.
+        by_people: What people would have given all queries, a line a metric.
+        compared: Number of verdicts on chunks whose label is known.
+        disagreements: Verdicts that differ from the label, the most telling first.
+    """
+
+    model: str
+    usage: Usage
+    incomplete: str
+    queries: Count
+    drawn: int | None = None
+    tiers: list[TierEntry] = []
+    by_people: list[str] = []
+    compared: Count = 0
+    disagreements: list[Disagreement] = []
 
 
 class RankingSection(Section):
-    """The cells by the objective."""
+    """The cells by the objective.
 
-    metrics: dict[str, float] = Field(description="the metrics of the objective with their weights")
-    n: dict[str, int] = Field(description="metric to the number of queries that cells are compared on")
-    dropped: dict[str, int] = Field(
-        description="metric to the number of queries that are scored in some cells and not in all"
-    )
-    constraints: dict[str, str] = Field(description="metric to the condition that a cell must meet")
-    excluded: int = Field(ge=0, description="cells that do not meet them")
-    reason: str = Field(description="reason why cells are not ranked; empty when they are")
-    order: list[int] = Field(description="numbers of the cells that meet the constraints, from the best")
-    values: list[float | None] = Field(description="value of the objective, by cell")
+    Attributes:
+        metrics: The metrics of the objective with their weights.
+        n: Metric to the number of queries that cells are compared on.
+        dropped: Metric to the number of queries that are scored in some cells and not in all.
+        constraints: Metric to the condition that a cell must meet.
+        excluded: Cells that do not meet them.
+        reason: Reason why cells are not ranked; empty when they are.
+        order: Numbers of the cells that meet the constraints, from the best.
+        values: Value of the objective, by cell.
+    """
+
+    metrics: dict[str, float]
+    n: dict[str, int]
+    dropped: dict[str, int]
+    constraints: dict[str, str]
+    excluded: Count
+    reason: str
+    order: list[int]
+    values: list[float | None]
 
     @property
     def objective(self) -> str:
@@ -465,57 +599,83 @@ class RankingSection(Section):
 
 
 class ConfigurationEntry(Section):
-    """A way to retrieve, for which the search ran once."""
+    """A way to retrieve, for which the search ran once.
 
-    name: str = Field(description="settings in a few words")
-    parameters: dict[str, Setting] = Field(description="the settings that tell it from the others")
-    metrics: dict[str, Summary] = Field(
-        description="metrics that belong to it and not to a cell: latency, determinism, separation"
-    )
+    Attributes:
+        name: Settings in a few words.
+        parameters: The settings that tell it from the others.
+        metrics: Metrics that belong to it and not to a cell: latency, determinism, separation.
+    """
+
+    name: str
+    parameters: dict[str, Setting]
+    metrics: dict[str, Summary]
 
 
 class CellColumns(Section):
-    """The cells, by columns; of more than 10,000 the best."""
+    """The cells, by columns; of more than 10,000 the best.
 
-    count: int = Field(ge=0, description="number of cells of the grid")
-    index: list[int] = Field(description="number of the cell, ascending")
-    configuration: list[int] = Field(description="place of its configuration in configurations, from 0")
-    top_k: list[int] = Field(description="cut of the cell")
-    threshold: list[float | None] = Field(description="threshold of the cell; null where none is in force")
+    Attributes:
+        count: Number of cells of the grid.
+        index: Number of the cell, ascending.
+        configuration: Place of its configuration in configurations, from 0.
+        top_k: Cut of the cell.
+        threshold: Threshold of the cell; null where none is in force.
+    """
+
+    count: Count
+    index: list[int]
+    configuration: list[int]
+    top_k: list[int]
+    threshold: list[float | None]
 
 
 class GridMetric(Section):
-    """A metric of every cell."""
+    """A metric of every cell.
 
-    mean: list[float | None] = Field(description="mean over the scored queries, by cell; null where there is none")
-    n: int | list[int] = Field(description="scored queries, by cell; one number where all cells have the same")
-    n_failed: int | list[int] = Field(description="queries whose score failed, likewise")
+    Attributes:
+        mean: Mean over the scored queries, by cell; null where there is none.
+        n: Scored queries, by cell; one number where all cells have the same.
+        n_failed: Queries whose score failed, likewise.
+    """
+
+    mean: list[float | None]
+    n: int | list[int]
+    n_failed: int | list[int]
 
 
 class GridSection(Section):
-    """The grid whose recommended cell a run is. Lists of figures are by cell, in the order of cells."""
+    """The grid whose recommended cell a run is. Lists of figures are by cell, in the order of cells.
 
-    axes: dict[str, list[Setting]] = Field(description="every axis of the sweep, with its values")
-    ranking: RankingSection = Field(description="the cells by the objective")
-    choice: Choice | None = Field(
-        description="the recommended cell, and the evidence for it; null where cells could not be ranked"
-    )
-    places: list[int] = Field([], description="place of each standing of choice among all, the best first, from 1")
-    decision: Decision | None = Field(
-        None, description="cells to take for what one can bear; null without both kinds of query"
-    )
-    held_out: HeldOut | None = Field(None, description="the unbiased figure; null without held-out queries")
-    proof: str = Field("", description="what the verdicts that were bought prove; empty unless judge.stop has a margin")
-    explanation: list[str] = Field(
-        description="the choice in three sentences, and the unbiased figure; or why there is none"
-    )
-    abstention: list[str] = Field(
-        [], description="what thresholds can do about queries that the documents do not answer, a sentence each"
-    )
-    configurations: list[ConfigurationEntry] = Field(description="each way to retrieve")
-    cells: CellColumns = Field(description="the cells, by columns")
-    metrics: dict[str, GridMetric] = Field(description="every metric over queries, by name")
-    notes: list[str] = Field(description="combinations that were left out or are one")
+    Attributes:
+        axes: Every axis of the sweep, with its values.
+        ranking: The cells by the objective.
+        choice: The recommended cell, and the evidence for it; null where cells could not be ranked.
+        places: Place of each standing of choice among all, the best first, from 1.
+        decision: Cells to take for what one can bear; null without both kinds of query.
+        held_out: The unbiased figure; null without held-out queries.
+        proof: What the verdicts that were bought prove; empty unless judge.stop has a margin.
+        explanation: The choice in three sentences, and the unbiased figure; or why there is none.
+        abstention: What thresholds can do about queries that the documents do not answer, a sentence each.
+        configurations: Each way to retrieve.
+        cells: The cells, by columns.
+        metrics: Every metric over queries, by name.
+        notes: Combinations that were left out or are one.
+    """
+
+    axes: dict[str, list[Setting]]
+    ranking: RankingSection
+    choice: Choice | None
+    places: list[int] = []
+    decision: Decision | None = None
+    held_out: HeldOut | None = None
+    proof: str = ""
+    explanation: list[str]
+    abstention: list[str] = []
+    configurations: list[ConfigurationEntry]
+    cells: CellColumns
+    metrics: dict[str, GridMetric]
+    notes: list[str]
 
     @property
     def chosen(self) -> int | None:
@@ -524,48 +684,64 @@ class GridSection(Section):
 
 
 class Report(Section):
-    """A run of evals.run. Fields may be added without a new schema_version: readers must ignore unknown ones."""
+    """A run of evals.run. Fields may be added without a new schema_version: readers must ignore unknown ones.
 
-    schema_version: Literal[2] = Field(description="rises when a field goes, or changes its name, type or meaning")
-    name: str = Field(description="name of the experiment")
-    run: str = Field("", description="name of the run")
-    passed: bool = Field(description="true if every criterion is met and nothing is missing")
-    incomplete: str = Field("", description="why it cannot pass: what is missing or failed too often; else empty")
-    settings: str = Field("", description="the retriever's most important settings, in a line")
-    facts: Facts = Field(description="facts that make runs comparable")
-    config: dict[str, Any] = Field(description="the resolved configuration")
-    metrics: dict[str, Summary] = Field(description="every metric of the run, by name")
-    ragas_check: RagasCheck | None = Field(
-        None, description="the same scores by ragas itself; absent where no metric is one of ragas'"
-    )
-    own_metrics: list[OwnMetric] = Field([], description="those of the user's own; absent without any")
-    headline: list[str] = Field([], description="the metrics that the terminal shows without --verbose")
-    head: HeadSection | None = Field(None, description="the run in a sentence; null in a committed baseline")
-    criteria: tuple[Gate, ...] = Field(description="what the experiment demands, and the run's answers")
-    reference: ComparedSection | None = Field(
-        None, description="this run beside the experiment's reference, measured in the same run; null without one"
-    )
-    baseline: ComparedSection | None = Field(
-        None, description="this run beside the baseline, against which nothing may be worse; null without one"
-    )
-    slices: list[SliceEntry] = Field([], description="the metrics by query type and by tag")
-    validation: Validation = Field(description="totals of the verdicts")
-    notes: list[str] = Field(description="what a reader must know beside the figures")
-    caches: dict[str, tuple[int, int]] = Field(
-        {}, description="of each cache that was asked (embedding, result, judge) its hits and all look-ups"
-    )
-    judge: JudgeSection | None = Field(None, description="the LLM judge; null without one")
-    grid: GridSection | None = Field(None, description="the grid whose recommended cell this is; absent without one")
-    chunks: dict[str, ChunkEntry] = Field({}, description="chunk id to every chunk that a query names in retrieved")
-    scores: dict[str, list[ScoreValue | None]] = Field(
-        {},
-        description="metric to the score of each query, in the order of queries: a number, why there is none, or null "
-        "where the metric is not over it",
-    )
-    proxies: dict[str, list[float | None]] = Field(
-        {}, description="judged metric to its proxy (labels, or words of the reference answer), which corrects a mean"
-    )
-    queries: list[QueryRow] = Field(description="one entry a query, in the order of the golden data")
+    Attributes:
+        schema_version: Rises when a field goes, or changes its name, type or meaning.
+        name: Name of the experiment.
+        run: Name of the run.
+        passed: True if every criterion is met and nothing is missing.
+        incomplete: Why it cannot pass: what is missing or failed too often; else empty.
+        settings: The retriever's most important settings, in a line.
+        facts: Facts that make runs comparable.
+        config: The resolved configuration.
+        metrics: Every metric of the run, by name.
+        ragas_check: The same scores by ragas itself; absent where no metric is one of ragas'.
+        own_metrics: Those of the user's own; absent without any.
+        headline: The metrics that the terminal shows without --verbose.
+        head: The run in a sentence; null in a committed baseline.
+        criteria: What the experiment demands, and the run's answers.
+        reference: This run beside the experiment's reference, measured in the same run; null without one.
+        baseline: This run beside the baseline, against which nothing may be worse; null without one.
+        slices: The metrics by query type and by tag.
+        validation: Totals of the verdicts.
+        notes: What a reader must know beside the figures.
+        caches: Of each cache that was asked (embedding, result, judge) its hits and all look-ups.
+        judge: The LLM judge; null without one.
+        grid: The grid whose recommended cell this is; absent without one.
+        chunks: Chunk id to every chunk that a query names in retrieved.
+        scores: Metric to the score of each query, in the order of queries: a number, why there is none, or null where
+            the metric is not over it.
+        proxies: Judged metric to its proxy (labels, or words of the reference answer), which corrects a mean.
+        queries: One entry a query, in the order of the golden data.
+    """
+
+    schema_version: Literal[2]
+    name: str
+    run: str = ""
+    passed: bool
+    incomplete: str = ""
+    settings: str = ""
+    facts: Facts
+    config: dict[str, Any]
+    metrics: dict[str, Summary]
+    ragas_check: RagasCheck | None = None
+    own_metrics: list[OwnMetric] = []
+    headline: list[str] = []
+    head: HeadSection | None = None
+    criteria: tuple[Gate, ...]
+    reference: ComparedSection | None = None
+    baseline: ComparedSection | None = None
+    slices: list[SliceEntry] = []
+    validation: Validation
+    notes: list[str]
+    caches: dict[str, tuple[int, int]] = {}
+    judge: JudgeSection | None = None
+    grid: GridSection | None = None
+    chunks: dict[str, ChunkEntry] = {}
+    scores: dict[str, list[ScoreValue | None]] = {}
+    proxies: dict[str, list[float | None]] = {}
+    queries: list[QueryRow]
 
     def model_post_init(self, _: object) -> None:
         """Let each row find its scores, and each hit its chunk."""

@@ -31,7 +31,7 @@ def render(
     brief: bool = False,
     command: str = "python -m evals.run",
 ) -> str:
-    """Return the report for a terminal: at first what fits a screen, then the details, on request all of them.
+    """Return the report for a terminal: a grid, then what fits a screen of its run, then the details.
 
     Args:
         report: The run.
@@ -47,7 +47,8 @@ def render(
     sections = [Section(lines=list(_head(report))), metrics(report, first)]
     if not brief:
         sections += _details(report, first, names, everything=everything, command=command)
-    return terminal(sections, width=width, color=color)
+    grid = render_grid(report, width=width, color=color).rstrip()
+    return f"{grid}\n\n" * bool(grid) + terminal(sections, width=width, color=color)
 
 
 def render_grid(report: Report, *, width: int, color: bool) -> str:

@@ -130,13 +130,11 @@ def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
 
 
 def _show(evaluation: "Evaluation", *, everything: bool, command: Callable[[str], str]) -> None:
-    from evals.report.terminal import render, render_grid
+    from evals.report.terminal import render
 
     report, width, color = evaluation.report, terminal_width(), in_color()
     # Page and MLflow come after this, whoever reads it.
     with unread_output_allowed():
-        if report.grid:
-            print_rendered(render_grid(report, width=width, color=color).rstrip() + "\n")
         beginning = command(report.head.next_flags if report.head else "")
         print_rendered(render(report, width=width, color=color, everything=everything, command=beginning).rstrip())
         if evaluation.outputs.report:

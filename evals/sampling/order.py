@@ -6,7 +6,7 @@ from math import ceil
 
 from evals.cases.case import Case
 from evals.collect.observations import Observation, Unscored
-from evals.config.judged_sample import Sample
+from evals.config.judge import Sample
 from evals.stats.best import planned_looks
 from evals.stats.intervals import FEWEST
 

@@ -19,7 +19,7 @@ from retrievers import QdrantRetriever
 from retrievers.errors import ConfigError, ForeignRetrieverError
 from tests.support import foreign
 from tests.support.command import call
-from tests.support.experiment import CASES, FORWARD, TOPIC, load_report, make_experiment
+from tests.support.experiment import CASES, FORWARD, TOPIC, joined, load_report, make_experiment
 from tests.support.experiment import Experiment as OnDisk
 
 TEXTS = [FORWARD, TOPIC, "An onion soup with cheese."]
@@ -187,7 +187,7 @@ class TestSave:
         folder = result.save(tmp_path / "run")
         assert sorted(file.name for file in folder.iterdir()) == ["report.html", "report.json"]
         report = load_report(folder / "report.json")
-        assert report == result.report.plain()
+        assert report == joined(result.report.plain())
         assert report["passed"] is True
         assert compare_runs(folder / "report.json", evaluate(texts, ROWS, metrics=CHEAP)), "it is read as a report"
 

@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from evals.config.number_lists import integers, numbers
+from evals.config.values import integers, numbers
 from tests.support.fuzz import fuzz, mutated
 
 SEEDS = ("5", "1:20", "0:0.95:0.05", "1, 2, 5:9", "[0.1, 0.2]", "-1:1:0.25", "1e2:1e3:1e2")

@@ -129,6 +129,7 @@ ENDS: Sequence[Ends] = (
 )
 LEAVES: Sequence[Leaf] = (
     Leaf("*.json:schema_version", CHANGED, why=ENOUGH),
+    Leaf("*.json:facts.collection.server.*", GONE, why=ENOUGH),
     *(
         Leaf(f"*.json:{path}", GONE, why=ENOUGH)
         for path in (
@@ -247,8 +248,6 @@ LEAVES: Sequence[Leaf] = (
     Leaf("*below_threshold.*.claims", GONE, why=CLAIMS),
     Leaf("*queries.*.draw", GONE, why=DRAWS),
     Leaf("report.json:grid.choice.standings.*.win_share", GONE, why=WINS),
-    Leaf("report.json:grid.abstention.risk_coverage*", GONE, why=RISK),
-    Leaf("report.json:grid.abstention.aurc", GONE, why=RISK),
     Leaf("report.json:grid.choice.unjudged", GONE, why=UNJUDGED),
     *(
         Leaf(f"report.json:grid.choice.standings.*.{name}", GONE, why=UNJUDGED)
@@ -264,9 +263,8 @@ LEAVES: Sequence[Leaf] = (
     Leaf("report.json:grid.choice.standings.*.in_set", CHANGED, why=BEST),
     *(Leaf("report.json:grid.choice.set.*", to, why=BEST) for to in (ADDED, CHANGED)),
     Leaf("report.json:grid.choice.queries_needed", CHANGED, why=BEST),
-    Leaf("report.json:grid.choice.reason", CHANGED, why=USERS),
     Leaf("report.json:grid.choice.explanation.*", CHANGED, why=USERS),
-    *(Leaf(f"*.{name}", CHANGED, why=SIGNS) for name in ("p", "p_adjusted", "test", "verdict")),
+    *(Leaf(f"*.{name}", CHANGED, why=SIGNS) for name in ("p", "p_adjusted", "test")),
     Leaf("*:criteria.*.reason", CHANGED, only="compare*", why=SIGNS),
     Leaf("report.json:judge.bisection", GONE, why=BISECT),
     Leaf("report.json:metrics.cost/judge_calls_saved.*", GONE, why=BISECT),
@@ -274,17 +272,11 @@ LEAVES: Sequence[Leaf] = (
     Leaf("report.json:headline.*", CHANGED, only="judged*", why="cost/judge_calls_saved went, the next ones moved up"),
     Leaf("report.json:judge.trust.noise_share*", GONE, why=NOISE),
     Leaf("report.json:metrics.judge/noise_share.*", GONE, why=NOISE),
-    Leaf("*:baseline.changed.*", CHANGED, why="lists the settings of the retriever"),
-    Leaf("*:baseline.changed.*", GONE, why="lists the settings of the retriever"),
     Leaf("*:ragas_check.*", ADDED, why=RAGAS),
     Leaf("report.json:judge.tiers.*.label_weights*", GONE, why=PROXY),
     *(
         Leaf(f"report.json:{name}", CHANGED, only="judged-people", why=PROXY)
-        for name in (
-            "judge.trust.corrections.*.corrected.value",
-            "judge.trust.corrections.*.tuning",
-            "metrics.ragas/llm_context_precision_corrected.value",
-        )
+        for name in ("metrics.ragas/llm_context_precision_corrected.value",)
     ),
     *(
         Leaf(f"*{name}", ADDED, why=MLFLOW)
@@ -300,11 +292,8 @@ LEAVES: Sequence[Leaf] = (
     *(Leaf("*:notes.*", ADDED, only=name, why=BOTH) for name in ("*grid*", "saved-retrieval")),
     *(Leaf("report.json:grid.*", to, only="grid-handbook", why="criteria restrict") for to in (ADDED, CHANGED, GONE)),
     Leaf("saved/manifest.json:*", GONE, why=SAVED),
-    Leaf("*:facts.saved_retrieval", GONE, why=SAVED),
-    *(
-        Leaf(f"report.json:facts.collection_{name}", GONE, only="saved-retrieval", why="such a run looks at none")
-        for name in ("at_end.*", "changed")
-    ),
+    *(Leaf("*:facts.saved_retrieval*", to, why=SAVED) for to in (ADDED, GONE)),
+    Leaf("report.json:facts.collection_changed", GONE, only="saved-retrieval", why="such a run looks at none"),
 )
 LINES: Sequence[Line] = (
     Line(
@@ -321,7 +310,7 @@ LINES: Sequence[Line] = (
         why=SCREEN,
     ),
     Line(r"^scope/(auroc|max_out_of_scope_score) ", only="default", why=SCREEN),
-    Line(r"^\d+ (semantic|keyword|hybrid)\b|retrieval top_k|^[a-z]+[_/][a-z_/ ]*$", only="*grid*", why=SCREEN),
+    Line(r"^\d+ (semantic|keyword|hybrid)\b|retrieval top_k|^[a-z]+[_/][\w/ ]*$", only="*grid*", why=SCREEN),
     Line(r"^(baseline TREE|BOX/a.json)", only="compare-handbook", why=SCREEN),
     Line(r"^collection(_at_end)?\.|^\[&#39;", only="default", why=ENOUGH),
     *(
@@ -331,6 +320,9 @@ LINES: Sequence[Line] = (
     Line(r"^2\. cosine 0\.304 /docs/ros/", why=OWN_STORE, only="foreign-scores"),
     Line(r"^c\.jsonl: 2 cases|relevant_ids must equal|^d\.jsonl: 14 skel", only="golden-import", why=CHECK),
     Line(r"judge\.tiers|judge\.second|judged metrics are corrected by", only="judged-tiers", why=JUDGE),
+    Line(r"^collection(_at_end)?\.|^\[&#39;", why=ENOUGH),
+    Line(r"^latency/", only="keyword-deep", why=SCREEN),
+    Line(r"^beacons:make$", only="grid-beacons", why=ENOUGH),
     Line(r"^Next: |threshold_on", why=READS),
     Line(r"^ *model: (null|rerank-v3\.5|l2_supercat_256)$", why="an exported retriever names its models"),
     *(
@@ -387,8 +379,6 @@ LINES: Sequence[Line] = (
         why=USERS,
     ),
     Line(r"cheaper|^it by 0.02|0.02 or more", only="saved-retrieval", why=USERS),
-    *(Line(r"^ *\d+ (semantic|hybrid weighted) ", only=name, why=BEST) for name in ("grid-fusions", "judged-grid")),
-    Line(r"^ *\d+ (semantic|hybrid weighted) ", only="tracked-grid", why=BEST),
     Line(
         r"p [\d.]+ by Holm|Holm: p adjusted|excludes 0; |^Difference: other|by which better|^better and worse"
         r"|^decided\. Without|^draws\) and |^statistics of the|^the whole run, which"

@@ -102,7 +102,7 @@ def _grid(grid: Json) -> Json:
             "best": standings[0]["cell"],
             "recommended": choice["recommended"]["cell"],
             "set": [one["cell"] for one in standings if one["in_set"]],
-            "standings": [_standing(one, place) for one, place in zip(standings, grid["places"], strict=True)],
+            "standings": [_standing(*both) for both in zip(standings, grid["places"], strict=True)],
             "held_out": grid["held_out"],
         }
     return made

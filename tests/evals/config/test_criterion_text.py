@@ -2,8 +2,8 @@
 
 import pytest
 
-from evals.config.criterion_text import by_metric, checked_conditions
 from evals.config.experiment import ExperimentConfig
+from evals.config.values import by_metric, checked_conditions
 
 
 @pytest.mark.parametrize(

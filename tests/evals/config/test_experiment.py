@@ -5,8 +5,8 @@ import pytest
 from pydantic import ValidationError
 
 from evals.cases.reading import load_golden
-from evals.config.criterion_text import CRITERION
 from evals.config.experiment import DatasetConfig, ExperimentConfig, LatencyConfig, TrackingConfig
+from evals.config.values import CRITERION
 from evals.metrics import VERDICT_METRIC, choose
 from evals.metrics.criteria import check_names
 from retrievers.config import dump

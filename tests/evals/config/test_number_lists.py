@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.config.number_lists import MOST, integers, numbers
+from evals.config.values import MOST, integers, numbers
 
 
 @pytest.mark.parametrize(

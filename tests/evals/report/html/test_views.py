@@ -73,10 +73,12 @@ def test_disagreements_are_named_by_where_the_chunk_stands() -> None:
 
 
 def test_facts_are_flat_and_leave_out_what_is_not_known() -> None:
-    page, other = render_page(report()), render_page(report(without_scores(), UNLISTED))
-    assert '<td class="nowrap">collection.fingerprint<td>c0ffee' in page
-    assert '<td class="nowrap">versions.ragas<td>0.4.3' in page
-    assert '<td class="nowrap">embedding<td>' in page and '<td class="nowrap">embedding<td>' not in other
+    page, other = (
+        re.sub(' class="nowrap"', "", render_page(made)) for made in (report(), report(without_scores(), UNLISTED))
+    )
+    assert "<td>collection.fingerprint<td>c0ffee" in page
+    assert "<td>versions.ragas<td>0.4.3" in page
+    assert "<td>embedding<td>" in page and "<td>embedding<td>" not in other
 
 
 def test_a_grid_says_what_it_comes_down_to_and_lists_its_best_cells(grid: Measured) -> None:
