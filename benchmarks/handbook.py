@@ -79,11 +79,11 @@ def measured(config: Any) -> Any:
     """The report of an experiment."""
     from evals.cases.reading import load_golden
     from evals.collect.pool import ground
-    from evals.experiment.embedded_index import index_if_stale
-    from evals.experiment.provenance import gather
+    from evals.experiment.bench import index_if_stale
+    from evals.experiment.facts import gather
     from evals.grid.measure import measure
     from evals.metrics.collaborators import Collaborators
-    from evals.report.building import build_report
+    from evals.report.build import build_report
     from retrievers.retriever.qdrant import QdrantRetriever
 
     golden = load_golden(config.dataset)

@@ -138,7 +138,7 @@ def cranfield_relevance(data: Path) -> tuple[Floats, dict[str, Floats]]:
 def retrieved(config: "ExperimentConfig", golden: "GoldenSet") -> "tuple[list[Observation], Sequence[Chunk]]":
     """The results of the in-scope queries with their labels, and the chunks of the collection."""
     from evals.collect.pool import ground
-    from evals.experiment.embedded_index import index_if_stale
+    from evals.experiment.bench import index_if_stale
     from evals.grid.measure import alone, grid_of, retrieve
     from evals.metrics.collaborators import Collaborators
     from retrievers.retriever.opened import open_retriever

@@ -85,7 +85,7 @@ def handbook() -> Cells:
     from evals.cases.reading import load_golden
     from evals.collect.pool import ground
     from evals.config.experiment import ExperimentConfig
-    from evals.experiment.embedded_index import index_if_stale
+    from evals.experiment.bench import index_if_stale
     from evals.grid.axes import plan
     from evals.grid.measure import grid_of, retrieve
     from evals.judge.precision import average_precision

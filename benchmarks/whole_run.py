@@ -26,7 +26,7 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 from evals.config.experiment import ExperimentConfig  # noqa: E402
-from evals.experiment.embedded_index import index_if_stale  # noqa: E402
+from evals.experiment.bench import index_if_stale  # noqa: E402
 from retrievers.config import RetrieverConfig  # noqa: E402
 from retrievers.records import Chunk  # noqa: E402
 from retrievers.retriever.qdrant import QdrantRetriever  # noqa: E402

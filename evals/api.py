@@ -13,7 +13,7 @@ from evals.config.experiment import ExperimentConfig as Experiment
 from evals.config.telemetry import silence
 from evals.errors import ExperimentError, ReportError
 from evals.experiment.evaluation import Evaluation, Sweep
-from evals.experiment.output_files import Outputs
+from evals.experiment.outputs import Outputs
 from evals.metrics import adopt
 from evals.metrics.own import metric
 from retrievers.config import RetrieverConfig
@@ -165,15 +165,16 @@ def compare_runs(
         TrackingError: MLflow has no such run.
     """
     from evals.report.comparison.comparing import ComparisonOptions, compare
+    from evals.report.comparison.records import Run
     from evals.report.comparison.regressions import tolerated
-    from evals.tracking.find import open_run, refuse_repeated, run_of
+    from evals.tracking.find import open_run, refuse_repeated
 
     silence(hub=False)
     if not others:
         raise ReportError(f"expected a baseline and at least one run to compare, got {str(baseline)!r} alone")
     allowed = tolerated(tolerances or {})
     runs = [
-        run_of(run.report) if isinstance(run, Evaluation) else open_run(str(run), tracking_uri, tracking_experiment)
+        Run.of(run.report) if isinstance(run, Evaluation) else open_run(str(run), tracking_uri, tracking_experiment)
         for run in (baseline, *others)
     ]
     refuse_repeated(runs)

@@ -79,11 +79,13 @@ def test_the_lock_file_has_hashes_and_names_no_host() -> None:
     assert "://" not in LOCK
 
 
-def test_the_workflow_runs_ci_on_every_supported_python() -> None:
+def test_the_workflow_tests_every_supported_python_and_runs_ci_on_one() -> None:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
-    job = workflow["jobs"]["ci"]
-    assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
-    assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
+    jobs = workflow["jobs"]
+    assert jobs["test"]["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    commands = {name: [step["run"] for step in job["steps"] if "run" in step] for name, job in jobs.items()}
+    assert commands == {"check": ["make check"], "test": ["make test"], "slow": [".ci/run"]}
+    assert workflow["permissions"] == {"contents": "read"}
 
 
 def test_the_commit_hook_runs_what_ci_checks() -> None:

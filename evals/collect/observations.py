@@ -139,7 +139,9 @@ class SampledMean:
         proxy: What the mean was corrected by: a cheaper judge, golden labels, or what serves without
             (`evals.metrics.proxies`).
         weight: Weight of the correction, 0 (judging alone) to 1.
-        alone: Mean of the judged queries alone, with the ends of its 95% interval; None where there is none.
+        alone: Mean of the judged queries alone.
+        alone_low: Lower end of its 95% interval; None where there is none.
+        alone_high: Upper end, likewise.
     """
 
     queries: int
@@ -152,15 +154,19 @@ class SampledMean:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
-    """A metric over a run.
+    """A metric over a run, over a slice of it, or over a way to retrieve of a grid.
 
     Attributes:
+        metric: Name of the metric.
         value: The mean (or other statistic) over the scored, None when there is none.
         ci_low: Lower end of the 95% interval, None when it is not computable.
+        ci_high: Upper end, likewise.
         n: Number of scored values.
-        n_unscored: Number of values that could not be scored; `n_failed`, of those that failed.
+        n_unscored: Number of values that could not be scored.
+        n_failed: Number of values that failed.
         n_missing: Number of the unscored that have a score which was not obtained (see `Unscored.missing`).
-        bound_low: The value if everything that failed or is missing had scored 0, `bound_high` 1; None without any.
+        bound_low: The value if everything that failed or is missing had scored 0; None without any.
+        bound_high: The value if that had scored 1, likewise.
         note: Why there is no value or no interval.
         sampled: How the mean was corrected, where a sample of the queries was judged; else None. `bound_low` and
             `bound_high` are then the 95% bounds of what judging them all would give.
@@ -190,8 +196,11 @@ class Gate:
     """A criterion and whether the run met it.
 
     Attributes:
+        metric: Name of the metric.
+        condition: Such as >= 0.8, or `no worse` for a baseline's.
         figure: Value that was compared; the worse bound where scores failed or are missing.
         passed: False for an undecided criterion, too.
+        reason: Why it is not met; empty when it is.
         undecided: True where the scores that are missing could turn the answer.
     """
 

@@ -111,7 +111,12 @@ class ObjectiveConfig(Settings):
         json_schema_extra=TABLE,
     )
     margin: float = Field(0.02, ge=0, description="largest loss against the best that a cheaper cell may have")
-
+    out_of_scope: float = Field(
+        0.2, ge=0, le=1, description="weight of out-of-scope queries that get nothing, where thresholds are swept"
+    )
+    wrong_answers: Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], NUMBERS] = Field(
+        (0.5, 0.25, 0.1), description="shares of out-of-scope queries answered; the best cell within each is shown"
+    )
     held_out: str | None = Field(
         None, description="split on which the chosen cell is measured again; test if the grid is over dev"
     )
@@ -126,8 +131,10 @@ class ObjectiveConfig(Settings):
     @classmethod
     def _weighed(cls, metrics: Mapping[str, float]) -> Mapping[str, float]:
         for name, weight in metrics.items():
-            if not isfinite(weight) or weight == 0:
+            if not isfinite(weight):
                 raise ValueError(f"{name}: expected a weight above or below 0")
+        if not any(metrics.values()):
+            raise ValueError(f"{', '.join(metrics)}: expected a weight above or below 0")
         return metrics
 
     @field_validator("constraints", mode="before")

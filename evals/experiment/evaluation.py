@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evals.experiment.output_files import Outputs
+from evals.experiment.outputs import Outputs, save_data, save_page
 from retrievers.config import RetrieverConfig
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         """The same for a notebook, and below it the page with its figures, in a frame of its own."""
-        from evals.report.console import in_html
         from evals.report.html import render_page
+        from evals.report.section import in_html
 
         page = escape(render_page(self.report))
         frame = (
@@ -55,8 +55,7 @@ class Evaluation:
         return in_html(self._shown(color=True)) + frame
 
     def _shown(self, *, color: bool) -> str:
-        from evals.report.grid_terminal import render_grid
-        from evals.report.terminal import render
+        from evals.report.terminal import render, render_grid
 
         grid = render_grid(self.report, width=COLUMNS, color=color).rstrip()
         run = render(self.report, width=COLUMNS, color=color, brief=True).rstrip("\n")
@@ -76,6 +75,12 @@ class Evaluation:
     def incomplete(self) -> str:
         """Reason why something is missing; empty when nothing is."""
         return self.untracked or self.report.incomplete
+
+    @property
+    def chosen(self) -> RetrieverConfig | None:
+        """Settings of the retriever that was evaluated, of a grid those of its recommended cell, if it has one."""
+        swept = self.result.swept
+        return None if swept and swept.chosen is None else self.result.config.retriever
 
     def to_pandas(self) -> "DataFrame":
         """Return a row a query: query, verdict, reasons, ids of the returned chunks, and a column a metric.
@@ -102,7 +107,7 @@ class Evaluation:
 
     def worst(self, n: int = 5) -> "DataFrame":
         """Return the `n` worst of the queries that failed, as rows of `to_pandas`, the worst first."""
-        from evals.report.worst import worst
+        from evals.report.text import worst
 
         return self.to_pandas().loc[[row.id for row in worst(self.report.queries, n)]]
 
@@ -119,8 +124,6 @@ class Evaluation:
         Raises:
             ConfigError: It cannot be written.
         """
-        from evals.experiment.report_files import save_data, save_page
-
         target = Path(path)
         outputs = {
             ".json": Outputs(report=target),
@@ -128,9 +131,9 @@ class Evaluation:
             ".xml": Outputs(junit=target),
         }.get(target.suffix, Outputs(report=target / "report.json", html=target / "report.html"))
         if outputs.report or outputs.junit:
-            save_data(self, outputs)
+            save_data(self.report, outputs)
         if outputs.html:
-            save_page(self, outputs.html)
+            save_page(self.report, outputs.html)
         return target
 
 
@@ -147,7 +150,7 @@ class Sweep(Evaluation):
     @property
     def recommended(self) -> RetrieverConfig | None:
         """Settings of the recommended cell; None where the cells cannot be ranked."""
-        return None if self.swept.chosen is None else self.result.config.retriever
+        return self.chosen
 
     @property
     def reason(self) -> str:

@@ -1,39 +1,44 @@
-"""The flow of one experiment: open its retriever and judge, measure, save, show, track."""
+"""The flow of one experiment, from its configuration to a report, files and a run in MLflow."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evals.cases.reading import GoldenSet
-from evals.collect.pool import Find
+from evals.collect.passes import Progress
+from evals.collect.pool import Find, ground
 from evals.config.experiment import ExperimentConfig
-from evals.experiment import provenance, ragas_check
-from evals.experiment.baseline import against_baseline
-from evals.experiment.collaborators import open_collaborators, with_its_distance
+from evals.errors import TrackingError
+from evals.experiment import ragas_check
+from evals.experiment.bench import open_bench, with_its_distance
 from evals.experiment.evaluation import Evaluation, Sweep
-from evals.experiment.loading import Inputs, load_inputs, with_objective
-from evals.experiment.output_files import Outputs, check_outputs, run_name, with_report
+from evals.experiment.facts import checked_at_end, gather
+from evals.experiment.inputs import Inputs, load_inputs, with_both_sides, with_objective
+from evals.experiment.outputs import Outputs, check_outputs, export, run_names, save_data, save_page, with_report
 from evals.experiment.plan import describe_plan
-from evals.experiment.provenance import checked_at_end
-from evals.experiment.reference import beside_reference
-from evals.experiment.report_files import export, save_data, save_page, track
-from evals.experiment.retrieving import finders, fitting, save
+from evals.experiment.saved import finders, fitting, save
 from evals.grid.heldout import with_held_out
-from evals.grid.measure import Measured, alone, measure_pool
+from evals.grid.measure import Measured, alone, measure, measure_pool
+from evals.metrics import choose, declared, reach
 from evals.metrics.collaborators import Collaborators
-from evals.report.building import build_report
-from evals.report.building.head import decided
-from evals.report.building.run import slices
+from evals.report.build import build_report
+from evals.report.head import decided
+from evals.report.headline import headline
 from evals.report.model import Facts, Report
+from retrievers.errors import ConfigError
 from retrievers.retriever.protocol import Retriever
 from retrievers.terminal.command import progress_bar
 
 if TYPE_CHECKING:
     from evals.collect.saved import SavedPool
+
+log = logging.getLogger(__name__)
+# Needs of metrics that are not measured for the reference.
+OF_THE_RUN_ALONE = {"latency", "determinism", "index", "judge", "judge usage"}
 
 
 def run_experiment(
@@ -57,7 +62,7 @@ def run_experiment(
         golden: Golden queries in place of those that the experiment names.
         retriever: An open retriever in place of the one that the experiment names. It is left open.
         from_retrieval: File of a saved retrieval to start from; no store is then opened, and nothing embedded.
-        measured: Called once everything is measured and the report is saved, before page, figures and MLflow.
+        measured: Called once everything is measured and the report is saved, before page and MLflow.
 
     Raises:
         RetrievalError: A fault of the settings or the golden data, before anything is retrieved; or a search, the
@@ -66,45 +71,28 @@ def run_experiment(
     inputs, saved = load_inputs(config, golden), None
     if retriever is None:
         inputs, saved = _settled(inputs, env, from_retrieval)
-        config = inputs.config
-    # UTC, so that names of runs sort alike on every machine.
-    stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    name = config.tracking.run_name or run_name(config, inputs.sweep, stamp)
-    stem = config.tracking.run_name or f"{config.name}-{stamp}"
-    check_outputs(wanted, config.tracking)
+    run, stem = run_names(inputs.config, inputs.sweep)
+    check_outputs(wanted, inputs.config.tracking)
+    given = [retriever] if retriever else () if saved else None
     with ExitStack() as bar:
         progress = bar.enter_context(progress_bar(shown=shown))
-        given = [retriever] if retriever else () if saved else None
-        with open_collaborators(inputs, env, progress, retrievers=given) as collaborators:
-            listed = saved.origin.collection is not None if saved else collaborators.retriever.info is not None
-            inputs = with_objective(inputs, listed=listed)
-            config = inputs.config
-            find, *held_out = finders(inputs, collaborators, saved)
-            result, facts = _measured(inputs, find, held_out, collaborators, saved)
-            report = build_report(result, facts).model_copy(update={"run": name, "slices": slices(result)})
-            report = beside_reference(report, inputs, collaborators)
-            if inputs.baseline:
-                report = against_baseline(report, inputs.baseline)
-            if check := ragas_check.pending(result):
-                report = report.model_copy(update={"ragas_check": check})
-            outputs = with_report(wanted, config.tracking, stem)
-            evaluation = _evaluation(result, report, outputs)
-            text = save_data(evaluation, outputs)
+        with open_bench(inputs, env, progress, retrievers=given) as bench:
+            inputs = with_both_sides(with_objective(inputs, listed=_is_listed(bench, saved)))
+            find, *held_out = finders(inputs, bench, saved)
+            result, facts = _measured(inputs, bench, find, held_out, saved)
+            beside = _reference(inputs, bench)
+            check = ragas_check.pending(result)
+            report = build_report(result, facts, run=run, reference=beside, baseline=inputs.baseline, ragas_check=check)
+            outputs = with_report(wanted, inputs.config.tracking, stem)
+            evaluation = (Sweep if result.swept else Evaluation)(report=report, result=result, outputs=outputs)
+            save_data(report, outputs)
             bar.close()
             if measured:
                 measured(evaluation)
             if outputs.retrieval:
-                save(outputs.retrieval, result.results.lists.pool, held_out, facts, collaborators)
-            export(evaluation, config.retriever)
+                save(outputs.retrieval, result.results.lists.pool, held_out, facts, bench)
             with progress_bar(shown=shown) as progress:
-                if report.ragas_check:
-                    check = ragas_check.checked(report.ragas_check, result, collaborators.judge, progress)
-                    report = decided(report.model_copy(update={"ragas_check": check}))
-                    evaluation = replace(evaluation, report=report)
-                    text = save_data(evaluation, outputs)
-                if outputs.html:
-                    save_page(evaluation, outputs.html)
-                return track(evaluation, text, progress)
+                return _published(evaluation, bench, progress)
 
 
 def plan_experiment(
@@ -130,9 +118,9 @@ def plan_experiment(
     inputs, saved = _settled(load_inputs(config), env, from_retrieval)
     with (
         progress_bar(shown=shown) as progress,
-        open_collaborators(inputs, env, progress, retrievers=() if saved else None) as collaborators,
+        open_bench(inputs, env, progress, retrievers=() if saved else None) as bench,
     ):
-        return describe_plan(inputs, collaborators, saved, width=width)
+        return describe_plan(inputs, bench, saved, width=width)
 
 
 def _settled(inputs: Inputs, env: Mapping[str, str], file: Path | None) -> "tuple[Inputs, SavedPool | None]":
@@ -146,37 +134,78 @@ def _settled(inputs: Inputs, env: Mapping[str, str], file: Path | None) -> "tupl
     return inputs, fitting(file, saved, inputs)
 
 
+def _is_listed(bench: Collaborators, saved: "SavedPool | None") -> bool:
+    """Return True if the chunks of the retriever can be listed."""
+    return saved.origin.collection is not None if saved else bench.retriever.info is not None
+
+
 def _measured(
-    inputs: Inputs,
-    find: Find,
-    held_out: Sequence[Find],
-    collaborators: Collaborators,
-    saved: "SavedPool | None",
+    inputs: Inputs, bench: Collaborators, find: Find, held_out: Sequence[Find], saved: "SavedPool | None"
 ) -> tuple[Measured, Facts]:
     """Measure the experiment, and gather the facts that make it comparable.
 
     Args:
         inputs: The experiment.
+        bench: Retrievers, source pages and judge.
         find: Finds its golden queries.
         held_out: Finds those that are held out, where there are any.
-        collaborators: Retrievers, source pages and judge.
         saved: The saved retrieval that it starts from, None where it searches.
     """
-    config, sweep, judge = inputs.config, inputs.sweep, collaborators.judge
-    chats = [tier.chat for tier in judge.tiers] if judge else []
-    retriever = None if saved else collaborators.retriever
-    facts = provenance.gather(config, inputs.golden, retriever, chats, saved)
-    started = time.time()
-    pool = find(range(len((sweep or alone(config)).variants)))
-    result = measure_pool(config, pool, collaborators, sweep)
+    config, sweep, started = inputs.config, inputs.sweep, time.time()
+    retriever = None if saved else bench.retriever
+    chats = [tier.chat for tier in bench.judge.tiers] if bench.judge else []
+    facts = gather(config, inputs.golden, retriever, chats, saved)
+    result = measure_pool(config, find(range(len((sweep or alone(config)).variants))), bench, sweep)
     if sweep and held_out:
-        result = with_held_out(config, sweep, result, held_out[0], collaborators)
+        result = with_held_out(config, sweep, result, held_out[0], bench)
     if retriever:
         result, facts = checked_at_end(result, facts, retriever)
     return result, facts.model_copy(update={"duration_s": round(time.time() - started, 3)})
 
 
-def _evaluation(result: Measured, report: Report, outputs: Outputs) -> Evaluation:
-    if result.swept:
-        return Sweep(report=report, result=result, outputs=outputs)
-    return Evaluation(report=report, result=result, outputs=outputs)
+def _reference(inputs: Inputs, bench: Collaborators) -> Report | None:
+    """Return the report of the reference, which is measured now; None without one, and where the judge alone scores.
+
+    Raises:
+        RetrievalError: A search failed, or the evidence does not resolve in the reference's collection.
+    """
+    config, retriever = inputs.reference, bench.reference
+    if config is None or retriever is None:
+        return None
+    shown = headline(choose(inputs.config.metrics, (1,), judged=True, reach=reach(config.retriever)))
+    names = tuple(name for name in shown if declared(name).needs.isdisjoint(OF_THE_RUN_ALONE))
+    if not names:
+        return None
+    own = config.model_copy(update={"metrics": names})
+    grounds = ground(inputs.golden, retriever, bench.sources)
+    result = measure(own, inputs.golden, grounds, replace(bench, retrievers=[retriever], judge=None))
+    return build_report(result, gather(own, inputs.golden, retriever))
+
+
+def _published(evaluation: Evaluation, bench: Collaborators, progress: Progress) -> Evaluation:
+    """Let ragas check the figures, then write settings, page and MLflow, each if it is wanted."""
+    report, result, outputs = evaluation.report, evaluation.result, evaluation.outputs
+    export(evaluation.chosen, outputs)
+    if report.ragas_check:
+        check = ragas_check.checked(report.ragas_check, result, bench.judge, progress)
+        report = decided(report.model_copy(update={"ragas_check": check}))
+    text = save_data(report, outputs)
+    if outputs.html:
+        save_page(report, outputs.html)
+    return _tracked(replace(evaluation, report=report), text, progress)
+
+
+def _tracked(evaluation: Evaluation, text: str, progress: Progress) -> Evaluation:
+    """Write the run to MLflow, if it is to be; return it with its address there, or the reason why it is not there."""
+    config = evaluation.result.config.tracking
+    if not config.enabled:
+        return evaluation
+    # MLflow costs seconds to import.
+    from evals.tracking import write_run
+
+    progress("MLflow", 0, 1)
+    try:
+        return replace(evaluation, address=write_run(evaluation.report, text, config, progress).address)
+    except (TrackingError, ConfigError) as error:
+        log.debug("MLflow failed", exc_info=True)
+        return replace(evaluation, untracked=str(error))

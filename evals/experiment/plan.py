@@ -11,7 +11,7 @@ from evals.collect.index_recall import is_approximate
 from evals.collect.observations import Observation
 from evals.collect.pool import Find, Grounds, Pool
 from evals.config.experiment import ExperimentConfig
-from evals.experiment.loading import Inputs
+from evals.experiment.inputs import Inputs
 from evals.grid.axes import Plan
 from evals.grid.measure import alone, grid_of, metrics_of, retrieve
 from evals.judge.call_estimate import JudgePlan, plan, stopped

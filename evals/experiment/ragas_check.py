@@ -24,7 +24,7 @@ from evals.judge.ask.engine import UnansweredError
 from evals.judge.ask.keys import Keys
 from evals.judge.judge import Judge
 from evals.judge.tasks import JUDGED
-from evals.report.model.report import RagasCheck, RagasDifference
+from evals.report.model import RagasCheck
 from retrievers.text.secrets import redacted
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -70,7 +70,7 @@ def checked(check: RagasCheck, result: Measured, judge: Judge | None, progress: 
 
 async def _compared(check: RagasCheck, result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
     found = [one for one in result.results.observations() if one.case.in_scope and one.selection][:MOST]
-    differing, reasons, compared = list[RagasDifference](), dict[str, None](), 0
+    differing, reasons, compared = list[str](), dict[str, None](), 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of the classes by ids and strings
         scorers = dict(_scorers(check, result, judge, reasons))
@@ -86,7 +86,7 @@ async def _compared(check: RagasCheck, result: Measured, judge: Judge | None, pr
                 elif not isnan(theirs):
                     compared += 1
                     if not isclose(here, theirs, rel_tol=0, abs_tol=CLOSE):
-                        differing.append(RagasDifference(metric=name, id=one.case.id, here=float(here), ragas=theirs))
+                        differing.append(f"{name} of {one.case.id} is {here:.6g} here, {theirs:.6g} by ragas")
         progress("checking by ragas", len(found), len(found))
     return check.model_copy(
         update={

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from evals.config.experiment import ExperimentConfig
 from evals.config.folders import experiment_file, named_folders
 from evals.errors import DatasetError
-from evals.experiment.embedded_index import index_if_stale
+from evals.experiment.bench import index_if_stale
 from retrievers.config import MAX_QUERY_CHARACTERS, RetrieverConfig
 from retrievers.config.layers import build, environment, environment_layer, file_layer, flag_layer
 from retrievers.embedding.models import make_embeddings

@@ -118,7 +118,7 @@ def holes(report: Report) -> dict[str, list[str]]:
             hit.chunk_id
             for hit in row.retrieved
             if (hit.chunk_id not in row.relevant and hit.chunk_id not in row.irrelevant)
-            or (hit.judge and hit.judge.verdict is not None and hit.judge.verdict != int(hit.grade > 0))
+            or (hit.verdict is not None and hit.verdict != int(hit.grade > 0))
         ]
         for row in report.queries
         if row.in_scope
@@ -128,10 +128,10 @@ def holes(report: Report) -> dict[str, list[str]]:
 def verdicts_of(report: Report | None) -> dict[Pair, int]:
     """Return a judge's verdicts in a report, by case and chunk id."""
     return {
-        (row.id, hit.chunk_id): hit.judge.verdict
+        (row.id, hit.chunk_id): hit.verdict
         for row in (report.queries if report else ())
         for hit in row.retrieved
-        if hit.judge and hit.judge.verdict is not None
+        if hit.verdict is not None
     }
 
 

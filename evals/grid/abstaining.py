@@ -1,20 +1,15 @@
 """What thresholds do to the queries of a grid: in scope, out of scope, and to recall. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evals.config.criterion_text import CRITERION
 from evals.grid.cells import Grid, lay_out
 from evals.metrics.declaration import Context
 from evals.metrics.ranking import id_recall
-from evals.stats.abstention import Abstention, OperatingPoint, RateThreshold, assess, operating, threshold_for
+from evals.stats.abstention import Abstention, OperatingPoint, Promise, assess, operating, promise
 from retrievers.records import UNBOUNDED
-
-FALSE_ANSWER = "scope/false_answer"
-RATES = (0.0, 0.05, 0.1)
-"""The false-answer rates for which a threshold is looked up, beside that of a constraint."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,23 +20,23 @@ class Abstaining:
         top_k: The cut, for recall.
         known: Separation that any threshold could reach.
         by_threshold: Effect of the thresholds of the grid, with recall at the cut.
-        wanted: The thresholds for wanted false-answer rates; empty without out-of-scope queries.
+        promised: The thresholds that promise rates of false answers; empty without out-of-scope queries.
     """
 
     configuration: str
     top_k: int
     known: Abstention
     by_threshold: tuple[OperatingPoint, ...]
-    wanted: tuple[RateThreshold, ...]
+    promised: tuple[Promise, ...]
 
 
-def abstaining(grid: Grid, index: int, rates: tuple[float, ...] = RATES) -> Abstaining | None:
+def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> Abstaining | None:
     """Abstention under the configuration and cut of a cell; None where no threshold is in force.
 
     Args:
         grid: The grid.
         index: The cell.
-        rates: Wanted false-answer rates.
+        rates: False-answer rates to promise; one of 0 no number of queries promises, and is left out.
     """
     cell = grid.cell(index)
     configuration = grid.configurations[cell.configuration]
@@ -60,14 +55,10 @@ def abstaining(grid: Grid, index: int, rates: tuple[float, ...] = RATES) -> Abst
         top_k=cell.top_k,
         known=assess(inside, outside, scale),
         by_threshold=tuple(replace(point, recall=recall) for point, recall in zip(at, recalls, strict=True)),
-        wanted=tuple(threshold_for(inside, outside, rate, scale) for rate in sorted(set(rates))) if outside else (),
+        promised=tuple(
+            promise(inside, outside, rate, scale) for rate in sorted({*rates}, reverse=True) if rate and outside
+        ),
     )
-
-
-def wanted_rates(constraints: Mapping[str, str]) -> tuple[float, ...]:
-    """Return the usual rates, and the one that a constraint on false answers names."""
-    match = CRITERION.fullmatch(constraints.get(FALSE_ANSWER, ""))
-    return (*RATES, float(match[2])) if match and match[1].startswith("<") else RATES
 
 
 def _by_threshold(grid: Grid, number: int, top_k: int) -> list[float | None]:

@@ -139,14 +139,15 @@ class Choice:
     Attributes:
         objective: Objective, as text.
         margin: Largest loss against the best cell that the recommended one may have, in units of the objective.
-        n: Queries it is over; `dropped`, how many were left out because some cells score them and others do not;
-            `judged`, how many of them the judge saw, None where it saw all or there is none.
+        n: Queries it is over.
+        dropped: Queries left out because some cells score them and others do not.
         n_cells: Cells of the grid.
         standings: Of the cells that meet the constraints, the highest value first, the preferred first among equals.
         recommended: The cheapest standing whose bound is within the margin, if it is cheaper than `best`; or `best`.
         queries_needed: Number of queries needed to prefer a cheaper cell (with power 80%), were the differences
             as measured; None where one is preferred already, or where no number of queries would do.
         note: Reason why the set and the bounds are not computable, or empty.
+        judged: Number of the queries that the judge saw, None where it saw all or there is none.
     """
 
     objective: str
@@ -192,7 +193,8 @@ class HeldOut:
 
     Attributes:
         label: The cell.
-        value: Mean of the objective on the held-out queries; `n`, how many there are.
+        value: Mean of the objective on the held-out queries.
+        n: Number of held-out queries.
         interval: Its 95% interval.
         chosen_on: Its value on the queries it was chosen on.
         optimism: `chosen_on` − `value`: how much choosing flattered, and chance.

@@ -13,13 +13,14 @@ from evals.collect.observations import Gate, Observed, Score, Summary, Validatio
 from evals.collect.pool import Grounds, Pool
 from evals.config.experiment import ExperimentConfig
 from evals.errors import ExperimentError
-from evals.grid.abstaining import Abstaining, abstaining, wanted_rates
+from evals.grid.abstaining import Abstaining, abstaining
 from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Configuration, Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
+from evals.grid.decision import NO_OUT_OF_SCOPE, Decision, decision
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
-from evals.grid.objective import Ranking, describe, needed, rank
-from evals.grid.sampled import cell_summary, with_samples
+from evals.grid.objective import Ranking, describe, meeting, needed, rank, with_criteria
+from evals.grid.sampled import cell_summary, scores_by_query, with_samples
 from evals.judge.trust.measuring import measure as measure_trust
 from evals.judge.verdicts import Judging
 from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, metric_named, needs, reach
@@ -29,7 +30,6 @@ from evals.metrics.declaration import NO_LABELS, Context, Metric, QueryMetric
 from evals.metrics.metadata import usual_in
 from evals.metrics.notes import depth_notes, notes
 from evals.metrics.outcomes import validate
-from evals.metrics.proxies import foretelling
 from evals.metrics.ranking import INDEX_DEPTHS
 from evals.metrics.results import Results
 from evals.stats import intervals as stats
@@ -50,6 +50,8 @@ class Swept:
         grid: Its cells.
         ranking: The cells by the objective.
         choice: Which cell to use, and what is known of it; None where cells cannot be ranked, and the first is shown.
+        decision: The cells to take for what one can bear; None where cells cannot be ranked, or the golden data has
+            queries of one kind alone.
         abstaining: Effect of thresholds under the cell's configuration, at its cut; None where none is in force.
         held_out: The recommended cell on queries that had no part in the choice; None without any.
         proof: What the verdicts that were bought prove of the cells, where judging ends once a cell is proved near the
@@ -59,6 +61,7 @@ class Swept:
     grid: Grid
     ranking: Ranking
     choice: Choice | None
+    decision: Decision | None = None
     abstaining: Abstaining | None = None
     held_out: HeldOut | None = None
     proof: CellProof | None = None
@@ -160,7 +163,7 @@ def measure_pool(
         grid = _scored(grid, metrics, context, proof)
         swept = _chosen(config, grid, context, proof)
         shown = swept.chosen or 0
-        grid = _with_passes(grid, [grid.cell(shown).configuration], config, metrics, collaborators)
+        grid = _with_passes(swept.grid, [grid.cell(shown).configuration], config, metrics, collaborators)
         grid = _summarised(grid, metrics, context)
     if judge and context.judging:
         # After the first pass, so that a budget buys first verdicts before second ones.
@@ -171,8 +174,10 @@ def measure_pool(
     run = _cell(grid, shown, config, metrics, context, whole=swept is None)
     if swept is None:
         return run
-    rates = wanted_rates(config.objective.constraints)
-    swept = replace(swept, grid=grid, abstaining=abstaining(grid, shown, rates))
+    effect, table = abstaining(grid, shown, config.objective.wrong_answers), swept.decision
+    if effect and table:
+        table = replace(table, promised=effect.promised)
+    swept = replace(swept, grid=grid, abstaining=effect, decision=table)
     grid.pool.release()
     return replace(run, swept=swept, notes=[*run.notes, *_notes(run, swept)])
 
@@ -410,9 +415,15 @@ def _summarised(grid: Grid, metrics: Mapping[str, Metric], context: Context) -> 
 
 def _chosen(config: ExperimentConfig, grid: Grid, context: Context, proof: CellProof | None) -> Swept:
     incomplete = context.judging.incomplete if context.judging else ""
-    ranking = rank(grid, config.objective, incomplete, proof.remaining if proof else None)
-    choice = decide(grid, ranking, config.objective, context, proof, proof.users if proof else None)
-    return Swept(grid=grid, ranking=ranking, choice=choice, proof=proof)
+    objective, notes = with_criteria(grid, config.objective, config.criteria)
+    grid = replace(grid, notes=(*grid.notes, *notes))
+    ranking = rank(grid, objective, incomplete, proof.remaining if proof else None)
+    choice = decide(grid, ranking, objective, context, proof, proof.users if proof else None)
+    table = None
+    if choice:
+        allowed = meeting(grid, objective.constraints)
+        table = decision(grid, objective, allowed, choice, context)
+    return Swept(grid=grid, ranking=ranking, choice=choice, decision=table, proof=proof)
 
 
 def _cell(
@@ -439,10 +450,10 @@ def _cell(
         if not isinstance(metric, QueryMetric):
             summaries.append(metric.summarise(observed, context))
             continue
-        scores[name] = _by_query(metric, results, context)
-        if metric.proxy and context.judging:
-            proxies[name] = _by_query(foretelling(metric, context.judging.below), results, context)
-        summaries.append(cell_summary(grid, metric, index, scores[name], proxies.get(name, {}), context))
+        scores[name], foretold = scores_by_query(metric, results, context)
+        if foretold:
+            proxies[name] = foretold
+        summaries.append(cell_summary(grid, metric, index, scores[name], foretold, context))
     # Times of the verdicts come from serial calls; concurrent ones wait for each other.
     serial = next((p for p in observed.latency if p.concurrency == 1), None)
     validation = validate(results, serial, context, own.retriever.top_k)
@@ -462,12 +473,6 @@ def _cell(
         proxies=proxies,
         context=context,
     )
-
-
-def _by_query(metric: QueryMetric, results: Results, context: Context) -> dict[str, Score]:
-    """Return the score of each query in the scope of a metric, by case id."""
-    values, (rows, _) = metric.values(results, context), results.of(metric.scope, labelled=False)
-    return {results.lists.case(int(results.list_of[row])).id: values[row] for row in rows.tolist()}
 
 
 def _requiring(required: tuple[str, ...], config: ExperimentConfig) -> ExperimentConfig:
@@ -504,7 +509,21 @@ def _notes(run: Measured, swept: Swept) -> list[str]:
         else f"chosen out of {len(grid)} cells on these queries, so its figures are optimistic; "
         "a run on a split of its own is not"
     )
-    return [*grid.notes, *_on_depth(grid, ranking), *_on_budget(run, ranking), origin]
+    return [*grid.notes, *_on_depth(grid, ranking), *_on_budget(run, ranking), origin, *_on_scope(run, grid)]
+
+
+def _on_scope(run: Measured, grid: Grid) -> list[str]:
+    """Return what thresholds are not chosen by."""
+    kinds = {case.in_scope for case in grid.pool.cases}
+    if max(len(each.thresholds) for each in grid.configurations) < 2 or True not in kinds:
+        return []
+    if False not in kinds:
+        return [NO_OUT_OF_SCOPE]
+    weight = run.config.objective.out_of_scope
+    if weight in (0, 1):
+        which = "out-of-scope" if weight == 0 else "in-scope"
+        return [f"objective.out_of_scope is {weight:g}: {which} queries have no part in the choice"]
+    return []
 
 
 def _on_budget(run: Measured, ranking: Ranking) -> list[str]:

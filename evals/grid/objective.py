@@ -93,6 +93,30 @@ def rank(
     )
 
 
+def with_criteria(
+    grid: Grid, objective: ObjectiveConfig, criteria: Mapping[str, str]
+) -> tuple[ObjectiveConfig, tuple[str, ...]]:
+    """Return an objective with the criteria that cells have a figure for as constraints, where some cell meets all.
+
+    Args:
+        grid: The grid.
+        objective: With its own constraints.
+        criteria: Metric name to condition.
+
+    Returns:
+        The objective; and where no cell meets the criteria, a note that they had no part in the choice.
+    """
+    of_configurations = {summary.metric for each in grid.configurations for summary in each.summaries}
+    own = {name: condition for name, condition in criteria.items() if name in grid.metrics.keys() | of_configurations}
+    both = {**own, **objective.constraints}
+    if meeting(grid, both).any():
+        return objective.model_copy(update={"constraints": both}), ()
+    if not meeting(grid, objective.constraints).any():
+        return objective, ()
+    conditions = " and ".join(f"{metric} {condition}" for metric, condition in own.items())
+    return objective, (f"no cell meets the criteria ({conditions}), so that they had no part in the choice",)
+
+
 def meeting(grid: Grid, constraints: Mapping[str, str]) -> NDArray[np.bool_]:
     """Return which cells meet every constraint."""
     return _allowed(grid, constraints)[0]

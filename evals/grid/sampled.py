@@ -12,6 +12,7 @@ from evals.judge.precision import NOT_JUDGED
 from evals.metrics.declaration import Context, QueryMetric, summarise
 from evals.metrics.llm import can_be_judged
 from evals.metrics.proxies import foretelling, serving
+from evals.metrics.results import Results
 from evals.sampling.corrected import Sample, corrected
 from evals.sampling.order import NOT_DRAWN
 from evals.stats.intervals import mean_interval
@@ -92,6 +93,28 @@ def sampled_intervals(sample: CellSample) -> tuple[Floats, Floats]:
         ends[:, cells] = own.interval()
     low, high = ends
     return low, high
+
+
+def figures_of(grid: Grid, metric: QueryMetric, index: int, context: Context) -> Summary:
+    """Return the mean of a metric in a cell, as a run of that cell has it."""
+    results = grid.results(index)
+    scores, proxies = scores_by_query(metric, results, context)
+    return cell_summary(grid, metric, index, scores, proxies, context)
+
+
+def scores_by_query(
+    metric: QueryMetric, results: Results, context: Context
+) -> tuple[dict[str, Score], dict[str, Score]]:
+    """Return the scores of the queries in the scope of a metric by case id, and those of what foretells them."""
+    rows, _ = results.of(metric.scope, labelled=False)
+    ids = [results.lists.case(int(results.list_of[row])).id for row in rows.tolist()]
+
+    def of(one: QueryMetric) -> dict[str, Score]:
+        values = one.values(results, context)
+        return {key: values[row] for key, row in zip(ids, rows.tolist(), strict=True)}
+
+    foretold = metric.proxy and context.judging and foretelling(metric, context.judging.below)
+    return of(metric), of(foretold) if foretold else {}
 
 
 def cell_summary(

@@ -12,7 +12,12 @@ Selected = tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChunkVerdict:
-    """Verdict on a chunk: 1 if it was useful for arriving at the reference answer, else 0; and the judge's reason."""
+    """Verdict on a chunk.
+
+    Attributes:
+        verdict: 1 if it was useful for arriving at the reference answer, else 0.
+        reason: The judge's reason.
+    """
 
     verdict: int
     reason: str
@@ -20,7 +25,13 @@ class ChunkVerdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """A statement of the reference answer, whether the selection supports it (1 or 0), and the judge's reason."""
+    """A statement of the reference answer, as the judge sees it.
+
+    Attributes:
+        statement: The statement.
+        attributed: 1 if what was returned supports it, else 0.
+        reason: The judge's reason.
+    """
 
     statement: str
     attributed: int

@@ -1,30 +1,49 @@
 """A run in Markdown: the description that the MLflow UI shows on its page. Pure."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
-from evals.report.figure_text import figure
+from evals.report.grid_sections import decision_section
 from evals.report.headline import LEADING, deepest
-from evals.report.judge_lines import judge_lines
 from evals.report.model import Report
-from evals.report.terminal import counted, interval
+from evals.report.section import Cell, Column, Section, markdown
+from evals.report.sections import metrics
+from evals.report.text import figure, judge_lines
 
 
 def description(report: Report) -> str:
     """Return the verdict in a sentence, the headline metrics with interval and n, then the criteria, as Markdown."""
     facts, validation = report.facts, report.validation
+    shown = metrics(report, [name for name in most_telling(report) if name in report.headline])
+    table = Section(columns=shown.columns[:4], rows=[row[:4] for row in shown.rows])
+    gates = Section(
+        columns=[Column("criterion"), Column("figure"), Column("")],
+        rows=[
+            (
+                Cell(f"{gate.metric} {gate.condition}"),
+                Cell(gate.figure, figure(gate.metric, gate.figure)),
+                Cell(gate.verdict, tone="" if gate.passed else "bad"),
+            )
+            for gate in report.criteria
+        ],
+    )
+    grid = report.grid
+    taken = (
+        decision_section(grid, grid.decision, grid.choice, validation)
+        if grid and grid.decision and grid.choice
+        else None
+    )
     lines = [
+        *([*markdown(taken), *("\n" + each.cells[0].text for each in taken.below), ""] if taken else []),
         report.head.verdict if report.head else f"{validation.passed} of {validation.total} queries pass.",
-        *(["", f"**{report.grid.proof.statement}**"] if report.grid and report.grid.proof else []),
+        *(["", f"**{report.grid.proof}**"] if report.grid and report.grid.proof else []),
         *(["", f"**{report.head.index}**"] if report.head and report.head.index else []),
         "",
         f"{facts.cases} queries ({facts.in_scope} in scope), {report.settings}",
-        *_metrics(report),
+        *(["", *markdown(table)] if table.rows else []),
+        *(["", report.head.criteria] if report.head else []),
+        *(["", *markdown(gates)] if gates.rows else []),
+        *(["", *judge_lines(report.judge)] if report.judge else []),
     ]
-    if report.head:
-        lines += ["", report.head.criteria]
-    lines += _criteria(report)
-    if report.judge:
-        lines += ["", *judge_lines(report.judge)]
     return "\n".join(lines)
 
 
@@ -39,21 +58,3 @@ def leading_first(names: Collection[str], further: Iterable[str] = ()) -> list[s
     """Return names of metrics: the leading ones, then those of `further`, then the rest."""
     order = dict.fromkeys((*(deepest(pattern, names) for pattern in LEADING), *further, *names))
     return [name for name in order if name in names]
-
-
-def _metrics(report: Report) -> Iterator[str]:
-    shown = [name for name in most_telling(report) if name in report.headline]
-    if shown:
-        yield from ("", "| metric | value | 95% interval | n |", "|---|---|---|---|")
-    for name in shown:
-        metric = report.metrics[name]
-        yield f"| {name} | {figure(name, metric.value)} | {interval(name, metric)} | {counted(metric)} |"
-
-
-def _criteria(report: Report) -> Iterator[str]:
-    if report.criteria:
-        yield from ("", "| criterion | figure | |", "|---|---|---|")
-    for criterion in report.criteria:
-        shown = figure(criterion.metric, criterion.figure)
-        verdict = criterion.verdict if criterion.passed else f"**{criterion.verdict}**"
-        yield f"| {criterion.metric} {criterion.condition} | {shown} | {verdict} |"

@@ -72,3 +72,8 @@ def deepest(pattern: str, *measured: Collection[str]) -> str:
     of_metrics = [{int(name.removeprefix(stem)) for name in names if name.startswith(stem)} for names in measured]
     depths = set.intersection(*of_metrics) or set.union(*of_metrics)
     return f"{stem}{max(depths)}" if depths else pattern
+
+
+def first_of(patterns: Sequence[str], names: Collection[str]) -> str | None:
+    """Return the first of some patterns that a metric has, as that metric's name; None where none has."""
+    return next((name for pattern in patterns if (name := deepest(pattern, names)) in names), None)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from evals.report.judge_lines import judge_lines
-from evals.report.model import Criterion, QueryRow, Report
-from evals.report.terminal import counted
+from evals.collect.observations import Gate
+from evals.report.model import QueryRow, Report
+from evals.report.text import counted, judge_lines
 from retrievers.terminal.present import score_text
 from retrievers.text.printable import printable
 
@@ -43,7 +43,7 @@ def _criteria(suites: Element, report: Report) -> None:
     _count(suite, [*met, *(judge_lines(report.judge) if report.judge else ())])
 
 
-def _message(criterion: Criterion) -> str:
+def _message(criterion: Gate) -> str:
     figure = "no value" if criterion.figure is None else f"{criterion.figure:g}"
     return f"expected {criterion.metric} {criterion.condition}, got {figure} ({criterion.reason})"
 
@@ -85,7 +85,7 @@ def _suite(suites: Element, report: Report, name: str, seconds: float) -> Elemen
         "dataset_fingerprint": facts.dataset_fingerprint,
         "commit": facts.commit,
         **{f"judged queries of {metric}": counted(entry) for metric, entry in report.metrics.items() if entry.sampled},
-        **({"proof": report.grid.proof.statement} if report.grid and report.grid.proof else {}),
+        **({"proof": report.grid.proof} if report.grid and report.grid.proof else {}),
     }.items():
         SubElement(properties, "property", name=key, value=printable(value))
     return suite

@@ -2,11 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from rich.markup import escape
-from rich.table import Table
-
 from evals.judge.call_estimate import SECONDS_PER_CALL, JudgePlan
-from evals.report.console import SafeConsole
+from evals.report.section import Cell, Column, Section, line, terminal
 from retrievers.config import RetrieverConfig
 
 
@@ -22,37 +19,41 @@ def render_plan(
         width: Width of the terminal, in columns.
         color: Use colors.
     """
-    console = SafeConsole(width=width, color=color)
-    console.print("[bold]Retrieval[/bold]")
-    for line in retrieval:
-        console.print(escape(f"  {line}"))
+    sections = [Section(title="Retrieval", lines=[line(f"  {text}") for text in retrieval])]
     if not plans:
-        console.print("[bold]Judge[/bold]\n  none (judge.model): no LLM-graded metric, no call")
-        return console.text.getvalue()
-    for plan in plans:
-        queries = f", {plan.drawn:,} queries" if len(plans) > 1 else ""
-        console.print(f"[bold]Judge[/bold] {escape(plan.model)}{queries}")
-        console.print(_table(plan))
-        for line in _remarks(plan, held_out if plan is plans[-1] else None):
-            console.print(escape(f"  {line}"))
-        if plan.stopped:
-            console.print(f"  The run would stop early: {escape(plan.stopped)}.", style="yellow")
+        sections.append(Section(title="Judge", lines=[line("  none (judge.model): no LLM-graded metric, no call")]))
+    sections += [_of_judge(plan, plans, held_out if plan is plans[-1] else None) for plan in plans]
     if len(plans) > 1:
         calls, usd = sum(plan.total.calls for plan in plans), [plan.usd for plan in plans if plan.usd is not None]
         money = f", about {sum(usd):,.2f} USD" if len(usd) == len(plans) else ""
-        console.print(f"All judges: {calls:,} calls{money}")
-    return console.text.getvalue()
+        sections.append(Section(lines=[line(f"All judges: {calls:,} calls{money}")]))
+    return terminal(sections, width=width, color=color)
 
 
-def _table(plan: JudgePlan) -> Table:
-    # One space between columns: the names of metrics leave no more of 80 columns.
-    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
-    for name in ("  metric", "questions", "cached", "calls", "tokens in", "tokens out"):
-        table.add_column(name, justify="left" if name == "  metric" else "right", no_wrap=True)
-    for share in (*plan.shares, plan.total):
-        figures = (share.questions, share.cached, share.calls, share.tokens_in, share.tokens_out)
-        table.add_row(f"  {share.metric}", *(f"{figure:,}" for figure in figures))
-    return table
+def _of_judge(plan: JudgePlan, plans: Sequence[JudgePlan], held_out: int | None) -> Section:
+    """Return what a judge would be asked, by metric, and what that costs."""
+    queries = f", {plan.drawn:,} queries" if len(plans) > 1 else ""
+    below = [line(f"  {text}") for text in _remarks(plan, held_out)]
+    if plan.stopped:
+        below.append(line(Cell(plan.stopped, f"  The run would stop early: {plan.stopped}.", "fair")))
+    return Section(
+        lines=[line(Cell("Judge", tone="bold"), f" {plan.model}{queries}")],
+        columns=[
+            Column("  metric"),
+            *(Column(name, is_number=True) for name in ("questions", "cached", "calls", "tokens in", "tokens out")),
+        ],
+        rows=[
+            [
+                Cell(share.metric, f"  {share.metric}"),
+                *(
+                    Cell(count, f"{count:,}")
+                    for count in (share.questions, share.cached, share.calls, share.tokens_in, share.tokens_out)
+                ),
+            ]
+            for share in (*plan.shares, plan.total)
+        ],
+        below=below,
+    )
 
 
 def _remarks(plan: JudgePlan, held_out: int | None) -> Iterator[str]:

@@ -1,24 +1,25 @@
-"""A run as an engineer reads it at a glance: verdict, table, before and after, worst queries, what to do next."""
+"""A run as an engineer reads it: what was decided and what to do next on the first screen, then the details."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from evals.report.grid_sections import grid_sections
+from evals.report.headline import leading
+from evals.report.model import Report
+from evals.report.section import Cell, Line, Section, line, terminal
+from evals.report.sections import (
+    before_and_after,
+    disagreements,
+    leading_slices,
+    metrics,
+    shown_metrics,
+    unmet,
+    worst_queries,
+)
+from evals.report.text import cache_line, judge_lines, remark, searched
 
-from evals.report.console import SafeConsole
-from evals.report.figure_text import ends, figure, signed
-from evals.report.headline import BESIDE_REFERENCE, LEADING, NO_WORSE, deepest
-from evals.report.judge_lines import judge_lines, print_disagreements
-from evals.report.model import Criterion, Facts, MetricEntry, Report, SampledEntry
-from evals.report.model.report import CacheEntry, ComparedSection, DifferenceEntry
-from evals.report.worst import hit_line, line, print_worst
-from evals.sampling.corrected import FEWEST_REGRESSED
-
-TONES = {"good": "green", "mixed": "yellow", "bad": "red"}
-COLORS = {"pass": "green", "FAIL": "red", "undecided": "yellow"}
-CACHES = {"embedding": "query vectors", "result": "results", "judge": "verdicts"}
-CHANGES = {"better": "green", "worse": "red", "": "default"}
+TONES = {"good": "good", "mixed": "fair", "bad": "bad"}
+# Rows of the first table of metrics, and of the table of cells.
+FIRST, CELLS = 9, 10
 
 
 def render(
@@ -30,226 +31,77 @@ def render(
     brief: bool = False,
     command: str = "python -m evals.run",
 ) -> str:
-    """Return the report for a terminal: at first what fits a screen, on request everything.
+    """Return the report for a terminal: at first what fits a screen, then the details, on request all of them.
 
     Args:
         report: The run.
         width: Width of the terminal, in columns.
         color: Use colors.
         everything: Show every metric, more queries, and what each was expected to give.
-        brief: End with the table of metrics.
+        brief: End with the first table of metrics.
         command: The command that was typed, which the next one begins with.
     """
-    console = SafeConsole(width=width, color=color)
-    facts = report.facts
+    names = shown_metrics(report, everything=everything)
+    failing = {gate.metric for gate in report.criteria if not gate.passed}
+    first = names if everything else [name for name in names if name in leading(names, failing, FIRST)]
+    sections = [Section(lines=list(_head(report))), metrics(report, first)]
+    if not brief:
+        sections += _details(report, first, names, everything=everything, command=command)
+    return terminal(sections, width=width, color=color)
+
+
+def render_grid(report: Report, *, width: int, color: bool) -> str:
+    """Return the head of the grid that a run is of; empty for a single run."""
+    return terminal(grid_sections(report, report.grid, CELLS), width=width, color=color) if report.grid else ""
+
+
+def _head(report: Report) -> Iterator[Line]:
+    facts, head = report.facts, report.head
+    if head:
+        tone = TONES[head.tone]
+        yield line(Cell(head.verdict, tone=f"bold {tone}"), " ", Cell(head.criteria, tone=tone))
+        if head.index:
+            yield line(Cell(head.index, tone="bold bad"))
+    scope = f"{facts.in_scope} in scope, {facts.out_of_scope} out of scope"
+    yield line(f"{report.name} · {scope} · {searched(facts)}", is_cut=True)
+    yield line(Cell(report.settings, tone="dim"), is_cut=True)
+
+
+def _details(
+    report: Report, first: list[str], names: list[str], *, everything: bool, command: str
+) -> Iterator[Section]:
+    """Yield what must be known beside the first table and the next command, then the details."""
+    yield Section(lines=[*_remarks(report, first, everything=everything), *unmet(report)])
+    yield Section(lines=[line(Cell("Note:", tone="fair"), f" {note}") for note in report.notes])
     if report.head:
-        tone = TONES[report.head.tone]
-        console.print(f"[bold {tone}]{escape(report.head.verdict)}[/] [{tone}]{escape(report.head.criteria)}[/]")
-        if report.head.index:
-            console.print(f"[bold red]{escape(report.head.index)}[/]")
-    line(
-        console,
-        f"{escape(report.name)} · {facts.in_scope} in scope, {facts.out_of_scope} out of scope · "
-        f"{escape(searched(facts))}",
-    )
-    line(console, escape(report.settings), style="dim")
-    console.print(_table(report, everything=everything))
-    if brief:
-        return console.text.getvalue()
-    for name, text in _remarks(report, everything=everything):
-        console.print(f"  {escape(name)}: {escape(text)}", style="dim")
-    _print_unmet(console, report)
-    for note in report.notes:
-        console.print(f"[yellow]Note:[/yellow] {escape(note)}")
-    if report.judge and report.judge.tiers:
-        for text in judge_lines(report.judge):
-            console.print(escape(text), style="dim")
-    if report.ragas_check and report.ragas_check.line:
-        console.print(escape(report.ragas_check.line), style="dim")
-    if caches := cache_line(report.caches):
-        console.print(escape(caches), style="dim")
+        following = Cell(f"{command} {report.head.next_flags}", tone="bold")
+        yield Section(lines=[line("Next: ", following, is_command=True)])
+    rest = [name for name in names if name not in first]
+    yield Section(lines=[line(""), line(Cell("Details", tone="bold"))])
+    if rest:
+        yield metrics(report, rest)
+        yield Section(lines=list(_remarks(report, rest, everything=everything)))
+    yield Section(lines=[line(Cell(text, tone="dim")) for text in _how(report)])
     if report.reference:
-        _print_reference(console, report.reference, everything=everything)
-    print_slices(console, report)
-    print_worst(console, report, everything=everything)
-    print_disagreements(console, report, everything=everything)
-    if report.head:
-        console.print(f"Next: [bold]{escape(f'{command} {report.head.next_flags}')}[/bold]", soft_wrap=True)
-    return console.text.getvalue()
+        yield before_and_after(report, report.reference, everything=everything)
+    parts = (leading_slices(report), worst_queries(report, everything=everything))
+    yield from filter(None, (*parts, disagreements(report, everything=everything)))
 
 
-def searched(facts: Facts) -> str:
-    """Return what was searched, in a few words."""
-    if facts.collection is None:
-        return "a retriever whose chunks cannot be listed"
-    return f"{facts.collection.name} ({facts.collection.points:,} chunks)"
-
-
-def _table(report: Report, *, everything: bool) -> Table:
-    criteria: dict[str, list[Criterion]] = {}
-    for criterion in report.criteria:
-        criteria.setdefault(criterion.metric, []).append(criterion)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("metric", no_wrap=True)
-    for name in ("value", "95% interval", "n"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("criterion", no_wrap=True)
-    for name in _shown(report, everything=everything):
-        metric = report.metrics[name]
-        # Of two criteria that are met the one of the baseline says less.
-        of_metric = sorted(criteria.get(name, ()), key=lambda each: (each.passed, each.condition == NO_WORSE))
-        conditions = [
-            f"{each.condition} [{COLORS[each.verdict]}]{each.verdict}[/]"
-            for number, each in enumerate(of_metric)
-            if not (number and each.passed and each.condition == NO_WORSE)
-        ]
-        table.add_row(name, figure(name, metric.value), interval(name, metric), counted(metric), ", ".join(conditions))
-    return table
-
-
-def _shown(report: Report, *, everything: bool) -> list[str]:
-    """Return the metrics of the table: all, or those of the first screen; one with a criterion also without a value."""
-    judged = {criterion.metric for criterion in report.criteria}
-    return [
-        name
-        for name, metric in report.metrics.items()
-        if everything or name in judged or (name in report.headline and has_something(metric))
-    ]
-
-
-def _remarks(report: Report, *, everything: bool) -> list[tuple[str, str]]:
-    """Return what must be known beside the table: at first where values are not of every query."""
-    shown = [(name, report.metrics[name]) for name in _shown(report, everything=everything)]
-    remarkable = [
-        (name, metric)
-        for name, metric in shown
-        if everything or metric.n_failed or metric.n_missing or metric.value is None or metric.sampled
-    ]
-    return [(name, text) for name, metric in remarkable if (text := remark(metric))]
-
-
-def has_something(metric: MetricEntry) -> bool:
-    """Return True if there is a value, or a query that could have one."""
-    return metric.value is not None or bool(metric.n_unscored or metric.n_failed)
-
-
-def interval(name: str, metric: MetricEntry) -> str:
-    """Return the interval of a metric, rounded for reading."""
-    return ends(name, metric.ci_low, metric.ci_high)
-
-
-def counted(metric: MetricEntry) -> str:
-    """Return the number of scored queries; of a sample also how many its mean stands for."""
-    return f"{metric.n} of {metric.sampled.queries}" if metric.sampled else str(metric.n)
-
-
-def remark(metric: MetricEntry) -> str:
-    """Return what must be known beside a value: the counts of missing scores, the bounds these leave, its note."""
-    parts = []
-    if metric.n_unscored and metric.value is not None:
-        parts.append(f"{metric.n_unscored} unscored")
-    if metric.n_failed:
-        parts.append(f"{metric.n_failed} failed")
-    if metric.n_missing:
-        parts.append(f"{metric.n_missing} of them missing")
-    if metric.sampled:
-        parts += _correction(metric, metric.sampled)
-    elif parts and metric.bound_low is not None:
-        parts[-1] += f", {metric.bound_low:.3f} … {metric.bound_high:.3f}"
-    return ": ".join(part for part in ("; ".join(parts), metric.note) if part)
-
-
-def _correction(metric: MetricEntry, sampled: SampledEntry) -> list[str]:
-    """Return how the mean of a sample was corrected, what that gained, and what judging all queries would give."""
-    own, alone = _width(metric.ci_low, metric.ci_high), _width(sampled.alone_low, sampled.alone_high)
-    if metric.n == sampled.queries:
-        return ["all its queries were judged"]
-    if not sampled.weight:
-        few = metric.n < FEWEST_REGRESSED
-        why = f"fewer than {FEWEST_REGRESSED} are judged" if few else f"{sampled.proxy} does not foretell the judge"
-        parts = [f"mean of the judged queries alone, because {why}"]
-    elif own is None or alone is None:
-        parts = [f"corrected by {sampled.proxy}, weight {sampled.weight:.2f}"]
-    else:
-        narrower = f"{1 - own / alone:.0%} narrower than" if own < alone else "no narrower than"
-        parts = [
-            f"corrected by {sampled.proxy}, weight {sampled.weight:.2f}: interval {own:.3f} wide, {narrower} without "
-            f"({alone:.3f})"
-        ]
-    if metric.bound_low is not None and metric.bound_high is not None:
-        parts.append(f"judging all would give {metric.bound_low:.3f} … {metric.bound_high:.3f} (95%)")
-    return parts
-
-
-def _width(low: float | None, high: float | None) -> float | None:
-    return None if low is None or high is None else high - low
-
-
-def _print_unmet(console: Console, report: Report) -> None:
-    for criterion in report.criteria:
-        if not criterion.passed:
-            console.print(
-                f"  [{COLORS[criterion.verdict]}]{criterion.verdict}[/] {criterion.metric} {criterion.condition}, got "
-                f"{figure(criterion.metric, criterion.figure)} ({escape(criterion.reason)})"
-            )
-
-
-def cache_line(caches: Mapping[str, CacheEntry]) -> str:
-    """Return the hit rates of the caches that were asked; empty where none was."""
-    asked = [
-        f"{CACHES.get(name, name)} {entry.hits:,} of {entry.lookups:,} ({entry.rate:.0%})"
-        for name, entry in caches.items()
-        if entry.rate is not None
-    ]
-    return f"From caches: {', '.join(asked)}" if asked else ""
-
-
-def print_slices(console: Console, report: Report) -> None:
-    """Print the leading metric of each query type with n and interval, as many in a line as fit."""
-    name = next((known for pattern in LEADING if (known := deepest(pattern, report.metrics)) in report.metrics), None)
-    parts = [slice_ for slice_ in report.slices if slice_.by == "query_type" and name in slice_.metrics]
-    if name is None or len(parts) < 2:
-        return
-    console.print(f"[bold]{name} by query type[/bold] (95% interval, n)")
-    width = max(len(slice_.name) for slice_ in parts)
-    cells = []
-    for slice_ in sorted(parts, key=lambda part: part.metrics[name].value):
-        metric = slice_.metrics[name]
-        interval = ends(name, metric.ci_low, metric.ci_high)
-        cells.append(f"{slice_.name:<{width}} {figure(name, metric.value)} ({interval}) {metric.n:>2}")
-    longest = max(map(len, cells))
-    across = max(1, (console.width - 2 + 2) // (longest + 2))
-    for start in range(0, len(cells), across):
-        row = "  ".join(cell.ljust(longest) for cell in cells[start : start + across])
-        console.print(f"  {escape(row.rstrip())}", no_wrap=True, overflow="ellipsis")
-
-
-def _print_reference(console: Console, section: ComparedSection, *, everything: bool) -> None:
-    """Print the difference of the metrics that say most, and one query that flipped with both results.
-
-    Args:
-        console: Console to print to.
-        section: The run beside its reference.
-        everything: Print every metric.
-    """
-    line(console, f"[bold]Before → after[/bold], wins/ties/losses; before: {escape(section.settings)}")
-    differences = {difference.metric: difference for difference in section.differences}
-    names = [*differences] if everything else [deepest(pattern, differences) for pattern in BESIDE_REFERENCE]
+def _remarks(report: Report, names: list[str], *, everything: bool) -> Iterator[Line]:
+    """Yield what must be known beside the table: at first where values are not of every query."""
     for name in names:
-        if name in differences:
-            line(console, _difference(differences[name]))
-    for flip in section.flipped[:1]:
-        line(console, f"  flipped: [bold]{escape(flip.id)}[/bold] {escape(flip.query)}")
-        for when, hits in (("before", flip.other_retrieved), ("after ", flip.this_retrieved)):
-            # The chunk that decides: the first relevant one, or the one in its place.
-            chosen = next((hit for hit in hits if hit.grade), hits[0] if hits else None)
-            first_hit = hit_line(chosen, console.width - 11) if chosen else "nothing returned"
-            line(console, f"    {when} {first_hit}")
+        one = report.metrics[name]
+        told = everything or one.n_failed or one.n_missing or one.value is None or one.sampled
+        if told and (text := remark(one)):
+            yield line(Cell(text, f"  {name}: {text}", "dim"))
 
 
-def _difference(one: DifferenceEntry) -> str:
-    interval = "" if one.ci_low is None else f" ({signed(one.metric, one.ci_low)} … {signed(one.metric, one.ci_high)})"
-    counts = f", {one.wins}/{one.ties}/{one.losses}" if one.n else ""
-    change = f"{figure(one.metric, one.other)} → {figure(one.metric, one.this)}"
-    difference = signed(one.metric, one.difference)
-    return f"  {one.metric} {change} [{CHANGES[one.verdict]}]{difference}[/]{interval}{counts}"
+def _how(report: Report) -> Iterator[str]:
+    """Yield how the figures came about: judges, ragas' own classes, caches."""
+    if report.judge and report.judge.tiers:
+        yield from judge_lines(report.judge)
+    if report.ragas_check and report.ragas_check.line:
+        yield report.ragas_check.line
+    if caches := cache_line(report.caches):
+        yield caches

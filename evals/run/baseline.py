@@ -13,15 +13,14 @@ FILE = PRESETS / "baseline-default.json"
 CHUNKS = 3
 # Parts that no comparison reads.
 LEFT_OUT = {
-    "head", "headline", "reference", "baseline", "slices", "notes", "caches", "criteria", "judge", "grid", "texts",
+    "head", "headline", "reference", "baseline", "slices", "notes", "caches", "criteria", "judge", "grid", "proxies",
 }  # fmt: skip
 OF_A_ROW = {"reference_answer", "expected", "irrelevant", "best_below_threshold", "claims", "tags", "stages_ms"}
 
 
 def main() -> None:
     """Measure and write it; only what a comparison reads, and nothing that names this machine."""
-    # Golden data named by a flag leave the present baseline out.
-    config = load_config(parser().parse_args(["--dataset.split", "test"]), {})
+    config = load_config(parser().parse_args([]), {}).model_copy(update={"baseline": None, "reference": {}})
     write(FILE, json_text(committed(evaluate(experiment=config, env={}).report), indent=None) + "\n")
 
 
@@ -30,13 +29,15 @@ def committed(report: Report) -> dict[str, Any]:
     plain = report.model_dump(mode="json", exclude_unset=True, exclude=LEFT_OUT)
     plain["config"] = {name: plain["config"][name] for name in ("name", "index") if name in plain["config"]}
     plain["facts"] |= {"dataset": report.facts.dataset.rpartition("/")[2]}
-    return plain | {"criteria": [], "notes": [], "queries": [_row(row) for row in plain["queries"]]}
+    rows = [_row(row) for row in plain["queries"]]
+    named = {hit["chunk_id"] for row in rows for hit in row["retrieved"]}
+    chunks = {name: chunk | {"text": ""} for name, chunk in plain["chunks"].items() if name in named}
+    return plain | {"criteria": [], "notes": [], "chunks": chunks, "queries": rows}
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
     figures = {name: value for name, value in row.items() if name not in OF_A_ROW}
-    hits = [{**hit, "preview": ""} for hit in row["retrieved"][:CHUNKS]]
-    return figures | {"reference_answer": None, "tags": [], "retrieved": hits, "best_below_threshold": []}
+    return figures | {"retrieved": row["retrieved"][:CHUNKS]}
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def _plan(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[
 
 def _run(config: ExperimentConfig, namespace: argparse.Namespace, env: Mapping[str, str], prog: str) -> int:
     from evals.api import evaluate, sweep
-    from evals.experiment.output_files import Outputs
+    from evals.experiment.outputs import Outputs
 
     evaluation = (sweep if config.sweep.axes else evaluate)(
         experiment=config,
@@ -130,8 +130,7 @@ def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
 
 
 def _show(evaluation: "Evaluation", *, everything: bool, command: Callable[[str], str]) -> None:
-    from evals.report.grid_terminal import render_grid
-    from evals.report.terminal import render
+    from evals.report.terminal import render, render_grid
 
     report, width, color = evaluation.report, terminal_width(), in_color()
     # Page and MLflow come after this, whoever reads it.

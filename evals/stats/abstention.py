@@ -7,7 +7,7 @@ out-of-scope query that is answered, a false abstention an in-scope query that i
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
-from math import isfinite
+from math import ceil, isfinite, log
 from typing import Literal
 
 import numpy as np
@@ -31,6 +31,7 @@ class OperatingPoint:
     """Effect of a threshold.
 
     Attributes:
+        threshold: The threshold.
         false_answer: Share of the out-of-scope queries that are answered, None without any.
         false_abstention: Share of the in-scope queries that are not, None without any.
         recall: Mean share of the relevant chunks that is returned in scope, where it is known.
@@ -63,22 +64,22 @@ class Abstention:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RateThreshold:
-    """The threshold for a wanted false-answer rate.
+class Promise:
+    """A threshold that promises a rate of false answers for questions like these, at 95%.
 
     Attributes:
-        rate: Largest share of the out-of-scope queries that may be answered.
-        threshold: The least that meets it on these queries, in the fewest digits; None where none that answers an
-            in-scope query does.
-        at: Effect of that threshold. Few queries prove little, so its two rates have intervals.
+        rate: Largest share of such out-of-scope questions that is answered, above 0.
+        threshold: The least that promises it, in the fewest digits; None where these queries promise it for none, or
+            for none that answers an in-scope query.
+        at: Effect of that threshold on these queries.
+        queries: Number of out-of-scope queries that promise the rate if all of them are silent.
         statement: The same in a sentence.
     """
 
     rate: float
     threshold: float | None
     at: OperatingPoint | None
-    false_answer_interval: Interval
-    false_abstention_interval: Interval
+    queries: int
     statement: str
 
 
@@ -125,45 +126,54 @@ def operating(
     )
 
 
-def threshold_for(
-    inside: Sequence[float], outside: Sequence[float], rate: float, scale: str = "cosine"
-) -> RateThreshold:
-    """Return the least strict threshold at which at most a share `rate` of the out-of-scope queries is answered.
+def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scale: str = "cosine") -> Promise:
+    """Return the least strict threshold that promises a rate of false answers for questions like these, at 95%.
 
-    A laxer one answers too many of them, a stricter one gives up in-scope queries for nothing.
+    Thresholds are tested from the strictest on, each by the exact binomial test of its rate, up to the first that is
+    not told from a higher one: then the error of all tests together is 5% (Learn then Test, Angelopoulos et al., 2021).
+    As rates rise with lower thresholds, that is the lowest whose upper limit (Clopper and Pearson, 1934) is at most
+    `rate`.
 
     Args:
         inside: The best score of each in-scope query.
         outside: The best score of each out-of-scope query, at least one.
-        rate: 0 to 1.
+        rate: Above 0, at most 1.
         scale: The scale of the scores.
     """
+    from scipy.special import betaincinv
+
+    n, queries = len(outside), queries_that_promise(rate)
+    limits = betaincinv(np.arange(1, n + 1), np.arange(n, 0, -1), stats.LEVEL)
+    answered = int(np.searchsorted(limits, rate + stats.SAME, side="right")) - 1
+    wanted = f"at most {100 * rate:.3g}% wrong answers"
+    if rate < 1 and answered < 0:
+        said = f"{n} out-of-scope queries cannot promise {wanted}; {queries}, all of them silent, could"
+        return Promise(rate=rate, threshold=None, at=None, queries=queries, statement=said)
     scores = sorted({*inside, *outside})
-    curve = operating(inside, outside, scores)
-    index = next((index for index, at in enumerate(curve) if (at.false_answer or 0.0) <= rate), None)
-    if index is None or curve[index].false_abstention == 1:
-        return RateThreshold(
-            rate=rate,
-            threshold=None,
-            at=None,
-            false_answer_interval=Interval(),
-            false_abstention_interval=Interval(),
-            statement=f"no threshold keeps false answers to {rate:.1%} and still answers an in-scope query",
-        )
-    at = curve[index]
+    # The highest score that must be below the threshold, where so many may reach it.
+    highest = -np.inf if rate >= 1 else sorted(outside, reverse=True)[answered]
+    reaching = [score for score in scores if score > highest]
+    if not reaching or not any(score >= reaching[0] for score in inside):
+        said = f"no threshold promises {wanted} and answers an in-scope query"
+        return Promise(rate=rate, threshold=None, at=None, queries=queries, statement=said)
     lowest = scores[0] if scale in UNBOUNDED and isfinite(scores[0]) else 0.0
-    threshold = lowest if index == 0 else _between(scores[index - 1], scores[index])
-    answers = stats.wilson(round((at.false_answer or 0.0) * len(outside)), len(outside))
-    cost = f" and gives up {at.false_abstention:.1%} of {len(inside)} in scope" if inside else ""
-    return RateThreshold(
-        rate=rate,
-        threshold=threshold,
-        at=at,
-        false_answer_interval=answers,
-        false_abstention_interval=stats.wilson(round((at.false_abstention or 0.0) * len(inside)), len(inside)),
-        statement=f"threshold {threshold} answers {at.false_answer or 0.0:.1%} of {len(outside)} out-of-scope "
-        f"queries (95%: up to {answers.high or 0.0:.1%}){cost}",
+    threshold = lowest if reaching[0] == scores[0] else _between(highest, reaching[0])
+    (at,) = operating(inside, outside, [threshold])
+    said = (
+        f"threshold {threshold} promises {wanted} of questions like these (95%): it answers "
+        f"{round((at.false_answer or 0.0) * n)} of {n} out of scope"
+        + (f", and gives up {at.false_abstention:.1%} of {len(inside)} in scope" if inside else "")
     )
+    return Promise(rate=rate, threshold=threshold, at=at, queries=queries, statement=said)
+
+
+def queries_that_promise(rate: float) -> int:
+    """Return the number of out-of-scope queries, none of them answered, that promise a rate: (1 − rate)ⁿ ≤ 0.05.
+
+    Args:
+        rate: Above 0, at most 1.
+    """
+    return 1 if rate >= 1 else ceil(log(1 - stats.LEVEL) / log(1 - rate))
 
 
 def _between(low: float, high: float) -> float:

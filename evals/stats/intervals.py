@@ -39,7 +39,13 @@ STEPS, CLOSE = 100, 1e-8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interval:
-    """A 95% interval; both ends None when it cannot be computed, with the reason."""
+    """A 95% interval; both ends None when it cannot be computed.
+
+    Attributes:
+        low: Lower end.
+        high: Upper end.
+        note: Reason why it cannot be computed; empty when it can.
+    """
 
     low: float | None = None
     high: float | None = None

@@ -36,13 +36,17 @@ class Paired:
     """Two runs' scores of the same queries, the second against the first.
 
     Attributes:
-        baseline: Mean of the first, `other` of the second.
+        n: Number of queries.
+        baseline: Mean of the first.
+        other: Mean of the second.
         difference: `other` − `baseline`.
         interval: 95% interval of the difference.
         p: Two-sided p value of no difference, below 0.05 just where `interval` excludes 0.
         p_test: The test's own, at most `p`.
         test: Name of the test.
-        rises: Queries on which the second is higher; `ties`, the same; `falls`, lower.
+        rises: Queries on which the second is higher.
+        ties: Queries on which both are the same.
+        falls: Queries on which the second is lower.
     """
 
     n: int

@@ -90,8 +90,8 @@ def _roles(grid: GridSection, settings: Sequence[Mapping[str, Any]]) -> dict[int
     """Return why each cell that is worth a run is, by its place."""
     assert grid.choice is not None
     place_of = {cell: place for place, cell in enumerate(grid.cells.index)}
-    roles: dict[int, list[str]] = {place_of[grid.choice.recommended]: ["recommended"]}
-    roles.setdefault(place_of[grid.choice.best], []).append("best as measured")
+    roles: dict[int, list[str]] = {place_of[grid.choice.recommended.cell]: ["recommended"]}
+    roles.setdefault(place_of[grid.choice.best.cell], []).append("best as measured")
     plain = (place for place, one in enumerate(settings) if all(one[name] == value for name, value in PLAIN.items()))
     for place in [*plain][:1]:
         roles.setdefault(place, []).append("plain semantic")

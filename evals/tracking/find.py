@@ -66,12 +66,6 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
     return _run(reference, origin, report := parse(text, origin), text, name or report.name, tracked)
 
 
-def run_of(report: Report) -> Run:
-    """Return a report that was not saved as a run to compare."""
-    text = report.model_dump_json(exclude_unset=True)
-    return _run(report.name, "this program", report, text, report.name)
-
-
 def read_report(file: Path) -> tuple[Report, str]:
     """Return the report of a file, and its text.
 

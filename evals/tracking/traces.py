@@ -17,9 +17,8 @@ from evals.collect.observations import Unscored
 from evals.collect.passes import Progress
 from evals.judge.tasks import PRECISION
 from evals.report.headline import deepest
-from evals.report.judge_lines import verdict_lines
 from evals.report.model import FailedValue, Hit, QueryRow, Report
-from evals.report.worst import worst_first
+from evals.report.text import verdict_lines, worst_first
 from evals.tracking.values import expected_text, retrieved_text
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def _trace(
     from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 
     number = randbits(128) or 1
-    spans = list(_spans(row, report.texts, number, start))
+    spans = list(_spans(row, number, start))
     end = spans[0].end_time_ns or start
     info = TraceInfo(
         trace_id=f"tr-{number:032x}",
@@ -91,12 +90,11 @@ def _trace(
     return info, spans
 
 
-def _spans(row: QueryRow, texts: Mapping[str, str], number: int, start: int) -> Iterator["Span"]:
+def _spans(row: QueryRow, number: int, start: int) -> Iterator["Span"]:
     """Yield the query with its answer, the retrieval in it, then its stages one after another within that.
 
     Args:
         row: The query.
-        texts: Whole text of each chunk by its id, as far as it is known.
         number: Number of the trace.
         start: Start, in nanoseconds since 1970.
     """
@@ -110,7 +108,7 @@ def _spans(row: QueryRow, texts: Mapping[str, str], number: int, start: int) -> 
     asked = {"mlflow.spanInputs": {"query": row.query}}
     answered = {"mlflow.spanType": SpanType.CHAIN, "mlflow.spanOutputs": retrieved_text(row), "query_id": row.id}
     yield _span("answer", (number, root, None), (start, end), asked | answered)
-    documents = [_document(hit, texts) for hit in row.retrieved]
+    documents = [_document(hit) for hit in row.retrieved]
     found = {"mlflow.spanType": SpanType.RETRIEVER, "mlflow.spanOutputs": documents}
     yield _span("retrieve", (number, retrieval, root), (start, end), asked | found)
     types = {"embed": SpanType.EMBEDDING, "search": SpanType.TOOL, "rerank": SpanType.RERANKER}
@@ -121,12 +119,12 @@ def _spans(row: QueryRow, texts: Mapping[str, str], number: int, start: int) -> 
         start = times[1]
 
 
-def _document(hit: Hit, texts: Mapping[str, str]) -> dict[str, Any]:
-    fields = hit.model_dump(include={"chunk_id", "rank", "score", "grade", "heading"})
+def _document(hit: Hit) -> dict[str, Any]:
+    fields = hit.model_dump(include={"chunk_id", "rank", "score", "grade"}) | {"heading": hit.chunk.heading}
     scores = {f"score.{name}": score for name, score in hit.scores.items()}
     metadata = fields | {"score_scale": hit.scale, "doc_uri": hit.source} | scores
     values = {name: value for name, value in metadata.items() if value is not None}
-    return {"page_content": texts.get(hit.chunk_id, hit.preview), "metadata": values, "id": hit.chunk_id}
+    return {"page_content": hit.chunk.text, "metadata": values, "id": hit.chunk_id}
 
 
 def _span(name: str, ids: tuple[int, int, int | None], times: tuple[int, int], attributes: Mapping[str, Any]) -> "Span":

@@ -1,15 +1,16 @@
 """A report in MLflow's terms: parameters, metrics, tags, tables. Pure."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from evals.collect.observations import SampledMean, Summary
 from evals.config.experiment import ExperimentConfig
 from evals.report.description import description, leading_first, most_telling
-from evals.report.judge_lines import claim_lines, verdict_lines
-from evals.report.model import GridSection, MetricEntry, QueryRow, Report
-from evals.report.model.base import SampledEntry
+from evals.report.model import GridSection, QueryRow, Report
+from evals.report.text import claim_lines, verdict_lines
 from retrievers.config import dump
 from retrievers.config.layers import flatten, tables
 from retrievers.terminal.present import score_text
@@ -96,7 +97,7 @@ def tags(report: Report) -> dict[str, str]:
 
 def metrics_table(report: Report) -> list[dict[str, Any]]:
     """Return a row a metric: value, interval, n, counts of missing scores, bounds, note, sample."""
-    return [_metric_row(name, metric) for name, metric in report.metrics.items()]
+    return [_metric_row(metric) for metric in report.metrics.values()]
 
 
 def queries_table(report: Report) -> list[dict[str, Any]]:
@@ -148,17 +149,17 @@ def expected_text(row: QueryRow) -> str:
 def retrieved_text(row: QueryRow) -> str:
     """Return the returned chunks, a line each, with a mark at what is relevant."""
     lines = [
-        f"{hit.rank}. {score_text(hit.score)} {'✓' if hit.grade else ' '} {hit.breadcrumb or hit.source}"
+        f"{hit.rank}. {score_text(hit.score)} {'✓' if hit.grade else ' '} {hit.chunk.breadcrumb or hit.source}"
         for hit in row.retrieved
     ]
     return "\n".join(lines) or "nothing"
 
 
-def _metric_row(name: str, metric: MetricEntry) -> dict[str, Any]:
+def _metric_row(metric: Summary) -> dict[str, Any]:
     """Return a metric in columns of plain values; those of a sample are empty where all queries were judged."""
-    plain = metric.model_dump()
-    sampled = plain.pop("sampled") or dict.fromkeys(SampledEntry.model_fields)
-    return {"metric": name, **plain, **{f"sampled.{key}": value for key, value in sampled.items()}}
+    plain = asdict(metric)
+    sampled = plain.pop("sampled") or dict.fromkeys(field.name for field in fields(SampledMean))
+    return {**plain, **{f"sampled.{key}": value for key, value in sampled.items()}}
 
 
 def _query_row(row: QueryRow, names: Sequence[str], *, judged: bool) -> dict[str, Any]:

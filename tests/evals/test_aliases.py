@@ -52,7 +52,11 @@ def test_an_alias_is_reported_with_its_collection(server: QdrantServer) -> None:
     facts = evaluate(golden=GOLDEN, experiment=experiment(server)).report.facts
     assert facts.collection is not None
     assert facts.collection.server is not None
-    assert (facts.collection.name, facts.collection.server.alias_of, facts.collection.points) == ("live", "docs_v1", 2)
+    assert (facts.collection.name, facts.collection.server["alias_of"], facts.collection.points) == (
+        "live",
+        "docs_v1",
+        2,
+    )
     assert (facts.collection_changed, len(facts.collection.fingerprint)) == (None, 64)
 
 

@@ -89,8 +89,8 @@ def test_every_cell_of_a_grid_is_a_run_of_its_own(made: tuple[Distance, dict[str
         for name, value in figures(alone).items():
             if name in grid.cells and value is not None:
                 assert cell[name] == pytest.approx(value, abs=1e-12), (name, dict(values))
-    assert grid.report.grid is not None and grid.report.grid.abstention is not None
-    points = grid.report.grid.abstention.by_threshold
+    assert grid.swept.abstaining is not None
+    points = grid.swept.abstaining.by_threshold
     assert [point.threshold for point in points] == thresholds
     shares = [point.false_abstention or 0.0 for point in points]
     assert shares == sorted(shares)
@@ -129,7 +129,7 @@ def test_a_saved_retrieval_keeps_scores_and_direction(made: tuple[Distance, dict
     distance, store = made
     whole, file = experiment(store, {}), tmp_path / "saved"
     first = evaluate(golden=GOLDEN, experiment=whole, outputs=Outputs(retrieval=file))
-    assert (read(file).origin.collection or {})["distance"] == distance
+    assert (read(file).origin.collection or {})["content"]["distance"] == distance
     again = evaluate(golden=GOLDEN, experiment=whole, from_retrieval=file)
     assert [row.retrieved for row in again.report.queries] == [row.retrieved for row in first.report.queries]
     assert figures(again)["scope/auroc"] == figures(first)["scope/auroc"]

@@ -179,7 +179,7 @@ def test_held_out_queries_are_planned_for_and_counted(commands: Commands, server
     whole = commands.report()
     assert planned_calls(lines) < len(server.chats) <= planned_calls(lines) + further
     assert whole["judge"]["usage"]["calls"] == len(server.chats) == whole["metrics"]["cost/judge_calls"]["value"]
-    assert whole["grid"]["choice"]["held_out"]["n"] == 2
+    assert whole["grid"]["held_out"]["n"] == 2
 
 
 def test_held_out_queries_are_not_asked_a_second_time(commands: Commands, server: CohereChatServer) -> None:
@@ -207,6 +207,6 @@ def test_a_budget_spent_on_held_out_queries_gives_no_figure_of_a_part(
     most = planned_calls(commands.plan(*flags)) + 1
     done = commands.run(*flags, "--judge.budget.calls", str(most))
     assert done.code == 3 and f"the budget of {most} calls is spent" in done.err
-    assert commands.report()["grid"]["choice"]["held_out"] is None
+    assert commands.report()["grid"]["held_out"] is None
     assert commands.run(*flags).code == 0
-    assert commands.report()["grid"]["choice"]["held_out"]["n"] == 2
+    assert commands.report()["grid"]["held_out"]["n"] == 2

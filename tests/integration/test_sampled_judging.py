@@ -67,7 +67,7 @@ def figures(report: dict[str, Any]) -> Any:
     rows = [(row["id"], row["scores"].get(PRECISION), row["proxies"]) for row in report["queries"]]
     grid = report.get("grid")
     cells = grid and (grid["cells"], grid["choice"])
-    return report["metrics"][PRECISION], rows, report["judge"]["sample"], cells
+    return report["metrics"][PRECISION], rows, report["judge"]["drawn"], cells
 
 
 @pytest.mark.slow
@@ -132,7 +132,7 @@ def test_the_command_that_a_judged_grid_ends_on_runs_its_cell(commands: Commands
     done = commands.run(*OF_SAMPLE[:2], *of_keywords, *of_cells, "--junit", str(junit))
     assert done.code == 0, done.err
     properties = {each.get("name"): each.get("value") for each in ElementTree.parse(junit).iter("property")}
-    assert properties["proof"] == commands.report()["grid"]["proof"]["statement"]
+    assert properties["proof"] == commands.report()["grid"]["proof"]
     assert commands.report()["judge"]["model"] in junit.read_text(encoding="utf-8")
     [line] = [line for line in done.out.splitlines() if line.startswith("Next: ")]
     program, *flags = shlex.split(line.removeprefix("Next: "))[2:]
@@ -156,7 +156,7 @@ def test_a_sample_larger_than_the_data_is_all_of_them(commands: Commands) -> Non
     done = commands.run(*OF_SAMPLE[:-1], "4000")
     assert done.code == 0 and "judge.sample 4000 is more than there are: all" in done.err
     report = commands.report()
-    assert report["metrics"][PRECISION].get("sampled") is None and report["judge"]["sample"] is None
+    assert report["metrics"][PRECISION].get("sampled") is None and report["judge"]["drawn"] is None
 
 
 def test_a_budget_that_ends_inside_the_sample_says_what_is_missing(commands: Commands) -> None:

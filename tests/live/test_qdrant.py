@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from qdrant_client import QdrantClient, models
 
-from evals.experiment.provenance import collection_facts, differences
+from evals.experiment.facts import collection_facts, differences
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, ConfigError, StoreUnreachableError

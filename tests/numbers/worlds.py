@@ -27,6 +27,7 @@ Integers = NDArray[np.int64]
 Scorer = Callable[[Bools], Floats]
 Pair = tuple[float, float]
 QUERIES = 20_000
+PRESETS = Path(__file__).parents[2] / "evals" / "config" / "presets"
 DATA = os.environ.get("CRANFIELD", "")
 needs_cranfield = pytest.mark.skipif(not DATA, reason="CRANFIELD names no folder with the Cranfield collection")
 agreements = pytest.mark.parametrize("agreement", [0.97, 0.93, 0.80])
@@ -41,7 +42,7 @@ def draws(whole: int) -> int:
 class World:
     """Scores within 0 and 1 of all queries in all cells, by the judge and by labels, [queries, cells].
 
-    On those `out_of_scope` the score tells how wrong a result is: half of their mean counts against a cell.
+    On those `out_of_scope` the score tells how wrong a result is: `wrong` times their mean counts against a cell.
     """
 
     judged: Floats
@@ -49,6 +50,7 @@ class World:
     cost: Floats
     threshold: Floats
     out_of_scope: Bools | None = None
+    wrong: float = 0.5
 
     @cached_property
     def truth(self) -> Floats:
@@ -56,7 +58,7 @@ class World:
         if self.out_of_scope is None:
             return np.asarray(self.judged.mean(axis=0))
         wrong = self.judged[self.out_of_scope].mean(axis=0)
-        return np.asarray(self.judged[~self.out_of_scope].mean(axis=0) - wrong / 2)
+        return np.asarray(self.judged[~self.out_of_scope].mean(axis=0) - self.wrong * wrong)
 
     @cached_property
     def best(self) -> Bools:
@@ -202,6 +204,34 @@ def scoped(agreement: float) -> World:
 
 
 @cache
+def handbook(_: float) -> World:
+    """The handbook's 176 queries in 520 cells: nDCG in scope, answered or not out of scope; utility of weight 0.2."""
+    from evals import Experiment, sweep
+    from evals.metrics import metric_named
+    from evals.metrics.declaration import Context, QueryMetric
+
+    axes = {"mode": ["semantic", "hybrid"], "top_k": "1:20", "threshold": "0:0.6:0.05"}
+    changes: dict[str, object] = {"dataset.split": None, "baseline": None, "metrics": ["scope/*"], "criteria": {}}
+    swept = sweep(Experiment.load(PRESETS / "default.yaml", {"sweep": axes, **changes})).result.swept
+    assert swept is not None
+    grid = swept.grid
+    context = Context(required=(), sources=None, relevant_texts=None, seed=0)
+    metrics = [metric_named(name) for name in ("ranking/ndcg_at_10", "scope/false_answer")]
+    inside, outside = (grid.matrix(metric, context) for metric in metrics if isinstance(metric, QueryMetric))
+    out = np.array([not case.in_scope for case in grid.pool.cases])
+    values = np.empty((len(out), len(grid)))
+    values[~out], values[out] = inside, outside
+    return World(
+        judged=values,
+        proxy=values,
+        cost=grid.metrics["cost/context_tokens"].mean,
+        threshold=np.array([cell.threshold or 0.0 for cell in grid.cells()]),
+        out_of_scope=out,
+        wrong=0.2 / 0.8,
+    )
+
+
+@cache
 def cranfield(scorer: Scorer, agreement: float) -> World:
     """144 cells over Cranfield's 225 queries: three kinds of TF-IDF, latent semantics × 6 top_k × 6 thresholds."""
     similar, labels = _search(Path(DATA))
@@ -242,6 +272,7 @@ WORLDS: dict[str, Callable[[float], World]] = {
     "rare losses": rare_losses,
     "60 cells, rarer losses": partial(rare_losses, cells=60, loss=0.015, gain=0.02),
     "two scopes": scoped,
+    "utility, handbook": handbook,
     "Cranfield": partial(cranfield, average_precision),
     "Cranfield, hits": partial(cranfield, hit),
 }
@@ -273,7 +304,7 @@ def chosen(world: World, rows: NDArray[np.intp], *, margin: float, seed: int) ->
 
     cells, values = len(world.cost), world.judged[rows]
     out = np.zeros((len(rows), 1), dtype=np.bool_) if world.out_of_scope is None else world.out_of_scope[rows, None]
-    weights = {"found": 1.0, "false": -0.5} if out.any() else {"found": 1.0}
+    weights = {"found": 1.0, "false": -world.wrong} if out.any() else {"found": 1.0}
     scores = {"found": np.where(out, np.nan, values), "false": np.where(out, values, np.nan)}
     choice = choose(
         combine(weights, {name: QueryScores(values=scores[name]) for name in weights}),

@@ -87,6 +87,9 @@ SLICES = "all slices stand in one table, with interval and n, in place of two si
 MLFLOW = "MLflow is written from the saved report, which holds what MLflow showed and it lacked"
 CELLS = "a grid's runs are its recommended cell, the best, the plain one and the front; its parameters the first one's"
 CHECK = "golden check takes the place of validate and audit"
+BOTH = "the choice weighs both sides, and a table says what to take for what one can bear"
+ENOUGH = "the report holds no field that nothing reads; what a metric or a row says is not said again"
+SCREEN = "the first screen ends with the next command; details follow, as tables of the same cells that a page shows"
 SAVED = "a saved retrieval is one file, of the pool with its labels"
 
 # What is typed, or stands in an experiment file of the kit, to how the tree at work wants it written.
@@ -97,6 +100,8 @@ RENAMED: Mapping[str, str] = {
     "golden import csv ": "golden import ",
     "golden import ragas ": "golden import ",
     "golden import beir ": "golden import ",
+    # Out-of-scope queries had no part in the choice.
+    " --sweep.threshold": " --objective.out-of-scope 0 --sweep.threshold",
 }
 ENDS: Sequence[Ends] = (
     Ends("within", code=2, line="--within is gone: filters", why="filters take its place"),
@@ -117,6 +122,42 @@ LEAVES: Sequence[Leaf] = (
             f"d.jsonl:*.evidence.*.{field}", CHANGED, only="golden-import", why="init and synthesize draw chunks alike"
         )
         for field in ("heading", "quote", "source_url")
+    ),
+    Leaf("*.json:schema_version", CHANGED, why=ENOUGH),
+    *(
+        Leaf(f"*.json:{path}", GONE, why=ENOUGH)
+        for path in (
+            "facts.collection_at_end*",
+            "head.causes*",
+            "queries.*.metadata_complete",
+            "queries.*.relevant_count",
+            "reference.changed*",
+            "baseline.changed*",
+            "*.differences.*.verdict",
+            "*.flipped.*.query",
+            "*.flipped.*.this_retrieved*",
+            "judge.trust.self_agreement*",
+            "judge.trust.corrections*",
+            "judge.trust.agreement.n_queries",
+            "judge.trust.agreement.accuracy.*",
+            "judge.trust.agreement.kappa.*",
+            "judge.trust.agreement.false_*",
+            "judge.trust.agreement.disagreements.*.verdict",
+            "judge.trust.agreement.disagreements.*.kind",
+            "judge.tiers.*.queries_in_all",
+            "grid.abstention*",
+            "grid.top_k*",
+            "grid.proof*",
+            "grid.choice.allowed",
+            "grid.choice.proved",
+            "grid.choice.reason",
+            "grid.configurations.*.thresholds",
+            "grid.metrics.*.scope",
+            "grid.metrics.*.n_unscored*",
+            "grid.metrics.*.common*",
+            "grid.metrics.*.n_common",
+            "grid.metrics.*.n_dropped",
+        )
     ),
     Leaf("*.json:config.sweep.threshold_on", ADDED, why=READS),
     Leaf("*.json:grid.configurations.*.parameters.threshold_on", ADDED, why=READS),
@@ -211,6 +252,13 @@ LEAVES: Sequence[Leaf] = (
     ),
     Leaf("mlflow:0.params.retriever.metadata.required", ADDED, only="tracked", why=MLFLOW),
     *(Leaf("mlflow:*", to, only="tracked-grid", why=CELLS) for to in (ADDED, CHANGED, GONE)),
+    Leaf("*config.objective.out_of_scope", ADDED, why=BOTH),
+    Leaf("*config.objective.wrong_answers.*", ADDED, why=BOTH),
+    Leaf("*grid.decision.*", ADDED, why=BOTH),
+    Leaf("*grid.abstention.wanted.*", GONE, why=BOTH),
+    Leaf("*grid.abstention.promised.*", ADDED, why=BOTH),
+    *(Leaf("*:notes.*", ADDED, only=name, why=BOTH) for name in ("*grid*", "saved-retrieval")),
+    *(Leaf("report.json:grid.*", to, only="grid-handbook", why="criteria restrict") for to in (ADDED, CHANGED, GONE)),
     Leaf("saved/manifest.json:*", GONE, why=SAVED),
     Leaf("*:facts.saved_retrieval", GONE, why=SAVED),
     *(
@@ -220,6 +268,23 @@ LEAVES: Sequence[Leaf] = (
 )
 LINES: Sequence[Line] = (
     Line(r"^c\.jsonl: 2 cases|relevant_ids must equal|^d\.jsonl: 14 skel", only="golden-import", why=CHECK),
+    Line(
+        r"^Details$|^metric value 95% interval n criterion|by query type|^type value 95%|^Before → after|^before: "
+        r"|^metric before after|^\d+ ?/ ?\d+ ?/ ?\d+$|wins / ties / losses",
+        why=SCREEN,
+    ),
+    Line(r"^[a-z]+/\w+( [\d.,–]|: )", only="foreign*", why=SCREEN),
+    Line(r"^[a-z]+/\w+( [\d.,–]|: )", only="judged-*", why=SCREEN),
+    Line(r"^scope/max_out_of_scope_score ", only="spec", why=SCREEN),
+    Line(
+        r"labelled (not )?relevant, judged|^The context is of no use|^query chunk labelled|relevant use(less|ful) ",
+        only="judged-*",
+        why=SCREEN,
+    ),
+    Line(r"^scope/(auroc|max_out_of_scope_score) ", only="default", why=SCREEN),
+    Line(r"^\d+ (semantic|keyword|hybrid)\b|retrieval top_k|^[a-z]+[_/][a-z_/ ]*$", only="*grid*", why=SCREEN),
+    Line(r"^(baseline TREE|BOX/a.json)", only="compare-handbook", why=SCREEN),
+    Line(r"^collection(_at_end)?\.|^\[&#39;", only="default", why=ENOUGH),
     Line(r"^Next: |threshold_on", why=READS),
     *(
         Line(
@@ -234,6 +299,20 @@ LINES: Sequence[Line] = (
     Line(r"^\d\. [-\d.–]+ .*\d\. [-\d.–]+ | – – – – – – – –$| N N N N N N N N$", only="compare*", why=WHOLE),
     Line(r"^people: 18 of 40 queries", only="judged-people", why=PROXY),
     Line(r"^ragas [\d.]+: equal \(", why=RAGAS),
+    Line(r"^(- )?(out_of_scope|wrong_answers):", why=BOTH),
+    *(
+        Line(
+            r"^(Note: )?objective.out_of_scope is|^Which threshold|\d+ in scope, \d+ out of scope|^wrong(ly)? "
+            r"|^any( |$)|^at most \d+%|^★ |^k\d+( |$)|^[\d.]+%? \([\d.]+…[\d.]+\)$|^\d+ of \d+$|^none \(least|^–$"
+            r"|^(tokens|passes|take|[\d,]+)$|^Best from weight|out-of-scope queries cannot|silent, could"
+            r"|^(weighted, )?top_k \d+(,| …)|^- 0\.|^Promised |takes \d+ out-of-scope|promises at most"
+            r"|threshold [\d.]+ answers|gives up|^\([\d.]+…[\d.]+\)$|^\(least",
+            only=name,
+            why=BOTH,
+        )
+        for name in ("*grid*", "saved-retrieval")
+    ),
+    Line(r"where |cells are not|^ *\d* ?(semantic|keyword|hybrid)|^retrieval|ranking/", only="grid-handbook", why=BOTH),
     Line(r"✓ may be the best", why="the line on the recommendation says how sure that is"),
     Line(r"^\s*(prefer_grpc|grpc_port|prefetch\w*|recall|recall_audit|register_as|within|log_cells):?", why=SETTINGS),
     Line(r"^MLflow: ", only="tracked*", why="the command that shows the runs works wherever they are"),

@@ -31,6 +31,7 @@ import tests
 from tests.parity.commands import COMMANDS, WORLDS, Command
 from tests.parity.intended import RENAMED
 from tests.parity.masks import masked, masked_leaves
+from tests.parity.reshaped import as_recorded
 from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
 from tests.support.judging import Flaws, Labels, Oracle
 from tests.support.openai_server import OpenAIChatServer
@@ -349,7 +350,7 @@ def _files(box: Path, seeds: Mapping[Path, int], names: Mapping[str, str]) -> di
         elif file.suffix in (".json", ".jsonl"):
             lines = file.read_text("utf-8").splitlines()
             value = [json.loads(one) for one in lines] if file.suffix == ".jsonl" else json.loads("\n".join(lines))
-            found[name] = {"leaves": masked_leaves(value, names)}
+            found[name] = {"leaves": masked_leaves(as_recorded(value), names)}
         elif file.suffix in TEXTS:
             text = file.read_text("utf-8")
             if file.suffix == ".html":

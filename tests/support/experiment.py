@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from evals.config.experiment import ExperimentConfig
-from evals.experiment.embedded_index import index_if_stale
+from evals.experiment.bench import index_if_stale
 from retrievers.config.layers import Layer, build, file_layer, nest
 from tests.support.linked_store import store_like
 
@@ -158,7 +158,14 @@ def silent(stage: str, done: int, total: int, detail: str = "") -> None:
     """Ignore progress."""
 
 
+def joined(report: dict[str, Any]) -> dict[str, Any]:
+    """Return a report with the scores and proxies of each query in its row, in place of columns."""
+    for kind in ("scores", "proxies"):
+        for place, row in enumerate(report["queries"]):
+            row[kind] = {name: column[place] for name, column in report[kind].items() if column[place] is not None}
+    return report
+
+
 def load_report(file: Path) -> dict[str, Any]:
-    """Return a report, as plain JSON values."""
-    loaded: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return loaded
+    """Return a report, as plain JSON values, its scores at the queries."""
+    return joined(json.loads(file.read_text(encoding="utf-8")))

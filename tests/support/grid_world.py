@@ -9,7 +9,7 @@ from typing import Any
 from evals.cases.reading import GoldenSet, load_golden
 from evals.collect.pool import Grounds, ground
 from evals.config.experiment import ExperimentConfig
-from evals.experiment.embedded_index import index_if_stale
+from evals.experiment.bench import index_if_stale
 from evals.grid.axes import plan
 from evals.grid.measure import Measured, measure
 from evals.grid.objective import needed

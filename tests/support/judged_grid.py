@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evals.cases.reading import load_golden
-from evals.experiment.embedded_index import index_if_stale
+from evals.experiment.bench import index_if_stale
 from evals.run import main
 from retrievers.retriever.opened import open_retriever
 from tests.support.chat_server import CohereChatServer

@@ -55,10 +55,10 @@ def row(name: str, scores: Mapping[str, Score], **changes: Any) -> dict[str, Any
     return made | changes
 
 
-def metric(value: float | None, **changes: Any) -> dict[str, Any]:
+def metric(value: float | None, name: str = "", **changes: Any) -> dict[str, Any]:
     return {
-        "value": value, "ci_low": None, "ci_high": None, "n": 1, "n_unscored": 0, "n_failed": 0, "bound_low": None,
-        "bound_high": None, "note": "" if value is not None else "nothing to say",
+        "metric": name, "value": value, "ci_low": None, "ci_high": None, "n": 1, "n_unscored": 0, "n_failed": 0,
+        "bound_low": None, "bound_high": None, "note": "" if value is not None else "nothing to say",
     } | changes  # fmt: skip
 
 
@@ -96,16 +96,17 @@ def document(
     made = [row(f"q{n}", {name: values[n] for name, values in scores.items()}) for n in range(count)]
     queries = list(rows) if rows is not None else made
     top = {key: changes.pop(key) for key in ("config", "name", "criteria") if key in changes}
-    values = {name: metric(_mean(column)) for name, column in scores.items()}
-    values |= {name: metric(value) for name, value in (whole or {}).items()}
+    values = {name: metric(_mean(column), name) for name, column in scores.items()}
+    values |= {name: metric(value, name) for name, value in (whole or {}).items()}
     passed = sum(query["outcome"] == "SUCCESS" for query in queries)
-    return {
-        "schema_version": 1,
+    rate = metric(passed / len(queries) if queries else None, "queries/pass_rate")
+    return by_column({
+        "schema_version": 2,
         "name": "by hand",
         "passed": True,
         "facts": facts(**{"cases": len(queries), "in_scope": len(queries)} | changes),
         "config": {"retriever": {"mode": "semantic", "top_k": 3}},
-        "metrics": values | {"queries/pass_rate": metric(passed / len(queries) if queries else None)},
+        "metrics": values | {"queries/pass_rate": rate},
         "criteria": [],
         "validation": {
             "total": len(queries), "passed": passed, "failed": len(queries) - passed,
@@ -113,7 +114,24 @@ def document(
         },
         "notes": [],
         "queries": queries,
-    } | top  # fmt: skip
+    } | top)  # fmt: skip
+
+
+def by_column(made: dict[str, Any]) -> dict[str, Any]:
+    """Return a report whose rows hold scores, and whose hits hold their chunks, as a report holds them."""
+    rows, chunks = [dict(one) for one in made["queries"]], {}
+    names = dict.fromkeys(name for one in rows for name in one["scores"])
+    proxied = dict.fromkeys(name for one in rows for name in one.get("proxies", {}))
+    columns = {name: [one["scores"].get(name) for one in rows] for name in names}
+    proxies = {name: [one.get("proxies", {}).get(name) for one in rows] for name in proxied}
+    for one in rows:
+        one.pop("scores"), one.pop("proxies", None)
+        for kind in ("retrieved", "best_below_threshold"):
+            one[kind] = [dict(each) for each in one.get(kind, [])]
+            for each in one[kind]:
+                about = {name: each.pop(name, "") for name in ("source", "breadcrumb", "heading", "preview")}
+                chunks[each["chunk_id"]] = {"text": about.pop("preview"), **about}
+    return made | {"queries": rows, "scores": columns, "proxies": proxies, "chunks": chunks}
 
 
 def report(*arguments: Any, **changes: Any) -> Report:

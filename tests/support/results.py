@@ -19,7 +19,7 @@ from evals.collect.observations import (
 )
 from evals.config.experiment import ExperimentConfig
 from evals.grid.measure import Measured
-from evals.report.building import build_report
+from evals.report.build import build_report
 from evals.report.model import CollectionFacts, Facts, Report
 from retrievers.records import Chunk, RetrievedChunk
 from tests.support.candidates import candidates_of

@@ -22,7 +22,8 @@ class Usage:
         failed: Verdicts that could not be had.
         unanswered: Requests that may have been billed although no answer came: it broke off, or took too long. What
             they cost is not known and not in the tokens; the budget holds the most they can have cost.
-        tokens_in: Tokens read by the model; `tokens_out`, written. Estimated for calls whose answer does not tell.
+        tokens_in: Tokens read by the model. Estimated for calls whose answer does not tell.
+        tokens_out: Tokens written by it, likewise.
         usd: Price by the price table, None without a price.
         stopped: Reason why further calls were held back, empty when none was.
     """

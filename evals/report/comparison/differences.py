@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from statistics import fmean
-from typing import Literal
 
 import numpy as np
 
 from evals.collect.observations import VERDICT_METRIC, Unscored
 from evals.errors import ReportError
 from evals.metrics import declared
-from evals.report.comparison.records import Difference, Pairing
-from evals.report.model import FailedValue, QueryRow, Report, ScoreValue
+from evals.report.comparison.records import Pairing
+from evals.report.model import Difference, FailedValue, QueryRow, Report, ScoreValue
 from evals.sampling.corrected import difference as sampled_difference
 from evals.sampling.order import NOT_DRAWN
 from evals.stats import paired
@@ -20,8 +19,6 @@ from evals.stats.intervals import SAME, Floats
 from evals.stats.paired import Paired
 from retrievers.errors import nearest
 
-# Largest adjusted p value of a difference that is proved.
-LEVEL = 0.05
 WHOLE_RUN = "a statistic of the whole run, not paired by query"
 
 
@@ -83,15 +80,6 @@ def adjust(families: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
         [replace(difference, p_adjusted=next(adjusted)) if difference.paired else difference for difference in family]
         for family in families
     ]
-
-
-def verdict(difference: Difference) -> Literal["better", "worse", ""]:
-    """Return how the other run is, where that is proved: by p values adjusted over all that was tested at once."""
-    if difference.p_adjusted is None or difference.p_adjusted >= LEVEL or not difference.difference:
-        return ""
-    if difference.better == "neither":
-        return ""
-    return "better" if (difference.difference > 0) == (difference.better == "higher") else "worse"
 
 
 def score_of(row: QueryRow, metric: str) -> ScoreValue | None:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from evals.report.comparison.records import Comparison, Difference, Moved, Run
-from evals.report.model import QueryRow
+from evals.report.comparison.records import Comparison, Moved, Run
+from evals.report.model import Difference, QueryRow
 
 SCHEMA_VERSION = 1
 
@@ -94,4 +94,10 @@ def _moved(move: Moved) -> dict[str, Any]:
 
 
 def _result(row: QueryRow) -> dict[str, Any]:
-    return row.model_dump(include={"outcome", "reasons", "retrieved", "best_below_threshold"})
+    shown: dict[str, Any] = {"outcome": row.outcome, "reasons": row.reasons}
+    for name in ("retrieved", "best_below_threshold"):
+        shown[name] = [
+            {**hit.model_dump(mode="json"), **hit.chunk.model_dump(exclude={"text"}), "preview": hit.preview}
+            for hit in getattr(row, name)
+        ]
+    return shown

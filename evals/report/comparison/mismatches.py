@@ -182,7 +182,7 @@ def _server(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
     if not first or not second:
         return
     for name, meaning in OF_SERVERS.items():
-        yield from _known(f"server: {name}", _flat(getattr(first, name)), _flat(getattr(second, name)), meaning)
+        yield from _known(f"server: {name}", _flat(first.get(name)), _flat(second.get(name)), meaning)
 
 
 def _flat(value: Any) -> str:

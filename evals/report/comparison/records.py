@@ -1,12 +1,11 @@
 """Records of a comparison of two runs. All frozen."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
-from evals.metrics.declaration import Direction
-from evals.report.model import QueryRow, Report
-from evals.stats.paired import Paired
+from evals.report.model import Difference, QueryRow, Report
 
 # `forbids`: scores of the two runs must not be compared. `known`: they may be compared with care.
 Grade = Literal["forbids", "known"]
@@ -38,6 +37,12 @@ class Run:
     report: Report
     digest: str
     tracked: Tracked | None = None
+
+    @classmethod
+    def of(cls, report: Report) -> Self:
+        """Return a report that was not saved as a run to compare."""
+        digest = hashlib.sha256(report.model_dump_json(exclude_unset=True).encode()).hexdigest()
+        return cls(reference=report.name, origin="this program", name=report.name, report=report, digest=digest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,49 +78,6 @@ class SettingChange:
     setting: str
     baseline: Any
     other: Any
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
-    """A metric in two runs.
-
-    Attributes:
-        better: Which way is better.
-        baseline: Mean over the queries scored in both, or a statistic of the whole run; `other`, of the other run.
-        paired: The paired comparison, None for a statistic of the whole run and where nothing is scored in both.
-        p_adjusted: p value adjusted by Holm over all that was tested at once.
-        only_baseline: Ids of queries scored in the baseline only; `only_other`, in the other only.
-        failed: Ids of queries whose score failed in one of the runs.
-        worst: Difference if every failed score had come out as badly for the other run as it can; None: none failed.
-        note: Reason for a missing difference, interval or p value.
-    """
-
-    metric: str
-    better: Direction
-    baseline: float | None = None
-    other: float | None = None
-    paired: Paired | None = None
-    p_adjusted: float | None = None
-    only_baseline: tuple[str, ...] = ()
-    only_other: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
-    worst: float | None = None
-    note: str = ""
-
-    @property
-    def difference(self) -> float | None:
-        """The other run's value less the baseline's."""
-        return None if self.baseline is None or self.other is None else self.other - self.baseline
-
-    @property
-    def wins(self) -> int:
-        """Queries on which the other run is better."""
-        return 0 if self.paired is None else self.paired.falls if self.better == "lower" else self.paired.rises
-
-    @property
-    def losses(self) -> int:
-        """Queries on which the other run is worse."""
-        return 0 if self.paired is None else self.paired.rises if self.better == "lower" else self.paired.falls
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,6 +134,11 @@ class Comparison:
     moved: Sequence[Moved] = ()
     regressions: Sequence[Regression] = ()
 
+    @property
+    def paired(self) -> dict[str, Difference]:
+        """Metric to its difference, of those that are paired by query."""
+        return {difference.metric: difference for difference in self.differences if difference.paired}
+
     def __repr__(self) -> str:
         """Head and table, as the command shows them."""
         from evals.report.comparison.terminal import render_head
@@ -181,6 +148,6 @@ class Comparison:
     def _repr_html_(self) -> str:
         """The same for a notebook."""
         from evals.report.comparison.terminal import render_head
-        from evals.report.console import in_html
+        from evals.report.section import in_html
 
         return in_html(render_head(self, width=100, color=True))

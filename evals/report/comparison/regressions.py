@@ -15,7 +15,8 @@ from math import isfinite
 from evals.errors import ExperimentError
 from evals.metrics import declared
 from evals.metrics.criteria import TOLERANCE as ROUNDING
-from evals.report.comparison.records import Difference, Regression
+from evals.report.comparison.records import Regression
+from evals.report.model import Difference
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
 

@@ -1,29 +1,31 @@
-"""A comparison for the terminal: other differences, the metrics, the queries that moved, the tolerances."""
+"""The sections of a comparison: other differences, the metrics, the queries that moved, the tolerances. Pure."""
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile, zip_longest
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
-from evals.report.comparison.differences import WHOLE_RUN, verdict
+from evals.report.comparison.differences import WHOLE_RUN
 from evals.report.comparison.document import tested
-from evals.report.comparison.records import Comparison, Difference, Moved, Regression, Run
-from evals.report.console import SafeConsole
-from evals.report.figure_text import figure, signed
-from evals.report.model import Hit, QueryRow
-from retrievers.terminal.present import score_text
+from evals.report.comparison.records import Comparison, Mismatch, Moved, Regression, SettingChange
+from evals.report.model import Difference, Hit, QueryRow
+from evals.report.section import Cell, Column, Line, Section, line, terminal
+from evals.report.sections import difference
+from evals.report.text import figure, rank_and_score, signed
 
 HITS = 5
-# Columns of the table of metrics; a terminal of fewer columns than WIDE has those that are not FIRST in a second table.
-COLUMNS = ("metric", "baseline", "other", "difference", "95% interval", "p", "Holm", "win/tie/loss", "n", "")
-FIRST, WIDE = {"metric", "baseline", "other", "difference", ""}, 116
-# Width of a table that is not cut where no terminal shows it.
-UNCUT = 10_000
+COLUMNS = (
+    Column("metric"),
+    Column("baseline", is_number=True),
+    Column("other", is_number=True),
+    Column("difference", is_number=True),
+    Column("95% interval", is_number=True, is_needed=False),
+    Column("p", is_number=True, is_needed=False),
+    Column("Holm", is_number=True, is_needed=False),
+    Column("win/tie/loss", is_number=True, is_needed=False),
+    Column("n", is_number=True, is_needed=False),
+    Column(""),
+)
 NOTHING = {"", "–"}
-COLORED = {"better": "[green]better[/green]", "worse": "[red]worse[/red]", "": ""}
 
 
 def render(comparisons: Sequence[Comparison], *, width: int, color: bool, queries: int, whole: bool = False) -> str:
@@ -36,107 +38,69 @@ def render(comparisons: Sequence[Comparison], *, width: int, color: bool, querie
         queries: Number of moved queries to show for each run.
         whole: Shorten nothing, as no terminal shows it; only sentences are wrapped.
     """
-    console = SafeConsole(width=width, color=color)
-    family = tested(comparisons)
-    for number, comparison in enumerate(comparisons):
-        if number:
-            console.print()
-        _print_head(console, comparison, whole=whole)
-        for difference in comparison.differences:
-            if remark := _remark(difference):
-                console.print(escape(f"  {difference.metric}: {remark}"), style="dim")
-        _print_legend(console, comparison, family)
-        _print_moved(console, comparison, queries, whole=whole)
-        _print_regressions(console, comparison.regressions)
-    return console.text.getvalue()
+    sections: list[Section] = []
+    for comparison in comparisons:
+        sections += [Section(lines=[line("")])] if sections else []
+        sections += [*head(comparison), _beside(comparison, tested(comparisons)), *_moved(comparison, queries)]
+        sections += _regressions(comparison.regressions)
+    return terminal(sections, width=width, color=color, whole=whole)
 
 
 def render_head(comparison: Comparison, *, width: int, color: bool) -> str:
     """Return head and table of a comparison."""
-    console = SafeConsole(width=width, color=color)
-    _print_head(console, comparison, whole=True)
-    return console.text.getvalue()
+    return terminal(head(comparison), width=width, color=color, whole=True)
 
 
-def _print_head(console: Console, comparison: Comparison, *, whole: bool) -> None:
+def head(comparison: Comparison) -> Iterator[Section]:
+    """Yield both runs, what differs besides the scores, and the table of metrics."""
+    lines = []
     for role, run in (("baseline", comparison.baseline), ("other   ", comparison.other)):
-        console.print(f"{role}  [bold]{escape(run.name)}[/bold]  {escape(_about(run))}", soft_wrap=True)
-    _print_known(console, comparison)
-    for table in _metrics(comparison.differences, narrow=console.width < WIDE and not whole):
-        _print_table(console, table, whole=whole)
-
-
-def _about(run: Run) -> str:
-    facts = run.report.facts
-    return f"{facts.cases} queries · {facts.started_at[:16].replace('T', ' ')} · {run.origin}"
-
-
-def _print_known(console: Console, comparison: Comparison) -> None:
+        facts = run.report.facts
+        about = f"  {facts.cases} queries · {facts.started_at[:16].replace('T', ' ')} · {run.origin}"
+        lines.append(line(f"{role}  ", Cell(run.name, tone="bold"), about, is_command=True))
     if comparison.restricted:
         pairing = comparison.pairing
         left = len(pairing.only_baseline) + len(pairing.only_other) + len(pairing.changed)
-        console.print(
-            f"\n[bold red]Only the {len(pairing.rows)} queries that are the same in both runs are compared[/bold red] "
-            f"(--common); {left} are left out."
-        )
-    if comparison.changes:
-        table = _plain_table("Settings that differ")
-        for change in comparison.changes:
-            table.add_row(escape(change.setting), escape(f"{_value(change.baseline)} → {_value(change.other)}"))
-        console.print(table)
-    if comparison.mismatches:
-        table = _plain_table("Other differences")
-        for mismatch in comparison.mismatches:
-            table.add_row(
-                escape(mismatch.what), escape(f"{mismatch.baseline} → {mismatch.other}"), escape(mismatch.meaning)
-            )
-        console.print(table)
+        only = f"Only the {len(pairing.rows)} queries that are the same in both runs are compared"
+        lines += [line(""), line(Cell(only, tone="bold bad"), f" (--common); {left} are left out.")]
     if not comparison.changes and not comparison.mismatches:
-        console.print("\nSettings, golden data, collection, versions and commit are the same.")
+        lines += [line(""), line("Settings, golden data, collection, versions and commit are the same.")]
+    yield Section(lines=lines)
+    for title, rows in (
+        ("Settings that differ", [*map(_change, comparison.changes)]),
+        ("Other differences", [*map(_mismatch, comparison.mismatches)]),
+    ):
+        if rows:
+            yield Section(
+                lines=[line(""), line(Cell(title, tone="bold"))], columns=[Column("")] * len(rows[0]), rows=rows
+            )
+    rows = [row for row in map(_row, comparison.differences) if {cell.text for cell in row[1:]} - NOTHING]
+    yield Section(lines=[line("")], columns=COLUMNS, rows=rows, spills=True)
 
 
-def _print_table(console: Console, table: Table, *, whole: bool) -> None:
-    width = console.width
-    console.width = UNCUT if whole else width
-    console.print(table)
-    console.width = width
+def _change(change: SettingChange) -> list[Cell]:
+    return [Cell(change.setting), Cell(None, f"{_value(change.baseline)} → {_value(change.other)}")]
 
 
-def _metrics(differences: Sequence[Difference], *, narrow: bool) -> Iterator[Table]:
-    """Yield the table, or for a narrow terminal two; without rows and columns that say nothing."""
-    rows = [cells for cells in map(_cells, differences) if {*cells[1:]} - NOTHING]
-    told = [name for name, *cells in zip(COLUMNS, *rows, strict=True) if {*cells} - NOTHING]
-    further = ["metric", *(name for name in told if name not in FIRST)]
-    for names in ([name for name in told if name in FIRST], further) if narrow else (told,):
-        table = Table(box=None, pad_edge=False, header_style="bold", title="", title_justify="left")
-        for name in names:
-            if name == "metric":
-                table.add_column(name, no_wrap=names is not further, overflow="fold")
-            else:
-                table.add_column(name, justify="right" if name else "left", no_wrap=True)
-        for cells in rows:
-            table.add_row(*(cells[COLUMNS.index(name)] for name in names))
-        if len(names) > 1:
-            yield table
+def _mismatch(mismatch: Mismatch) -> list[Cell]:
+    return [Cell(mismatch.what), Cell(None, f"{mismatch.baseline} → {mismatch.other}"), Cell(mismatch.meaning)]
 
 
-def _cells(difference: Difference) -> list[str]:
-    paired = difference.paired
-    interval = paired.interval if paired else None
-    has_interval = interval is not None and interval.low is not None
+def _value(value: Any) -> str:
+    return "not set" if value is None else str(value)
+
+
+def _row(one: Difference) -> list[Cell]:
+    *values, interval, counts, verdict = difference(one)
+    paired = one.paired
     return [
-        difference.metric,
-        figure(difference.metric, difference.baseline),
-        figure(difference.metric, difference.other),
-        signed(difference.metric, difference.difference),
-        f"{signed(difference.metric, interval.low)} … {signed(difference.metric, interval.high)}"
-        if interval and has_interval
-        else "–",
-        _p_value(paired.p if paired else None),
-        _p_value(difference.p_adjusted),
-        f"{difference.wins}/{paired.ties}/{difference.losses}" if paired else "–",
-        str(paired.n) if paired else "–",
-        COLORED[verdict(difference)],
+        *values,
+        interval,
+        Cell(paired and paired.p, _p_value(paired.p if paired else None)),
+        Cell(one.p_adjusted, _p_value(one.p_adjusted)),
+        counts,
+        Cell(paired and paired.n, str(paired.n) if paired else "–"),
+        verdict,
     ]
 
 
@@ -157,92 +121,72 @@ def _remark(difference: Difference) -> str:
     return "; ".join(parts)
 
 
-def _print_legend(console: Console, comparison: Comparison, family: int) -> None:
-    tests = list(dict.fromkeys(difference.paired.test for difference in comparison.differences if difference.paired))
+def _beside(comparison: Comparison, family: int) -> Section:
+    """Return what must be known beside the table, and how it is read."""
+    remarks = [(each.metric, text) for each in comparison.differences if (text := _remark(each))]
+    tests = list(dict.fromkeys(each.paired.test for each in comparison.differences if each.paired))
     notes = ["Difference: other − baseline, over the queries scored in both. Win: the other is better."]
     if tests:
         notes.append(
             f"Intervals: each at 95%. p: of the test ({'; '.join(tests)}), at least 0.05 where the interval holds 0. "
             f"Holm: p adjusted over all {family} tests, by which better and worse are decided."
         )
-    if any(difference.note == WHOLE_RUN for difference in comparison.differences):
+    if any(each.note == WHOLE_RUN for each in comparison.differences):
         notes.append("Without n: statistics of the whole run, which are not paired by query and have no p.")
-    console.print(escape(" ".join(notes)), style="dim")
+    texts = [*(f"  {metric}: {text}" for metric, text in remarks), " ".join(notes)]
+    return Section(lines=[line(Cell(text, tone="dim")) for text in texts])
 
 
-def _print_moved(console: Console, comparison: Comparison, queries: int, *, whole: bool) -> None:
-    shown = comparison.moved[:queries]
+def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
+    shown, metrics = comparison.moved[:queries], dict.fromkeys(move.metric for move in comparison.moved)
     if not comparison.moved:
-        console.print("\nNo query moved.")
+        yield Section(lines=[line(""), line("No query moved.")])
     elif shown:
-        metrics = ", ".join(dict.fromkeys(moved.metric for moved in comparison.moved))
-        console.print(
-            f"\n[bold]Queries that moved most[/bold], {len(shown)} of {len(comparison.moved)}, by {escape(metrics)}"
-        )
+        most = f", {len(shown)} of {len(comparison.moved)}, by {', '.join(metrics)}"
+        yield Section(lines=[line(""), line(Cell("Queries that moved most", tone="bold"), most)])
     for move in shown:
-        console.print(
-            f"\n  [bold]{escape(move.baseline.id)}[/bold] {escape(move.baseline.query)}\n  {escape(move.metric)} "
-            f"{figure(move.metric, move.before)} → {figure(move.metric, move.after)}  {_gain(move)}"
+        yield Section(
+            lines=list(_told(move)), columns=[Column("  baseline"), Column("  other")], rows=_side_by_side(move)
         )
-        _print_table(console, _side_by_side(move, UNCUT if whole else console.width), whole=whole)
 
 
-def _gain(move: Moved) -> str:
-    color, word = ("green", "better") if move.gain > 0 else ("red", "worse")
-    return f"[{color}]{word} by {figure(move.metric, abs(move.gain))}[/{color}]"
+def _told(move: Moved) -> Iterator[Line]:
+    tone, word = ("good", "better") if move.gain > 0 else ("bad", "worse")
+    change = f"  {move.metric} {figure(move.metric, move.before)} → {figure(move.metric, move.after)}  "
+    yield line("")
+    yield line("  ", Cell(move.baseline.id, tone="bold"), f" {move.baseline.query}")
+    yield line(change, Cell(move.gain, f"{word} by {figure(move.metric, abs(move.gain))}", tone))
 
 
-def _side_by_side(move: Moved, width: int) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="dim")
-    half = width // 2 - 3
-    for name in ("baseline", "other"):
-        table.add_column(f"  {name}", max_width=half, no_wrap=True)
+def _side_by_side(move: Moved) -> list[list[Cell]]:
     pairs = zip(move.baseline.retrieved, move.other.retrieved, strict=False)
     same = len(list(takewhile(lambda pair: pair[0].chunk_id == pair[1].chunk_id, pairs)))
     # What differs may stand below the first ranks.
     first = same if same >= HITS else 0
-    if first:
-        table.add_row(*([f"  [dim]1 to {first} the same[/dim]"] * 2))
-    columns = [_hits(row, half, first) for row in (move.baseline, move.other)]
-    for both in zip_longest(*columns, fillvalue=""):
-        table.add_row(*(f"  {cell}" for cell in both))
-    return table
+    rows = [[Cell(None, f"  1 to {first} the same", "dim")] * 2] if first else []
+    columns = [_hits(row, first) for row in (move.baseline, move.other)]
+    return rows + [list(both) for both in zip_longest(*columns, fillvalue=Cell(None))]
 
 
-def _hits(row: QueryRow, width: int, first: int) -> list[str]:
+def _hits(row: QueryRow, first: int) -> list[Cell]:
     if row.retrieved:
-        return [_hit(hit, width) for hit in row.retrieved[first : first + HITS]]
-    below = [f"[dim]below the threshold[/dim] {_hit(hit, width - 20)}" for hit in row.best_below_threshold[:1]]
-    return ["nothing returned", *below]
+        return [_hit(hit) for hit in row.retrieved[first : first + HITS]]
+    below = [_hit(hit, "below the threshold ") for hit in row.best_below_threshold[:1]]
+    return [Cell(None, "  nothing returned"), *below]
 
 
-def _hit(hit: Hit, width: int) -> str:
+def _hit(hit: Hit, before: str = "") -> Cell:
     """Return a chunk in a line; of a long source the end is shown, where its lines are."""
-    prefix = f"{hit.rank}. {score_text(hit.score)} {'✓' if hit.grade else ' '} "
-    room = max(width - len(prefix) - 4, 10)
-    source = hit.source if len(hit.source) <= room else f"…{hit.source[1 - room :]}"
-    return prefix + escape(source)
+    prefix = f"  {before}{rank_and_score(hit, scaled=False)}"
+    return Cell(hit, prefix + hit.source, keep=len(prefix))
 
 
-def _print_regressions(console: Console, regressions: Sequence[Regression]) -> None:
+def _regressions(regressions: Sequence[Regression]) -> Iterator[Section]:
     if regressions:
-        console.print("\n[bold]Tolerated drops[/bold]")
-    for regression in regressions:
-        verdict = "[green]pass[/green]" if regression.passed else "[red]FAIL[/red]"
-        drop = "drop unknown" if regression.drop is None else f"drop {signed(regression.metric, regression.drop)}"
-        console.print(
-            f"  {verdict}  {escape(regression.metric)}  {drop}, tolerated {regression.tolerance:g}  "
-            f"({escape(regression.reason)})"
-        )
+        yield Section(lines=[line(""), line(Cell("Tolerated drops", tone="bold")), *map(_regression, regressions)])
 
 
-def _plain_table(title: str = "") -> Table:
-    table = Table(
-        box=None, pad_edge=False, show_header=False, title=f"\n{title}" if title else None, title_justify="left",
-        title_style="bold",
-    )  # fmt: skip
-    return table
-
-
-def _value(value: Any) -> str:
-    return "not set" if value is None else str(value)
+def _regression(one: Regression) -> Line:
+    drop = "drop unknown" if one.drop is None else f"drop {signed(one.metric, one.drop)}"
+    verdict = Cell(one.passed, "pass" if one.passed else "FAIL", "good" if one.passed else "bad")
+    return line("  ", verdict, f"  {one.metric}  {drop}, tolerated {one.tolerance:g}  ({one.reason})")

@@ -8,7 +8,7 @@ from evals.grid.objective import TOKENS
 from evals.grid.sampled import has_or_lacks_verdicts
 from evals.metrics import declared
 from evals.metrics.declaration import DIGITS
-from evals.report.best_cells import columns
+from evals.report.grid_sections import columns
 from evals.report.model import FailedValue, GridSection, Report
 
 Columns = Mapping[str, Any]
@@ -41,11 +41,11 @@ def cells(grid: GridSection) -> Columns | None:
         "configurations": [configuration.name for configuration in grid.configurations],
         "metrics": [_metric(name) | {"values": _short(values)} for name, values in means.items()],
         "cost": TOKENS,
-        "recommended": place[choice.recommended],
-        "best": place[choice.best],
+        "recommended": place[choice.recommended.cell],
+        "best": place[choice.best.cell],
         "may_be_best": sorted(number for number, one in standings if one.in_set and not choice.note),
         "allowed": sorted(place[cell] for cell in grid.ranking.order if cell in place),
-        "intervals": {number: _short([one.ci_low, one.ci_high]) for number, one in standings},
+        "intervals": {number: _short([one.interval.low, one.interval.high]) for number, one in standings},
     }
 
 
@@ -79,7 +79,8 @@ def differences(report: Report) -> Columns | None:
     [(metric, moved)] = reference.by_query.items()
     counts = next(one for one in reference.differences if one.metric == metric)
     return _metric(metric) | {
-        **counts.model_dump(include={"n", "wins", "ties", "losses"}),
+        **{"n": counts.paired.n if counts.paired else 0, "ties": counts.paired.ties if counts.paired else 0},
+        **{"wins": counts.wins, "losses": counts.losses},
         "moved": sorted(moved.items(), key=lambda move: -move[1]),
     }
 
@@ -98,7 +99,7 @@ def judged(report: Report) -> Iterator[Columns]:
         if metric.sampled and points:
             yield (
                 _metric(name)
-                | metric.sampled.model_dump(include={"proxy", "weight", "queries"})
+                | {name: getattr(metric.sampled, name) for name in ("proxy", "weight", "queries")}
                 | {
                     "points": points,
                     "mean": (fmean(proxy for proxy, _ in eligible), metric.value),

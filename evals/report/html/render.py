@@ -2,23 +2,38 @@
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from evals.report import terminal
-from evals.report.grid_terminal import abstention_lines
-from evals.report.html import views
+import yaml
+
+from evals.report.grid_sections import grid_sections
+from evals.report.headline import deepest
 from evals.report.html.figures import figure_data
-from evals.report.judge_lines import disagreements, judge_lines
-from evals.report.model import Report
-from evals.report.terminal import searched
-from retrievers.text.printable import printable
+from evals.report.model import Cause, Report
+from evals.report.section import Cell, Column, Section
+from evals.report.sections import compared, criteria, disagreements, metrics, slices
+from evals.report.text import figure, has_something, judge_lines, rank_and_score, searched, worst, worst_first
+from retrievers.config.layers import flatten
+from retrievers.text.printable import json_text, printable
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 HERE = "evals.report.html"
 SCRIPTS = ("page.js", "figures.js", "grid.js")
+# Rows of the table of cells, and of the table of queries, at most.
+TOP_CELLS, MOST_QUERIES = 20, 2_000
+# Columns of the table of queries, where the run has them; `_at_K` at the deepest.
+QUERY_SCORES = (
+    "ranking/ndcg_at_K",
+    "ranking/recall_at_K",
+    "candidates/ndcg_at_10",
+    "ragas/id_context_precision",
+    "ragas/llm_context_recall",
+)
+WORST_FIRST: Mapping[str | None, int] = {name: place for place, name in enumerate(reversed(get_args(Cause)))}
 
 
 def render_page(report: Report) -> str:
@@ -31,31 +46,68 @@ def render_page(report: Report) -> str:
     """
     from markupsafe import Markup
 
-    script = "".join(map(_text, SCRIPTS))
-    drawn = figure_data(report)
+    script, drawn, judge = "".join(map(_text, SCRIPTS)), figure_data(report), report.judge
+    told = [name for name, metric in report.metrics.items() if has_something(metric)]
+    rows = report.queries if len(report.queries) <= MOST_QUERIES else worst_first(report.queries, MOST_QUERIES)
+    parts = {part.name: part for part in grid_sections(report, report.grid, TOP_CELLS)} if report.grid else {}
     return _template().render(
         report=report,
-        badge=views.badge(report),
-        shown=views.found,
-        text=terminal,
-        slices=views.slices(report),
+        badge=badge(report),
         searched=searched(report.facts),
-        worst=views.worst_queries(report),
-        queries=views.queries(report),
-        query_scores=views.query_scores(report),
-        judge=judge_lines(report.judge) if report.judge else [],
-        disagreements=disagreements(report),
-        facts=views.facts(report),
-        config=views.config_text(report),
-        recommendation=views.recommended(report),
-        cells=views.cells(report),
-        abstention=abstention_lines(report.grid.abstention) if report.grid and report.grid.abstention else [],
+        recommendation=[text for text in (report.grid.proof, *report.grid.explanation) if text] if report.grid else [],
+        decision=parts.get("decision"),
+        cells=parts.get("cells"),
+        sections={
+            "criteria": criteria(report),
+            "reference": compared(report.reference, "reference") if report.reference else None,
+            "baseline": compared(report.baseline, "baseline") if report.baseline else None,
+            "slices": slices(report),
+            "metrics": metrics(report, told, remarks=True),
+            "disagreements": disagreements(report),
+            "facts": _facts(report),
+        },
+        rows={row.id: row for row in report.queries},
+        worst=worst(report.queries),
+        queries=sorted(rows, key=lambda row: WORST_FIRST.get(row.cause, 0)),
+        query_scores=_query_scores(report),
+        rank_and_score=rank_and_score,
+        figure_text=figure,
+        judge=judge_lines(judge) if judge else [],
+        config=yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True),
         drawn=drawn,
-        figures_data=Markup(views.embedded(drawn)),
+        figures_data=Markup(embedded(drawn)),
         style=Markup(_text("page.css")),
         script=Markup(script),
         script_hash=_digest(script),
     )
+
+
+def badge(report: Report) -> tuple[str, str]:
+    """Return colour and text of the badge: met criteria alone are no praise where most queries fail."""
+    if any(criterion.undecided for criterion in report.criteria) or report.incomplete:
+        return "bad", "incomplete"
+    if not report.passed:
+        return "bad", "criteria not met"
+    good, rate = not report.head or report.head.tone == "good", report.validation.pass_rate
+    text = "no worse than the baseline" if report.baseline else "all criteria met" if good else "criteria met"
+    failing = "" if rate is None or (good and not report.baseline) else f", {1 - rate:.0%} of the queries fail"
+    return "good" if good else "fair", f"{text}{failing}"
+
+
+def embedded(data: object) -> str:
+    """Return data as JSON that cannot end a script element."""
+    return printable(json_text(data, indent=None)).replace("<", "\\u003c")
+
+
+def _facts(report: Report) -> Section:
+    """Return fingerprints, versions and times, flat."""
+    known = [(name, value) for name, value in flatten(report.facts.model_dump()) if value not in (None, {})]
+    return Section(columns=[Column(""), Column("")], rows=[(Cell(name), Cell(value)) for name, value in known])
+
+
+def _query_scores(report: Report) -> list[str]:
+    """Return the metrics that the table of queries shows."""
+    return [name for pattern in QUERY_SCORES if (name := deepest(pattern, report.scores)) in report.scores]
 
 
 def _template() -> "Template":

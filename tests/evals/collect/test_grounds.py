@@ -12,7 +12,7 @@ from evals.cases.reading import GoldenSet, fingerprint, load_golden
 from evals.collect.pool import ground
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
-from evals.experiment.embedded_index import index_if_stale
+from evals.experiment.bench import index_if_stale
 from retrievers import QdrantRetriever
 from retrievers.config import StoreConfig
 from retrievers.store import open_client

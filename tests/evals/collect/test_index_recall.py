@@ -7,8 +7,8 @@ import pytest
 
 from evals.collect.index_recall import is_approximate, recall
 from evals.collect.observations import Unscored
-from evals.report.building.head import head
 from evals.report.description import description
+from evals.report.head import head
 from evals.report.html import render_page
 from evals.report.terminal import render
 from retrievers.config import RetrieverConfig
@@ -104,7 +104,7 @@ def test_a_built_index_is_measured_unasked_and_named_at_the_head(
     )
     assert head(found, []).index == line
     made = report(found)
-    assert made.plain()["queries"][0]["scores"]["index/ann_recall_at_5"] == 0.6
+    assert made.plain()["scores"]["index/ann_recall_at_5"][0] == 0.6
     assert line in " ".join(render(made, width=120, color=False).split())
     assert f"**{line}**" in description(made)
     assert line in render_page(made)

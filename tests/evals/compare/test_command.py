@@ -145,7 +145,7 @@ def test_two_runs_on_different_golden_sets(compare: Compare, folder: Path) -> No
         (["a.json", "b.json", "--queries", "-1"], "argument --queries: expected a whole number of 0 or more, got '-1'"),
         (["a.json", "b.json", "--queries", "9" * 5_000], "expected a whole number of 0 or more, got '99"),
         (["a.json", "/dev/zero"], "/dev/zero: expected a report of evals.run, found a device"),
-        (["a.json", "later.json"], "later.json: expected a report of schema version 1, found version 2"),
+        (["a.json", "later.json"], "later.json: expected a report of schema version 2, found version 3"),
         (["a.json", "queries.json"], "queries.json: expected a report of evals.run, which has a schema_version"),
         (["a.json", "d.json"], "d.json: cannot be read: No such file or directory"),
         (["a.json", "some-run"], "'some-run': no such file, and no MLflow runs either"),
@@ -165,7 +165,7 @@ def test_two_runs_on_different_golden_sets(compare: Compare, folder: Path) -> No
 )
 def test_bad_input(compare: Compare, folder: Path, arguments: list[str], said: str) -> None:
     (folder / "broken.json").write_text('{"a"')
-    (folder / "later.json").write_text('{"schema_version": 2}')
+    (folder / "later.json").write_text('{"schema_version": 3}')
     (folder / "queries.json").write_text('{"columns": []}')
     before = everything(folder)
     refused(compare(*arguments), said)

@@ -4,9 +4,8 @@ from typing import Any
 import pytest
 
 from evals.config.experiment import ExperimentConfig
-from evals.experiment.collaborators import open_collaborators
-from evals.experiment.embedded_index import index_if_stale
-from evals.experiment.loading import load_inputs
+from evals.experiment.bench import index_if_stale, open_bench
+from evals.experiment.inputs import load_inputs
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionStateError, EmbeddingMismatchError, IndexingError
@@ -89,7 +88,7 @@ def test_a_collection_that_is_not_its_own_is_refused_with_another_context(made: 
     inputs = load_inputs(settings(made, index__collection=None, index__context="path"))
     with (
         pytest.raises(CollectionStateError, match=r"with index\.context 'none', but 'path' is expected"),
-        open_collaborators(inputs, {}, silent),
+        open_bench(inputs, {}, silent),
     ):
         pass
 

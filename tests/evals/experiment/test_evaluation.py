@@ -3,7 +3,7 @@ from pathlib import Path
 
 from evals.collect.observations import Summary
 from evals.experiment.evaluation import Evaluation
-from evals.experiment.output_files import Outputs
+from evals.experiment.outputs import Outputs
 from evals.grid.measure import Measured
 from evals.judge.ask.budget import Usage
 from tests.support.grids import make_grid, swept_of, with_swept

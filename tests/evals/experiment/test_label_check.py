@@ -8,7 +8,7 @@ import pytest
 from evals.cases.reading import GoldenSet, golden_set
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError, ExperimentError
-from evals.experiment.loading import check_scored, load_inputs
+from evals.experiment.inputs import check_scored, load_inputs
 
 LABELLED: dict[str, Any] = {"id": "l", "query": "how?", "relevant_ids": {"a": 1}}
 ANSWERED: dict[str, Any] = {"id": "a", "query": "why?", "reference_answer": "So."}

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from evals.config.experiment import TrackingConfig
-from evals.experiment.output_files import Outputs, check_outputs, new_file, with_report
+from evals.experiment.outputs import Outputs, check_outputs, new_file, with_report
 from retrievers.errors import ConfigError
 
 

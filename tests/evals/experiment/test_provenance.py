@@ -9,10 +9,10 @@ import pytest
 from evals.cases.reading import load_golden
 from evals.config.experiment import ExperimentConfig
 from evals.config.judge import JudgeConfig
-from evals.experiment import provenance as facts
-from evals.experiment.embedded_index import index_if_stale
+from evals.experiment import facts
+from evals.experiment.bench import index_if_stale
 from evals.judge.ask.chat import Chat, make_chat
-from evals.report.model import CollectionFacts, JudgeFacts, ServerFacts
+from evals.report.model import CollectionFacts, JudgeFacts
 from retrievers import QdrantRetriever
 from retrievers.store import open_client
 from tests.support.experiment import Experiment, make_experiment, settings, silent
@@ -44,7 +44,7 @@ def test_the_facts_of_a_run(config: ExperimentConfig, retriever: QdrantRetriever
     assert known.embedding == "wordllama:l2_supercat_256"
     assert known.collection is not None
     assert (known.collection.name, known.collection.points) == ("robots", 5)
-    assert (known.collection.dimension, known.collection.distance) == (256, "cosine")
+    assert (known.collection.content["dimension"], known.collection.content["distance"]) == (256, "cosine")
     assert known.versions["ragas"] == version("ragas")
     assert known.started_at.endswith("+00:00")
 
@@ -148,14 +148,12 @@ def test_differences_are_said_one_by_one() -> None:
         name="robots",
         points=578,
         fingerprint="f",
-        sparse_vectors=["bm25"],
-        sampled_points=256,
-        sample_hash="a",
-        server=ServerFacts(shards=1, alias_of=None),
+        content={"sparse_vectors": ["bm25"], "sampled_points": 256, "sample_hash": "a"},
+        server={"shards": 1},
     )
-    changes = {"points": 378, "sample_hash": "b", "sparse_vectors": [], "server": ServerFacts(shards=4)}
-    after = before.model_copy(update=changes)
+    content = {"sparse_vectors": [], "sampled_points": 256, "sample_hash": "b"}
+    after = before.model_copy(update={"points": 378, "content": content, "server": {"shards": 4}})
     assert facts.differences(before, before) == ""
     assert facts.differences(before, after) == (
-        "578 → 378 points, sparse vectors ['bm25'] → [], content of the first 256 points, shards 1 → 4"
+        "578 → 378 points, sparse vectors ['bm25'] → [], shards 1 → 4, content of the first 256 points"
     )

@@ -1,9 +1,10 @@
+import re
 from typing import Any
 
 import pytest
 
 from evals.config.experiment import ExperimentConfig
-from evals.experiment.output_files import run_name
+from evals.experiment.outputs import run_names
 from evals.grid.axes import plan
 
 STAMP = "20260102-030405"
@@ -11,7 +12,9 @@ STAMP = "20260102-030405"
 
 def named(sweep: dict[str, Any] | None = None, **retriever: Any) -> str:
     config = ExperimentConfig.model_validate({"name": "mine", "retriever": retriever, "sweep": sweep or {}})
-    return run_name(config, plan(config.retriever, config.sweep) if sweep else None, STAMP)
+    name, stem = run_names(config, plan(config.retriever, config.sweep) if sweep else None)
+    assert re.fullmatch(r"mine-20\d{6}-\d{6}", stem)
+    return name.replace(stem.removeprefix("mine-"), STAMP)
 
 
 @pytest.mark.parametrize(

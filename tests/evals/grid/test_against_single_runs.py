@@ -14,7 +14,7 @@ import pytest
 
 from evals.cases.case import Case
 from evals.config.experiment import ExperimentConfig
-from evals.experiment.loading import Inputs
+from evals.experiment.inputs import Inputs
 from evals.experiment.plan import describe_plan
 from evals.grid.axes import plan
 from evals.grid.measure import Measured

@@ -8,12 +8,11 @@ import pytest
 from evals.config.experiment import ExperimentConfig
 from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
-from evals.grid.abstaining import RATES, wanted_rates
 from evals.grid.measure import Measured, grid_metrics
 from evals.grid.objective import Ranking, describe, figures, rank
 from evals.metrics.criteria import judge as judge_gates
-from evals.report.building.grid import grid_section
-from evals.report.grid_terminal import render_grid
+from evals.report.build import grid_section
+from evals.report.terminal import render_grid
 from retrievers.config import dump
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench, make_world
@@ -103,12 +102,13 @@ def ranked(found: Measured, **objective: Any) -> Ranking:
 def test_cells_are_ranked_by_the_objective_then_by_threshold_then_by_what_they_cost(found: Measured) -> None:
     known = swept_of(found).grid.metrics["ranking/ndcg_at_10"].mean
     tokens = swept_of(found).grid.metrics["cost/context_tokens"].mean
+    allowed = [cell for cell in range(100) if known[cell] >= 0.1]
     assert list(swept_of(found).ranking.order) == sorted(
-        range(100), key=lambda cell: (-known[cell], swept_of(found).grid.cell(cell).threshold, tokens[cell], cell)
+        allowed, key=lambda cell: (-known[cell], swept_of(found).grid.cell(cell).threshold, tokens[cell], cell)
     )
     assert swept_of(found).chosen == swept_of(found).ranking.order[0]
     assert (swept_of(found).ranking.n, swept_of(found).ranking.dropped, swept_of(found).ranking.excluded) == (
-        {"ranking/ndcg_at_10": 8}, {"ranking/ndcg_at_10": 0}, 0,
+        {"ranking/ndcg_at_10": 8}, {"ranking/ndcg_at_10": 0}, 100 - len(allowed),
     )  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def test_a_grid_that_is_not_ranked_says_so_and_shows_its_first_cell(bench: Bench
     # The report names the fields that were required, where the settings leave them to the collection.
     assert made.config.retriever == first.model_copy(update={"metadata": made.config.retriever.metadata})
     assert any("the cells are not ranked (metadata/completeness" in note for note in made.notes)
-    assert "Not ranked: metadata/completeness scores" in render_grid(report(made), width=200, color=False)
+    assert "The cells are not ranked: metadata/completeness scores" in render_grid(report(made), width=200, color=False)
 
 
 def test_where_scores_failed_a_condition_is_held_against_the_worse_bound(found: Measured) -> None:
@@ -207,19 +207,14 @@ def test_what_thresholds_do_is_what_the_cells_show(found: Measured) -> None:
     assert known.known.auroc == next(
         s.value for s in grid.configurations[chosen.configuration].summaries if s.metric == "scope/auroc"
     )
-    assert [one.rate for one in known.wanted] == sorted(RATES)
+    assert [one.rate for one in known.promised] == [0.5, 0.25, 0.1]
 
 
-def test_a_rate_that_a_constraint_names_is_looked_up() -> None:
-    assert wanted_rates({"scope/false_answer": "<= 0.3"}) == (*RATES, 0.3)
-    assert wanted_rates({"scope/false_answer": ">= 0.3"}) == wanted_rates({}) == RATES
-
-
-def test_without_out_of_scope_queries_nothing_is_wanted_of_thresholds(bench: Bench, world: Experiment) -> None:
+def test_without_out_of_scope_queries_thresholds_promise_nothing(bench: Bench, world: Experiment) -> None:
     config = experiment(world, dataset__ids=("in0", "in1"))
     made = Bench(config, bench.env).grid(config)
     assert swept_of(made).abstaining is not None
-    assert (abstaining_of(made).known.separation, abstaining_of(made).wanted) == ("unknown", ())
+    assert (abstaining_of(made).known.separation, abstaining_of(made).promised) == ("unknown", ())
 
 
 # Reports
@@ -228,16 +223,16 @@ def test_without_out_of_scope_queries_nothing_is_wanted_of_thresholds(bench: Ben
 def test_the_document_holds_every_cell_by_columns(found: Measured) -> None:
     made = grid_section(swept_of(found)).model_dump(mode="json")
     assert (made["axes"]["mode"], made["axes"]["top_k"]) == (["semantic", "hybrid"], [1, 2, 3, 4, 5])
-    assert made["chosen"] == swept_of(found).chosen
+    assert made["choice"]["recommended"]["cell"] == swept_of(found).chosen
     assert made["cells"]["count"] == len(made["cells"]["index"]) == 100
     assert made["cells"]["threshold"][99] == 0.9
     ndcg = made["metrics"]["ranking/ndcg_at_10"]
     assert ndcg["mean"] == swept_of(found).grid.metrics["ranking/ndcg_at_10"].mean.tolist()
-    assert (ndcg["n"], ndcg["common"]) == (8, None)
+    assert ndcg["n"] == 8
     assert None in made["metrics"]["metadata/completeness"]["mean"]
     assert made["configurations"][1]["name"] == "hybrid weighted"
     assert swept_of(found).abstaining is not None
-    assert made["abstention"]["known"]["statement"] == abstaining_of(found).known.statement
+    assert made["abstention"][0] == abstaining_of(found).known.statement
 
 
 def test_of_very_many_cells_those_with_a_standing_and_the_best_are_in_the_report(found: Measured) -> None:
@@ -256,7 +251,8 @@ def test_the_terminal_shows_the_best_cells(found: Measured) -> None:
     shown = render_grid(report(found), width=160, color=False)
     assert "Grid of 100 cells  2 × retrieved, 5 × top_k, 10 × threshold · 11 queries" in shown
     assert "by ranking/ndcg_at_10, on 8 queries" in shown
-    rows = [line.split() for line in shown.splitlines() if line.strip()[:2].strip().isdigit()]
+    table = shown.partition("    retrieval ")[2].partition("may be the best")[0]
+    rows = [line.split() for line in table.splitlines() if line.strip()[:2].strip().isdigit()]
     assert len(rows) == 10
     best = swept_of(found).grid.cell(swept_of(found).ranking.order[0])
     assert str(best.top_k) in rows[0]

@@ -8,7 +8,7 @@ import pytest
 
 from evals.grid.measure import Measured
 from evals.grid.sampled import comparable
-from evals.report.building.run import slices
+from evals.report.build import slices
 from evals.sampling.corrected import corrected
 from evals.sampling.order import judging_order
 from tests.support.chat_server import CohereChatServer

@@ -8,7 +8,7 @@ import pytest
 from evals.cases.reading import load_golden
 from evals.collect.pool import ground
 from evals.config.experiment import ExperimentConfig
-from evals.experiment.embedded_index import index_if_stale
+from evals.experiment.bench import index_if_stale
 from evals.grid.measure import Measured, measure
 from evals.metrics.collaborators import Collaborators
 from retrievers import QdrantRetriever

@@ -8,7 +8,7 @@ import pytest
 
 from evals.collect.observations import Score, Unscored
 from evals.judge.tasks import PRECISION
-from evals.report.building.run import slices
+from evals.report.build import slices
 from evals.report.description import description
 from evals.report.html import render_page
 from evals.report.junit import junit

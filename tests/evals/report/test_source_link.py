@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.report.worst import source_link
+from evals.report.text import source_link
 
 CONFIG = {"sources": {"dir": "/data/my docs"}}
 

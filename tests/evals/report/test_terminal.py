@@ -6,10 +6,10 @@ import pytest
 from evals.collect.observations import Summary
 from evals.grid.measure import Measured
 from evals.report.description import description
-from evals.report.figure_text import figure
 from evals.report.html import render_page
 from evals.report.model import Facts
 from evals.report.terminal import render
+from evals.report.text import figure
 from tests.support.candidates import candidates_of
 from tests.support.results import (
     FACTS,

@@ -1,26 +1,23 @@
 from dataclasses import replace
-from io import StringIO
 
 import pytest
-from rich.console import Console
-from rich.text import Text
 
 from evals.collect.observations import Failure, Unscored
 from evals.config.experiment import SourcesConfig
 from evals.grid.measure import Measured
 from evals.judge.tasks import PRECISION
 from evals.judge.verdicts import ChunkVerdict
-from evals.report.building.queries import query_rows
-from evals.report.model import Hit
-from evals.report.worst import hit_line, print_worst, worst
+from evals.report.model import ChunkEntry, Hit
+from evals.report.section import Section, line, terminal
+from evals.report.sections import worst_queries
+from evals.report.text import hit_cells, worst
 from tests.support.judged import judging
 from tests.support.results import config, hit, observation, report, report_of, result, verdict
 
 
 def shown(made: Measured, *, color: bool = False, everything: bool = True) -> str:
-    out = StringIO()
-    print_worst(Console(file=out, width=100, force_terminal=color), report(made), everything=everything)
-    return out.getvalue()
+    section = worst_queries(report(made), everything=everything)
+    return terminal([section], width=100, color=color) if section else ""
 
 
 def test_a_query_stands_with_its_tags_and_a_terminal_links_its_chunks_to_their_files() -> None:
@@ -52,7 +49,7 @@ def test_the_five_worst_are_failures_first_then_least_relevant_then_most_confide
         ),
         validation=report_of([verdict(n, o, "why", relevance=r) for n, o, r, _ in plan]),  # type: ignore[arg-type]
     )
-    assert [row.id for row in worst(query_rows(made))] == ["sure", "a", "b", "shy", "half"]
+    assert [row.id for row in worst(report(made).queries)] == ["sure", "a", "b", "shy", "half"]
 
 
 def test_without_labels_those_are_among_the_worst_that_the_judge_grades_poor() -> None:
@@ -65,7 +62,7 @@ def test_without_labels_those_are_among_the_worst_that_the_judge_grades_poor() -
         scores={PRECISION: scores},
         validation=report_of([verdict(n, "UNLABELLED", "no labels") | {"content_relevance": None} for n in scores]),
     )
-    assert [row.id for row in worst(query_rows(made))] == ["bad", "poor"]
+    assert [row.id for row in worst(report(made).queries)] == ["bad", "poor"]
     assert f"by the judge: {PRECISION} 0.200" in shown(made)
 
 
@@ -99,16 +96,14 @@ def test_at_first_there_are_three_queries_and_two_chunks_of_each() -> None:
     assert [whole.count(text) for text in ("query q", "c1.md", "c3.md", "c4.md", "and why")] == [5, 5, 5, 0, 5]
 
 
-@pytest.mark.parametrize("width", [30, 60, 78, 200])
+@pytest.mark.parametrize("width", [40, 60, 78, 200])
 def test_a_chunk_takes_one_line_with_the_end_of_its_source_and_the_beginning_of_its_text(width: int) -> None:
-    known = Hit(
-        rank=2, score=0.5, scale="weighted", chunk_id="c", source=f"a/{'very-' * 12}long/path.md:10-12", breadcrumb="",
-        grade=1, preview="## Heading\nand [the] text " * 9,
-    )  # fmt: skip
-    text = hit_line(known, width)
-    plain = Text.from_markup(text).plain
+    known = Hit(rank=2, score=0.5, scale="weighted", chunk_id="c", grade=1)
+    text = "## Heading\nand [the] text " * 9
+    known._chunk = ChunkEntry(source=f"a/{'very-' * 12}long/path.md:10-12", text=text)
+    [plain] = terminal([Section(lines=[line(*hit_cells(known), is_cut=True)])], width=width, color=False).splitlines()
     assert plain.startswith("2. weighted 0.500 ✓ ") and "path.md:10-12" in plain
-    assert len(plain) <= max(width, 36)
+    assert len(plain) <= width
     assert ("Heading and [the]" in plain) == (width > 70)
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from evals.report.model import Report
+from evals.report.parsing import parse
 from evals.run.baseline import CHUNKS, committed
 from tests.support.results import facts, report
 
@@ -11,7 +11,7 @@ def test_a_committed_report_compares_as_the_whole_one_and_names_no_folder() -> N
     whole = report(known=facts(dataset="/home/somebody/golden.jsonl"))
     plain = committed(whole)
     assert "/home/somebody" not in json.dumps(plain) and plain["facts"]["dataset"] == "golden.jsonl"
-    read = Report.model_validate(plain)
+    read = parse(json.dumps(plain), "baseline")
     assert read.metrics == whole.metrics
     assert [(row.id, row.fingerprint, row.scores) for row in read.queries] == [
         (row.id, row.fingerprint, row.scores) for row in whole.queries

@@ -76,8 +76,8 @@ def test_a_comparison_says_that_cells_were_chosen_by_other_objectives_and_among_
     done = call(compare, [swept / "r.json", folder / "other.json"], capsys)
     printed = " ".join(done.out.split())
     assert (
-        "objective ranking/ndcg_at_10, margin 0.02 → ranking/mrr_at_5, margin 0.02 each run is the cell that its own "
-        "objective chose" in printed
+        "objective 0.8 × ranking/ndcg_at_10 + 0.2 × scope/abstention, margin 0.02 → 0.8 × ranking/mrr_at_5 + 0.2 × "
+        "scope/abstention, margin 0.02 each run is the cell that its own objective chose" in printed
     )
     assert "sweep top_k 1, 2, 3, 4 → top_k 1, 2 each run was chosen among other cells" in printed
 
@@ -109,21 +109,22 @@ def test_what_the_threshold_reads_is_swept_without_another_search(
 
 def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(swept: Path) -> None:
     made = load_report(swept / "r.json")
-    grid, chosen = made["grid"], made["grid"]["chosen"]
+    grid, chosen = made["grid"], made["grid"]["choice"]["recommended"]["cell"]
     place = grid["cells"]["index"].index(chosen)
     for setting in ("top_k", "threshold"):
         assert made["config"]["retriever"][setting] == grid["cells"][setting][place]
-    for name, metric in grid["metrics"].items():
-        assert metric["mean"][place] == made["metrics"][name]["value"]
+    own = grid["metrics"].keys() & made["metrics"].keys()
+    assert {"ranking/ndcg_at_10", "scope/abstention", "scope/false_abstention"} <= own
+    for name in own:
+        assert grid["metrics"][name]["mean"][place] == made["metrics"][name]["value"]
     assert made["config"]["sweep"]["top_k"] == [1, 2, 3, 4]
-    assert (
-        max(v for v in grid["metrics"]["ranking/ndcg_at_10"]["mean"]) == made["metrics"]["ranking/ndcg_at_10"]["value"]
-    )
+    assert grid["ranking"]["metrics"] == {"ranking/ndcg_at_10": 0.8, "scope/abstention": 0.2}
+    assert max(grid["ranking"]["values"]) - grid["ranking"]["values"][place] <= grid["choice"]["margin"]
 
 
 def test_the_page_shows_the_recommendation_and_the_maps_of_the_grid(swept: Path) -> None:
     page = (swept / "r.html").read_text(encoding="utf-8")
-    for line in load_report(swept / "r.json")["grid"]["choice"]["explanation"]:
+    for line in load_report(swept / "r.json")["grid"]["explanation"]:
         assert f"<p>{escape(line).replace('&#x27;', '&#39;')}</p>" in page
     assert 'id="figure-cells"' in page and 'id="figure-tradeoff"' in page
 
@@ -190,14 +191,14 @@ def test_latency_and_determinism_are_of_the_configuration(run: Run, folder: Path
     (configuration,) = made["grid"]["configurations"]
     assert configuration["metrics"]["determinism/rate"]["value"] == 1.0
     assert configuration["metrics"]["latency/total_p50_ms"]["value"] > 0
-    assert set(made["grid"]["metrics"]) == {"ranking/ndcg_at_10", "cost/context_tokens"}
+    assert set(made["grid"]["metrics"]) == {"ranking/ndcg_at_10", "scope/abstention", "cost/context_tokens"}
 
 
 def test_a_grid_that_cannot_be_ranked_is_incomplete_and_kept(run: Run, folder: Path) -> None:
     done = run(*SWEEP, "--objective.metrics", "metadata/completeness", "--output", "r.json", "--export", "x.yaml")
     assert done.code == 3
     assert "incomplete: the cells are not ranked: metadata/completeness scores" in done.err
-    assert load_report(folder / "r.json")["grid"]["chosen"] is None
+    assert load_report(folder / "r.json")["grid"]["choice"] is None
     assert not (folder / "x.yaml").exists()
 
 
@@ -248,7 +249,7 @@ def test_mlflow_has_the_grid_the_cells_worth_opening_and_the_traces_of_the_recom
     (parent,) = client.search_runs([experiment], "attributes.run_name = 'g'")
     cells = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
     roles = {int(cell.data.tags["cell"]): cell.data.tags["role"] for cell in cells}
-    assert "recommended" in roles[made["grid"]["chosen"]]
+    assert "recommended" in roles[made["grid"]["choice"]["recommended"]["cell"]]
     assert len(roles) <= 8
     assert parent.data.tags["role"] == "grid" and len(parent.data.metrics) <= 40
     assert "tables/grid.json" in [file.path for file in client.list_artifacts(parent.info.run_id, "tables")]

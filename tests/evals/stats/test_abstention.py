@@ -3,10 +3,10 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from evals.stats.abstention import assess, operating, shortest_between, threshold_for
-from evals.stats.intervals import wilson
+from evals.stats.abstention import assess, operating, promise, queries_that_promise, shortest_between
 
 SCORE = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.75, 1.0]) | st.floats(0, 1, width=32)
 SOME = st.lists(SCORE, min_size=1, max_size=12)
@@ -31,43 +31,64 @@ def test_rates_are_counts_of_scores(inside: list[float], outside: list[float], t
     assert at.false_abstention == sum(score < threshold for score in inside) / len(inside)
 
 
-@given(inside=SOME, outside=SOME, rate=st.sampled_from([0.0, 0.05, 0.1, 0.34, 0.5, 1.0]))
-def test_a_wanted_rate_is_met_and_no_lower_threshold_meets_it(
+def exact_limit(answered: int, n: int) -> float:
+    """Upper 95% limit of a share, by scipy."""
+    return float(binomtest(answered, n, alternative="less").proportion_ci(0.95).high)
+
+
+@given(
+    inside=SOME, outside=st.lists(SCORE, min_size=1, max_size=40), rate=st.sampled_from([0.1, 0.2, 0.34, 0.5, 0.9, 1.0])
+)
+def test_a_promise_is_the_lowest_threshold_whose_exact_limit_is_within_the_rate(
     inside: list[float], outside: list[float], rate: float
 ) -> None:
-    found = threshold_for(inside, outside, rate)
+    found = promise(inside, outside, rate)
     every = [0.0, *sorted({*inside, *outside})]
-    meeting = [t for t in every if sum(score >= t for score in outside) / len(outside) <= rate]
-    useful = [t for t in meeting if any(score >= t for score in inside)]
+    keeping = [t for t in every if exact_limit(sum(score >= t for score in outside), len(outside)) <= rate + 1e-9]
+    useful = [t for t in keeping if any(score >= t for score in inside)]
     if found.threshold is None:
         assert not useful
         return
-    assert found.at is not None and found.at.false_answer is not None and found.at.false_answer <= rate
     (at,) = operating(inside, outside, [found.threshold])
-    assert (at.false_answer, at.false_abstention) == (found.at.false_answer, found.at.false_abstention)
-    assert at.false_abstention == min(sum(score < t for score in inside) / len(inside) for t in meeting)
-    assert str(found.threshold) in found.statement
+    assert found.at == at
+    assert exact_limit(round((at.false_answer or 0.0) * len(outside)), len(outside)) <= rate + 1e-9
+    assert at.false_abstention == min(sum(score < t for score in inside) / len(inside) for t in keeping)
+    assert f"threshold {found.threshold} promises" in found.statement
 
 
-def test_the_threshold_is_short_and_the_intervals_say_how_little_is_known() -> None:
-    found = threshold_for([0.9, 0.8, 0.2], [0.412345, 0.1], 0.0)
-    assert (found.threshold, found.rate) == (0.5, 0.0)
-    assert found.false_answer_interval == wilson(0, 2)
-    assert found.false_abstention_interval == wilson(1, 3)
+def test_a_promise_is_a_short_number_and_says_what_it_costs() -> None:
+    found = promise([0.9, 0.8, 0.2], [0.412345, *[0.1] * 28], 0.1)
+    assert (found.threshold, found.queries) == (0.5, 29)
     assert found.statement == (
-        "threshold 0.5 answers 0.0% of 2 out-of-scope queries (95%: up to 65.8%) and gives up 33.3% of 3 in scope"
+        "threshold 0.5 promises at most 10% wrong answers of questions like these (95%): it answers 0 of 29 out of "
+        "scope, and gives up 33.3% of 3 in scope"
     )
 
 
+def test_too_few_queries_promise_nothing_and_say_how_many_could() -> None:
+    found = promise([0.9], [0.1] * 22, 0.1)
+    assert (found.threshold, found.at, found.queries) == (None, None, 29)
+    assert found.statement == (
+        "22 out-of-scope queries cannot promise at most 10% wrong answers; 29, all of them silent, could"
+    )
+
+
+@pytest.mark.parametrize(("rate", "needed"), [(0.5, 5), (0.25, 11), (0.1, 29), (0.05, 59), (0.01, 299), (1.0, 1)])
+def test_silent_queries_promise_the_exact_limit(rate: float, needed: int) -> None:
+    assert queries_that_promise(rate) == needed
+    assert exact_limit(0, needed) <= rate
+    assert needed == 1 or exact_limit(0, needed - 1) > rate
+
+
 def test_a_rate_that_everything_meets_needs_no_threshold() -> None:
-    assert threshold_for([0.5], [0.3], 1.0).threshold == 0.0
+    assert promise([0.5], [0.3], 1.0).threshold == 0.0
 
 
 @pytest.mark.parametrize("inside", [[0.4], [0.9, 0.3]])
 def test_where_the_best_of_all_is_out_of_scope_nothing_keeps_it_out(inside: list[float]) -> None:
-    found = threshold_for(inside, [0.9], 0.0)
+    found = promise(inside, [0.95] * 29, 0.1)
     assert (found.threshold, found.at) == (None, None)
-    assert found.statement == "no threshold keeps false answers to 0.0% and still answers an in-scope query"
+    assert found.statement == "no threshold promises at most 10% wrong answers and answers an in-scope query"
 
 
 @pytest.mark.parametrize(

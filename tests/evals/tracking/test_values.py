@@ -1,9 +1,10 @@
+from dataclasses import asdict, replace
 from typing import Any
 
 from evals.collect.observations import Summary
 from evals.config.experiment import ExperimentConfig
 from evals.judge.verdicts import ChunkVerdict, Claim
-from evals.report.model import JudgeFacts, MetricEntry, Report
+from evals.report.model import JudgeFacts, Report
 from evals.tracking.values import (
     COLUMNS,
     MOST_METRICS,
@@ -60,8 +61,8 @@ def test_a_long_parameter_is_cut_as_mlflow_wants_it() -> None:
     assert parameters(of({"name": "x" * 10_000}))["name"] == "x" * 6_000
 
 
-def entry(value: float | None) -> MetricEntry:
-    return MetricEntry.of(Summary(metric="any", value=value, n=9, note="why"))
+def entry(value: float | None) -> Summary:
+    return Summary(metric="m", value=value)
 
 
 def test_metrics_are_values_alone_those_that_say_most_first() -> None:
@@ -85,7 +86,7 @@ def test_what_every_run_has_whatever_its_top_k_comes_before_all_else() -> None:
 def test_what_a_run_demands_is_among_its_metrics() -> None:
     names = {f"candidates/recall_at_{n}": entry(n / 7) for n in range(1, 60)}
     made = report().model_copy(update={"metrics": names | {"ranking/hit_rate_at_5": entry(0.5)}})
-    demanded = made.criteria[0].model_copy(update={"metric": "candidates/recall_at_59"})
+    demanded = replace(made.criteria[0], metric="candidates/recall_at_59")
     assert "candidates/recall_at_59" in metric_values(made.model_copy(update={"criteria": [demanded]}))
 
 
@@ -105,7 +106,7 @@ def test_the_table_of_metrics_has_all_of_them_as_the_report_has_them() -> None:
     assert [row["metric"] for row in rows] == list(report().metrics)
     for row, metric in zip(rows, report().metrics.values(), strict=True):
         own = {key: value for key, value in row.items() if key.partition(".")[0] not in ("metric", "sampled")}
-        assert own == metric.model_dump(exclude={"sampled"})
+        assert own == {name: value for name, value in asdict(metric).items() if name not in ("metric", "sampled")}
         assert row["sampled.queries"] is None
 
 

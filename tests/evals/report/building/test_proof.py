@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evals.grid.measure import Swept
-from evals.report.building.grid import proof_section
+from evals.report.build import grid_section, proved
 from tests.support.judged_rounds import JudgedRounds
 
 
@@ -20,20 +20,16 @@ def result(judged_world: JudgedRounds) -> Swept:
 
 def stated(result: Swept, **changes: object) -> str:
     assert result.proof is not None
-    section = proof_section(replace(result, proof=replace(result.proof, **changes)))  # type: ignore[arg-type]
-    assert section is not None
-    return section.statement
+    return proved(result, replace(result.proof, **changes))  # type: ignore[arg-type]
 
 
 def test_a_proof_names_the_recommended_cell_and_the_verdicts_it_took(result: Swept) -> None:
-    section, proof, chosen = proof_section(result), result.proof, result.chosen
-    assert section is not None and section.within is not None and proof is not None and chosen is not None
-    assert section.within == pytest.approx(proof.within[chosen]) and section.within <= section.margin == 0.05
-    assert section.statement.startswith("Proved: ") and f"is at most {section.within:.3f} below" in section.statement
-    assert f"the best of {len(result.grid)} cells by all verdicts on these queries (95%)" in section.statement
-    assert f"with {proof.questions} of {proof.all_questions} verdicts" in section.statement
-    assert f"on {proof.queries} of 60 queries; 100 more would bring that to about" in section.statement
-    assert (section.cell, section.remaining) == (chosen, int(proof.remaining.sum()))
+    text, proof, chosen = grid_section(result).proof, result.proof, result.chosen
+    assert proof is not None and chosen is not None
+    assert text.startswith("Proved: ") and f"is at most {proof.within[chosen]:.3f} below" in text
+    assert f"the best of {len(result.grid)} cells by all verdicts on these queries (95%)" in text
+    assert f"with {proof.questions} of {proof.all_questions} verdicts" in text
+    assert f"on {proof.queries} of 60 queries; 100 more would bring that to about" in text
 
 
 def test_the_sentence_says_what_is_not_proved(result: Swept) -> None:
@@ -46,4 +42,4 @@ def test_the_sentence_says_what_is_not_proved(result: Swept) -> None:
 
 
 def test_without_rounds_nothing_is_said(result: Swept) -> None:
-    assert proof_section(replace(result, proof=None)) is None
+    assert grid_section(replace(result, proof=None)).proof == ""

@@ -1,19 +1,14 @@
 """The rows of the report, one a query."""
 
-from dataclasses import replace
-from typing import Any
-
-import pytest
-
-from evals.collect.observations import Failure, Observed, Unscored
+from evals.collect.observations import Observed, Unscored
 from evals.grid.measure import Measured
-from evals.report.building.queries import query_rows, score_value
 from evals.report.model import FailedValue, QueryRow
-from tests.support.results import RIGHT, config, observation, report_of, result, verdict, without_scores
+from evals.report.rows import query_rows
+from tests.support.results import RIGHT, observation, report, report_of, result, verdict, without_scores
 
 
 def row(name: str, made: Measured | None = None) -> QueryRow:
-    return next(one for one in query_rows(made or result()) if one.id == name)
+    return next(one for one in report(made or result()).queries if one.id == name)
 
 
 def test_a_row_says_what_was_returned_and_what_it_was_worth() -> None:
@@ -23,24 +18,13 @@ def test_a_row_says_what_was_returned_and_what_it_was_worth() -> None:
         (2, 0.5, "b", 0),
     ]
     assert found.retrieved[0].model_dump() == {
-        "rank": 1, "score": 0.9, "scale": "cosine", "scores": {"semantic": 0.9}, "chunk_id": "a",
-        "source": "a.md:1-2", "breadcrumb": "m › Heading of a",
-        "heading": "Heading of a", "grade": 2,
-        "preview": "text of a", "judge": None,
+        "rank": 1, "score": 0.9, "scale": "cosine", "scores": {"semantic": 0.9}, "chunk_id": "a", "grade": 2,
+        "judge": None,
+    }  # fmt: skip
+    assert found.retrieved[0].chunk.model_dump() == {
+        "source": "a.md:1-2", "breadcrumb": "m › Heading of a", "heading": "Heading of a", "text": "text of a",
     }  # fmt: skip
     assert (found.relevant, found.top_score, found.best_below_threshold) == ({"a": 2, "c": 1}, 0.9, [])
-
-
-def test_a_row_counts_relevant_results_and_says_if_all_have_their_metadata() -> None:
-    whole = replace(result(), config=config(mode="semantic", metadata={"required": ["heading", "start_line"]}))
-    assert [(row(name, whole).relevant_count, row(name, whole).metadata_complete) for name in ("right", "empty")] == [
-        (1, True),
-        (0, None),
-    ]
-    lacking = replace(result(), config=config(mode="semantic", metadata={"required": ["heading", "chapter"]}))
-    assert row("right", lacking).metadata_complete is False
-    nothing_required = replace(result(), config=config(mode="semantic", metadata={"required": []}))
-    assert row("right", nothing_required).metadata_complete is None
 
 
 def test_where_nothing_was_returned_the_three_best_candidates_are_shown() -> None:
@@ -69,17 +53,14 @@ def test_rows_are_in_the_order_of_the_golden_data() -> None:
     assert [one.id for one in query_rows(result())] == ["right", "wrong", "empty"]
 
 
-@pytest.mark.parametrize(
-    ("score", "value"),
-    [
-        (0.25, 0.25),
-        (1, 1),
-        (Unscored(reason="why"), Unscored(reason="why")),
-        (Failure(type="Timeout", message="30 s"), FailedValue(failed="Timeout: 30 s")),
-    ],
-)
-def test_a_score_is_a_number_or_says_why_there_is_none(score: Any, value: Any) -> None:
-    assert score_value(score) == value
+def test_scores_stand_by_metric_in_the_order_of_the_queries() -> None:
+    unlabelled = {"unscored": "the case names no topics"}
+    assert report(result()).plain()["scores"] == {
+        "ranking/hit_rate_at_5": [1.0, None, 0.0],
+        "ragas/id_context_recall": [0.5, None, {"failed": "ValueError: no contexts"}],
+        "content/topic_match": [unlabelled, None, unlabelled],
+        "scope/abstention": [None, 0.0, None],
+    }
 
 
 def test_what_a_retriever_without_scores_cannot_give_is_null() -> None:

@@ -29,6 +29,7 @@ def test_metrics_keep_all_digits_and_the_reason_for_a_missing_value() -> None:
     made = report().plain()["metrics"]
     assert made["ranking/precision_at_3"]["value"] == 1 / 6
     assert made["content/topic_match"] == {
+        "metric": "content/topic_match",
         "value": None, "ci_low": None, "ci_high": None, "n": 0, "n_unscored": 2, "n_failed": 0, "n_missing": 0,
         "bound_low": None, "bound_high": None, "note": "the case names no topics", "sampled": None,
     }  # fmt: skip

@@ -4,7 +4,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from evals.grid.measure import Measured
-from evals.report.building.run import slices
+from evals.report.build import slices
 from evals.stats.intervals import wilson
 from tests.support.results import hit, observation, report_of, result, verdict
 

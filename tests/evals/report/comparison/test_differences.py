@@ -5,7 +5,7 @@ import pytest
 
 from evals.errors import ReportError
 from evals.report.comparison.differences import WHOLE_RUN, adjust, choose, difference
-from evals.report.comparison.records import Difference
+from evals.report.model import Difference
 from evals.stats.paired import compare, holm
 from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, TOKENS, Score, paired, report
 

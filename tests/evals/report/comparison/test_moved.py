@@ -1,7 +1,6 @@
 from evals.report.comparison.comparing import moved, movers
 from evals.report.comparison.differences import difference
-from evals.report.comparison.records import Difference
-from evals.report.model import Report
+from evals.report.model import Difference, Report
 from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, TOKENS, paired, report
 
 ABSTENTION = "scope/abstention"

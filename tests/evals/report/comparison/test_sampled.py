@@ -7,10 +7,10 @@ import pytest
 
 from evals.judge.tasks import PRECISION
 from evals.report.comparison.comparing import ComparisonOptions, compare
-from evals.report.comparison.records import Difference, Run
+from evals.report.comparison.records import Run
 from evals.report.comparison.regressions import tolerated
 from evals.report.comparison.terminal import render
-from evals.report.model import Report
+from evals.report.model import Difference, FailedValue, Report
 from tests.support.results import report
 from tests.support.sampled import sampled_result
 
@@ -54,7 +54,7 @@ def test_a_sample_against_a_run_that_is_judged_in_full() -> None:
 
 def test_reports_without_the_labels_scores_are_compared_on_the_judged_queries_alone() -> None:
     older = sampled(60)
-    older = older.model_copy(update={"queries": [row.model_copy(update={"proxies": {}}) for row in older.queries]})
+    older = Report.model_validate(dict(older) | {"proxies": {}})
     made = difference(older, sampled(20, 0.25))
     assert made.note == "judged in both: 20 of 60 queries, the judged queries alone"
     assert made.difference == pytest.approx((np.clip(JUDGED + 0.25, 0, 1) - JUDGED)[:20].mean())
@@ -74,9 +74,7 @@ def test_the_terminal_says_how_many_were_judged() -> None:
 
 def test_a_failed_score_is_counted_at_its_worst() -> None:
     first, second = sampled(20), sampled(20, 0.25)
-    rows = [*second.queries]
-    failed: Any = {"failed": "Timeout: "}
-    rows[0] = type(rows[0]).model_validate({**rows[0].model_dump(), "scores": {PRECISION: failed}})
-    made = difference(first, second.model_copy(update={"queries": rows}))
+    scores = [FailedValue(failed="Timeout: "), *second.scores[PRECISION][1:]]
+    made = difference(first, Report.model_validate(dict(second) | {"scores": {PRECISION: scores}}))
     assert made.failed == ("q0",) and made.worst is not None and made.difference is not None
     assert made.worst < made.difference

@@ -8,9 +8,9 @@ from evals.collect.observations import Unscored
 from evals.grid.measure import Measured
 from evals.judge.tasks import PRECISION
 from evals.report.html.figures import best_scores, cells, differences, figure_data, first_ranks, judged
-from evals.report.model import Report
-from evals.report.model.report import ComparedSection, DifferenceEntry
+from evals.report.model import ComparedSection, Difference, Report
 from evals.stats.intervals import Interval
+from evals.stats.paired import Paired
 from tests.support.grids import choice_of, swept_of, with_swept
 from tests.support.results import UNLISTED, config, report, result, without_scores
 from tests.support.sampled import JUDGED, LABELS, sampled_result
@@ -20,13 +20,14 @@ METRIC = "ranking/ndcg_at_5"
 
 def with_moves(moved: dict[str, float]) -> Report:
     """Return a report beside a reference; two more of its queries are equal."""
-    entry = DifferenceEntry(
-        metric=METRIC, other=0.4, this=0.5, difference=0.1, ci_low=0.0, ci_high=0.2, p_adjusted=0.5,
-        n=len(moved) + 2, wins=sum(value > 0 for value in moved.values()), ties=2,
-        losses=sum(value < 0 for value in moved.values()), verdict="",
+    paired = Paired(
+        n=len(moved) + 2, baseline=0.4, other=0.5, difference=0.1, interval=Interval(low=0.0, high=0.2), p=0.5,
+        p_test=0.5, test="t", rises=sum(value > 0 for value in moved.values()), ties=2,
+        falls=sum(value < 0 for value in moved.values()),
     )  # fmt: skip
+    entry = Difference(metric=METRIC, better="higher", baseline=0.4, other=0.5, p_adjusted=0.5, paired=paired)
     section = ComparedSection(
-        name="before", settings="", started_at="", commit="", changed=[], differences=[entry], flipped=[],
+        name="before", settings="", started_at="", commit="", differences=(entry,), flipped=[],
         by_query={METRIC: moved},
     )  # fmt: skip
     return report().model_copy(update={"reference": section})

@@ -1,0 +1,216 @@
+"""Facts that make two runs comparable: fingerprints, versions, commit; and the collection again at the end."""
+
+import hashlib
+import json
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from evals.cases.reading import GoldenSet
+from evals.config.experiment import ExperimentConfig
+from evals.grid.measure import Measured
+from evals.metrics.criteria import undecided
+from evals.report.model import CollectionFacts, Facts, JudgeFacts
+from retrievers.config import EMBEDDING_PROVIDERS
+from retrievers.errors import StoreError
+from retrievers.retriever.protocol import Retriever
+from retrievers.text.secrets import redacted
+
+if TYPE_CHECKING:
+    from evals.collect.saved import SavedPool
+    from evals.judge.ask.chat import Chat
+
+LIBRARIES = (
+    "retrieval-evals", "ragas", "datasets", "qdrant-client", "langchain-core", "langchain-qdrant", "mlflow", "numpy",
+    "scipy",
+)  # fmt: skip
+SAMPLE = 256
+
+
+def gather(
+    config: ExperimentConfig,
+    golden: GoldenSet,
+    retriever: Retriever | None,
+    chats: "Sequence[Chat]" = (),
+    saved: "SavedPool | None" = None,
+) -> Facts:
+    """Return all facts of a run that are known before it.
+
+    Args:
+        config: The experiment.
+        golden: Its golden queries.
+        retriever: The retriever that is evaluated; None where it searched in an earlier run.
+        saved: What that run saved.
+        chats: The judge's model, of a cascade all models, the strongest last; none without a judge.
+
+    Raises:
+        StoreError: The collection cannot be read.
+    """
+    inside = sum(case.in_scope for case in golden.cases)
+    return Facts(
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        dataset=golden.name,
+        dataset_fingerprint=golden.fingerprint,
+        cases=len(golden.cases),
+        in_scope=inside,
+        out_of_scope=len(golden.cases) - inside,
+        judge=judge_facts(*chats) if chats else None,
+        versions=versions(),
+        commit=code_commit(),
+        seed=config.seed,
+        **(_of_saved(saved) if saved else {}),
+        **(_of(retriever) if retriever else {}),
+    )
+
+
+def checked_at_end(result: Measured, facts: Facts, retriever: Retriever) -> tuple[Measured, Facts]:
+    """Return the facts with the collection as it is now, and the result, undecided where that changed.
+
+    Args:
+        result: A run that was just measured.
+        facts: Its facts, as they were at its beginning.
+        retriever: Its retriever.
+    """
+    if facts.collection is None:
+        return result, facts
+    change = _change(facts.collection, retriever)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    updated = facts.model_copy(update={"collection_changed": change or None})
+    if not change:
+        return result, updated
+    note = (
+        f"the collection changed between {facts.started_at} and {now}: {change}; the figures are of neither "
+        "state, run again while nobody writes to it"
+    )
+    return replace(result, gates=undecided(result.gates, note), notes=[note, *result.notes]), updated
+
+
+def judge_facts(*chats: "Chat") -> JudgeFacts:
+    """Return everything besides the question that a judge's verdicts depend on, with its fingerprint.
+
+    Args:
+        chats: Its model; of a cascade the models of all judges, the cheapest first.
+    """
+    *cheaper, chat = chats
+    below = {"tiers": [f"{tier.provider}:{tier.name}" for tier in cheaper]} if cheaper else {}
+    known: dict[str, Any] = {
+        "provider": chat.provider,
+        "model": chat.name,
+        "parameters": {name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()} | below,
+        "ragas": version("ragas"),
+    }
+    return JudgeFacts(**known, fingerprint=_fingerprint(known))
+
+
+def collection_facts(retriever: Retriever) -> CollectionFacts | None:
+    """Return the collection as it is now: its size, vectors and recorded model, the content of up to 256 points.
+
+    Beside it stands how its server runs it, on which no chunk depends. None for a retriever whose chunks cannot be
+    listed.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    surveyed = retriever.survey()
+    if surveyed is None:
+        return None
+    info, server = surveyed
+    points = retriever.sample(SAMPLE)
+    content = hashlib.sha256()
+    for point_id, payload in sorted(points):
+        content.update(f"{point_id}\0{json.dumps(payload, sort_keys=True, default=str)}\0".encode())
+    known = {
+        "dimension": info.dimension,
+        "distance": info.distance,
+        "vectors": dict(info.vectors),
+        "sparse_vectors": list(info.sparse_vectors),
+        "embedding": dict(info.manifest.get("embedding", {})),
+        "sampled_points": len(points),
+        "sample_hash": content.hexdigest(),
+    }
+    return CollectionFacts(
+        name=info.name,
+        points=info.points,
+        fingerprint=_fingerprint({"points": info.points, **known}),
+        content=known,
+        server={name: value for name, value in asdict(server).items() if value is not None} if server else None,
+    )
+
+
+def _of(retriever: Retriever) -> dict[str, Any]:
+    return {
+        "collection": collection_facts(retriever),
+        "retriever": retriever.label,
+        "relevance": "returned" if retriever.info is None else "collection",
+        "embedding": retriever.embedding_label,
+    }
+
+
+def _of_saved(saved: "SavedPool") -> dict[str, Any]:
+    """Return the facts at the time of saving."""
+    origin = saved.origin
+    return {
+        "collection": origin.collection and CollectionFacts.model_validate(origin.collection),
+        "saved_retrieval": f"{saved.name}, saved at {origin.saved_at}",
+        "retriever": origin.variants[0].label,
+        "relevance": "returned" if origin.collection is None else "collection",
+        "embedding": origin.variants[0].embedding,
+    }
+
+
+def _fingerprint(facts: Mapping[str, Any]) -> str:
+    """Return the SHA-256 over facts as JSON."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that scores depend on."""
+    versions = {"python": platform.python_version()}
+    of_providers = [name for declared in EMBEDDING_PROVIDERS.values() for name in declared.packages]
+    for name in [*LIBRARIES, *of_providers]:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = "not installed"
+    return versions
+
+
+def code_commit() -> str:
+    """Return the commit of the working directory, with `-dirty` when files differ; `unknown` outside a checkout."""
+    try:
+        commit = _git("rev-parse", "HEAD")
+        return f"{commit}-dirty" if _git("status", "--porcelain") else commit
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+
+
+def _git(*arguments: str) -> str:
+    process = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, timeout=10)
+    return process.stdout.strip()
+
+
+def _change(before: CollectionFacts, retriever: Retriever) -> str:
+    """Return what changed in the collection; a run is not lost because it cannot be read any more."""
+    try:
+        after = collection_facts(retriever)
+    except StoreError as error:
+        return f"it cannot be read any more ({error})"
+    return differences(before, after) if after else ""
+
+
+def differences(before: CollectionFacts, after: CollectionFacts) -> str:
+    """Return the differences of two states of a collection, in words; empty where they are the same."""
+    changes = [f"{before.points:,} → {after.points:,} points"] if before.points != after.points else []
+    for first, second in ((before.content, after.content), (before.server or {}, after.server or {})):
+        changes += [
+            f"{name.replace('_', ' ')} {first.get(name)!r} → {second.get(name)!r}"
+            for name in {**first, **second}
+            if first.get(name) != second.get(name) and name not in ("sampled_points", "sample_hash")
+        ]
+    if before.content.get("sample_hash") != after.content.get("sample_hash"):
+        changes.append(f"content of the first {before.content.get('sampled_points', 0):,} points")
+    return ", ".join(changes)

@@ -1,0 +1,171 @@
+"""The files that a run writes: checked before it begins, written after, and its names."""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evals.config.experiment import ExperimentConfig, TrackingConfig
+from evals.config.files import check_writable, write
+from evals.config.run_label import run_label
+from evals.grid.axes import Plan
+from evals.tracking import FOLDER, check_store
+from retrievers.config import RetrieverConfig
+from retrievers.errors import ConfigError
+from retrievers.text.printable import json_text
+
+if TYPE_CHECKING:
+    from evals.report.model import Report
+
+# Most bytes of a report's name, before its number: file systems accept names of 255, some of 143.
+FLAGS = {"report": "output", "retrieval": "save-retrieval"}
+LONGEST_STEM = 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """The files that a run writes: None for one that is not wanted.
+
+    Attributes:
+        report: The report as JSON.
+        junit: Criteria and queries as JUnit XML.
+        html: The report as a page.
+        export: The retriever's settings for an application.
+        retrieval: What was retrieved as Parquet, from which other runs can start.
+    """
+
+    report: Path | None = None
+    junit: Path | None = None
+    html: Path | None = None
+    export: Path | None = None
+    retrieval: Path | None = None
+
+
+def check_outputs(wanted: Outputs, config: TrackingConfig) -> None:
+    """Make sure that every file of a run can be written, and its run in a local store of MLflow; none is made here.
+
+    Raises:
+        ConfigError: A file, or the folder in which runs are kept, cannot be written, or was moved; two are one file; or
+            the database of runs is damaged.
+    """
+    if config.enabled:
+        check_store(config)
+    # All checks come before the work: a fault found at the end would cost the whole run.
+    _refuse_shared(asdict(wanted))
+    for file in (wanted.report, wanted.junit, wanted.html, wanted.export, wanted.retrieval):
+        check_writable(file)
+    if config.enabled and not wanted.report:
+        check_writable(FOLDER / "reports" / "report.json")
+
+
+def with_report(wanted: Outputs, config: TrackingConfig, name: str) -> Outputs:
+    """Return the files of a run that is about to write them: one that is tracked has a report in any case.
+
+    Raises:
+        ConfigError: Its folder cannot be written.
+    """
+    if wanted.report or not config.enabled:
+        return wanted
+    return replace(wanted, report=new_file(FOLDER / "reports", name))
+
+
+def new_file(folder: Path, name: str) -> Path:
+    """Return an empty file for the report of a run of that name: no other run has it, or gets it.
+
+    Raises:
+        ConfigError: The folder cannot be made or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in _names(folder, name):
+            with suppress(FileExistsError):
+                file.touch(exist_ok=False)  # atomic: of two runs at once only one makes it
+                return file
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be written: {error.strerror}") from error
+    raise AssertionError("there is no end of names")
+
+
+def _names(folder: Path, name: str) -> Iterator[Path]:
+    """Yield files for a run's report, in the order of preference; a name of any length and with any character fits."""
+    plain = re.sub(r"[^\w.-]+", "-", name).strip(".-").encode()[:LONGEST_STEM].decode(errors="ignore")
+    stem = plain.rstrip(".-") or "run"
+    return (folder / f"{stem}{f'-{number}' if number > 1 else ''}.json" for number in itertools.count(1))
+
+
+def _refuse_shared(files: Mapping[str, Path | None]) -> None:
+    names: dict[Path, str] = {}
+    for flag, file in ((f"--{FLAGS.get(name, name)}", file) for name, file in files.items() if file):
+        other = names.setdefault(file.absolute(), flag)
+        if other != flag:
+            raise ConfigError(f"{file}: {other} and {flag} would be one file; expected a file for each")
+
+
+def run_names(config: ExperimentConfig, sweep: Plan | None) -> tuple[str, str]:
+    """Return the name of a run, and that of its report's file without a folder.
+
+    The name is such as `hybrid k5 t0.3 default 20260102-030405`, or `grid 96 cells hybrid ...` of a sweep.
+
+    Args:
+        config: The experiment.
+        sweep: The grid that it asks for, None for a single run.
+    """
+    # UTC, so that names of runs sort alike on every machine.
+    stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    label = _grid_label(sweep) if sweep else run_label(config.retriever)
+    own = config.tracking.run_name
+    return own or f"{label} {config.name} {stamp}", own or f"{config.name}-{stamp}"
+
+
+def _grid_label(sweep: Plan) -> str:
+    settings = [variant.settings for variant in sweep.variants]
+    which = ",".join(
+        dict.fromkeys(setting.python.rpartition(":")[2] if setting.python else setting.mode for setting in settings)
+    )
+    thresholds = (1 if setting.used_threshold is None else len(sweep.thresholds) for setting in settings)
+    return f"grid {len(sweep.top_ks) * sum(thresholds)} cells {which}"
+
+
+def save_data(report: "Report", outputs: Outputs) -> str:
+    """Write the report and the JUnit file, as far as they are wanted, and return the report's text.
+
+    Raises:
+        ConfigError: A file cannot be written.
+    """
+    text = json_text(report.plain(), indent=None if report.grid else 2)
+    if outputs.report:
+        write(outputs.report, text)
+    if outputs.junit:
+        from evals.report.junit import junit
+
+        write(outputs.junit, junit(report))
+    return text
+
+
+def save_page(report: "Report", file: Path) -> None:
+    """Write the page.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    from evals.report.html import render_page
+
+    write(file, render_page(report))
+
+
+def export(settings: RetrieverConfig | None, outputs: Outputs) -> None:
+    """Write the settings of the retriever that was evaluated or chosen, if they are wanted and one was.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    if outputs.export and settings:
+        import yaml
+
+        from retrievers.store.location import portable_settings
+
+        write(outputs.export, yaml.safe_dump(portable_settings(settings), sort_keys=False))

@@ -1,0 +1,227 @@
+"""The decision: what a cell costs on both sides, and which one to take for what one can bear. Pure.
+
+Answers that are found and answers that should not have been given are one number, the *utility*: with the weight w of
+out-of-scope queries (`objective.out_of_scope`), (1 − w) · the mean of the objective over in-scope queries, plus
+w · the share of out-of-scope queries for which nothing was returned. Beside the one w stand the cells that a person
+would take who may wrongly answer at most so many, and the cell of every w there is.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evals.cases.case import Case
+from evals.collect.observations import Summary
+from evals.collect.pool import Bools, Floats
+from evals.config.sweep import ObjectiveConfig
+from evals.grid.cells import Grid, score_cells
+from evals.grid.choice import Choice
+from evals.grid.objective import TOKENS, thresholds
+from evals.grid.sampled import figures_of
+from evals.metrics import VERDICT_METRIC, metric_named
+from evals.metrics.declaration import Context, QueryMetric
+from evals.stats.abstention import Promise
+from evals.stats.intervals import SAME
+
+ABSTENTION, FALSE_ANSWER, FALSE_ABSTENTION = "scope/abstention", "scope/false_answer", "scope/false_abstention"
+ANY = 1.0
+NO_OUT_OF_SCOPE = (
+    "the golden data holds no out-of-scope query, so a threshold cannot be chosen by it: what a threshold costs is "
+    "seen, what it is good for is not; add queries that the documents do not answer (docs/golden.md)"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """The cell to take if at most a share of the out-of-scope queries may be answered.
+
+    Attributes:
+        limit: That share; 1 for any.
+        cell: The best of the cells within it by the objective in scope; None where no cell is.
+        retrieval: Name of its configuration.
+        top_k: Its cut.
+        threshold: Its threshold, None where none is in force.
+        figures: Its mean of the objective's first metric in scope, its shares of queries answered out of scope and not
+            answered in scope, and its pass rate; each with its 95% interval.
+        tokens: Its mean context tokens.
+        nearest: The least share that any cell answers.
+    """
+
+    limit: float
+    cell: int | None
+    retrieval: str = ""
+    top_k: int | None = None
+    threshold: float | None = None
+    figures: tuple[Summary, ...] = ()
+    tokens: float | None = None
+    nearest: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """The best cell from a weight of out-of-scope queries on.
+
+    Attributes:
+        weight: The weight, 0 to 1.
+        cell: The cell.
+        top_k: Its cut.
+        threshold: Its threshold, None where none is in force.
+    """
+
+    weight: float
+    cell: int
+    top_k: int
+    threshold: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Which cell to take, for what one can bear.
+
+    Attributes:
+        weight: The weight of out-of-scope queries in the objective, 0 to 1.
+        in_scope: Number of in-scope queries.
+        out_of_scope: Number of out-of-scope queries.
+        levels: From any share of wrong answers to the fewest.
+        recommended: The cell that was chosen, in the same columns; its limit is its own share.
+        by_weight: The best cell from each weight on, ascending from 0.
+        may_be_best: Settings that the confidence set of best cells covers.
+        promised: Thresholds that promise the levels for questions like these, under the recommended retrieval.
+    """
+
+    weight: float
+    in_scope: int
+    out_of_scope: int
+    levels: tuple[Level, ...]
+    recommended: Level
+    by_weight: tuple[Turn, ...]
+    may_be_best: str
+    promised: tuple[Promise, ...] = ()
+
+
+def with_utility(objective: ObjectiveConfig, thresholds: Sequence[float], cases: Sequence[Case]) -> ObjectiveConfig:
+    """Return an objective with both sides, where a threshold is chosen and the golden data can tell.
+
+    Args:
+        objective: What is optimised. One that itself weighs queries out of scope stays as it is.
+        thresholds: Those of the sweep.
+        cases: The golden queries.
+    """
+    one_sided = all(map(_is_in_scope, objective.metrics))
+    both_kinds = {case.in_scope for case in cases} == {True, False}
+    if len(thresholds) < 2 or not one_sided or not both_kinds or not objective.out_of_scope:
+        return objective
+    weight = objective.out_of_scope
+    weights = {name: (1 - weight) * own for name, own in objective.metrics.items()}
+    return objective.model_copy(update={"metrics": {**weights, ABSTENTION: weight}})
+
+
+def decision(
+    grid: Grid, objective: ObjectiveConfig, allowed: Bools, choice: Choice, context: Context
+) -> Decision | None:
+    """Return what to take for what one can bear; None where the golden data cannot tell.
+
+    Args:
+        grid: The cells, scored.
+        objective: What was optimised, with both sides where that was possible.
+        allowed: [cells], those that meet the constraints.
+        choice: The cell that was chosen, and those that may be as good.
+        context: Inputs of the metrics.
+    """
+    inside = sum(case.in_scope for case in grid.pool.cases)
+    outside = len(grid.pool.cases) - inside
+    shares = {name: abs(weight) for name, weight in objective.metrics.items()}
+    gains = {name: weight for name, weight in objective.metrics.items() if _is_in_scope(name)}
+    if not inside or not outside or not gains:
+        return None
+    weight = round(1 - sum(shares[name] for name in gains) / sum(shares.values()), 12)
+    if weight == 1:  # what is found has no part in the choice, and is shown nevertheless
+        gains = dict.fromkeys(gains, 1.0)
+    names = (next(iter(gains)), FALSE_ANSWER, FALSE_ABSTENTION, VERDICT_METRIC)
+    shown = [metric for name in names if isinstance(metric := metric_named(name), QueryMetric)]
+    false_answer = score_cells(grid, {FALSE_ANSWER: shown[1]}, context)[FALSE_ANSWER].mean
+    scale = sum(map(abs, gains.values()))
+    gain: Floats = sum((own / scale * grid.metrics[name].common for name, own in gains.items()), np.zeros(len(grid)))
+    usable = allowed & np.isfinite(gain)
+    if not usable.any():
+        return None
+    # As everywhere, of equal cells the least strict is preferred, then the cheapest.
+    preference = np.lexsort((grid.metrics[TOKENS].mean, thresholds(grid)))
+    preference = preference[usable[preference]]
+
+    def level(limit: float, cell: int | None) -> Level:
+        nearest = float(false_answer[usable].min())
+        if cell is None:
+            return Level(limit=limit, cell=None, nearest=nearest)
+        figures = tuple(figures_of(grid, metric, cell, context) for metric in shown)
+        own = grid.cell(cell)
+        return Level(
+            limit=limit,
+            cell=cell,
+            retrieval=grid.configurations[own.configuration].name,
+            top_k=own.top_k,
+            threshold=own.threshold,
+            figures=figures,
+            tokens=float(grid.metrics[TOKENS].mean[cell]),
+            nearest=nearest,
+        )
+
+    chosen = choice.recommended.cell
+    limits = (ANY, *sorted({limit for limit in objective.wrong_answers if limit < ANY}, reverse=True))
+    return Decision(
+        weight=weight,
+        in_scope=inside,
+        out_of_scope=outside,
+        levels=tuple(level(limit, _best_within(gain, false_answer, limit, preference)) for limit in limits),
+        recommended=level(float(false_answer[chosen]), chosen),
+        by_weight=tuple(
+            Turn(weight=start, cell=cell, top_k=grid.cell(cell).top_k, threshold=grid.cell(cell).threshold)
+            for start, cell in _by_weight(gain[preference], 1 - false_answer[preference], preference.tolist())
+        ),
+        may_be_best=range_of(grid, [cell for standing in choice.best_set for cell in standing.members]),
+    )
+
+
+def range_of(grid: Grid, cells: Sequence[int]) -> str:
+    """Return the settings that cells cover, such as `hybrid weighted, top_k 6 … 10, threshold 0.27 … 0.33`."""
+    those = [grid.cell(index) for index in cells]
+    names = list(dict.fromkeys(grid.configurations[cell.configuration].name for cell in those))
+    text = names[0] if len(names) == 1 else f"{len(names)} retrievals"
+    parts: Mapping[str, list[float]] = {
+        "top_k": [cell.top_k for cell in those],
+        "threshold": [cell.threshold for cell in those if cell.threshold is not None],
+    }
+    for name, values in parts.items():
+        if values:
+            ends = dict.fromkeys((f"{min(values):g}", f"{max(values):g}"))
+            text += f", {name} {' … '.join(ends)}"
+    return text
+
+
+def _is_in_scope(name: str) -> bool:
+    metric = metric_named(name)
+    return isinstance(metric, QueryMetric) and metric.scope == "in_scope"
+
+
+def _best_within(gain: Floats, false_answer: Floats, limit: float, preference: np.ndarray) -> int | None:
+    within = preference[false_answer[preference] <= limit + SAME]
+    if not len(within):
+        return None
+    return int(within[(gain[within] >= gain[within].max() - SAME).argmax()])
+
+
+def _by_weight(gain: Floats, silent: Floats, cells: Sequence[int]) -> Iterator[tuple[float, int]]:
+    """Yield the cell of the highest (1 − w) gain + w silent from each w on: the upper envelope of straight lines."""
+    weight, best = 0.0, int(np.lexsort((-silent, -np.round(gain, 9)))[0])
+    yield weight, cells[best]
+    while True:
+        rise, cost = silent - silent[best], gain[best] - gain
+        with np.errstate(divide="ignore", invalid="ignore"):
+            crossing = np.where(rise > SAME, np.maximum(cost, 0.0) / (np.maximum(cost, 0.0) + rise), np.inf)
+        if not np.isfinite(crossing).any():
+            return
+        # Of those that cross first, the one that rises most stays above.
+        nearest = np.flatnonzero(crossing <= crossing.min() + SAME)
+        weight, best = float(crossing[nearest[0]]), int(nearest[rise[nearest].argmax()])
+        yield weight, cells[best]

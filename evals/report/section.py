@@ -1,0 +1,227 @@
+"""What is shown, as sections of cells, and the renderers of a terminal, Markdown and notebooks; the page has its own.
+
+A cell's text is made harmless once, here: nothing that comes from outside steers a terminal or is taken for markup.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from retrievers.text.printable import printable
+
+# Words of a tone, and how a terminal shows them.
+STYLES = {"good": "green", "fair": "yellow", "bad": "red", "bold": "bold", "dim": "dim"}
+# Longest line of a heading that is broken; columns between two columns; least columns of a text that loses its middle.
+HEADING, BETWEEN, LEAST = 11, 2, 16
+# The text of a cell that shows its value as it is.
+PLAIN = "\0"
+# Width of what no terminal shows.
+UNCUT = 10_000
+NOTHING = {"", "–"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value, and how people read it.
+
+    Attributes:
+        value: The value.
+        text: Its text; the value itself when left out.
+        tone: Words of `STYLES`.
+        link: Address that it leads to; empty for none.
+        keep: Number of its first characters that stay where it loses its middle; it loses its end if negative.
+    """
+
+    value: Any
+    text: str = PLAIN
+    tone: str = ""
+    link: str = ""
+    keep: int = -1
+
+    def __post_init__(self) -> None:
+        """Make the text harmless."""
+        plain = "" if self.value is None else str(self.value)
+        object.__setattr__(self, "text", printable(plain if self.text is PLAIN else self.text))
+
+    def within(self, width: int) -> str:
+        """Return the text, without its middle where it is too long and may lose that."""
+        if self.keep < 0 or len(self.text) <= width:
+            return self.text
+        return f"{self.text[: self.keep]}…{self.text[self.keep + 1 - max(width, self.keep + LEAST) :]}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """Cells side by side: one line, cut where the terminal ends, or else wrapped; a command is never broken."""
+
+    cells: tuple[Cell, ...]
+    is_cut: bool = False
+    is_command: bool = False
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table; one that is not needed goes where a terminal has no room for it."""
+
+    name: str
+    is_number: bool = False
+    is_needed: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A part of what is shown: lines, then a table with lines below it.
+
+    Attributes:
+        name: Its name on a page.
+        title: Its heading; empty for none.
+        columns: Columns of the table; all without names where it has no head.
+        rows: Its rows, a cell a column.
+        below: Lines below the table.
+        spills: True if columns without room stand in a second table.
+    """
+
+    name: str = ""
+    title: str = ""
+    lines: Sequence[Line] = ()
+    columns: Sequence[Column] = ()
+    rows: Sequence[Sequence[Cell]] = ()
+    below: Sequence[Line] = ()
+    spills: bool = False
+
+
+def line(*parts: Cell | str, is_cut: bool = False, is_command: bool = False) -> Line:
+    """Return a line of cells and plain texts."""
+    return Line(tuple(Cell(part) if isinstance(part, str) else part for part in parts), is_cut, is_command)
+
+
+def terminal(sections: Iterable[Section], *, width: int, color: bool, whole: bool = False) -> str:
+    """Return sections for a terminal.
+
+    Args:
+        sections: The sections.
+        width: Width of the terminal, in columns.
+        color: Use colors.
+        whole: Shorten nothing, as no terminal shows it; only sentences are wrapped.
+    """
+    console = Console(
+        file=StringIO(), width=width, force_terminal=color, no_color=not color, highlight=False, legacy_windows=False
+    )
+    for section in sections:
+        if section.title:
+            console.print(Text(printable(section.title), style="bold"))
+        for one in section.lines:
+            _print_line(console, one, whole=whole)
+        console.width = UNCUT if whole else width
+        for number, columns in enumerate(_tables(section, console.width)):
+            console.print(_table(section, columns, console.width, is_rest=number > 0))
+        console.width = width
+        for one in section.below:
+            _print_line(console, one, whole=whole)
+    file = console.file
+    assert isinstance(file, StringIO)
+    return file.getvalue()
+
+
+def markdown(section: Section) -> Iterator[str]:
+    """Yield the lines of a section, then its table, as Markdown; what is bad is in bold."""
+    for one in section.lines:
+        yield "".join(cell.text for cell in one.cells)
+    if section.rows:
+        yield f"|{''.join(f' {printable(column.name)} |' if column.name else ' |' for column in section.columns)}"
+        yield f"|{'---|' * len(section.columns)}"
+    for row in section.rows:
+        yield f"| {' | '.join(f'**{cell.text}**' if 'bad' in cell.tone else cell.text for cell in row)} |"
+
+
+def in_html(colored: str) -> str:
+    """Return a text in a terminal's colours as HTML for a notebook, without script or style sheet."""
+    console = Console(width=1_000, record=True, file=StringIO())
+    console.print(Text.from_ansi(colored), soft_wrap=True)
+    return console.export_html(inline_styles=True, code_format='<pre style="overflow-x: auto">{code}</pre>')
+
+
+def _style(cell: Cell) -> str:
+    words = [STYLES[word] for word in cell.tone.split()]
+    return " ".join([*words, *([f"link {cell.link}"] if cell.link else [])])
+
+
+def _print_line(console: Console, one: Line, *, whole: bool) -> None:
+    is_cut, room = one.is_cut and not whole, UNCUT if whole else console.width
+    text = Text()
+    for number, cell in enumerate(one.cells):
+        rest = room - len(text)
+        # What follows a text that loses its middle has the rest of the line.
+        share = rest * 3 // 5 if len(one.cells) > number + 1 else rest
+        text.append(cell.within(max(share, LEAST)) if is_cut else cell.text, style=_style(cell))
+    overflow = "ellipsis" if is_cut else None
+    console.print(text, no_wrap=is_cut, overflow=overflow, soft_wrap=one.is_command or (whole and one.is_cut))  # type: ignore[arg-type]
+
+
+def _heading(name: str) -> str:
+    """Return the name of a metric in lines of few characters, broken after `/` and `_`; another name as it is."""
+    if name.count("/") != 1:
+        return name
+    lines = [""]
+    for part in re.findall(r"[^/_]+[/_]?", name):
+        if len(lines[-1]) + len(part) > HEADING or lines[-1].endswith("/"):
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+def _tables(section: Section, width: int) -> Iterator[list[int]]:
+    """Yield the places of the columns that fit; those without room once more, beside the first, where they spill."""
+    if not section.rows:
+        return
+    told = [
+        place
+        for place, column in enumerate(section.columns)
+        if column.is_needed or {row[place].text for row in section.rows} - NOTHING
+    ]
+    taken = {place: _width(section, place) for place in told}
+    fitting = list(told)
+    for place in reversed(told):
+        if sum(taken[one] for one in fitting) + BETWEEN * (len(fitting) - 1) <= width:
+            break
+        if not section.columns[place].is_needed:
+            fitting.remove(place)
+    yield fitting
+    rest = [place for place in told if place not in fitting]
+    if section.spills and rest:
+        yield [told[0], *rest]
+
+
+def _width(section: Section, place: int) -> int:
+    heading = _heading(section.columns[place].name).splitlines()
+    # One that may lose its middle asks for no room of its own.
+    texts = [row[place].text if row[place].keep < 0 else "" for row in section.rows]
+    return max(map(len, [*heading, *texts]), default=0)
+
+
+def _table(section: Section, places: Sequence[int], width: int, *, is_rest: bool) -> Table:
+    columns = [section.columns[place] for place in places]
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(column.name for column in columns))
+    elastic = [place for place in places if any(row[place].keep >= 0 for row in section.rows)]
+    fixed = sum(_width(section, place) for place in places if place not in elastic) + BETWEEN * len(places)
+    room = max((width - fixed) // max(len(elastic), 1), LEAST)
+    for place, column in zip(places, columns, strict=True):
+        heading = _heading(column.name)
+        least = max(map(len, heading.splitlines()), default=0) if "\n" in heading else None
+        justify = "right" if column.is_number else "left"
+        table.add_column(
+            Text(printable(heading)),
+            justify=justify,  # type: ignore[arg-type]
+            no_wrap=(column.is_needed and not is_rest) or place in elastic or column.is_number,
+            overflow="fold" if is_rest else "ellipsis",
+            min_width=least,
+        )
+    for row in section.rows:
+        table.add_row(*(Text(row[place].within(room), style=_style(row[place])) for place in places))
+    return table

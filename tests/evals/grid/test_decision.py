@@ -1,0 +1,189 @@
+"""The decision: both sides in one number, the table of levels, the cell of every weight; by loops over all cells."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evals.grid.decision import ABSTENTION, FALSE_ANSWER, Decision, range_of
+from evals.grid.decision import with_utility as both_sides
+from evals.grid.measure import Measured
+from evals.grid.objective import describe
+from evals.stats.intervals import wilson
+from retrievers.errors import ConfigError
+from tests.support.experiment import Experiment, settings
+from tests.support.grid_world import Bench, make_world
+from tests.support.grids import METRICS, SWEEP, swept_of
+
+NDCG, RECALL = "ranking/ndcg_at_10", "ranking/recall_at_5"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def bench(world: Experiment) -> Bench:
+    return Bench(settings(world), {})
+
+
+@pytest.fixture(scope="module")
+def grid_of(world: Experiment, bench: Bench) -> Callable[..., Measured]:
+    def make(**changes: Any) -> Measured:
+        config = settings(world, **{"metrics": METRICS, "sweep": SWEEP, "retriever__candidates": 20, **changes})
+        objective = both_sides(config.objective, config.sweep.threshold, bench.golden.cases)
+        return bench.grid(config.model_copy(update={"objective": objective}))
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def made(grid_of: Callable[..., Measured]) -> Measured:
+    return grid_of()
+
+
+def decision_of(made: Measured) -> Decision:
+    decision = swept_of(made).decision
+    assert decision is not None
+    return decision
+
+
+def columns(made: Measured) -> tuple[Any, Any, Any]:
+    """Return nDCG, abstention and false abstention of every cell, each query of each cell scored by a loop."""
+    grid = swept_of(made).grid
+    rows = []
+    for index in range(len(grid)):
+        gains, silent, given_up = [], [], []
+        for observation, score in zip(grid.results(index).observations(), _ndcg(made, index), strict=True):
+            if observation.case.in_scope:
+                gains.append(score)
+                given_up.append(float(len(observation.selection) == 0))
+            else:
+                silent.append(float(len(observation.selection) == 0))
+        rows.append((np.mean(gains), np.mean(silent), np.mean(given_up)))
+    gain, silent_, given = np.array(rows).T
+    return gain, silent_, given
+
+
+def _ndcg(made: Measured, index: int) -> list[float]:
+    """nDCG at 10 written out, 0 for a query out of scope."""
+    scores = []
+    for observation in swept_of(made).grid.results(index).observations():
+        grades = observation.relevance.grades
+        gains = [grades.get(key, 0) / np.log2(rank + 1) for rank, key in enumerate(observation.ranked_ids[:10], 1)]
+        best = sorted(grades.values(), reverse=True)[:10]
+        ideal = sum(grade / np.log2(rank + 1) for rank, grade in enumerate(best, 1))
+        scores.append(sum(gains) / ideal if ideal else 0.0)
+    return scores
+
+
+def test_utility_weighs_what_is_found_in_scope_and_silence_out_of_scope(made: Measured) -> None:
+    gain, silent, _ = columns(made)
+    assert swept_of(made).ranking.values == pytest.approx(0.8 * gain + 0.2 * silent)
+    assert swept_of(made).ranking.weights == {NDCG: 0.8, ABSTENTION: 0.2}
+    choice = swept_of(made).choice
+    assert choice is not None
+    assert choice.best.value == pytest.approx((0.8 * gain + 0.2 * silent).max())
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"objective__out_of_scope": 0.5}, {NDCG: 0.5, ABSTENTION: 0.5}),
+        ({"objective__out_of_scope": 0}, {NDCG: 1.0}),
+        ({"objective__out_of_scope": 1}, {NDCG: 0.0, ABSTENTION: 1.0}),
+        ({"objective__metrics": {NDCG: 1, RECALL: 3}}, {NDCG: 0.8, RECALL: 2.4, ABSTENTION: 0.2}),
+        ({"objective__metrics": {NDCG: 1, "scope/false_answer": -0.3}}, {NDCG: 1, "scope/false_answer": -0.3}),
+        ({"sweep": {"top_k": [3, 5]}}, {NDCG: 1.0}),
+        ({"dataset__ids": ["in0", "in1"]}, {NDCG: 1.0}),
+        ({"dataset__ids": ["soup", "france"]}, {NDCG: 1.0}),
+    ],
+)
+def test_both_sides_count_where_a_threshold_is_chosen_and_the_data_can_tell(
+    world: Experiment, bench: Bench, changes: dict[str, Any], expected: dict[str, float]
+) -> None:
+    config = settings(world, **{"sweep": SWEEP, **changes})
+    cases = [case for case in bench.golden.cases if case.id in config.dataset.ids or not config.dataset.ids]
+    objective = both_sides(config.objective, config.sweep.threshold, cases)
+    assert dict(objective.metrics) == pytest.approx(expected)
+    assert both_sides(objective, config.sweep.threshold, cases) == objective
+
+
+def test_of_each_level_the_best_cell_within_it_is_taken(made: Measured) -> None:
+    gain, silent, given_up = columns(made)
+    decision = decision_of(made)
+    assert [level.limit for level in decision.levels] == [1.0, 0.5, 0.25, 0.1]
+    for level in decision.levels:
+        assert level.cell is not None
+        within = np.flatnonzero(1 - silent <= level.limit + 1e-9)
+        assert level.cell in within
+        assert gain[level.cell] == pytest.approx(gain[within].max())
+        found, false_answer, false_abstention, passed = level.figures
+        assert found.value == pytest.approx(gain[level.cell])
+        assert false_answer.value == pytest.approx(1 - silent[level.cell])
+        assert false_abstention.value == pytest.approx(given_up[level.cell])
+        assert (passed.metric, passed.n) == ("queries/pass_rate", 11)
+        ends = wilson(round((1 - silent[level.cell]) * 3), 3)
+        assert (false_answer.ci_low, false_answer.ci_high) == (ends.low, ends.high)
+        assert level.nearest == pytest.approx((1 - silent).min())
+    assert decision.recommended.cell == swept_of(made).chosen
+    assert (decision.in_scope, decision.out_of_scope) == (8, 3)
+
+
+def test_a_level_that_no_cell_meets_says_how_near_one_comes(grid_of: Callable[..., Measured]) -> None:
+    made = grid_of(sweep={"top_k": [1, 2], "threshold": [0, 0.1]}, objective__wrong_answers=[0.4, 0.0])
+    _, silent, _ = columns(made)
+    assert (1 - silent).min() > 0
+    last = decision_of(made).levels[-1]
+    assert (last.limit, last.cell, last.figures) == (0.0, None, ())
+    assert last.nearest == pytest.approx((1 - silent).min())
+
+
+def test_the_cell_of_every_weight_is_the_best_at_that_weight(made: Measured) -> None:
+    gain, silent, _ = columns(made)
+    by_weight = decision_of(made).by_weight
+    starts = [turn.weight for turn in by_weight]
+    assert starts[0] == 0
+    assert starts == sorted(starts)
+    for weight in np.linspace(0, 1, 101):
+        cell = [turn.cell for turn in by_weight if turn.weight <= weight + 1e-12][-1]
+        every = (1 - weight) * gain + weight * silent
+        assert every[cell] == pytest.approx(every.max())
+
+
+def test_criteria_that_cells_can_meet_restrict_the_choice(grid_of: Callable[..., Measured]) -> None:
+    made = grid_of(criteria={FALSE_ANSWER: "<= 0", "determinism/rate": "== 1"})
+    swept = swept_of(made)
+    assert swept.ranking.constraints == {FALSE_ANSWER: "<= 0"}
+    assert swept.grid.metrics[FALSE_ANSWER].mean[swept.chosen or 0] == 0
+    never = grid_of(criteria={FALSE_ANSWER: "<= 0", RECALL: ">= 2"})
+    assert swept_of(never).ranking.constraints == {}
+    assert any("no cell meets the criteria" in note for note in never.notes)
+
+
+def test_data_of_one_kind_say_what_they_lack(world: Experiment) -> None:
+    config = settings(world, metrics=METRICS, sweep=SWEEP, retriever__candidates=20, dataset__ids=("in0", "in1"))
+    made = Bench(config, {}).grid(config)
+    assert swept_of(made).decision is None
+    assert any(note.startswith("the golden data holds no out-of-scope query, so") for note in made.notes)
+
+
+@pytest.mark.parametrize("weight", [0, 1])
+def test_a_weight_that_leaves_a_side_out_is_said(grid_of: Callable[..., Measured], weight: int) -> None:
+    made = grid_of(objective__out_of_scope=weight)
+    which = ["out-of-scope", "in-scope"][weight]
+    assert f"objective.out_of_scope is {weight}: {which} queries have no part in the choice" in made.notes
+
+
+def test_cells_are_named_by_the_range_of_their_settings(made: Measured) -> None:
+    grid = swept_of(made).grid
+    assert range_of(grid, [0]) == describe(grid, 0)
+    assert range_of(grid, [0, 7]) == "semantic, top_k 1 … 3, threshold 0 … 0.1"
+    assert range_of(grid, [0, 99]) == "2 retrievals, top_k 1 … 5, threshold 0 … 0.9"
+
+
+def test_an_unknown_weight_is_refused(world: Experiment) -> None:
+    with pytest.raises(ConfigError, match="less than or equal to 1"):
+        settings(world, objective__out_of_scope=1.2)

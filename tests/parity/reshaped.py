@@ -1,0 +1,113 @@
+"""A report of today in the shape of the recorded ones, so that the two are compared value by value."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Json = Any
+OF_A_SLICE = ("value", "ci_low", "ci_high", "n", "n_failed")
+OF_A_CHOICE = ("objective", "margin", "n", "dropped", "queries_needed", "note")
+
+
+def as_recorded(document: Json) -> Json:
+    """Return a report of schema version 2 as one of version 1, as far as it holds that; anything else as it is."""
+    if not isinstance(document, Mapping) or document.get("schema_version") != 2 or "queries" not in document:
+        return document
+    made = dict(document)
+    chunks = made.pop("chunks", {})
+    columns = [(name, made.pop(name, {})) for name in ("scores", "proxies")]
+    made["queries"] = [_row(row, place, columns, chunks) for place, row in enumerate(made["queries"])]
+    made["texts"] = {
+        hit["chunk_id"]: chunks[hit["chunk_id"]]["text"] for row in made["queries"] for hit in row["retrieved"]
+    }
+    made["metrics"] = _summaries(made["metrics"])
+    made["slices"] = [
+        part | {"metrics": {name: {key: one[key] for key in OF_A_SLICE} for name, one in part["metrics"].items()}}
+        for part in made.get("slices", [])
+    ]
+    made["caches"] = {
+        name: {"hits": hits, "lookups": lookups, "rate": hits / lookups if lookups else None}
+        for name, (hits, lookups) in made.get("caches", {}).items()
+    }
+    if collection := made["facts"].get("collection"):
+        content = collection.get("content", {})
+        rest = {name: value for name, value in collection.items() if name != "content"}
+        made["facts"] = {**made["facts"], "collection": rest | content}
+    made |= {name: _compared(made[name], chunks) for name in ("reference", "baseline") if made.get(name)}
+    if made.get("judge"):
+        made["judge"] = _judge(made["judge"])
+    if made.get("grid"):
+        made["grid"] = _grid(made["grid"])
+    return made
+
+
+def _row(row: Json, place: int, columns: Sequence[tuple[str, Json]], chunks: Json) -> Json:
+    of_row = {
+        kind: {name: column[place] for name, column in by_metric.items() if column[place] is not None}
+        for kind, by_metric in columns
+    }
+    hits = {kind: [_hit(hit, chunks) for hit in row.get(kind, [])] for kind in ("retrieved", "best_below_threshold")}
+    return {**row, **of_row, **hits}
+
+
+def _hit(hit: Json, chunks: Json) -> Json:
+    chunk = chunks[hit["chunk_id"]]
+    about = {name: chunk[name] for name in ("source", "breadcrumb", "heading")}
+    return {**hit, **about, "preview": " ".join(chunk["text"].split())[:200]}
+
+
+def _summaries(by_metric: Json) -> Json:
+    return {name: {key: value for key, value in one.items() if key != "metric"} for name, one in by_metric.items()}
+
+
+def _compared(section: Json, chunks: Json) -> Json:
+    return section | {
+        "differences": [_difference(one) for one in section["differences"]],
+        "flipped": [
+            {
+                "id": one["id"], "metric": one["metric"], "other": one["before"], "this": one["after"],
+                "other_retrieved": [_hit(hit, chunks) for hit in one["retrieved"]],
+            }
+            for one in section["flipped"]
+        ],
+    }  # fmt: skip
+
+
+def _difference(one: Json) -> Json:
+    paired = one["paired"] or {"n": 0, "ties": 0, "rises": 0, "falls": 0, "interval": {"low": None, "high": None}}
+    sides = ("falls", "rises") if one["better"] == "lower" else ("rises", "falls")
+    return {
+        "metric": one["metric"], "other": one["baseline"], "this": one["other"],
+        "difference": one["other"] - one["baseline"], "p_adjusted": one["p_adjusted"],
+        "ci_low": paired["interval"]["low"], "ci_high": paired["interval"]["high"],
+        "n": paired["n"], "wins": paired[sides[0]], "ties": paired["ties"], "losses": paired[sides[1]],
+    }  # fmt: skip
+
+
+def _judge(judge: Json) -> Json:
+    made = {name: judge[name] for name in ("model", "usage", "incomplete", "tiers")}
+    made["sample"] = None if judge["drawn"] is None else {"drawn": judge["drawn"], "queries": judge["queries"]}
+    return made | {"trust": {"agreement": {"n_verdicts": judge["compared"], "disagreements": judge["disagreements"]}}}
+
+
+def _grid(grid: Json) -> Json:
+    kept = ("axes", "ranking", "cells", "notes")
+    made = {name: grid[name] for name in kept} | {"metrics": grid["metrics"], "choice": None, "chosen": None}
+    made["configurations"] = [one | {"metrics": _summaries(one["metrics"])} for one in grid["configurations"]]
+    if choice := grid["choice"]:
+        standings = choice["standings"]
+        made["chosen"] = choice["recommended"]["cell"]
+        made["choice"] = {name: choice[name] for name in OF_A_CHOICE} | {
+            "explanation": grid["explanation"][:3],
+            "cells": choice["n_cells"],
+            "best": standings[0]["cell"],
+            "recommended": choice["recommended"]["cell"],
+            "set": [one["cell"] for one in standings if one["in_set"]],
+            "standings": [_standing(one, place) for one, place in zip(standings, grid["places"], strict=True)],
+            "held_out": grid["held_out"],
+        }
+    return made
+
+
+def _standing(one: Json, place: int) -> Json:
+    rest = {name: value for name, value in one.items() if name != "interval"}
+    return rest | {"place": place, "ci_low": one["interval"]["low"], "ci_high": one["interval"]["high"]}
