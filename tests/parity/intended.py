@@ -267,7 +267,11 @@ LEAVES: Sequence[Leaf] = (
     ),
 )
 LINES: Sequence[Line] = (
-    Line(r"^c\.jsonl: 2 cases|relevant_ids must equal|^d\.jsonl: 14 skel", only="golden-import", why=CHECK),
+    Line(
+        r"^c\.jsonl: 2 cases|relevant_ids must equal|^ *2 relevant documents|^d\.jsonl: 14 skel",
+        only="golden-import",
+        why=CHECK,
+    ),
     Line(
         r"^Details$|^metric value 95% interval n criterion|by query type|^type value 95%|^Before → after|^before: "
         r"|^metric before after|^\d+ ?/ ?\d+ ?/ ?\d+$|wins / ties / losses",
