@@ -53,7 +53,7 @@ def rows_of(source: Path, fields: Renamed | None = None) -> Iterator[Row]:
     """Yield the rows of a file or folder, in the order of the files' names.
 
     JSON Lines, a JSON array, CSV (comma, semicolon or tab), Parquet, a folder that `Dataset.save_to_disk` wrote, or a
-    folder of BEIR (`queries.jsonl` and `qrels/*.tsv`). Rows of one id in a CSV file are one case with several pieces of
+    folder of BEIR (`queries.jsonl`, `qrels/test.tsv`). Rows of one id in a CSV file are one case with several pieces of
     evidence. Rows with ragas' columns are known by `user_input`.
 
     Args:
@@ -64,7 +64,9 @@ def rows_of(source: Path, fields: Renamed | None = None) -> Iterator[Row]:
         DatasetError: It cannot be read, or holds no golden data.
     """
     if (source / QUERIES).is_file() and (source / QRELS).is_dir():
-        yield from beir_rows(source, sorted((source / QRELS).glob("*.tsv")))
+        judgements = sorted((source / QRELS).glob("*.tsv"))
+        # Published figures are those of `test`.
+        yield from beir_rows(source, [file for file in judgements if file.stem == "test"] or judgements)
         return
     if any((source / name).is_file() for name in ("state.json", "dataset_dict.json")):
         yield from _from_table(source, _dataset_rows(str(source)), fields)

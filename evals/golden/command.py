@@ -100,7 +100,7 @@ def _add_import(commands: Subcommands) -> None:
         help="the column of a field, such as query=question; repeatable. contexts=… are passages",
     )  # fmt: skip
     command.add_argument(
-        "--qrels", type=path_argument, metavar="FILE", help="judgements of a BEIR folder (default: all)"
+        "--qrels", type=path_argument, metavar="FILE", help="judgements of a BEIR folder (default: qrels/test.tsv)"
     )
     command.add_argument("--revision", metavar="COMMIT", help="commit hash; required with a hub id")
     command.add_argument("--split", help="split of a dataset of the hub (default: train)")

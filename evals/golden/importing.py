@@ -76,7 +76,9 @@ def import_cases(namespace: argparse.Namespace) -> int:
     outside = sum(not case.in_scope for case in cases)
     lines = [f"{namespace.out}: {len(cases)} cases of {source}, {outside} of them out of scope"]
     lines += _notes(located, chunks is not None, left_out=len(places) - len(cases), source=source)
-    if any(case.relevant_ids for case in cases):
+    if judged := sum(len(case.relevant_ids) for case in cases):
+        relevant = sum(len(case.relevant) for case in cases)
+        lines.append(f"  {relevant} relevant documents, {judged - relevant} judged and not relevant")
         lines.append(
             "  relevant_ids must equal the chunk_id or the source_document_id of your collection (metadata.map)"
         )

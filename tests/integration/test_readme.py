@@ -133,7 +133,7 @@ def test_a_beir_folder_is_measured_with_three_commands(tmp_path: Path) -> None:
     write_pages(tmp_path / "scifact", files)
     index, imported, measured = (run(f"PYTHONPATH={ROOT} {command}", tmp_path) for command in BEIR)
     assert index.stdout.startswith("3 documents, 3 chunks in collection 'scifact'"), index.stderr
-    assert "2 cases with 2 relevant documents, 1 judged and not relevant" in imported.stdout, imported.stderr
+    assert "2 relevant documents, 1 judged and not relevant" in imported.stdout, imported.stderr
     assert (measured.returncode, measured.stderr) == (0, "")
     assert "hit rate 1.000, recall 1.000" in " ".join(measured.stdout.split())
 

@@ -107,7 +107,7 @@ RENAMED: Mapping[str, str] = {
     "retrievers search --store.path store --collection robots": "retrievers search --store.path store "
     "--collection robots --top-k 5 --candidates 100 --threshold 0.3",
     "--store.path store --collection physical_ai_handbook": "--store.path store --collection physical_ai_handbook "
-    "--mode semantic --threshold 0.3 --threshold-on semantic",
+    "--mode semantic --threshold 0.3 --threshold-on each",
     "--retriever.threshold-on semantic": "--retriever.threshold-on each",
     "golden import csv ": "golden import ",
     "golden import ragas ": "golden import ",
