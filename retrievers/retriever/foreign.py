@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -192,6 +193,12 @@ class ForeignRetriever:
             if warned
             else (),
         )
+
+    def with_settings(self, settings: RetrieverConfig) -> "ForeignRetriever":
+        """Return the same retriever with other settings; closing this one closes both."""
+        other = copy(self)
+        other.settings = settings
+        return other
 
     def chunk_table(self) -> ChunkList:
         """Return an empty table of chunks, which calls of `candidates` fill."""

@@ -155,12 +155,13 @@ def adopt_given(
 
 
 def variants(retriever: Retriever, settings: Sequence[RetrieverConfig]) -> list[Retriever]:
-    """Return an open retriever once for each of several settings, where it can be searched by others."""
+    """Return an open retriever once with each of several settings."""
+    from retrievers.retriever.foreign import ForeignRetriever
     from retrievers.retriever.qdrant import QdrantRetriever
 
-    if isinstance(retriever, QdrantRetriever):
-        return [retriever.with_settings(each) for each in settings]
-    return [retriever for _ in settings]
+    if not isinstance(retriever, QdrantRetriever | ForeignRetriever):
+        return [retriever for _ in settings]
+    return [retriever.with_settings(each) for each in settings]
 
 
 def _over(inner: Any, target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, owned: bool) -> Retriever:

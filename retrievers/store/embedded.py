@@ -142,9 +142,10 @@ class EmbeddedClient:
         self, collection_name: str, ids: Sequence[Any], with_payload: Any = True, with_vectors: Any = False, **_: Any
     ) -> list[models.Record]:
         """Return the points of these ids, in their order; missing ones are left out."""
-        keys: list[Any] = list(dict.fromkeys(map(_id, ids)))
+        keys = [*map(_id, ids)]
         with self._reading(collection_name) as opened:
-            records = {_id(point.id): point for point in opened.shard.retrieve(keys, with_payload, with_vectors)}
+            points = opened.shard.retrieve([*dict.fromkeys(keys)], with_payload, with_vectors)
+        records = {_id(point.id): point for point in points}
         return [_record(records[key]) for key in keys if key in records]
 
     def query_points(

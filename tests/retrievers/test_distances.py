@@ -115,7 +115,7 @@ def test_a_threshold_is_raw(made: Any, mode: str, on: str) -> None:
             scores, session = semantic(distance, number), retriever.search(query)
             keeps = scores >= threshold
             found = [int(candidate.chunk.chunk_id[-2:]) for candidate in retriever.candidates([query])[0]]
-            kept = [n for n in found if keeps[n]] if on == "semantic" else found if any(keeps[found]) else []
+            kept = [n for n in found if keeps[n]] if on == "each" else found if any(keeps[found]) else []
             assert [chunk.chunk.chunk_id for chunk in session.chunks] == [chunk_id(n) for n in kept]
             assert session.filtered_out == len(found) - len(kept) or mode == "semantic"
 

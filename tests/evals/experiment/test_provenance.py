@@ -14,8 +14,8 @@ from evals.experiment.bench import index_if_stale
 from evals.judge.chat import Chat, make_chat
 from evals.report.model import CollectionFacts, JudgeFacts
 from retrievers import QdrantRetriever
-from retrievers.store import open_client
 from tests.support.experiment import Experiment, make_experiment, settings, silent
+from tests.support.writable import writable
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_the_collections_fingerprint_changes_with_a_payload_and_comes_back_with_
         return str(known.fingerprint)
 
     def set_text(text: str) -> str:
-        client = open_client(config.retriever.store, {})
+        client = writable(config.retriever.store)
         try:
             record = client.scroll("robots", limit=1)[0][0]
             client.overwrite_payload("robots", {**(record.payload or {}), "page_content": text}, points=[record.id])

@@ -777,16 +777,16 @@ CHANGED = {
 
 @pytest.mark.slow
 class TestKilledWhileWriting:
-    """The process is killed at a call of the client: the collection stays as it was, and a second run completes it."""
+    """The process is killed while it builds: the collection stays as it was, and a second run completes it."""
 
-    @pytest.mark.parametrize("call", ["upsert:2", "update_collection:1"])
+    @pytest.mark.parametrize("call", ["upsert:1", "upsert:2"])
     def test_on_the_first_run(self, docs: Path, tmp_path: Path, call: str) -> None:
         assert self.killed(docs, tmp_path / "store", call)
         with pytest.raises(CollectionNotFoundError):
             QdrantRetriever.open(settings(tmp_path / "store"), env={}, embeddings=HashEmbeddings())
         self.completes(docs, tmp_path)
 
-    @pytest.mark.parametrize("call", ["update_collection:1", "overwrite_payload:1", "delete:1", "update_collection:2"])
+    @pytest.mark.parametrize("call", ["upsert:1", "upsert:2", "upsert:4"])
     def test_on_a_later_run(self, docs: Path, tmp_path: Path, call: str) -> None:
         self.index_here(docs, tmp_path / "store")
         state = state_of(tmp_path / "store")

@@ -13,7 +13,7 @@ from langchain_core.retrievers import BaseRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError, ForeignRetrieverError, QueryError, RetrievalError, StoreUnsupportedError
 from retrievers.retriever.foreign import ForeignRetriever, chunk_of
-from retrievers.retriever.opened import adopt_given, open_retriever
+from retrievers.retriever.opened import adopt_given, open_retriever, variants
 from retrievers.retriever.protocol import Retriever
 from retrievers.search.candidate_table import Candidates
 from tests.support import foreign
@@ -237,3 +237,11 @@ def test_any_order_of_any_documents_is_kept() -> None:
         returned = rng.choices(DOCS, k=rng.randrange(0, 12))
         with around(lambda query, returned=returned: returned) as retriever:  # type: ignore[misc]
             assert ids(retriever.candidates(["q"])[0]) == [d.id for d in returned]
+
+
+def test_variants_of_a_retriever_have_their_own_settings() -> None:
+    with open_named("plain", candidates=5) as retriever:
+        shallow, deep = variants(retriever, [settings("plain", candidates=n, top_k=1) for n in (1, 5)])
+        lengths = [len(each.candidates(["kinematics of an arm"])[0]) for each in (shallow, deep)]
+        assert lengths[0] == 1 < lengths[1]
+        assert variants(retriever, []) == []
