@@ -210,7 +210,7 @@ def test_a_plan_buys_nothing_and_the_run_calls_as_often_as_it_said(
 
 def test_the_worst_queries_show_why_chunks_were_found_useless(run: Run, server: ChatServer) -> None:
     server.oracle = Oracle({})
-    done = run("--metrics", PRECISION, "--retriever.threshold", "0.05", "--retriever.top-k", "5")
+    done = run("--metrics", PRECISION, "--retriever.threshold", "0.05", "--retriever.top-k", "1")
     assert "judged useless: The context is of no use for " in done.out
 
 

@@ -31,7 +31,7 @@ def test_its_errors_begin_with_the_one_name(name: str, capsys: pytest.CaptureFix
 def test_the_exit_code_is_that_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--list-metrics"]) == 0
     assert "ranking/ndcg_at_5" in capsys.readouterr().out
-    assert main(["golden", "validate", "no-such.jsonl"]) == 2
+    assert main(["golden", "check", "no-such.jsonl"]) == 2
     assert "no-such.jsonl" in capsys.readouterr().err
 
 

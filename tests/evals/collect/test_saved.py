@@ -305,7 +305,7 @@ def test_a_grid_with_held_out_queries_starts_from_a_file(made: Experiment, run: 
         shutil.rmtree(made.store, ignore_errors=True)
     before, after = map(load_report, reports)
     assert figures(after) == figures(before)
-    assert after["grid"]["held_out"]["n"] == 4
+    assert after["grid"]["held_out"]["n"] == 6  # both sides are in the objective
     saved_at = after["facts"]["saved_retrieval"].removeprefix("kept, saved at ")
     assert [note for note in after["notes"] if note not in before["notes"]] == [
         f"started from the retrieval 'kept', saved on {saved_at}: nothing was searched"
