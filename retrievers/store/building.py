@@ -45,8 +45,9 @@ LONGEST_NAME = 200
 # past a full disk it does not fail, the system ends the process.
 SPARE_BYTES = 200_000_000
 ROOM = 3
-# Of addresses, for the threads of the engine.
-SPARE_MEMORY = 50_000_000
+# Addresses: the engine maps files up to three times, and its threads reserve more. Short of them it deletes the payload
+# indexes that it could not map.
+MAPPED, SPARE_MEMORY = 3, 250_000_000
 DISTANCES = {"Cosine": edge.Distance.Cosine, "Dot": edge.Distance.Dot}
 KINDS = {name: getattr(edge.PayloadSchemaType, name.title()) for name in ("keyword", "integer", "float", "bool")}
 TRIES = 3
@@ -180,7 +181,7 @@ def opened(folder: Path) -> tuple[edge.EdgeShard, Mapping[str, Any]]:
 
 
 def _check_memory(folder: Path, size: int) -> None:
-    """Refuse to map files where a limit of the process leaves too little room: the engine would hang.
+    """Refuse to map files where a limit of the process leaves too little room: the engine would damage them, or hang.
 
     Raises:
         StoreError: There is too little.
@@ -192,10 +193,11 @@ def _check_memory(folder: Path, size: int) -> None:
         used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
     except (ImportError, OSError):  # not on this system
         return
-    if limit != resource.RLIM_INFINITY and limit - used < size + SPARE_MEMORY:
+    needed = MAPPED * size + SPARE_MEMORY
+    if limit != resource.RLIM_INFINITY and limit - used < needed:
         raise StoreError(
-            f"the collection in {folder} needs {(size + SPARE_MEMORY) / 1e6:,.0f} MB of addresses, the process's limit "
-            f"(ulimit -v) leaves {(limit - used) / 1e6:,.0f} MB; raise it"
+            f"the collection in {folder} needs {needed / 1e6:,.0f} MB of addresses, the process's limit (ulimit -v) "
+            f"leaves {(limit - used) / 1e6:,.0f} MB; raise it"
         )
 
 

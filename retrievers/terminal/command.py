@@ -98,6 +98,9 @@ def run(main: Callable[[], int], *, prefix: str = "") -> int:
     except BrokenPipeError:
         _discard_output()
         return 0
+    except MemoryError:
+        print_error("error: this process may take no more memory (ulimit -v, or the limit of a container); raise it")
+        return EXIT_USER_ERROR
     except ImportError as error:
         log.debug("stopped", exc_info=True)
         print_error(
