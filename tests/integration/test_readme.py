@@ -30,9 +30,9 @@ from tests.support.qdrant_server import QdrantServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
-PAGES_OF_DOCS = ("search", "sweep", "own_data", "python")
+PAGES_OF_DOCS = ("search", "sweep", "own_data")
 FILES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in PAGES_OF_DOCS))
-FUNCTION = (ROOT / "docs" / "langchain.md").read_text(encoding="utf-8").partition("## A function that makes it")[2]
+FUNCTION = (ROOT / "docs" / "collections.md").read_text(encoding="utf-8").partition("## A function that makes it")[2]
 README = "\n".join([*(file.read_text(encoding="utf-8") for file in FILES), FUNCTION])
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 BLOCKS = [(kind, re.sub(f"^{indent}", "", text, flags=re.MULTILINE)) for indent, kind, text in BLOCK.findall(README)]
