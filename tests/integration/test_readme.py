@@ -152,7 +152,7 @@ def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(after_make_
     assert "retriever.rerank  none → mmr" in shown.stdout
     assert (failed.returncode, failed.stderr) == (1, "")
     printed = [line.split() for line in failed.stdout.splitlines()]
-    assert [line for line in sample("Settings that differ").splitlines() if line.split() not in printed] == []
+    assert [line for line in sample("win/tie/loss").splitlines() if line.split() not in printed] == []
 
 
 def test_a_run_from_a_saved_retrieval_needs_no_store(after_make_run: Path) -> None:
