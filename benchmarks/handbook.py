@@ -1,6 +1,6 @@
 """The default handbook's test split in every mode and fusion, with and without MMR: quality, scope, time.
 
-python benchmarks/handbook.py [--repeats 2] [--limit N] > docs/handbook_results.md
+python benchmarks/handbook.py [--repeats 2] [--limit N] > benchmarks/results/handbook.md
 
 Two passes of the evaluation itself, one with the threshold at 0 (what the order is worth) and one with the default
 experiment's. Everything else is the default experiment, but for a top_k of 10. Times are of single searches, the lines
@@ -131,7 +131,8 @@ def page(ranked: Sequence[Any], times: Sequence[Any], thresholded: Sequence[Any]
     order = [{**report.metrics, time.metric: time} for report, time in zip(ranked, times, strict=True)]
     return f"""# The handbook in every mode
 
-Measured on {datetime.now(UTC):%Y-%m-%d} by `python benchmarks/handbook.py > docs/handbook_results.md` ({versions}).
+Measured on {datetime.now(UTC):%Y-%m-%d} by `python benchmarks/handbook.py > benchmarks/results/handbook.md` \
+({versions}).
 
 The default experiment's `test` split: {facts.cases} queries, {facts.in_scope} in scope and \
 {facts.out_of_scope} out of scope; {facts.collection.points} chunks (`index.context: {index["context"]}`, \

@@ -13,7 +13,7 @@ answer goes with its verdicts:
   answer either, the highest cosine. These are of different scales, and so one of them, the first that all queries have,
   serves for all.
 
-How well each foretells a judge: docs/sampling.md, by `benchmarks/proxies.py`.
+How well each foretells a judge: docs/method.md, by `benchmarks/proxies.py`.
 """
 
 from collections.abc import Callable, Iterable, Sequence

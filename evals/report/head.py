@@ -93,7 +93,7 @@ def _index_line(result: Measured) -> str:
     if not any(mean < ENOUGH for mean in means.values()):
         return ""
     exactly = " and ".join(f"{mean:.3f} of the exact {name.rpartition('_')[2]} nearest" for name, mean in means.items())
-    return f"The index, not the model, loses near chunks: its search found {exactly}. See docs/index_recall.md."
+    return f"The index, not the model, loses near chunks: its search found {exactly}. See docs/search.md."
 
 
 def criteria_line(criteria: Sequence[Gate], incomplete: str = "") -> str:

@@ -1,4 +1,4 @@
-"""The benchmarks of the default run and of docs/handbook_results.md, and the page it wrote."""
+"""The benchmarks of the default run and of benchmarks/results/handbook.md, and the page it wrote."""
 
 import re
 import subprocess
@@ -54,6 +54,6 @@ def test_every_mode_has_its_figures_with_their_intervals(page: str) -> None:
 
 
 def test_the_page_of_the_project_has_the_same_lines(page: str) -> None:
-    written = (ROOT / "docs" / "handbook_results.md").read_text(encoding="utf-8")
+    written = (ROOT / "benchmarks" / "results" / "handbook.md").read_text(encoding="utf-8")
     assert [row[:3] for row in rows(written)] == [row[:3] for row in rows(page)]
     assert all(FIGURE.fullmatch(cell) for row in rows(written) if row[0] != "mode" for cell in row[3:])

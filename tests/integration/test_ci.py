@@ -1,4 +1,4 @@
-"""The commands of docs/ci.md, run step by step as the CI system would: main first, then a pull request."""
+"""The workflow of docs/compare.md, run step by step as the CI system would: main first, then a pull request."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import yaml
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 WORKFLOW: dict[str, Any] = yaml.safe_load(next(text for kind, text in BLOCKS if kind == "yaml"))
 STEPS = WORKFLOW["jobs"]["evaluate"]["steps"]

@@ -100,7 +100,7 @@ def test_a_built_index_is_measured_unasked_and_named_at_the_head(
     assert found.scores["index/ann_recall_at_5"] == {o.case.id: 0.6 for o in found.observed.observations}
     line = (
         "The index, not the model, loses near chunks: its search found 0.600 of the exact 5 nearest. See "
-        "docs/index_recall.md."
+        "docs/search.md."
     )
     assert head(found, []).index == line
     made = report(found)
