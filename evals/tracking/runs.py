@@ -83,7 +83,7 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
         if not finished:
             for run in runs:
                 _delete(client, run)
-        run_id = finished or _write(client, experiment, report, text, config.traces, progress)
+        run_id = finished or _write(client, experiment, report, text, digest, config.traces, progress)
     address = run_page(server_of(uri), experiment, run_id) if uri.startswith("http") else ""
     return Written(run_id, address, is_new=not finished)
 
@@ -145,13 +145,14 @@ def _begin(client: "MlflowClient", experiment: str, name: str, started_ms: int, 
     return str(run.info.run_id)
 
 
-def _write(client: "MlflowClient", experiment: str, report: Report, text: str, traces: int, progress: Progress) -> str:
+def _write(
+    client: "MlflowClient", experiment: str, report: Report, text: str, digest: str, traces: int, progress: Progress
+) -> str:
     """Write a run, the traces last; return its id."""
     from mlflow.entities import Param, RunTag
     from mlflow.exceptions import MlflowException
 
     started = int(datetime.fromisoformat(report.facts.started_at).timestamp() * 1000)
-    digest = hashlib.sha256(text.encode()).hexdigest()
     run_id = _begin(client, experiment, report.run or report.name, started, {REPORT_TAG: digest})
     params = [Param(name, value) for name, value in parameters(report).items()]
     files, known = _artifacts(report, text), tags(report)
