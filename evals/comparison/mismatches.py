@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from evals.comparison.records import Mismatch, Pairing, SettingChange
 from evals.metrics import declared
-from evals.report.comparison.records import Mismatch, Pairing, SettingChange
 from evals.report.headline import deepest
 from evals.report.model import CollectionFacts, Facts, GridSection, JudgeFacts, Report
 from retrievers.config.layers import flatten
@@ -13,29 +13,17 @@ SHOWN = 5
 # Difference of the shares of judged chunks that a reader must know of.
 FAR_APART = 0.1
 DIGITS = 12
-# Settings on which no score depends, some of them whole sections.
+# Settings on which no score depends, some of them whole sections; then those of how verdicts are bought and kept.
 WITHOUT_SCORES = {"name", "tracking", "criteria", "metrics", "sweep", "objective"}
-# Those of how verdicts are bought and kept.
-OF_BUYING = {
-    f"judge.{name}"
-    for name in (
-        "api_key_env",
-        "cache",
-        "cache_max_days",
-        "cache_max_mb",
-        "cache_path",
-        "max_concurrency",
-        "prices",
-        "refresh",
-        "requests_per_minute",
-        "tokens_per_minute",
-    )
-}
+OF_BUYING = frozenset(
+    "api_key_env cache cache_max_days cache_max_mb cache_path max_concurrency prices refresh requests_per_minute "
+    "tokens_per_minute".split()
+)
 # Metrics of the judge, as named in messages; a difference between two judges says nothing about retrieval.
 JUDGED = "ragas/llm_*, judge/*"
 WHERE = {"collection": "all chunks", "returned": "the chunks that came back"}
-# Settings of a server, each with the meaning of a difference.
-OF_SERVERS = {
+# Facts that are compared as they are, each with the meaning of a difference; all others of a run are below.
+OF_A_SERVER = {
     "version": "",
     "shards": "terms are counted within each shard: the scores of keyword and hybrid search depend on it",
     "replicas": "",
@@ -43,7 +31,13 @@ OF_SERVERS = {
     "quantization": "scores of quantised vectors are approximate",
     "datatype": "scores are computed on numbers of this precision",
 }
-OF_SCORES = {"ragas": "its prompts and formulas are part of the ragas/ scores"}
+OF_A_RUN = {
+    "retriever": "",
+    "embedding": "",
+    "commit": "",
+    "seed": "",
+    "version of ragas": "its prompts and formulas are part of the ragas/ scores",
+}
 
 
 def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Mismatch]:
@@ -54,10 +48,8 @@ def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Mismat
         *_judged(baseline, other),
         *_choices(baseline.grid, other.grid),
         *_collection(baseline.facts, other.facts),
-        *_server(baseline.facts, other.facts),
         *_judges(baseline.facts, other.facts),
         *_plain(baseline.facts, other.facts),
-        *_versions(baseline.facts.versions, other.facts.versions),
     ]
 
 
@@ -73,7 +65,7 @@ def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[Setti
         SettingChange(setting=name, baseline=first.get(name), other=second.get(name))
         for name in {**first, **second}
         if name.partition(".")[0] not in without
-        and ".".join(name.split(".")[:2]) not in OF_BUYING
+        and not (name.startswith("judge.") and name.split(".")[1] in OF_BUYING)
         and first.get(name) != second.get(name)
     ]
 
@@ -81,21 +73,18 @@ def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[Setti
 def _golden(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Mismatch]:
     if baseline.dataset_fingerprint == other.dataset_fingerprint and pairing.complete:
         return
-    mismatches = [
-        f"{len(ids)} {where} ({some(ids)})"
-        for ids, where in (
-            (pairing.only_baseline, "only in the baseline"),
-            (pairing.only_other, "only in the other"),
-            (pairing.changed, "changed"),
-        )
-        if ids
-    ]
+    sets = {
+        "only in the baseline": pairing.only_baseline,
+        "only in the other": pairing.only_other,
+        "changed": pairing.changed,
+    }
+    faults = [f"{len(ids)} {where} ({some(ids)})" for where, ids in sets.items() if ids]
     yield Mismatch(
         what="golden data",
         grade="known" if pairing.complete else "forbids",
         baseline=f"{baseline.cases} queries, {baseline.dataset_fingerprint[:DIGITS]}",
         other=f"{other.cases} queries, {other.dataset_fingerprint[:DIGITS]}",
-        meaning=", ".join(mismatches) or "only labels differ (tags, types, splits), on which no score depends",
+        meaning=", ".join(faults) or "only labels differ (tags, types, splits), on which no score depends",
     )
 
 
@@ -146,8 +135,9 @@ def _choices(baseline: GridSection | None, other: GridSection | None) -> Iterato
     yield from _known(
         "objective", _objective(baseline), _objective(other), "each run is the cell that its own objective chose"
     )
-    ranges = _ranges(baseline.axes, other.axes), _ranges(other.axes, baseline.axes)
-    yield from _known("sweep", *ranges, "each run was chosen among other cells")
+    first, second = ({name: ", ".join(map(str, one)) for name, one in grid.axes.items()} for grid in (baseline, other))
+    swept = [_apart(*grids, "; ") or "not swept" for grids in ((first, second), (second, first))]
+    yield from _known("sweep", swept[0], swept[1], "each run was chosen among other cells")
 
 
 def _objective(grid: GridSection) -> str:
@@ -155,10 +145,9 @@ def _objective(grid: GridSection) -> str:
     return f"{grid.ranking.objective}{where}" + (f", margin {grid.choice.margin:g}" if grid.choice else "")
 
 
-def _ranges(axes: Mapping[str, Sequence[Any]], others: Mapping[str, Sequence[Any]]) -> str:
-    """Return the axes that the other grid has not, or with other values."""
-    differing = (f"{name} {', '.join(map(str, values))}" for name, values in axes.items() if others.get(name) != values)
-    return "; ".join(differing) or "not swept"
+def _apart(mine: Mapping[str, Any], others: Mapping[str, Any], between: str = ", ") -> str:
+    """Return the entries that the other run has not, or with other values."""
+    return between.join(f"{name} {value}" for name, value in mine.items() if others.get(name) != value)
 
 
 def _collection(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
@@ -174,21 +163,6 @@ def _named(collection: CollectionFacts | None) -> str:
     if collection is None:
         return "not known"
     return f"{collection.name}, {collection.points:,} points, {collection.fingerprint[:DIGITS]}"
-
-
-def _server(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
-    """Return the differences between the servers' deployments of the collections, one each."""
-    first, second = (facts.collection and facts.collection.server for facts in (baseline, other))
-    if not first or not second:
-        return
-    for name, meaning in OF_SERVERS.items():
-        yield from _known(f"server: {name}", _flat(first.get(name)), _flat(second.get(name)), meaning)
-
-
-def _flat(value: Any) -> str:
-    """Return a setting of a server in one line."""
-    plain = flatten(value) if isinstance(value, Mapping) else ()
-    return ", ".join(f"{key} {item}" for key, item in plain) or ("none" if value in (None, {}) else str(value))
 
 
 def other_judges(baseline: Facts, other: Facts) -> bool:
@@ -211,21 +185,31 @@ def _judges(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
 
 def _judge_text(judge: JudgeFacts, against: JudgeFacts) -> str:
     """Return the model, and of the parameters those that differ."""
-    parameters = {**judge.parameters, "ragas": judge.ragas}
-    others = {**against.parameters, "ragas": against.ragas}
-    differing = [f"{name} {value}" for name, value in parameters.items() if others.get(name) != value]
-    return " ".join([f"{judge.provider}:{judge.model}", *([f"({', '.join(differing)})"] if differing else [])])
+    parameters, others = ({**one.parameters, "ragas": one.ragas} for one in (judge, against))
+    differing = _apart(parameters, others)
+    return f"{judge.provider}:{judge.model}" + (f" ({differing})" if differing else "")
 
 
 def _plain(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
-    for name in ("retriever", "embedding", "commit", "seed"):
-        yield from _known(name, _text(getattr(baseline, name)), _text(getattr(other, name)))
+    """Yield the facts that are compared as they are: those of the collections' servers, then those of the runs."""
+    servers = [facts.collection and facts.collection.server for facts in (baseline, other)]
+    if all(servers):
+        for name, meaning in OF_A_SERVER.items():
+            before, after = (_flat(server and server.get(name)) for server in servers)
+            yield from _known(f"server: {name}", before, after, meaning)
+    first, second = (
+        {name: getattr(facts, name, None) for name in OF_A_RUN if " " not in name}
+        | {f"version of {name}": text for name, text in facts.versions.items()}
+        for facts in (baseline, other)
+    )
+    for name in {**first, **second}:
+        yield from _known(name, _text(first.get(name)), _text(second.get(name)), OF_A_RUN.get(name, ""))
 
 
-def _versions(baseline: Mapping[str, str], other: Mapping[str, str]) -> Iterator[Mismatch]:
-    for name in {**baseline, **other}:
-        versions = _text(baseline.get(name)), _text(other.get(name))
-        yield from _known(f"version of {name}", *versions, OF_SCORES.get(name, ""))
+def _flat(value: Any) -> str:
+    """Return a setting of a server in one line."""
+    plain = flatten(value) if isinstance(value, Mapping) else ()
+    return ", ".join(f"{key} {item}" for key, item in plain) or ("none" if value in (None, {}) else str(value))
 
 
 def _known(what: str, baseline: str, other: str, meaning: str = "") -> Iterator[Mismatch]:

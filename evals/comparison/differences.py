@@ -8,9 +8,9 @@ from statistics import fmean
 import numpy as np
 
 from evals.collect.observations import VERDICT_METRIC, Unscored
+from evals.comparison.records import Pairing
 from evals.errors import ReportError
 from evals.metrics import declared
-from evals.report.comparison.records import Pairing
 from evals.report.model import Difference, FailedValue, QueryRow, Report, ScoreValue
 from evals.sampling.corrected import difference as sampled_difference
 from evals.sampling.order import NOT_DRAWN
