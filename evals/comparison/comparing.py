@@ -43,7 +43,7 @@ def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> 
     """
     reports = [baseline.report, *(other.report for other in others)]
     by = choose(reports, wanted.by)
-    _check_tolerances(reports, wanted.tolerances)
+    check_names(wanted.tolerances, [name for report in reports for name in report.metrics], [*METRICS])
     tolerated = [entry.metric for entry in wanted.tolerances]
     shown = wanted.metrics or headline(*(report.metrics for report in reports))
     names = list(dict.fromkeys([*choose(reports, shown), *by, *tolerated]))
@@ -104,12 +104,6 @@ def moved(pairing: Pairing, metrics: Sequence[str]) -> list[Moved]:
     """
     largest = [max(moves, key=lambda move: abs(move.gain)) for moves in _moves(pairing, metrics) if moves]
     return sorted(largest, key=lambda move: (-abs(move.gain), move.gain, move.baseline.id))
-
-
-def _check_tolerances(reports: Sequence[Report], tolerances: Sequence[Tolerance]) -> None:
-    measured = [name for report in reports for name in report.metrics]
-    if any(tolerance.metric not in measured for tolerance in tolerances):
-        check_names(tolerances, measured, list(METRICS))
 
 
 def _begin(baseline: Run, other: Run, *, common: bool) -> Comparison:

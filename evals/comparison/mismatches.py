@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from evals.comparison.records import Mismatch, Pairing, SettingChange
+from evals.comparison.records import Grade, Mismatch, Pairing, SettingChange
 from evals.metrics import declared
 from evals.report.headline import deepest
 from evals.report.model import CollectionFacts, Facts, GridSection, JudgeFacts, Report
@@ -22,20 +22,14 @@ OF_BUYING = frozenset(
 # Metrics of the judge, as named in messages; a difference between two judges says nothing about retrieval.
 JUDGED = "ragas/llm_*, judge/*"
 WHERE = {"collection": "all chunks", "returned": "the chunks that came back"}
-# Facts that are compared as they are, each with the meaning of a difference; all others of a run are below.
-OF_A_SERVER = {
-    "version": "",
-    "shards": "terms are counted within each shard: the scores of keyword and hybrid search depend on it",
-    "replicas": "",
-    "hnsw": "an approximate index finds other neighbours with other settings",
-    "quantization": "scores of quantised vectors are approximate",
-    "datatype": "scores are computed on numbers of this precision",
-}
-OF_A_RUN = {
-    "retriever": "",
-    "embedding": "",
-    "commit": "",
-    "seed": "",
+# Facts that are compared as they are, and what a difference in one means; all others have a function below.
+OF_A_SERVER = ("version", "shards", "replicas", "hnsw", "quantization", "datatype")
+OF_A_RUN = ("retriever", "embedding", "commit", "seed")
+MEANINGS = {
+    "server: shards": "terms are counted within each shard: the scores of keyword and hybrid search depend on it",
+    "server: hnsw": "an approximate index finds other neighbours with other settings",
+    "server: quantization": "scores of quantised vectors are approximate",
+    "server: datatype": "scores are computed on numbers of this precision",
     "version of ragas": "its prompts and formulas are part of the ragas/ scores",
 }
 
@@ -79,37 +73,24 @@ def _golden(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Mismatc
         "changed": pairing.changed,
     }
     faults = [f"{len(ids)} {where} ({some(ids)})" for where, ids in sets.items() if ids]
-    yield Mismatch(
-        what="golden data",
-        grade="known" if pairing.complete else "forbids",
-        baseline=f"{baseline.cases} queries, {baseline.dataset_fingerprint[:DIGITS]}",
-        other=f"{other.cases} queries, {other.dataset_fingerprint[:DIGITS]}",
-        meaning=", ".join(faults) or "only labels differ (tags, types, splits), on which no score depends",
-    )
+    before, after = (f"{one.cases} queries, {one.dataset_fingerprint[:DIGITS]}" for one in (baseline, other))
+    meaning = ", ".join(faults) or "only labels differ (tags, types, splits), on which no score depends"
+    yield _known("golden data", before, after, meaning, "known" if pairing.complete else "forbids")
 
 
 def _relevance(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Mismatch]:
-    kinds = {report.relevance for report in (baseline, other)}
-    if kinds == {"returned"}:
-        # The fingerprint covers the returned chunks, so it differs with every result.
-        return
-    if len(kinds) > 1:
-        yield from _known(
-            "relevance",
-            f"resolved in {WHERE[baseline.relevance]}",
-            f"resolved in {WHERE[other.relevance]}",
-            "only among all chunks is the one that holds most of a quote relevant where none holds half",
-        )
-        return
-    differing = [a.id for a, b in pairing.rows if a.relevant != b.relevant]
-    if differing:
-        yield Mismatch(
-            what="relevant chunks",
-            grade="known",
-            baseline=f"{sum(len(a.relevant) for a, _ in pairing.rows)} chunks",
-            other=f"{sum(len(b.relevant) for _, b in pairing.rows)} chunks",
-            meaning=f"of {len(differing)} queries ({some(differing)}): the same evidence lies in other chunks",
-        )
+    kinds = [facts.relevance for facts in (baseline, other)]
+    if kinds[0] != kinds[1]:
+        before, after = (f"resolved in {WHERE[kind]}" for kind in kinds)
+        meaning = "only among all chunks is the one that holds most of a quote relevant where none holds half"
+        yield _known("relevance", before, after, meaning)
+    # What is relevant among the chunks that came back differs with every result.
+    elif "returned" not in kinds:
+        differing = [a.id for a, b in pairing.rows if a.relevant != b.relevant]
+        before, after = (f"{sum(len(rows[run].relevant) for rows in pairing.rows)} chunks" for run in (0, 1))
+        if differing:
+            meaning = f"of {len(differing)} queries ({some(differing)}): the same evidence lies in other chunks"
+            yield _known("relevant chunks", before, after, meaning)
 
 
 def _judged(baseline: Report, other: Report) -> Iterator[Mismatch]:
@@ -118,26 +99,24 @@ def _judged(baseline: Report, other: Report) -> Iterator[Mismatch]:
     shares = [run.metrics[name].value for run in (baseline, other) if name in run.metrics]
     measured = [share for share in shares if share is not None]
     if len(measured) == 2 and abs(measured[0] - measured[1]) > FAR_APART:
-        yield Mismatch(
-            what="judged chunks",
-            grade="known",
-            baseline=f"{measured[0]:.0%} ({name})",
-            other=f"{measured[1]:.0%}",
-            meaning="unjudged chunks count as not relevant, which is unfair to the run that returns more of them; "
-            "ranking/condensed_ndcg_at_K and ranking/bpref leave them out",
+        meaning = (
+            "unjudged chunks count as not relevant, which is unfair to the run that returns more of them; "
+            "ranking/condensed_ndcg_at_K and ranking/bpref leave them out"
         )
+        yield _known("judged chunks", f"{measured[0]:.0%} ({name})", f"{measured[1]:.0%}", meaning)
 
 
 def _choices(baseline: GridSection | None, other: GridSection | None) -> Iterator[Mismatch]:
     """Yield that the cells of two grids were chosen by other objectives, or among other cells."""
     if baseline is None or other is None:
         return
-    yield from _known(
-        "objective", _objective(baseline), _objective(other), "each run is the cell that its own objective chose"
-    )
+    chosen = [_objective(grid) for grid in (baseline, other)]
+    if chosen[0] != chosen[1]:
+        yield _known("objective", chosen[0], chosen[1], "each run is the cell that its own objective chose")
     first, second = ({name: ", ".join(map(str, one)) for name, one in grid.axes.items()} for grid in (baseline, other))
-    swept = [_apart(*grids, "; ") or "not swept" for grids in ((first, second), (second, first))]
-    yield from _known("sweep", swept[0], swept[1], "each run was chosen among other cells")
+    if first != second:
+        swept = [_apart(*grids, "; ") or "not swept" for grids in ((first, second), (second, first))]
+        yield _known("sweep", swept[0], swept[1], "each run was chosen among other cells")
 
 
 def _objective(grid: GridSection) -> str:
@@ -156,7 +135,7 @@ def _collection(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
         return
     indexed = "differences may come from what was indexed"
     meaning = indexed if first and second else "it is unknown if both read the same chunks"
-    yield Mismatch(what="collection", grade="known", baseline=_named(first), other=_named(second), meaning=meaning)
+    yield _known("collection", _named(first), _named(second), meaning)
 
 
 def _named(collection: CollectionFacts | None) -> str:
@@ -178,9 +157,8 @@ def judged(metric: str) -> bool:
 def _judges(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
     first, second = baseline.judge, other.judge
     if first and second and first.fingerprint != second.fingerprint:
-        texts = _judge_text(first, second), _judge_text(second, first)
         meaning = f"what they said is not compared: {JUDGED}"
-        yield Mismatch(what="judge", grade="known", baseline=texts[0], other=texts[1], meaning=meaning)
+        yield _known("judge", _judge_text(first, second), _judge_text(second, first), meaning)
 
 
 def _judge_text(judge: JudgeFacts, against: JudgeFacts) -> str:
@@ -191,19 +169,24 @@ def _judge_text(judge: JudgeFacts, against: JudgeFacts) -> str:
 
 
 def _plain(baseline: Facts, other: Facts) -> Iterator[Mismatch]:
-    """Yield the facts that are compared as they are: those of the collections' servers, then those of the runs."""
-    servers = [facts.collection and facts.collection.server for facts in (baseline, other)]
-    if all(servers):
-        for name, meaning in OF_A_SERVER.items():
-            before, after = (_flat(server and server.get(name)) for server in servers)
-            yield from _known(f"server: {name}", before, after, meaning)
-    first, second = (
-        {name: getattr(facts, name, None) for name in OF_A_RUN if " " not in name}
-        | {f"version of {name}": text for name, text in facts.versions.items()}
-        for facts in (baseline, other)
-    )
+    """Yield the facts that are compared as they are."""
+    first, second = _recorded(baseline), _recorded(other)
     for name in {**first, **second}:
-        yield from _known(name, _text(first.get(name)), _text(second.get(name)), OF_A_RUN.get(name, ""))
+        before, after = (facts.get(name, "not recorded") for facts in (first, second))
+        # Where a collection is of no server, nothing is known of one.
+        if before != after and (not name.startswith("server") or (name in first and name in second)):
+            yield _known(name, before, after, MEANINGS.get(name, ""))
+
+
+def _recorded(facts: Facts) -> dict[str, str]:
+    """Return the settings of the collection's server, then the facts of the run, each in one line."""
+    server = facts.collection and facts.collection.server
+    of_run = {name: getattr(facts, name) for name in OF_A_RUN} | {
+        f"version of {k}": v for k, v in facts.versions.items()
+    }
+    return {f"server: {name}": _flat(server.get(name)) for name in OF_A_SERVER if server} | {
+        name: "not recorded" if value is None else str(value) for name, value in of_run.items()
+    }
 
 
 def _flat(value: Any) -> str:
@@ -212,10 +195,8 @@ def _flat(value: Any) -> str:
     return ", ".join(f"{key} {item}" for key, item in plain) or ("none" if value in (None, {}) else str(value))
 
 
-def _known(what: str, baseline: str, other: str, meaning: str = "") -> Iterator[Mismatch]:
-    """Yield what a reader must know, where the runs differ in it."""
-    if baseline != other:
-        yield Mismatch(what=what, grade="known", baseline=baseline, other=other, meaning=meaning)
+def _known(what: str, baseline: str, other: str, meaning: str = "", grade: Grade = "known") -> Mismatch:
+    return Mismatch(what=what, grade=grade, baseline=baseline, other=other, meaning=meaning)
 
 
 def line(mismatch: Mismatch) -> str:
@@ -228,7 +209,3 @@ def line(mismatch: Mismatch) -> str:
 def some(ids: Sequence[str]) -> str:
     """Return the first of some ids."""
     return ", ".join(ids[:SHOWN]) + (", …" if len(ids) > SHOWN else "")
-
-
-def _text(value: object) -> str:
-    return "not recorded" if value is None else str(value)
