@@ -26,7 +26,8 @@ def stored(config: ExperimentConfig) -> dict[str, str]:
 
 def folder_of(config: ExperimentConfig) -> Path:
     """Where the collection is kept."""
-    return Path(config.retriever.store.path) / "collections" / config.retriever.collection
+    assert config.retriever.store.path
+    return config.retriever.store.path / "collections" / config.retriever.collection
 
 
 @pytest.fixture
