@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from langchain_qdrant import QdrantVectorStore
 
     from evals.cases.reading import GoldenData
+    from evals.comparison.records import Comparison
     from evals.metrics.declaration import QueryMetric
-    from evals.report.comparison.records import Comparison
 
     Documents: TypeAlias = Sequence[Document | str]
     Function: TypeAlias = Callable[[str], Documents] | Callable[[str], Awaitable[Documents]]
@@ -163,9 +163,9 @@ def compare_runs(
         ReportError: A run does not exist or cannot be read, is given twice, or must not be compared with the baseline.
         TrackingError: MLflow has no such run.
     """
-    from evals.report.comparison.comparing import ComparisonOptions, compare
-    from evals.report.comparison.records import Run
-    from evals.report.comparison.regressions import tolerated
+    from evals.comparison.comparing import ComparisonOptions, compare
+    from evals.comparison.records import Run
+    from evals.comparison.regressions import tolerated
     from evals.tracking.find import open_run, refuse_repeated
 
     silence(hub=False)

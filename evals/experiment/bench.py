@@ -1,7 +1,7 @@
 """The bench of an experiment: its open retrievers, judge and source pages, and its own collection kept up to date."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,7 @@ def _of_saved(distance: Distance | None, settings: RetrieverConfig) -> Retriever
 
 
 def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: Callable[[str, int, int], None]) -> bool:
-    """Index `sources.dir` if the experiment owns the collection and it is missing, unfinished or of other pages.
+    """Index `sources.dir` if the experiment owns the collection and it is missing, damaged or of other pages.
 
     Only an embedded collection named by `index.collection` is ever written to.
 
@@ -158,13 +158,9 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
         return False
     client = open_client(retriever.store, env, create=True)
     try:
-        try:
-            info = describe(client, retriever)
-            manifest, lost = info.manifest, info.lost
-        except (CollectionNotFoundError, CollectionDamagedError):
-            manifest, lost = {}, 0
-        if not lost and not _differences(config, corpus, manifest):
-            return False
+        with suppress(CollectionNotFoundError, CollectionDamagedError):
+            if not _differences(config, corpus, describe(client, retriever).manifest):
+                return False
         embeddings = make_embeddings(retriever.embedding, env)
         options = IndexOptions(settings=config.index, replace=True, search=search_settings(retriever))
         index_corpus(client, retriever, embeddings, corpus, options, progress)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from evals.cases.reading import GoldenSet
 from evals.collect.passes import Progress
-from evals.collect.pool import Find, ground
+from evals.collect.pool import Find
 from evals.config.experiment import ExperimentConfig
 from evals.errors import TrackingError
 from evals.experiment import ragas_check
 from evals.experiment.bench import open_bench, with_its_distance
+from evals.experiment.beside import measured_reference, set_beside
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.facts import checked_at_end, gather
 from evals.experiment.inputs import Inputs, load_inputs, with_both_sides, with_objective
@@ -22,13 +23,11 @@ from evals.experiment.outputs import Outputs, check_outputs, export, run_names, 
 from evals.experiment.plan import describe_plan
 from evals.experiment.saved import finders, fitting, save
 from evals.grid.heldout import with_held_out
-from evals.grid.measure import Measured, alone, measure, measure_pool
-from evals.metrics import choose, declared, reach
+from evals.grid.measure import Measured, alone, measure_pool
 from evals.metrics.collaborators import Collaborators
 from evals.report.build import build_report
 from evals.report.head import decided
-from evals.report.headline import headline
-from evals.report.model import Facts, Report
+from evals.report.model import Facts
 from retrievers.errors import ConfigError
 from retrievers.retriever.opened import variants
 from retrievers.retriever.protocol import Retriever
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from evals.collect.saved import SavedPool
 
 log = logging.getLogger(__name__)
-# Needs of metrics that are not measured for the reference.
-OF_THE_RUN_ALONE = {"latency", "determinism", "index", "judge", "judge usage"}
 
 
 def run_experiment(
@@ -81,9 +78,9 @@ def run_experiment(
             inputs = with_both_sides(with_objective(inputs, listed=_is_listed(bench, saved)))
             find, *held_out = finders(inputs, bench, saved)
             result, facts = _measured(inputs, bench, find, held_out, saved)
-            beside = _reference(inputs, bench)
-            check = ragas_check.pending(result)
-            report = build_report(result, facts, run=run, reference=beside, baseline=inputs.baseline, ragas_check=check)
+            reference = measured_reference(inputs, bench)
+            report = build_report(result, facts, run=run, ragas_check=ragas_check.pending(result))
+            report = set_beside(report, reference, inputs.baseline)
             outputs = with_report(wanted, inputs.config.tracking, stem)
             evaluation = (Sweep if result.swept else Evaluation)(report=report, result=result, outputs=outputs)
             save_data(report, outputs)
@@ -167,25 +164,6 @@ def _measured(
 def _variants(retriever: Retriever, inputs: Inputs) -> list[Retriever]:
     """Return a given retriever once for each variant of a sweep."""
     return variants(retriever, [each.settings for each in inputs.sweep.variants]) if inputs.sweep else [retriever]
-
-
-def _reference(inputs: Inputs, bench: Collaborators) -> Report | None:
-    """Return the report of the reference, which is measured now; None without one, and where the judge alone scores.
-
-    Raises:
-        RetrievalError: A search failed, or the evidence does not resolve in the reference's collection.
-    """
-    config, retriever = inputs.reference, bench.reference
-    if config is None or retriever is None:
-        return None
-    shown = headline(choose(inputs.config.metrics, (1,), judged=True, reach=reach(config.retriever)))
-    names = tuple(name for name in shown if declared(name).needs.isdisjoint(OF_THE_RUN_ALONE))
-    if not names:
-        return None
-    own = config.model_copy(update={"metrics": names})
-    grounds = ground(inputs.golden, retriever, bench.sources)
-    result = measure(own, inputs.golden, grounds, replace(bench, retrievers=[retriever], judge=None))
-    return build_report(result, gather(own, inputs.golden, retriever))
 
 
 def _published(evaluation: Evaluation, bench: Collaborators, progress: Progress) -> Evaluation:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from evals.cases.reading import GoldenSet, case_fingerprint, load_golden
 from evals.cases.relevance import UNLISTED
+from evals.comparison.mismatches import some
+from evals.comparison.records import Run
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError, ExperimentError, ReportError
 from evals.grid.axes import Plan, plan
@@ -16,8 +18,6 @@ from evals.judge.tasks import JUDGED, PRECISION, RELEVANCE
 from evals.metrics import NEED_A_JUDGE, OWN, VERDICT_METRIC, choose, declared, metric_named, reach
 from evals.metrics import criteria as gates
 from evals.metrics.llm import can_be_judged
-from evals.report.comparison.mismatches import some
-from evals.report.comparison.records import Run
 from evals.tracking.find import open_run
 
 # Cases that are named.

@@ -7,7 +7,7 @@ from math import isfinite, isnan
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.collect.observations import Gate, Summary
+from evals.collect.observations import Summary
 from evals.grid.cells import Configuration
 from evals.grid.choice import Choice, HeldOut, explain
 from evals.grid.judging import NEXT, CellProof
@@ -19,15 +19,12 @@ from evals.judge.trust import Trust
 from evals.judge.verdicts import Judging
 from evals.metrics import OWN, VERDICT_METRIC, declared, metric_named
 from evals.metrics.declaration import QueryMetric, summarise
-from evals.report.comparison.comparing import compared_section, compared_with
-from evals.report.comparison.records import Comparison, Run
 from evals.report.head import decided, head
-from evals.report.headline import NO_WORSE, leading
+from evals.report.headline import leading
 from evals.report.model import (
     SCHEMA_VERSION,
     CellColumns,
     ConfigurationEntry,
-    Difference,
     Disagreement,
     Facts,
     GridMetric,
@@ -60,38 +57,15 @@ READ_BY = {"each": "", "best": " on the best {}", "final": " on the final score"
 Numbers = NDArray[np.int64]
 
 
-def build_report(
-    result: Measured,
-    facts: Facts,
-    *,
-    run: str = "",
-    reference: Report | None = None,
-    baseline: Run | None = None,
-    ragas_check: RagasCheck | None = None,
-) -> Report:
+def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: RagasCheck | None = None) -> Report:
     """Build the report of a run, or of a grid and the run of its recommended cell.
 
     Args:
         result: The run.
         facts: Facts that make it comparable, as they are at its end.
         run: Its name.
-        reference: The report of the same queries under the settings that it is shown beside.
-        baseline: The run against which no headline metric may be proved worse.
         ragas_check: The mark of scores that ragas has yet to see.
     """
-    report = _alone(result, facts, run, ragas_check)
-    if reference:
-        beside = compared_with(Run.of(reference), report, tuple(reference.metrics))
-        report = _with(report, "reference", beside)
-    if baseline:
-        names = tuple(name for name in report.headline if name in baseline.report.metrics)
-        against = compared_with(baseline, report, names)
-        gates = _no_worse(against, undecided=bool(facts.collection_changed))
-        report = _with(report, "baseline", against).model_copy(update={"criteria": (*report.criteria, *gates)})
-    return decided(report)
-
-
-def _alone(result: Measured, facts: Facts, run: str, ragas_check: RagasCheck | None) -> Report:
     rows, metrics = list(query_rows(result)), {summary.metric: summary for summary in result.summaries}
     shown = [name for name, summary in metrics.items() if not _lacks_labels(name, summary, result)]
     wanted = {*result.config.metrics, *(gate.metric for gate in result.gates)}
@@ -102,7 +76,7 @@ def _alone(result: Measured, facts: Facts, run: str, ragas_check: RagasCheck | N
         "ragas_check": ragas_check,
         "grid": grid_section(result.swept) if result.swept else None,
     }
-    return Report(
+    report = Report(
         schema_version=SCHEMA_VERSION,
         name=result.config.name,
         run=run,
@@ -127,35 +101,7 @@ def _alone(result: Measured, facts: Facts, run: str, ragas_check: RagasCheck | N
         queries=rows,
         **{name: value for name, value in further.items() if value},  # type: ignore[arg-type]
     )
-
-
-def _with(report: Report, name: str, comparison: Comparison) -> Report:
-    """Return the report with a comparison, and the chunks that this names."""
-    section = compared_section(comparison)
-    others = {hit.chunk_id: hit.chunk for flip in section.flipped for hit in flip.retrieved}
-    return report.model_copy(update={name: section, "chunks": {**others, **report.chunks}})
-
-
-def _no_worse(comparison: Comparison, *, undecided: bool) -> Iterator[Gate]:
-    """Yield a criterion for each metric compared: it fails where it is proved worse, by Holm's adjustment over all."""
-    for each in comparison.differences:
-        if each.paired and each.better != "neither":
-            yield _gate(each, undecided=undecided)
-
-
-def _gate(difference: Difference, *, undecided: bool) -> Gate:
-    worse = difference.verdict == "worse"
-    reason = "the collection changed during the run" if undecided else ""
-    if worse and difference.baseline is not None:
-        reason = f"proved worse than {difference.baseline:.3f} of the baseline, p {difference.p_adjusted:.4f} by Holm"
-    return Gate(
-        metric=difference.metric,
-        condition=NO_WORSE,
-        figure=difference.other,
-        passed=not worse and not undecided,
-        reason=reason,
-        undecided=undecided,
-    )
+    return decided(report)
 
 
 def _lacks_labels(name: str, summary: Summary, result: Measured) -> bool:

@@ -61,12 +61,13 @@ def _incomplete(report: Report) -> str:
         f"the cells are not ranked: {grid.ranking.reason}" if grid and grid.choice is None else "",
         ragas.problem if ragas else "",
     )
-    unusable = (
-        f"{name}: {entry.n_failed} of {entry.n + entry.n_failed} failed ({entry.note})"
-        for name, entry in report.metrics.items()
-        if not entry.usable
-    )
-    return "; ".join(filter(None, reasons)) or next(unusable, "")
+    unusable: dict[str, list[str]] = {}
+    for name, entry in report.metrics.items():
+        if not entry.usable:
+            fault = f"{entry.n_failed} of {entry.n + entry.n_failed} failed ({entry.note})"
+            unusable.setdefault(fault, []).append(name)
+    failed = (f"{', '.join(names)}: {fault}" for fault, names in unusable.items())
+    return "; ".join(filter(None, reasons)) or "; ".join(failed)
 
 
 def head(result: Measured, causes: Iterable[Cause], sparse_vectors: Collection[str] | None = None) -> HeadSection:

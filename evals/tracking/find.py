@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from evals.comparison.records import Run, Tracked
 from evals.errors import ReportError, TrackingError
-from evals.report.comparison.records import Run, Tracked
 from evals.report.model import Report
 from evals.report.parsing import MOST_BYTES, parse
 from evals.tracking.store import FOLDER, SQLITE, check_database, database_file, mlflow_at, server_of

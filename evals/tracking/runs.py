@@ -10,6 +10,7 @@ from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote as in_address
 
 import yaml
 
@@ -19,12 +20,14 @@ from evals.errors import TrackingError
 from evals.report.description import description
 from evals.report.html import render_page
 from evals.report.model import Report
-from evals.tracking.cells import cell_runs, log_cells, plots_page
 from evals.tracking.store import FOLDER, check_store, local_uri, mlflow_at, run_page, server_of
 from evals.tracking.traces import write_traces
 from evals.tracking.values import (
     DESCRIPTION_TAG,
+    CellRun,
     along_top_k,
+    cell_runs,
+    first_values,
     grid_table,
     metric_values,
     metrics_table,
@@ -83,7 +86,7 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
         if not finished:
             for run in runs:
                 _delete(client, run)
-        run_id = finished or _write(client, experiment, report, text, config.traces, progress)
+        run_id = finished or _write(client, experiment, report, text, digest, config.traces, progress)
     address = run_page(server_of(uri), experiment, run_id) if uri.startswith("http") else ""
     return Written(run_id, address, is_new=not finished)
 
@@ -145,25 +148,21 @@ def _begin(client: "MlflowClient", experiment: str, name: str, started_ms: int, 
     return str(run.info.run_id)
 
 
-def _write(client: "MlflowClient", experiment: str, report: Report, text: str, traces: int, progress: Progress) -> str:
+def _write(
+    client: "MlflowClient", experiment: str, report: Report, text: str, digest: str, traces: int, progress: Progress
+) -> str:
     """Write a run, the traces last; return its id."""
     from mlflow.entities import Param, RunTag
     from mlflow.exceptions import MlflowException
 
     started = int(datetime.fromisoformat(report.facts.started_at).timestamp() * 1000)
-    digest = hashlib.sha256(text.encode()).hexdigest()
     run_id = _begin(client, experiment, report.run or report.name, started, {REPORT_TAG: digest})
     params = [Param(name, value) for name, value in parameters(report).items()]
     files, known = _artifacts(report, text), tags(report)
     metrics = _metrics(report, started)
     if cells := cell_runs(report):
-        ids = log_cells(
-            client,
-            lambda name, begun, tags: _begin(client, experiment, name, begun, {PARENT: run_id, **tags}),
-            cells,
-            started,
-        )
-        known[DESCRIPTION_TAG] = _with_link(description(report), plots_page(experiment, ids))
+        ids = _log_cells(client, experiment, run_id, cells, started)
+        known[DESCRIPTION_TAG] = _with_link(description(report), _plots_page(experiment, ids))
     shown = [{"path": name, "type": "table"} for name in files if name.startswith("tables/")]
     known["mlflow.loggedArtifacts"] = json.dumps(shown)
     client.log_batch(run_id, metrics[:BATCH], params, [RunTag(name, value) for name, value in known.items()])
@@ -185,6 +184,34 @@ def _write(client: "MlflowClient", experiment: str, report: Report, text: str, t
     took = int((report.facts.duration_s or 0) * 1000)
     client.set_terminated(run_id, "FINISHED", end_time=started + took)
     return run_id
+
+
+def _log_cells(
+    client: "MlflowClient", experiment: str, parent: str, cells: Sequence[CellRun], started_ms: int
+) -> list[str]:
+    """Write a run for each cell, below that of the grid; return their ids.
+
+    They start with the grid, a millisecond before one another, so that a list by time has them below it and in its
+    order; the columns of MLflow's list are then those of the grid's run.
+    """
+    from mlflow.entities import Metric, Param
+
+    ids = []
+    for number, cell in enumerate(cells, 1):
+        started = started_ms - number
+        tags = {PARENT: parent, "cell": str(cell.cell), "role": ", ".join(cell.roles)}
+        run_id = _begin(client, experiment, cell.name, started, tags)
+        metrics = [Metric(name, value, started, 0) for name, value in first_values(cell.metrics).items()]
+        client.log_batch(run_id, metrics, [Param(name, str(value)) for name, value in cell.parameters.items()])
+        client.set_terminated(run_id, "FINISHED", end_time=started)
+        ids.append(run_id)
+    return ids
+
+
+def _plots_page(experiment_id: str, run_ids: Sequence[str]) -> str:
+    """Return the address of MLflow's plots of runs, relative to a page of the server."""
+    runs, experiments = (in_address(json.dumps(ids, separators=(",", ":"))) for ids in (list(run_ids), [experiment_id]))
+    return f"#/compare-runs?runs={runs}&experiments={experiments}"
 
 
 def _metrics(report: Report, started: int) -> "list[Metric]":

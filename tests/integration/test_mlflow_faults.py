@@ -12,6 +12,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.tracing.client import TracingClient
 
+from evals.report.model import ChunkEntry
 from evals.run import main as evaluate
 from evals.tracking.__main__ import main as complete
 from tests.support.child import environment
@@ -139,8 +140,11 @@ def test_queries_with_a_hundred_long_chunks_are_whole_traces(server: MlflowProce
     [hit, *_] = made.queries[0].retrieved
     hits = [hit.model_copy(update={"rank": rank, "chunk_id": str(rank)}) for rank in range(1, 101)]
     rows = [made.queries[0].model_copy(update={"id": f"q{n}", "retrieved": hits}) for n in range(30)]
-    texts = {str(rank): f"{rank} ".ljust(8_000, "x") for rank in range(1, 101)}
-    done = written(made.model_copy(update={"queries": rows, "texts": texts}), uri=server.url)
+    texts = [f"{rank} ".ljust(8_000, "x") for rank in range(1, 101)]
+    chunks = {str(rank): ChunkEntry(source="a.md:1-2", text=text) for rank, text in enumerate(texts, 1)}
+    whole = made.model_copy(update={"queries": rows, "chunks": chunks})
+    whole.model_post_init(None)  # lets each hit find its chunk
+    done = written(whole, uri=server.url)
     found = traces_of(run_of(done, server.url), server.url)
     assert len(found) == 30
-    assert [document["page_content"] for document in found[0].data.spans[1].outputs] == list(texts.values())
+    assert [document["page_content"] for document in found[0].data.spans[1].outputs] == texts

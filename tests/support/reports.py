@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evals.report.comparison.records import Pairing, Run
+from evals.comparison.records import Pairing, Run
 from evals.report.model import Report
 from evals.report.parsing import parse
 

@@ -9,7 +9,7 @@ from evals.experiment.inputs import load_inputs
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionStateError, EmbeddingMismatchError, IndexingError
-from retrievers.store import MANIFEST_KEY, describe, open_client
+from retrievers.store import open_client
 from tests.support.experiment import PAGES, Experiment, index_once, make_experiment, settings, silent
 
 
@@ -24,13 +24,10 @@ def stored(config: ExperimentConfig) -> dict[str, str]:
     return {payload["metadata"]["heading"]: payload["page_content"] for payload in payloads}
 
 
-def set_state(config: ExperimentConfig, state: str) -> None:
-    client = open_client(config.retriever.store, {})
-    try:
-        manifest = {**describe(client, config.retriever).manifest, "state": state}
-        client.update_collection(config.retriever.collection, metadata={MANIFEST_KEY: manifest})
-    finally:
-        client.close()
+def folder_of(config: ExperimentConfig) -> Path:
+    """Where the collection is kept."""
+    assert config.retriever.store.path
+    return config.retriever.store.path / "collections" / config.retriever.collection
 
 
 @pytest.fixture
@@ -109,26 +106,24 @@ def test_other_payload_keys_index_again(made: Experiment) -> None:
 
 
 @pytest.mark.slow
-def test_points_that_are_gone_are_indexed_again(made: Experiment) -> None:
+def test_a_collection_that_is_damaged_is_indexed_again(made: Experiment) -> None:
     config = settings(made)
     index_once(made)
     whole = stored(config)
-    client = open_client(config.retriever.store, {})
-    try:
-        records, _ = client.scroll(config.retriever.collection, limit=2)
-        client.delete(config.retriever.collection, points_selector=[record.id for record in records])
-    finally:
-        client.close()
-    assert len(stored(config)) == len(whole) - 2
+    largest = max(folder_of(config).rglob("*"), key=lambda file: file.stat().st_size if file.is_file() else 0)
+    content = largest.read_bytes()
+    largest.unlink()  # its bytes are shared with other tests
+    largest.write_bytes(content[:-1])
     assert index_if_stale(config, {}, silent)
     assert stored(config) == whole
 
 
 @pytest.mark.slow
-def test_an_index_that_was_interrupted_is_finished(made: Experiment) -> None:
+def test_an_index_that_was_interrupted_is_made_again(made: Experiment) -> None:
     config = settings(made)
     index_once(made)
-    set_state(config, "indexing")
+    built = folder_of(config)
+    built.rename(built.with_name(f".{built.name}.new"))
     assert index_if_stale(config, {}, silent)
     assert not index_if_stale(config, {}, silent)
 

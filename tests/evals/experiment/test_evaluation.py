@@ -23,9 +23,10 @@ def test_nothing_is_missing_where_at_most_one_score_in_twenty_failed() -> None:
     assert of(result(summaries=[FEW])).incomplete == ""
 
 
-def test_the_first_metric_of_which_more_failed_is_named() -> None:
-    found = of(result(summaries=[FEW, MANY, replace(MANY, metric="c")]))
-    assert found.incomplete == "b: 2 of 20 failed (timeout)"
+def test_every_metric_of_which_more_failed_is_named_those_that_failed_alike_together() -> None:
+    found = of(result(summaries=[FEW, MANY, replace(MANY, metric="c"), replace(MANY, metric="d", n_failed=3)]))
+    assert found.incomplete == "b, c: 2 of 20 failed (timeout); d: 3 of 21 failed (timeout)"
+    assert found.report.head and found.incomplete in found.report.head.criteria
 
 
 def test_a_spent_budget_is_named_before_what_came_of_it(tmp_path: Path) -> None:

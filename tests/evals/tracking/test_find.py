@@ -10,8 +10,8 @@ import pytest
 from mlflow import MlflowClient
 
 from evals import tracking
+from evals.comparison.records import Run, Tracked
 from evals.errors import ReportError, TrackingError
-from evals.report.comparison.records import Run, Tracked
 from evals.tracking.find import open_run, refuse_repeated
 from evals.tracking.store import local_uri
 from tests.support.loopback import free_port

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from evals.report.comparison.comparing import ComparisonOptions, compare
-from evals.report.comparison.regressions import Tolerance
-from evals.report.comparison.terminal import render
+from evals.comparison.comparing import ComparisonOptions, compare
+from evals.comparison.regressions import Tolerance
+from evals.comparison.sections import render
 from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, Score, hit, report, row, run
 
 LOW: list[Score] = [0.2 + n / 100 for n in range(20)]

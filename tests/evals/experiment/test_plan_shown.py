@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
+from evals.experiment.plan import render_plan, retrieval_calls
 from evals.judge.plan import FEW, JudgePlan, SampleCost, Share
-from evals.report.plan import render_plan, retrieval_calls
 from retrievers.config import RetrieverConfig
 
 
@@ -20,7 +20,7 @@ def shown(**changes: Any) -> str:
         "seconds": 153.2,
         "stopped": "",
     }
-    return render_plan([JudgePlan(**(values | changes))], ["88 query embeddings"], width=200, color=False)
+    return render_plan([JudgePlan(**(values | changes))], ["88 query embeddings"], width=200)
 
 
 def row(text: str, start: str) -> list[str]:
@@ -59,7 +59,6 @@ def test_held_out_queries_are_counted_apart() -> None:
         [],
         held_out=1234,
         width=200,
-        color=False,
     )
     assert "The held-out queries take at most 1,234 calls more, on the chosen cell alone;" in text
 
@@ -84,7 +83,7 @@ def test_a_budget_that_is_too_small_is_said_so() -> None:
 
 
 def test_without_a_judge() -> None:
-    text = render_plan([], ["1 query embeddings"], width=120, color=False)
+    text = render_plan([], ["1 query embeddings"], width=120)
     assert text == "Retrieval\n  1 query embeddings\nJudge\n  none (judge.model): no LLM-graded metric, no call\n"
 
 

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
+from evals.comparison.differences import difference
+from evals.comparison.records import Regression
+from evals.comparison.regressions import Tolerance, check_names, judge, parse, tolerated
 from evals.errors import ExperimentError
-from evals.report.comparison.differences import difference
-from evals.report.comparison.records import Regression
-from evals.report.comparison.regressions import Tolerance, check_names, judge, parse, tolerated
 from tests.support.reports import FALSE_ANSWER, NDCG, P95, TOKENS, Score, paired, report
 
 

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
+from evals.comparison.differences import WHOLE_RUN, adjust, choose, difference
 from evals.errors import ReportError
-from evals.report.comparison.differences import WHOLE_RUN, adjust, choose, difference
 from evals.report.model import Difference
 from evals.stats.paired import compare, holm
 from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, TOKENS, Score, paired, report

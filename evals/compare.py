@@ -1,28 +1,17 @@
-"""`python -m evals.compare`: runs against a baseline, metric by metric and query by query."""
+"""`python -m evals.compare`: runs against a baseline, metric by metric and query by query.
+
+The functions import what they call: while that is imported, Ctrl-C ends the command with a line already.
+"""
 
 import argparse
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evals.config.files import check_writable, write
-from retrievers.terminal.command import (
-    Parser,
-    add_logging_flags,
-    in_color,
-    path_argument,
-    print_out,
-    print_rendered,
-    run,
-    set_up_logging,
-    terminal_width,
-    whole_number,
-)
-from retrievers.text.printable import json_text
-from retrievers.text.quoting import quoted
+from retrievers.terminal import start
 
 if TYPE_CHECKING:
-    from evals.report.comparison.records import Comparison
+    from evals.comparison.records import Comparison
 
 EXIT_FAILED = 1
 QUERIES = 5
@@ -30,12 +19,16 @@ QUERIES = 5
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.compare") -> int:
     """Parse and compare; return the exit code. Usage and errors call the command `prog`."""
+    from retrievers.terminal.command import run
+
     namespace = parser(prog).parse_args(arguments)
     return run(lambda: _main(namespace))
 
 
 def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
     """Return the command's flags."""
+    from retrievers.terminal.command import Parser, add_logging_flags, path_argument, whole_number
+
     command = Parser(
         prog=prog,
         description="Compare runs with a baseline. A RUN is a report's file, an MLflow run's id or name, tag:KEY or "
@@ -68,10 +61,13 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
 
 
 def _main(namespace: argparse.Namespace) -> int:
+    from evals.config.files import check_writable
+    from retrievers.terminal.command import set_up_logging
+
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file)
     check_writable(namespace.output)
     from evals.api import compare_runs
-    from evals.report.comparison.regressions import parse
+    from evals.comparison.regressions import parse
 
     tolerances = parse(namespace.fail_on_regression)
     references = [namespace.baseline, *namespace.runs] if namespace.baseline else namespace.runs
@@ -91,6 +87,7 @@ def _main(namespace: argparse.Namespace) -> int:
 
 def _names(flag: str, text: str) -> tuple[str, ...]:
     from evals.errors import ReportError
+    from retrievers.text.quoting import quoted
 
     names = tuple(name.strip() for name in text.split(",")) if text else ()
     if not all(names):
@@ -99,8 +96,10 @@ def _names(flag: str, text: str) -> tuple[str, ...]:
 
 
 def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) -> None:
-    from evals.report.comparison.document import document
-    from evals.report.comparison.terminal import render
+    from evals.comparison.sections import document, render
+    from evals.config.files import write
+    from retrievers.terminal.command import in_color, print_out, print_rendered, terminal_width
+    from retrievers.text.printable import json_text
 
     if namespace.output or namespace.json:
         text = json_text(document(comparisons), indent=2)
@@ -127,3 +126,7 @@ def _side_by_side(comparison: "Comparison", uri: str | None) -> str:
         return ""
     page = run_page(*other, baseline_id=first.run_id)
     return f"{page} ({ui_command(uri)})" if other.server == LOCAL else page
+
+
+if __name__ == "__main__":
+    start("evals.compare:main")

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
+from evals.comparison.comparing import ComparisonOptions, compare
+from evals.comparison.regressions import Tolerance
 from evals.errors import ExperimentError, ReportError
-from evals.report.comparison.comparing import ComparisonOptions, compare
-from evals.report.comparison.regressions import Tolerance
 from tests.support.reports import HIT, NDCG, P95, TOKENS, judge, report, row, run
 
 FIRST = run(report({NDCG: [0.5, 0.5, 0.5], HIT: [1.0, 1.0, 0.0]}, {P95: 3.0}), "first.json")

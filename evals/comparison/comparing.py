@@ -2,24 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from evals.comparison.differences import adjust, choose, difference, score_of
+from evals.comparison.mismatches import changes, judged, line, mismatches, other_judges
+from evals.comparison.records import Comparison, Mismatch, Moved, Pairing, Run
+from evals.comparison.regressions import Tolerance, check_names, judge
 from evals.errors import ReportError
 from evals.metrics import METRICS, declared
-from evals.report.comparison.differences import adjust, choose, difference, score_of
-from evals.report.comparison.mismatches import changes, judged, line, mismatches, other_judges
-from evals.report.comparison.records import Comparison, Mismatch, Moved, Pairing, Run
-from evals.report.comparison.regressions import Tolerance, check_names, judge
-from evals.report.headline import LEADING, deepest, first_of, headline
-from evals.report.model import ComparedSection, Difference, FlipEntry, Report
+from evals.report.headline import deepest, headline
+from evals.report.model import Difference, Report
 from evals.stats.intervals import SAME
 
 # Default order, at the largest K of both runs: one metric covers the queries in scope, the other those out of scope.
 BY = ("ranking/ndcg_at_K", "scope/abstention")
-# Chunks of a result that a report keeps of the other run, and queries.
-KEPT_HITS, MOST_FLIPS = 3, 20
-# A metric that tells more of a query than whether it was answered.
-GRADED = "ranking/ndcg_at_K"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +43,7 @@ def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> 
     """
     reports = [baseline.report, *(other.report for other in others)]
     by = choose(reports, wanted.by)
-    _check_tolerances(reports, wanted.tolerances)
+    check_names(wanted.tolerances, [name for report in reports for name in report.metrics], [*METRICS])
     tolerated = [entry.metric for entry in wanted.tolerances]
     shown = wanted.metrics or headline(*(report.metrics for report in reports))
     names = list(dict.fromkeys([*choose(reports, shown), *by, *tolerated]))
@@ -62,57 +57,6 @@ def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> 
             regressions=judge(wanted.tolerances, differences),
         )
         for entry, differences in zip(started, adjusted, strict=True)
-    ]
-
-
-def compared_with(baseline: Run, report: Report, metrics: Sequence[str]) -> Comparison:
-    """Compare a report that is being built with another run.
-
-    Raises:
-        ReportError: The runs must not be compared.
-    """
-    [comparison] = compare(baseline, [Run.of(report)], ComparisonOptions(metrics=tuple(metrics)))
-    return comparison
-
-
-def compared_section(comparison: Comparison) -> ComparedSection:
-    """Return a comparison as a part of the report of its other run."""
-    run, facts, paired = comparison.baseline, comparison.baseline.report.facts, comparison.paired
-    leading = first_of(LEADING, paired)
-    return ComparedSection(
-        name=Path(run.origin).name if run.origin.endswith(".json") else run.name,
-        settings=run.report.settings,
-        started_at=facts.started_at,
-        commit=facts.commit,
-        differences=tuple(each for each in comparison.differences if each.difference is not None),
-        flipped=_flips(comparison.pairing, paired[leading]) if leading else [],
-        by_query=_by_query(comparison.pairing, first_of((GRADED, *LEADING), paired)),
-    )
-
-
-def _by_query(pairing: Pairing, metric: str | None) -> dict[str, dict[str, float]]:
-    moves = moved(pairing, [metric]) if metric else []
-    return {metric: {move.other.id: move.after - move.before for move in moves}} if metric else {}
-
-
-def _flips(pairing: Pairing, difference: Difference) -> list[FlipEntry]:
-    """Return the queries that moved by a metric, those in the direction of the mean first."""
-    better = difference.wins >= difference.losses
-
-    def order(move: Moved) -> tuple[bool, bool, float]:
-        # A query with two results shows more than one that returned nothing.
-        is_empty = not (move.baseline.retrieved and move.other.retrieved)
-        return (move.gain > 0) != better, is_empty, -abs(move.gain)
-
-    return [
-        FlipEntry(
-            id=move.baseline.id,
-            metric=move.metric,
-            before=move.before,
-            after=move.after,
-            retrieved=move.baseline.retrieved[:KEPT_HITS],
-        )
-        for move in sorted(moved(pairing, [difference.metric]), key=order)[:MOST_FLIPS]
     ]
 
 
@@ -160,12 +104,6 @@ def moved(pairing: Pairing, metrics: Sequence[str]) -> list[Moved]:
     """
     largest = [max(moves, key=lambda move: abs(move.gain)) for moves in _moves(pairing, metrics) if moves]
     return sorted(largest, key=lambda move: (-abs(move.gain), move.gain, move.baseline.id))
-
-
-def _check_tolerances(reports: Sequence[Report], tolerances: Sequence[Tolerance]) -> None:
-    measured = [name for report in reports for name in report.metrics]
-    if any(tolerance.metric not in measured for tolerance in tolerances):
-        check_names(tolerances, measured, list(METRICS))
 
 
 def _begin(baseline: Run, other: Run, *, common: bool) -> Comparison:

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
+from evals.comparison.records import Regression
 from evals.errors import ExperimentError
 from evals.metrics import declared
 from evals.metrics.criteria import TOLERANCE as ROUNDING
-from evals.report.comparison.records import Regression
 from evals.report.model import Difference
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from evals.report.comparison.comparing import ComparisonOptions, compare
-from evals.report.comparison.document import document
-from evals.report.comparison.regressions import Tolerance
+from evals.comparison.comparing import ComparisonOptions, compare
+from evals.comparison.regressions import Tolerance
+from evals.comparison.sections import document
 from tests.support.reports import NDCG, P95, Score, report, run
 
-DOCUMENTED = Path(__file__).parents[4] / "docs" / "compare.md"
+DOCUMENTED = Path(__file__).parents[3] / "docs" / "compare.md"
 BEFORE: list[Score] = [0.5, 0.25, 1.0, "failed", "unscored"]
 AFTER: list[Score] = [0.5, 0.75, 0.5, 0.25, 0.5]
 

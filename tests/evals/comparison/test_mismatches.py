@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from evals.report.comparison.comparing import pair
-from evals.report.comparison.mismatches import changes, line, mismatches
-from evals.report.comparison.records import Mismatch
+from evals.comparison.comparing import pair
+from evals.comparison.mismatches import changes, line, mismatches
+from evals.comparison.records import Mismatch
 from evals.report.model import Report
 from tests.support.reports import HIT, judge, report, row
 

@@ -1,5 +1,5 @@
-from evals.report.comparison.comparing import moved, movers
-from evals.report.comparison.differences import difference
+from evals.comparison.comparing import moved, movers
+from evals.comparison.differences import difference
 from evals.report.model import Difference, Report
 from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, TOKENS, paired, report
 

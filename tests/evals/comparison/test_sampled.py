@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evals.comparison.comparing import ComparisonOptions, compare
+from evals.comparison.records import Run
+from evals.comparison.regressions import tolerated
+from evals.comparison.sections import render
 from evals.judge.tasks import PRECISION
-from evals.report.comparison.comparing import ComparisonOptions, compare
-from evals.report.comparison.records import Run
-from evals.report.comparison.regressions import tolerated
-from evals.report.comparison.terminal import render
 from evals.report.model import Difference, FailedValue, Report
 from tests.support.results import report
 from tests.support.sampled import sampled_result

@@ -1,6 +1,6 @@
 from typing import Any
 
-from evals.report.comparison.comparing import pair
+from evals.comparison.comparing import pair
 from evals.report.model import Report
 from tests.support.reports import HIT, report, row
 

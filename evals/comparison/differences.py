@@ -1,16 +1,17 @@
 """Metrics of two runs side by side, of judged samples too. Pure and seeded."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from statistics import fmean
+from typing import TypeGuard
 
 import numpy as np
 
 from evals.collect.observations import VERDICT_METRIC, Unscored
+from evals.comparison.records import Pairing
 from evals.errors import ReportError
 from evals.metrics import declared
-from evals.report.comparison.records import Pairing
 from evals.report.model import Difference, FailedValue, QueryRow, Report, ScoreValue
 from evals.sampling.corrected import difference as sampled_difference
 from evals.sampling.order import NOT_DRAWN
@@ -22,13 +23,8 @@ from retrievers.errors import nearest
 WHOLE_RUN = "a statistic of the whole run, not paired by query"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Scores:
-    """A metric's scores of the same queries in both runs; None where a run does not have the metric for a query."""
-
-    ids: tuple[str, ...]
-    baseline: tuple[ScoreValue | None, ...]
-    other: tuple[ScoreValue | None, ...]
+# A query's scores in both runs; None where a run does not have the metric for it.
+Pairs = Sequence[tuple[ScoreValue | None, ScoreValue | None]]
 
 
 def choose(reports: Sequence[Report], patterns: Sequence[str]) -> list[str]:
@@ -61,9 +57,9 @@ def difference(
     empty = Difference(metric=metric, better=declared(metric).direction)
     if absent:
         return replace(empty, note=f"not measured in the {' nor in the '.join(absent)}")
-    scores = _scores(metric, pairing)
-    if any(score is not None for score in (*scores.baseline, *scores.other)):
-        return _paired(empty, scores, pairing, seed)
+    pairs = [(score_of(a, metric), score_of(b, metric)) for a, b in pairing.rows]
+    if any(score is not None for both in pairs for score in both):
+        return _paired(empty, pairs, pairing, seed)
     first, second = baseline.metrics[metric], other.metrics[metric]
     if restricted:
         return replace(empty, note=f"{WHOLE_RUN}, which cannot be restricted to the common queries")
@@ -89,46 +85,26 @@ def score_of(row: QueryRow, metric: str) -> ScoreValue | None:
     return row.scores.get(metric)
 
 
-def _scores(metric: str, pairing: Pairing) -> _Scores:
-    return _Scores(
-        ids=tuple(a.id for a, _ in pairing.rows),
-        baseline=tuple(score_of(a, metric) for a, _ in pairing.rows),
-        other=tuple(score_of(b, metric) for _, b in pairing.rows),
-    )
-
-
-def _paired(empty: Difference, scores: _Scores, pairing: Pairing, seed: int) -> Difference:
-    both = [(a, b) for a, b in zip(scores.baseline, scores.other, strict=True) if _number(a) and _number(b)]
-    rows = list(zip(scores.ids, scores.baseline, scores.other, strict=True))
+def _paired(empty: Difference, pairs: Pairs, pairing: Pairing, seed: int) -> Difference:
+    rows = [(row.id, a, b) for (row, _), (a, b) in zip(pairing.rows, pairs, strict=True)]
     dropped = replace(
         empty,
-        only_baseline=tuple(i for i, a, b in rows if _number(a) and not _number(b) and not _not_drawn(b)),
-        only_other=tuple(i for i, a, b in rows if _number(b) and not _number(a) and not _not_drawn(a)),
+        only_baseline=tuple(i for i, a, b in rows if _is_number(a) and not _is_number(b) and not _not_drawn(b)),
+        only_other=tuple(i for i, a, b in rows if _is_number(b) and not _is_number(a) and not _not_drawn(a)),
         failed=tuple(i for i, a, b in rows if isinstance(a, FailedValue) or isinstance(b, FailedValue)),
     )
-    if not both:
-        reasons = [*_reasons(scores.baseline), *_reasons(scores.other), "they are over other queries"]
-        return replace(dropped, note=f"no query is scored in both: {reasons[0]}")
-    if any(map(_not_drawn, (*scores.baseline, *scores.other))):
-        return _of_samples(dropped, scores, pairing, seed)
-    result = paired.compare([a for a, _ in both], [b for _, b in both], seed)  # type: ignore[misc]
-    return replace(
-        dropped,
-        baseline=result.baseline,
-        other=result.other,
-        paired=result,
-        worst=_worst(dropped, scores),
-        note=result.interval.note,
-    )
-
-
-def _of_samples(dropped: Difference, scores: _Scores, pairing: Pairing, seed: int) -> Difference:
-    """Compare a judged metric of which a run judged a sample of the queries."""
-    result, note = _sampled_difference(dropped.metric, scores.baseline, scores.other, pairing, seed)
-    worst = None
-    if dropped.failed:
-        first, second = zip(*_filled(dropped, scores), strict=True)
-        worst = _sampled_difference(dropped.metric, first, second, pairing, seed)[0].difference
+    numbers, note = _numbers(pairs), ""
+    if not numbers:
+        reasons = [_reason(both[run]) for run in (0, 1) for both in pairs]
+        reason = next(filter(None, reasons), "they are over other queries")
+        return replace(dropped, note=f"no query is scored in both: {reason}")
+    if any(_not_drawn(score) for both in pairs for score in both):
+        result, note = _of_samples(empty.metric, pairs, pairing, seed)
+        filled = _filled(dropped, pairs)
+        worst = _of_samples(empty.metric, filled, pairing, seed)[0].difference if dropped.failed else None
+    else:
+        result = paired.compare([a for a, _ in numbers], [b for _, b in numbers], seed)
+        worst = _worst(dropped, pairs)
     return replace(
         dropped,
         baseline=result.baseline,
@@ -139,38 +115,34 @@ def _of_samples(dropped: Difference, scores: _Scores, pairing: Pairing, seed: in
     )
 
 
-def _filled(difference: Difference, scores: _Scores) -> list[tuple[ScoreValue | None, ScoreValue | None]]:
+def _filled(difference: Difference, pairs: Pairs) -> Pairs:
     """Return both runs' scores, every failed one at its end of [0, 1] that is worst for the other run."""
     best, worst = (0.0, 1.0) if difference.better == "lower" else (1.0, 0.0)
-    return [
-        (best if isinstance(a, FailedValue) else a, worst if isinstance(b, FailedValue) else b)
-        for a, b in zip(scores.baseline, scores.other, strict=True)
-    ]
+    return [(best if isinstance(a, FailedValue) else a, worst if isinstance(b, FailedValue) else b) for a, b in pairs]
 
 
-def _worst(difference: Difference, scores: _Scores) -> float | None:
+def _worst(difference: Difference, pairs: Pairs) -> float | None:
     """Return the mean difference with every failed score at its end of [0, 1] that is worst for the other run.
 
     None when none failed, and for scores that may lie beyond these ends.
     """
-    numbers = [score for score in (*scores.baseline, *scores.other) if isinstance(score, float | int)]
+    numbers = [score for both in pairs for score in both if _is_number(score)]
     if not difference.failed or min(numbers) < -SAME or max(numbers) > 1 + SAME:
         return None
-    filled = _filled(difference, scores)
-    values = [(a, b) for a, b in filled if isinstance(a, float | int) and isinstance(b, float | int)]
-    return fmean(b - a for a, b in values)
+    return fmean(b - a for a, b in _numbers(_filled(difference, pairs)))
 
 
-def _number(score: ScoreValue | None) -> bool:
+def _is_number(score: ScoreValue | None) -> TypeGuard[float]:
     return isinstance(score, float | int)
 
 
-def _reasons(scores: Sequence[ScoreValue | None]) -> list[str]:
-    return [
-        score.reason if isinstance(score, Unscored) else score.failed
-        for score in scores
-        if isinstance(score, Unscored | FailedValue)
-    ]
+def _numbers(pairs: Pairs) -> list[tuple[float, float]]:
+    return [(a, b) for a, b in pairs if _is_number(a) and _is_number(b)]
+
+
+def _reason(score: ScoreValue | None) -> str:
+    """Return why a query has no score; empty where it has one, or is none of the metric's."""
+    return score.reason if isinstance(score, Unscored) else score.failed if isinstance(score, FailedValue) else ""
 
 
 def _not_drawn(score: ScoreValue | None) -> bool:
@@ -178,30 +150,22 @@ def _not_drawn(score: ScoreValue | None) -> bool:
     return isinstance(score, Unscored) and score.reason == NOT_DRAWN.reason
 
 
-def _sampled_difference(
-    metric: str,
-    baseline: Sequence[ScoreValue | None],
-    other: Sequence[ScoreValue | None],
-    pairing: Pairing,
-    seed: int,
-) -> tuple[Paired, str]:
-    """Compare a metric on the queries scored in both runs, corrected by what foretells it where both reports hold that.
+def _of_samples(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> tuple[Paired, str]:
+    """Compare a metric of which a run judged a sample, corrected by what foretells it where both reports hold that.
 
     Args:
         metric: Name of the metric.
-        baseline: Scores of the paired queries in the first run.
-        other: Scores of the same queries in the other; at least one is scored in both.
+        pairs: Scores of the paired queries; at least one is scored in both.
         pairing: The queries.
         seed: Seed of the drawn signs.
 
     Returns:
         The comparison, and how many queries were judged and how the difference was corrected.
     """
-    kept = [(a, b, rows) for a, b, rows in zip(baseline, other, pairing.rows, strict=True) if _counts(a) and _counts(b)]
-    judged = _column([a for a, _, _ in kept]), _column([b for _, b, _ in kept])
-    rows = [pair for _, _, pair in kept]
-    first, second = ([run.proxies.get(metric) for run in runs] for runs in zip(*rows, strict=True))
-    result, weight = sampled_difference(judged, (_column(first), _column(second)), seed)
+    kept = [(both, rows) for both, rows in zip(pairs, pairing.rows, strict=True) if all(map(_counts, both))]
+    judged = _column([a for (a, _), _ in kept]), _column([b for (_, b), _ in kept])
+    proxies = [_column([rows[run].proxies.get(metric) for _, rows in kept]) for run in (0, 1)]
+    result, weight = sampled_difference(judged, (proxies[0], proxies[1]), seed)
     how = f"corrected by what foretells the judge, weight {weight:.2f}" if weight else "the judged queries alone"
     return result, f"judged in both: {result.n} of {len(kept)} queries, {how}"
 
@@ -212,4 +176,4 @@ def _counts(score: ScoreValue | None) -> bool:
 
 
 def _column(scores: Sequence[ScoreValue | None]) -> Floats:
-    return np.array([score if isinstance(score, float | int) else np.nan for score in scores], dtype=float)
+    return np.array([score if _is_number(score) else np.nan for score in scores], dtype=float)

@@ -141,13 +141,13 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Head and table, as the command shows them."""
-        from evals.report.comparison.terminal import render_head
+        from evals.comparison.sections import render_head
 
         return render_head(self, width=100, color=False).rstrip("\n")
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""
-        from evals.report.comparison.terminal import render_head
+        from evals.comparison.sections import render_head
         from evals.report.section import in_html
 
         return in_html(render_head(self, width=100, color=True))
