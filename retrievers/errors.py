@@ -7,7 +7,6 @@ RetrievalError
 │   └── MissingKeyError          its API key is not in the environment
 ├── RerankError                  the reranker failed
 ├── ForeignRetrieverError        the user's own retriever failed, or returned what is no document
-├── SearchTimeoutError           a search did not end before its deadline
 ├── StoreError                   the vector store failed
 │   ├── StoreUnreachableError    nothing answers at the URL, or the folder does not exist
 │   ├── StoreLockedError         another process holds the embedded store
@@ -37,16 +36,14 @@ class RetrievalError(Exception):
     Attributes:
         transient: True if the same request may succeed a little later (see `retrievers.net.retry`).
         retry_after_s: Seconds that the other side asks to wait.
-        timed_out: True if time ran out, of a request or of the whole search.
-        away: True if the other side could not be reached, or did not answer: a patient run waits for it.
-        stage: Stage that failed: `embed`, `search`, `rerank`, or `store` outside a search; empty when it is not known.
+        timed_out: True if a request got no answer in time.
+        stage: Stage that failed: `embed`, `store` or `rerank`; empty when it is not known.
         attempts: Number of attempts.
     """
 
     transient: bool = False
     retry_after_s: float | None = None
     timed_out: bool = False
-    away: bool = False
     stage: str = ""
     attempts: int = 1
 
@@ -54,11 +51,9 @@ class RetrievalError(Exception):
         # A server may have quoted the key that it refuses. First, as a shorter text may hold a half of it.
         super().__init__(shortened(without_secrets(message)))
 
-    def marked(
-        self, *, transient: bool, retry_after_s: float | None = None, timed_out: bool = False, away: bool = False
-    ) -> Self:
+    def marked(self, *, transient: bool, retry_after_s: float | None = None, timed_out: bool = False) -> Self:
         """Return this error, marked for retries."""
-        self.transient, self.retry_after_s, self.timed_out, self.away = transient, retry_after_s, timed_out, away
+        self.transient, self.retry_after_s, self.timed_out = transient, retry_after_s, timed_out
         return self
 
     def tried(self, stage: str, attempts: int, said: str) -> Self:
@@ -90,12 +85,6 @@ class RerankError(RetrievalError):
 
 class ForeignRetrieverError(RetrievalError):
     """The user's own retriever failed, or returned something that is no usable document."""
-
-
-class SearchTimeoutError(RetrievalError):
-    """A search did not end before its deadline (`timeout_s`), in any stage."""
-
-    timed_out = True
 
 
 class StoreError(RetrievalError):

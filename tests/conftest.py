@@ -4,7 +4,6 @@ import gc
 import logging
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import disk_usage
@@ -16,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from evals.config.telemetry import silence
-from retrievers.clock import Clock
 from retrievers.text import secrets
+from tests.support.clock import Clock
 
 SETTINGS = ("QDRANT_", "COHERE_", "CO_API_", "RAG_", "MLFLOW_", "LANGSMITH_", "LANGCHAIN_")
 MEMORY = Path("/dev/shm")
@@ -69,10 +68,8 @@ def fresh_loggers() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attempts follow one another at once; short waits between them pass on the clock alone."""
-    waited = [0.0]
-    waiting = Clock(now=lambda: time.monotonic() + sum(waited), sleep=waited.append, jitter=lambda low, high: high / 40)
-    monkeypatch.setattr("retrievers.clock.CLOCK", waiting)
+    """Attempts follow one another at once; the waits between them pass on the clock alone."""
+    Clock().rules(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

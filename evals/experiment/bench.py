@@ -22,7 +22,7 @@ from retrievers.errors import CollectionDamagedError, CollectionNotFoundError, C
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.index import IndexOptions, index_corpus
 from retrievers.indexing.pages import Corpus, read_corpus
-from retrievers.net.patience import patient
+from retrievers.net.retry import patient
 from retrievers.records import Distance
 from retrievers.retriever.opened import open_retriever, search_settings, variants
 from retrievers.retriever.protocol import Retriever

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 # Settings that cut candidates, or say where and with what patience they are got, but not which they are.
 FREE = frozenset(
-    "top_k threshold threshold_on group_by timeout_s include_metadata trust_embedding keyword_weight "
-    "metadata.required".split()
+    "top_k threshold threshold_on group_by include_metadata trust_embedding keyword_weight metadata.required".split()
 )
 FREE_GROUPS = ("store.", "cache.")
 FREE_ENDINGS = (".api_key_env", ".timeout_s", ".base_url")

@@ -43,6 +43,7 @@ REMOVED: Mapping[str, str] = {
     "index.splitter=token": "recursive cuts to index.max_tokens tokens",
     "threshold_on=semantic": "threshold_on: each, the default: the cosine similarity of each chunk",
     "sweep.threshold_on=semantic": "sweep.threshold_on: each",
+    "timeout_s": "each request has its own: store.timeout_s, embedding.timeout_s, cross_encoder.timeout_s",
     "within": "filters holds for every search; a collection for each tenant holds for all else",
     "threshold=default": "there is none by default; leave it out, or write null",
     "distance=euclid": "cosine and dot are searched; make a collection of the same vectors with one of these",

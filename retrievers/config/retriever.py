@@ -59,8 +59,6 @@ class RetrieverConfig(Settings):
         abbreviations: Short form to meaning, set behind it before a query is embedded.
         filters: An expression (see `retrievers.config.filters`) that every candidate meets.
         group_by: A field of which each value is returned once, with its best chunk.
-        timeout_s: Deadline of one search, from the query to the reranked result: embedding, store, reranking and the
-            waits between attempts together. Many queries searched as one batch have as many times as long.
         trust_embedding: Skip the check that a collection without a recorded model was embedded by the configured one.
     """
 
@@ -89,7 +87,6 @@ class RetrieverConfig(Settings):
     search_params: Mapping[str, Any] | None = Field(
         None, description="how Qdrant searches: its SearchParams, e.g. {hnsw_ef: 256}", json_schema_extra=TABLE
     )
-    timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds one search may take in all")
     vector_name: str = Field("", description="name of the dense vector in the collection; '' if it has none")
     metadata: MetadataConfig = Field(
         default_factory=lambda: MetadataConfig.model_validate({}), description="names of the fields in the payload"

@@ -175,7 +175,8 @@ class StoreConfig(Settings):
     authorities that come with the HTTP library. Where it is not set, the standard variables SSL_CERT_FILE and
     SSL_CERT_DIR of the process are honoured, as they are for every other connection.
 
-    A golden run or an indexing run waits up to `wait_s` for a server that is away; an application's search does not.
+    Requests that fail for a while (429, 5xx, no connection, no answer in time), also those to hosted models, are
+    repeated: in a golden run and while indexing for `wait_s`, in an application's search for 5 s.
     """
 
     url: str | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
@@ -188,7 +189,10 @@ class StoreConfig(Settings):
     timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take")
     ca_file: Path | None = Field(None, description="PEM file of the authority that signed the server's certificate")
     wait_s: float = Field(
-        60.0, ge=0, le=86_400, description="seconds a golden run or indexing waits for a server that is away"
+        60.0,
+        ge=0,
+        le=86_400,
+        description="seconds for which a run or indexing repeats a request that fails",
     )
 
     @property

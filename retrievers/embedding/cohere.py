@@ -9,21 +9,19 @@ from langchain_core.embeddings import Embeddings
 from pydantic.warnings import PydanticDeprecationWarning
 
 from retrievers.config import EmbeddingConfig, ModelConfig
-from retrievers.net import deadline
 
 
 def once(call: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:
-    """Wrap a call of a `cohere_client`: without the SDK's own retries, within the time until the deadline."""
+    """Wrap a call of a `cohere_client`: without the SDK's own retries."""
 
     def request(**kwargs: Any) -> Any:
-        left = deadline.time_left(timeout_s)
-        return call(**kwargs, request_options={"max_retries": 0, "timeout_in_seconds": left})
+        return call(**kwargs, request_options={"max_retries": 0, "timeout_in_seconds": timeout_s})
 
     return request
 
 
 def cohere_client(factory: Callable[..., Any], key: str, config: ModelConfig) -> Any:
-    """Return a client of the Cohere SDK, of the given class, whose requests keep to one deadline."""
+    """Return a client of the Cohere SDK, of the given class, whose requests keep to the timeout."""
     import httpx
 
     # The SDK's own client follows redirects too.
@@ -51,7 +49,7 @@ def make(config: EmbeddingConfig, key: str) -> Embeddings:
         model=config.resolved_model, cohere_api_key=key, base_url=config.base_url, **options
     )
     embeddings.client = cohere_client(cohere.Client, key, config)
-    # In other threads no deadline would apply.
+    # Not batched by the SDK, which would send the parts from threads of its own, each with its own retries.
     embed = functools.partial(embeddings.client.embed, batching=False)
     embeddings.client.embed = once(embed, config.timeout_s)
     return embeddings

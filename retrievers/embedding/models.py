@@ -45,7 +45,6 @@ def checked(embeddings: Embeddings, config: EmbeddingConfig) -> "CheckedEmbeddin
     return CheckedEmbeddings(
         embeddings,
         config.label,
-        config.timeout_s,
         retried=declared.hosted is not False,
         request_texts=declared.request_texts,
         alike=declared.alike,
@@ -61,7 +60,6 @@ class CheckedEmbeddings(Embeddings):
     Args:
         inner: The model.
         name: Its name in messages.
-        timeout_s: Seconds one request may take.
         retried: False to call it only once.
         request_texts: Most texts of one request.
         alike: The model embeds a query as it embeds a text.
@@ -72,7 +70,6 @@ class CheckedEmbeddings(Embeddings):
         self,
         inner: Embeddings,
         name: str,
-        timeout_s: float = 30.0,
         *,
         retried: bool = True,
         request_texts: int = REQUEST_TEXTS,
@@ -83,7 +80,6 @@ class CheckedEmbeddings(Embeddings):
         self._alike = alike
         self._settings = settings or EmbeddingConfig()
         self.name = name
-        self._timeout_s = timeout_s
         self._retried = retried
         self._request_texts = request_texts
 
@@ -145,7 +141,7 @@ class CheckedEmbeddings(Embeddings):
 
     def _tried(self, embed: Embed, batch: list[str]) -> list[list[float]]:
         action = functools.partial(self._typed, embed, batch)
-        return retry.attempt(action, name="embed", timeout_s=self._timeout_s, retried=self._retried)
+        return retry.attempt(action, name="embed", retried=self._retried)
 
     def _typed(self, embed: Embed, batch: list[str]) -> list[list[float]]:
         try:

@@ -1,4 +1,4 @@
-"""HTTP whose answers fit into memory, faults, retries and deadlines."""
+"""HTTP whose answers fit into memory, faults and retries."""
 
 from retrievers.net.exchange import TooLargeError, exchange
 

@@ -47,9 +47,7 @@ def make_cross_encoder(config: CrossEncoderConfig, env: Mapping[str, str]) -> Cr
     inner = _by_compressor(built, name, whole=hosted) if compresses else _by_scores(built, name)
 
     def order(query: str, texts: Sequence[str]) -> list[tuple[int, float | None]]:
-        return retry.attempt(
-            lambda: _checked(inner, name, query, texts), name="rerank", timeout_s=config.timeout_s, retried=hosted
-        )
+        return retry.attempt(lambda: _checked(inner, name, query, texts), name="rerank", retried=hosted)
 
     return order
 

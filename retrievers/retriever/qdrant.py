@@ -23,7 +23,6 @@ from retrievers.embedding.cache import CacheStats, EmbeddingCache, ResultCache, 
 from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
 from retrievers.embedding.sparse import OwnEncoder, QueryEncoder, query_encoder
 from retrievers.errors import ConfigError, QueryError, RetrievalError
-from retrievers.net.deadline import bounded, searching
 from retrievers.records import Chunk, RetrievalSession, StageTimings
 from retrievers.rerank.reranking import Rerank, make_reranker
 from retrievers.retriever.session import document, failed, without_vector
@@ -291,8 +290,7 @@ class QdrantRetriever(BaseRetriever):
         Raises:
             RetrievalError: A query is unusable, or embedding or search failed.
         """
-        with searching(self.settings.timeout_s, self.settings.collection, queries):
-            return self._pipeline.candidates(queries, depth or self.settings.candidates, use_cache, chunks)
+        return self._pipeline.candidates(queries, depth or self.settings.candidates, use_cache, chunks)
 
     def neighbours(
         self, vectors: Sequence[Sequence[float]], search: Mapping[str, Any] | None, depth: int, chunks: ChunkTable
@@ -308,8 +306,7 @@ class QdrantRetriever(BaseRetriever):
         Raises:
             RetrievalError: The search failed.
         """
-        with searching(self.settings.timeout_s, self.settings.collection, [""] * len(vectors)):
-            return self._pipeline.neighbours(vectors, search, depth, chunks)
+        return self._pipeline.neighbours(vectors, search, depth, chunks)
 
     def chunk_table(self) -> ChunkTable:
         """Return an empty table of chunks, which calls of `candidates` fill."""
@@ -363,7 +360,6 @@ class QdrantRetriever(BaseRetriever):
         [session] = self._sessions([query], True)
         return [document(hit, include_metadata=self.settings.include_metadata) for hit in session.chunks]
 
-    @bounded
     def _sessions(self, queries: Sequence[str], use_cache: bool) -> list[RetrievalSession]:
         """Return a session for each query, with its vector; a cached one where it may be used."""
         settings, pipeline = self.settings, self._pipeline

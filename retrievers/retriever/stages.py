@@ -13,8 +13,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.embedding.cache import EmbeddingCache
 from retrievers.embedding.sparse import QueryEncoder
 from retrievers.errors import CollectionChangedError, RerankError
-from retrievers.net.deadline import stage
-from retrievers.net.patience import working_time
+from retrievers.net.retry import working_time
 from retrievers.records import RetrievalSession, ScoreScale, StageTimings
 from retrievers.rerank.reranking import Pool, Rerank, Reranking
 from retrievers.retriever.session import answered
@@ -110,8 +109,7 @@ class Pipeline:
         """
         config = self.settings.model_copy(update={"mode": "semantic", "search_params": search})
         searcher = replace(self._search(depth, chunks), config=config)
-        with stage("search"):
-            return _settled(lambda: searcher.find([{"semantic": [*map(float, vector)]} for vector in vectors]))
+        return _settled(lambda: searcher.find([{"semantic": [*map(float, vector)]} for vector in vectors]))
 
     def _run(
         self,
@@ -133,20 +131,16 @@ class Pipeline:
         for query in queries:
             check_query(query)
         start = working_time()
-        with stage("embed"):
-            cache = self.vectors if use_cache else None
-            vectors, cached = embedded(queries, self.settings, self.info, self.embeddings, cache)
+        cache = self.vectors if use_cache else None
+        vectors, cached = embedded(queries, self.settings, self.info, self.embeddings, cache)
         encoded = [encode(*each, self.settings, self.encoder) for each in zip(queries, vectors, strict=True)]
         ready = working_time()
 
         def search_and_finish() -> tuple[list[Candidates], float]:
-            with stage("search"):
-                candidates = search(encoded)
-                if not self.rerank:
-                    return finish(candidates, encoded), working_time()
+            candidates = search(encoded)
             searched = working_time()
-            with stage("rerank"):
-                return finish(candidates, encoded), searched
+            results = finish(candidates, encoded)
+            return results, searched if self.rerank else working_time()
 
         results, searched = _settled(search_and_finish)
         end = working_time() if self.rerank else searched
@@ -187,18 +181,17 @@ class Pipeline:
         if not (self.rerank and len(candidates)):
             return candidates
         reranker, codes = self.settings.reranker, candidates.codes
-        with stage("rerank"):
-            vectors = vectors_of(self.client, self.settings, chunks.given(codes)) if reranker.needs_vectors else None
-            cosines = candidates.column("semantic") if candidates.distance == "cosine" else np.empty(0)
-            if vectors is not None and candidates.distance != "cosine":
-                cosines = cosines_with(encoded["semantic"], vectors)
-            pool = Pool(
-                query=query,
-                cosines=cosines.tolist(),
-                texts=[chunks[code].indexed_text for code in codes.tolist()] if reranker.needs_texts else (),
-                vectors=vectors,
-            )
-            moved = reordered(candidates, self.rerank(pool), reranker.scale, chunks)
+        vectors = vectors_of(self.client, self.settings, chunks.given(codes)) if reranker.needs_vectors else None
+        cosines = candidates.column("semantic") if candidates.distance == "cosine" else np.empty(0)
+        if vectors is not None and candidates.distance != "cosine":
+            cosines = cosines_with(encoded["semantic"], vectors)
+        pool = Pool(
+            query=query,
+            cosines=cosines.tolist(),
+            texts=[chunks[code].indexed_text for code in codes.tolist()] if reranker.needs_texts else (),
+            vectors=vectors,
+        )
+        moved = reordered(candidates, self.rerank(pool), reranker.scale, chunks)
         if reranker.scale and self.settings.threshold_on == "final":
             check_scale(moved, self.settings.rerank)
         return moved

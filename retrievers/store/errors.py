@@ -104,7 +104,7 @@ def _unanswered(cause: "httpx.HTTPError | TooLargeError", address: str, store: S
         waited = float(cause.request.extensions["timeout"]["read"])
         return StoreTimeoutError(
             f"{address}: no answer within {waited:.3g} s; raise store.timeout_s or look at the server"
-        ).marked(transient=True, timed_out=True, away=True)
+        ).marked(transient=True, timed_out=True)
     if faults.is_untrusted(cause):
         return StoreError(
             f"{address}: its certificate is not trusted ({cause}); name the authority that signed it in store.ca_file"
@@ -112,7 +112,7 @@ def _unanswered(cause: "httpx.HTTPError | TooLargeError", address: str, store: S
     transient = faults.is_transient(cause) and not _is_no_http(cause)
     message = one_line(f"{type(cause).__name__}: {cause}")
     return StoreUnreachableError(f"{address}: cannot be reached ({message}); {_remedy(cause, store)}").marked(
-        transient=transient, away=transient
+        transient=transient
     )
 
 
@@ -170,10 +170,9 @@ def refusal(
     """
     if status == 429 and TOO_LARGE in message:
         return BatchTooLargeError(f"{address}: answered {answer}: {message}")
-    away = status in GATEWAY
-    kind = StoreUnreachableError if away else StoreError
+    kind = StoreUnreachableError if status in GATEWAY else StoreError
     return kind(f"{address}: answered {answer}: {_remedy_for(store, status, message, keyed)}").marked(
-        transient=status in faults.TRANSIENT_STATUSES, retry_after_s=retry_after_s, away=away
+        transient=status in faults.TRANSIENT_STATUSES, retry_after_s=retry_after_s
     )
 
 

@@ -1,4 +1,4 @@
-"""A client of a Qdrant server: every request is bounded by the deadline, tried again, and typed when it fails.
+"""A client of a Qdrant server: every request is bounded in time and size, tried again, and typed when it fails.
 
 Reading is repeatable. So are the writes of indexing: chunks have fixed point ids, so putting, refreshing and deleting
 them twice has the same effect, as has writing the manifest. Only making a collection is sent once, since a second
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrievers.config import StoreConfig
 from retrievers.errors import ConfigError
-from retrievers.net import deadline, exchange, faults, retry
+from retrievers.net import exchange, faults, retry
 from retrievers.store.errors import asked_collection, store_errors
 from retrievers.store.location import MOST_BYTES
 
@@ -58,7 +58,6 @@ def _sent(store: StoreConfig, keyed: bool, http: "Client", request: "Request") -
     return retry.attempt(
         lambda: _once(store, collection, keyed, http, request),
         name="store",
-        timeout_s=store.timeout_s,
         collection=collection,
         retried=not makes_collection,
     )
@@ -67,9 +66,8 @@ def _sent(store: StoreConfig, keyed: bool, http: "Client", request: "Request") -
 def _once(store: StoreConfig, collection: str, keyed: bool, http: "Client", request: "Request") -> "Response":
     from qdrant_client.http.exceptions import UnexpectedResponse
 
-    timeout_s = deadline.time_left(store.timeout_s)
     with store_errors(store, collection, keyed=keyed):
-        response = exchange(http, request, timeout_s=timeout_s, most_bytes=MOST_BYTES)
+        response = exchange(http, request, timeout_s=store.timeout_s, most_bytes=MOST_BYTES)
         if response.status_code in faults.TRANSIENT_STATUSES or response.status_code == 401:
             raise UnexpectedResponse.for_response(response)
     return response

@@ -106,7 +106,7 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
 def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
     from retrievers.embedding.models import make_embeddings
     from retrievers.indexing.index import IndexOptions, index_corpus
-    from retrievers.net.patience import patient
+    from retrievers.net.retry import patient
     from retrievers.store import location, open_client
     from retrievers.terminal.inspect import look, write_experiment
 

@@ -283,7 +283,7 @@ def _points(client: "QdrantClient", config: RetrieverConfig, info: CollectionInf
                     )
                     records |= {point.id: point for point in drawn.points}
         except StoreError as error:  # an older server draws nothing by chance
-            if error.transient or error.away:
+            if error.transient:
                 raise
     offset: Any = None
     while not records or (offset is not None and len(records) < POINTS):

@@ -4,6 +4,7 @@ The tests make a few collections with names of their own and remove them. Run th
 """
 
 import os
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient, models
 
-from retrievers import clock
 from retrievers.config import RetrieverConfig
+from retrievers.net import retry
 from tests.support.collections import index_pages, settings, write_pages
 
 URL = os.environ.get("QDRANT_TEST_URL", "")
@@ -24,7 +25,7 @@ ENV = {"QDRANT_API_KEY": KEY} if KEY else {}
 @pytest.fixture(autouse=True)
 def no_waiting() -> None:
     """Waits are real, unlike in other tests."""
-    assert clock.CLOCK == clock.Clock()
+    assert vars(retry)["time"] is time
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from evals.experiment.facts import collection_facts, differences
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, CollectionStateError, ConfigError, StoreUnreachableError
-from retrievers.net.patience import patient
+from retrievers.net.retry import patient
 from retrievers.store import open_client, survey
 from tests.live.conftest import ENV, URL
 from tests.support.collections import PAGES, index_pages, write_pages

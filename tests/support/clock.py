@@ -1,26 +1,36 @@
-"""Time that passes only when it is told to: the clock, the waits and the jitter of `retrievers.clock`."""
+"""Time that passes only when it is told to: the clock, the waits and the jitter by which requests are repeated."""
 
+import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
-from retrievers.clock import Clock as RealClock
-from retrievers.net import patience
+import pytest
+
+from retrievers.net import retry
+
+# Requests of an application for one that fails again and again, by a clock that stands still but for the waits.
+ATTEMPTS = 6
+TRIED = " (6 attempts in 5.8 s)"
 
 
 def patient(wait_s: float) -> AbstractContextManager[None]:
     """Be as patient inside with a store that is away as a run is, up to so many seconds."""
-    return patience.patient(wait_s)
+    return retry.patient(wait_s)
+
+
+def now() -> float:
+    """Return the seconds of the clock that rules."""
+    return float(vars(retry)["time"].monotonic())
 
 
 @dataclass
 class Clock:
     """A clock that stands still but for the waits, which it records; the jitter is `share` of the most it may be."""
 
-    share: float = 1.0
+    share: float = 0.0
     time: float = 1_000.0
     waits: list[float] = field(default_factory=list)
-    most: list[float] = field(default_factory=list)
-    """The upper bound of every jitter asked for."""
 
     def wait(self, seconds: float) -> None:
         self.waits.append(seconds)
@@ -29,9 +39,14 @@ class Clock:
     def pass_by(self, seconds: float) -> None:
         self.time += seconds
 
-    def jitter(self, low: float, high: float) -> float:
-        self.most.append(high)
-        return low + self.share * (high - low)
+    def now(self) -> float:
+        return self.time
 
-    def waiting(self) -> RealClock:
-        return RealClock(now=lambda: self.time, sleep=self.wait, jitter=self.jitter)
+    def rules(self, monkeypatch: pytest.MonkeyPatch) -> "Clock":
+        """Let requests be repeated by this clock: stamina's waits, and what is told of them."""
+        told = SimpleNamespace(sleep=self.wait, monotonic=self.now, perf_counter=time.perf_counter)
+        for module in ("tenacity", "tenacity.nap", "retrievers.net.retry"):
+            monkeypatch.setattr(f"{module}.time", told)
+        jitter = SimpleNamespace(uniform=lambda low, high: low + self.share * (high - low))
+        monkeypatch.setattr("stamina._core.random", jitter)
+        return self

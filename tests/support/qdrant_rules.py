@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from retrievers import clock
+from tests.support import clock
 from tests.support.loopback import Reply, Request
 
 RECORDED = Path(__file__).parent / "qdrant_1_18_3"
@@ -106,7 +106,7 @@ class Rules:
         limit = (self.strict or {}).get("read_rate_limit")
         if limit is None or not READING.search(path):
             return None
-        cost, now = len(body.get("searches", [body])), clock.CLOCK.now()
+        cost, now = len(body.get("searches", [body])), clock.now()
         if cost > limit:
             return reply("rate-limited-batch")
         self._tokens = min(limit, self._tokens + (now - self._filled) * limit / 60)

@@ -13,8 +13,8 @@ from langchain_core.embeddings import Embeddings
 from retrievers.config import EmbeddingConfig
 from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
-from retrievers.net.retry import ATTEMPTS
 from tests.support import cohere_server
+from tests.support.clock import ATTEMPTS
 from tests.support.cohere_server import DIMENSION, FAULTS, KEY, CohereServer, refused, vector
 from tests.support.collections import TableEmbeddings
 from tests.support.loopback import Fault, free_port
@@ -211,9 +211,9 @@ def test_no_texts_are_not_sent_to_cohere(cohere: CohereServer) -> None:
     [
         ("401", "UnauthorizedError, status 401, the API key was refused", 1),
         ("404", "NotFoundError, status 404, model 'nope' not found", 1),
-        ("429", "TooManyRequestsError, status 429, the rate limit was hit", 4),
-        ("500", "InternalServerError, status 500, internal error", 4),
-        ("slow", "ReadTimeout, no answer in time; embedding.timeout_s sets how long to wait", 4),
+        ("429", "TooManyRequestsError, status 429, the rate limit was hit", ATTEMPTS),
+        ("500", "InternalServerError, status 500, internal error", ATTEMPTS),
+        ("slow", "ReadTimeout, no answer in time; embedding.timeout_s sets how long to wait", ATTEMPTS),
         ("truncated", "ApiError, status 200, the answer is not the provider's; is embedding.base_url right?", 1),
         ("html", "ApiError, status 200, the answer is not the provider's; is embedding.base_url right?", 1),
     ],
@@ -225,7 +225,7 @@ def test_every_fault_is_told_after_a_bounded_number_of_requests(
         of_cohere(cohere, timeout_s=patience(fault)).embed_documents(["a", "b"])
     said, _, tried = str(caught.value).partition(" (")
     assert said == f"cohere:embed-english-v3.0 failed to embed: {message}"
-    assert tried.startswith("4 attempts in ") == (requests == ATTEMPTS)
+    assert tried.startswith(f"{ATTEMPTS} attempts in ") == (requests == ATTEMPTS)
     assert len(cohere.requests) == requests
 
 

@@ -10,7 +10,7 @@ from langchain_core.embeddings import Embeddings
 from retrievers.config import EmbeddingConfig
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
-from retrievers.net.retry import ATTEMPTS
+from tests.support.clock import ATTEMPTS, patient
 from tests.support.cohere_server import DIMENSION, vector
 from tests.support.openai_embedding_server import FAULTS, KEY, OpenAIEmbeddingServer, refused
 
@@ -104,9 +104,9 @@ def test_a_server_that_asks_to_wait_is_waited_for(
     server: OpenAIEmbeddingServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     busy = refused(429, "Rate limit reached", **{"Retry-After": "7"})
-    with server.failing(type(busy)(reply=busy.reply, times=1)):
+    with server.failing(type(busy)(reply=busy.reply, times=1)), patient(60):
         assert of_openai(server).embed_query("a") == pytest.approx(vector("a"))
-    assert "embed: waiting 7." in caplog.text
+    assert "embed: waiting 7 s, as asked: " in caplog.text
     assert len(server.requests) == 2
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from retrievers.config import CrossEncoderConfig
 from retrievers.errors import ConfigError, MissingKeyError, RerankError
-from retrievers.net.retry import ATTEMPTS
 from retrievers.rerank.cross_encoder import CrossEncoder, make_cross_encoder
+from tests.support.clock import ATTEMPTS
 from tests.support.cohere_server import KEY
 from tests.support.loopback import free_port
 from tests.support.rerank_server import FAULTS, RerankServer, relevance

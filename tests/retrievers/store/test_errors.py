@@ -6,9 +6,9 @@ from qdrant_client import QdrantClient
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionStateError, ConfigError, StoreError, StoreTimeoutError, StoreUnreachableError
-from retrievers.net.retry import ATTEMPTS
 from retrievers.store import MANIFEST_KEY, describe, open_client
 from tests.support.checked import TABLE, at, described, texts
+from tests.support.clock import ATTEMPTS
 from tests.support.collections import TableEmbeddings, embedded, fill, index_pages, settings, write_pages
 from tests.support.loopback import free_port
 from tests.support.qdrant_server import FAULTS, KEY, QdrantServer
@@ -61,10 +61,10 @@ def test_a_key_that_no_header_can_carry_is_not_shown(server: QdrantServer) -> No
         ("401", "answered 401 Unauthorized: it wants an API key, and none was sent", 1),
         ("403", "answered 403 Forbidden: the API key in QDRANT_API_KEY may not do this", 1),
         ("404", "answered 404 Not Found: not found (no such path); is the address that of Qdrant itself?", 1),
-        ("429", "answered 429 Too Many Requests: requests come too fast (Rate limit); wait, and try again", 4),
-        ("500", "answered 500 Internal Server Error: panicked; see the log of the server", 4),
-        ("503", "answered 503 Service Unavailable: see the log of the server", 4),
-        ("502 HTML", "answered 502 Bad Gateway: see the log of the server", 4),
+        ("429", "answered 429 Too Many Requests: requests come too fast (Rate limit); wait, and try again", ATTEMPTS),
+        ("500", "answered 500 Internal Server Error: panicked; see the log of the server", ATTEMPTS),
+        ("503", "answered 503 Service Unavailable: see the log of the server", ATTEMPTS),
+        ("502 HTML", "answered 502 Bad Gateway: see the log of the server", ATTEMPTS),
         ("200 HTML", "answered something that is not Qdrant's; is the address right?", 1),
         ("200 truncated", "answered something that is not Qdrant's; is the address right?", 1),
         ("200 other", "answered something that is not Qdrant's; is the address right?", 1),
@@ -76,7 +76,7 @@ def test_every_fault_of_a_server_is_a_store_error_with_a_remedy(
     with server.failing(FAULTS[fault]), pytest.raises(StoreError) as caught:
         described(at(server))
     assert str(caught.value).startswith(f"collection 'mine' at {server.url}: {message}")
-    assert (" (4 attempts in " in str(caught.value)) == (requests == ATTEMPTS)
+    assert (f" ({ATTEMPTS} attempts in " in str(caught.value)) == (requests == ATTEMPTS)
     assert len(server.requests) == requests
 
 

@@ -17,14 +17,13 @@ from retrievers.errors import (
     EmbeddingError,
     RerankError,
     RetrievalError,
-    SearchTimeoutError,
     StoreError,
     StoreTimeoutError,
     StoreUnreachableError,
 )
 from retrievers.store import describe, open_client
 from tests.support import cohere_server, qdrant_server
-from tests.support.clock import Clock
+from tests.support.clock import ATTEMPTS, TRIED, Clock, patient
 from tests.support.cohere_server import CohereServer
 from tests.support.collections import index_pages, settings, write_pages
 from tests.support.loopback import Fault, LoopbackServer, Reply, Request, free_port
@@ -44,6 +43,7 @@ FAILED = {
     "search": "collection 'pages' at ",
     "rerank": "cohere:rerank-v3.5 failed to rerank ",
 }
+NAMES = {"embed": "embed", "search": "store", "rerank": "rerank"}
 TYPES: dict[str, type[RetrievalError]] = {"embed": EmbeddingError, "search": StoreError, "rerank": RerankError}
 PASSING = ["429", "429 with Retry-After", "500", "502 HTML", "reset", "torn"]
 LASTING = ["401", "403", "404", "200 HTML", "200 truncated"]
@@ -115,9 +115,7 @@ def world(running: World, opened: QdrantRetriever) -> World:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr("retrievers.clock.CLOCK", clock.waiting())
-    return clock
+    return Clock().rules(monkeypatch)
 
 
 def impatient(config: RetrieverConfig, **values: Any) -> RetrieverConfig:
@@ -138,29 +136,36 @@ def test_without_a_fault_each_stage_is_one_request(world: World, opened: QdrantR
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("fault", sorted({*PASSING} - {"429 with Retry-After"}))
-def test_a_fault_that_may_pass_is_four_requests(
+def test_a_fault_that_may_pass_is_repeated_for_five_seconds(
     world: World, opened: QdrantRetriever, clock: Clock, stage: str, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    began = clock.time
     with world.at(stage).failing(world.fault(stage, fault)):
         session = opened.search(QUERY)
-    assert (session.status, session.chunks, world.asked(stage)) == ("error", (), 4)
+    assert (session.status, session.chunks, world.asked(stage)) == ("error", (), ATTEMPTS)
     assert (session.error or "").startswith(FAILED[stage])
-    assert (session.error or "").endswith(" (4 attempts in 3.5 s)")
-    assert clock.time - began == pytest.approx(3.5)
-    logged = [(r.levelname, r.__dict__["stage"], r.__dict__["attempt"], r.__dict__["query"]) for r in caplog.records]
-    assert logged == [*[("WARNING", stage, n, QUERY) for n in (1, 2, 3)], ("ERROR", stage, 4, QUERY)]
+    assert (session.error or "").endswith(TRIED)
+    assert clock.waits == [0.25, 0.5, 1, 2, 2]
+    logged = [(r.levelname, r.__dict__["stage"], r.__dict__["attempt"]) for r in caplog.records]
+    assert logged == [("WARNING", NAMES[stage], 1), ("ERROR", NAMES[stage], ATTEMPTS)]
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_who_asks_to_wait_is_waited_for_until_the_deadline(
+def test_who_asks_to_wait_is_waited_for_in_a_run(
+    world: World, opened: QdrantRetriever, clock: Clock, stage: str
+) -> None:
+    with world.at(stage).failing(world.fault(stage, "429 with Retry-After", times=3)), patient(60):
+        session = opened.search(QUERY)
+    assert (session.status, world.asked(stage), clock.waits) == ("success", 4, [7, 7, 7])
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_longer_wait_than_an_application_has_is_refused_at_once(
     world: World, opened: QdrantRetriever, clock: Clock, stage: str
 ) -> None:
     with world.at(stage).failing(world.fault(stage, "429 with Retry-After")):
         session = opened.search(QUERY)
-    assert (session.status, world.asked(stage)) == ("error", 5)
-    assert clock.waits == [7.5, 7.5, 7.5, 7.25]
-    assert (session.error or "").endswith(" (5 attempts in 29.8 s; asked to wait 7 s, 0.2 s are left)")
+    assert (session.status, world.asked(stage), clock.waits) == ("error", 1, [])
+    assert (session.error or "").endswith(" (asked to wait 7 s, more than 5 s)")
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -177,7 +182,7 @@ def test_a_fault_that_lasts_is_one_request(
 
 
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("fault", PASSING)
+@pytest.mark.parametrize("fault", sorted({*PASSING} - {"429 with Retry-After"}))
 def test_a_fault_that_passed_leaves_no_trace_in_the_result(
     world: World, opened: QdrantRetriever, clock: Clock, stage: str, fault: str
 ) -> None:
@@ -193,70 +198,18 @@ def test_a_fault_that_passed_leaves_no_trace_in_the_result(
 def test_invoke_raises_the_type_of_the_stage(world: World, opened: QdrantRetriever, clock: Clock, stage: str) -> None:
     with world.at(stage).failing(world.fault(stage, "500")), pytest.raises(TYPES[stage]) as caught:
         opened.invoke(QUERY)
-    assert (caught.value.transient, caught.value.attempts, caught.value.stage) == (True, 4, stage)
+    assert (caught.value.transient, caught.value.attempts, caught.value.stage) == (True, ATTEMPTS, NAMES[stage])
 
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.slow
-def test_a_stage_that_stays_silent_is_a_timeout_of_four_requests(world: World, clock: Clock, stage: str) -> None:
+def test_a_stage_that_stays_silent_is_a_timeout(world: World, clock: Clock, stage: str) -> None:
     with QdrantRetriever.open(impatient(world.config), env=ENV) as retriever:
         world.forget()
         with world.at(stage).failing(world.fault(stage, "slow")):
             session = retriever.search(QUERY)
-    assert (session.status, world.asked(stage)) == ("timeout", 4)
-    assert "no answer" in (session.error or "") and "(4 attempts in 3.5 s)" in (session.error or "")
-
-
-@pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.slow
-def test_the_deadline_ends_a_search_in_any_stage(world: World, clock: Clock, stage: str) -> None:
-    """Each request takes 10 s of 25: the third is the last, and is cut to what is left."""
-    with QdrantRetriever.open(impatient(world.config, timeout_s=25.0), env=ENV) as retriever:
-        world.forget()
-        fault = world.fault(stage, "slow", meanwhile=lambda: clock.pass_by(10))
-        with world.at(stage).failing(fault):
-            session = retriever.search(QUERY)
-            assert (session.status, world.asked(stage)) == ("timeout", 3)
-            with pytest.raises(SearchTimeoutError):
-                retriever.invoke(QUERY)
-    said = f"the search did not end within 25 s (stage {stage}: 3 attempts in 31.5 s: "
-    assert (session.error or "").startswith(said)
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_longer_wait_than_the_deadline_allows_is_refused_at_once(world: World, clock: Clock, stage: str) -> None:
-    with QdrantRetriever.open(world.config.model_copy(update={"timeout_s": 5.0}), env=ENV) as retriever:
-        world.forget()
-        with world.at(stage).failing(world.fault(stage, "429 with Retry-After")):
-            session = retriever.search(QUERY)
-    assert (session.status, world.asked(stage), clock.waits) == ("error", 1, [])
-    assert (session.error or "").endswith("(1 attempt in 0.0 s; asked to wait 7 s, 5.0 s are left)")
-
-
-def test_requests_of_later_stages_are_cut_to_what_is_left(world: World, clock: Clock) -> None:
-    """The server is silent in real time, for as long as the client waits: what is left of the deadline, not 10 s."""
-    with QdrantRetriever.open(world.config.model_copy(update={"timeout_s": 30.0}), env=ENV) as retriever:
-        world.forget()
-        slow = world.fault("embed", "500", times=1, meanwhile=lambda: clock.pass_by(29.2))
-        with world.provider.failing(slow), world.store.failing(world.fault("search", "slow", times=1)):
-            session = retriever.search(QUERY)
-    assert (session.status, world.asked("embed"), world.asked("search")) == ("success", 2, 2)
-
-
-@pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.slow
-def test_no_request_may_take_longer_than_is_left(
-    world: World, clock: Clock, stage: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The server is silent for 30 s of real time, the clock stands still but for the waits: 0.3 s, 0.15 s, ..."""
-    with QdrantRetriever.open(world.config.model_copy(update={"timeout_s": 0.3}), env=ENV) as retriever:
-        world.forget()
-        with world.at(stage).failing(world.fault(stage, "slow")):
-            session = retriever.search(QUERY)
-    # The last attempt has 0.04 s: on a busy machine its request may end before the server has taken it.
-    assert (session.status, "(4 attempts in 0.3 s" in (session.error or "")) == ("timeout", True)
-    if stage == "search":
-        assert "no answer within 0.3 s" in caplog.messages[0] and "within 0.15 s" in caplog.messages[1]
+    assert (session.status, world.asked(stage)) == ("timeout", ATTEMPTS)
+    assert "no answer" in (session.error or "") and TRIED in (session.error or "")
 
 
 def test_vectors_of_a_wrong_dimension_are_refused_at_once(world: World, opened: QdrantRetriever, clock: Clock) -> None:
@@ -275,15 +228,15 @@ def test_a_batch_with_an_answer_missing_is_refused_at_once(world: World, opened:
     assert [world.asked(stage) for stage in STAGES] == [1, 0, 0]
 
 
-def test_nobody_listening_is_four_attempts_in_either_place(world: World, clock: Clock) -> None:
+def test_nobody_listening_is_told_in_either_place(world: World, clock: Clock) -> None:
     nobody = f"http://127.0.0.1:{free_port()}"
     gone = world.config.model_copy(update={"store": settings(store={"url": nobody}).store})
-    with pytest.raises(StoreUnreachableError, match=r"ConnectError.*\(4 attempts in 3\.5 s\)$"):
+    with pytest.raises(StoreUnreachableError, match=r"ConnectError.*\(6 attempts in 5\.8 s\)$"):
         QdrantRetriever.open(gone, env=ENV)
     embedding = world.config.embedding.model_copy(update={"base_url": nobody})
     with QdrantRetriever.open(world.config.model_copy(update={"embedding": embedding}), env=ENV) as retriever:
         session = retriever.search(QUERY)
-    assert "ConnectError" in (session.error or "") and (session.error or "").endswith("(4 attempts in 3.5 s)")
+    assert "ConnectError" in (session.error or "") and (session.error or "").endswith(TRIED)
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -329,7 +282,7 @@ def test_a_collection_is_made_by_one_request(tmp_path: Path, clock: Clock) -> No
     with QdrantServer() as server:
         config = settings(store={"url": server.url}, collection="pages")
         with server.failing(Fault(reset=True, on="/collections/pages", times=1)):
-            with pytest.raises(StoreUnreachableError, match=r"\(1 attempt in"):
+            with pytest.raises(StoreUnreachableError, match=r"the address right\?"):
                 index_pages(config, write_pages(tmp_path))
         assert [request.method for request in server.requests if request.path == "/collections/pages"] == ["PUT"]
 
@@ -455,7 +408,7 @@ def test_an_answer_that_drips_does_not_outlive_the_timeout() -> None:
         pytest.raises(StoreTimeoutError, match=r"no answer within 0\.3 s"),
     ):
         describe_at(host, timeout_s=0.3)
-    assert time.monotonic() - start < 0.3 * 4 + 2, "four attempts"
+    assert time.monotonic() - start < 0.3 * ATTEMPTS + 2, "six attempts"
 
 
 @pytest.mark.parametrize(
