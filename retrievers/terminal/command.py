@@ -74,6 +74,9 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
             yield from _options(subparser)
 
 
+NO_MEMORY = "this process may take no more memory; raise its limit (ulimit -v, or that of the container)"
+
+
 def run(main: Callable[[], int], *, prefix: str = "") -> int:
     """Call a command and turn its errors into an exit code: 2 for a user's fault, 130 at Ctrl-C, 143 at SIGTERM.
 
@@ -88,9 +91,10 @@ def run(main: Callable[[], int], *, prefix: str = "") -> int:
         # Otherwise a closed pipe is noticed only when the interpreter ends.
         sys.stdout.flush()
         return code
-    except RetrievalError as error:
+    except (RetrievalError, MemoryError) as error:
         log.debug("stopped", exc_info=True)
-        print_error(f"error: {_with_prefix(str(error), prefix)}")
+        said = NO_MEMORY if isinstance(error, MemoryError) else _with_prefix(str(error), prefix)
+        print_error(f"error: {said}")
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
         print_error("terminated" if received else "interrupted")
@@ -98,9 +102,6 @@ def run(main: Callable[[], int], *, prefix: str = "") -> int:
     except BrokenPipeError:
         _discard_output()
         return 0
-    except MemoryError:
-        print_error("error: this process may take no more memory (ulimit -v, or the limit of a container); raise it")
-        return EXIT_USER_ERROR
     except ImportError as error:
         log.debug("stopped", exc_info=True)
         print_error(
