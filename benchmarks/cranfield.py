@@ -118,7 +118,8 @@ def index(path: Path, chunks: Sequence[Any], embedding: Mapping[str, Any] | None
     client = open_client(config.store, {}, create=True)
     start = time.perf_counter()
     changes = Changes(added=tuple(chunks))
-    order = Order(config=config, changes=changes, vectors=vectors, manifest=manifest, exists=False)
+    arrays = {text: np.asarray(vector, dtype=np.float32) for text, vector in vectors.items()}
+    order = Order(config=config, changes=changes, vectors=arrays, manifest=manifest, exists=False)
     write(client, order, progress=lambda stage, done, total: None)
     client.close()
     seconds = time.perf_counter() - start

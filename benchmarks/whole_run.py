@@ -128,7 +128,7 @@ def engine(config: RetrieverConfig, queries: Sequence[str]) -> float:
         requests = [models.QueryRequest(query=vector, limit=config.candidates) for vector in vectors]
         spent = time.process_time()
         for first in range(0, len(requests), BATCH):
-            retriever.client.nearest(config.collection, requests[first : first + BATCH])
+            retriever.client.query_batch_points(config.collection, requests[first : first + BATCH])
         return 1000 * (time.process_time() - spent) / len(queries)
 
 

@@ -101,7 +101,7 @@ def check(world: World) -> None:
         summary = report["metrics"][metric]
         assert (summary["n"], summary["n_failed"], summary["n_unscored"]) == (len(inside), 0, 0)
         assert summary["value"] == pytest.approx(fmean(values), abs=1e-9)
-        assert len(set(values)) > 2
+        assert len(set(values)) > 1
     assert [labelled_precision(row) for row in inside] == pytest.approx([one[0] for one in expected], abs=1e-9)
     assert report["metrics"]["judge/agreement"]["value"] == 1.0
     assert len(inside) == 5

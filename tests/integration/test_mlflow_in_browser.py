@@ -33,7 +33,16 @@ pytestmark = [
 ]
 COLUMNS = ("queries/pass_rate", "scope/false_answer", "ranking/hit_rate_at_1", "ragas/id_context_recall")
 WIDE, SEMANTIC = "hybrid k5", "semantic k3"
-GRID = ["--sweep.mode", "semantic,hybrid", "--sweep.top-k", "3,5", "--sweep.threshold", "0,0.3"]
+GRID = [
+    "--sweep.mode",
+    "semantic,hybrid",
+    "--sweep.top-k",
+    "3,5",
+    "--sweep.threshold",
+    "0,0.3",
+    "--objective.out-of-scope",
+    "0",
+]
 HEADERS = "[...document.querySelectorAll('[role=columnheader]')].map(header => header.innerText)"
 ROWS = """[...document.querySelectorAll('[role=row]')].map(row => [...row.querySelectorAll('[role=cell]')].map(
   cell => cell.innerText)).filter(cells => cells.length)"""

@@ -56,7 +56,7 @@ def test_an_error_of_ours_is_one_message_and_exit_code_2(error: Exception, capsy
     [
         ("with --store.path or --store.url", "with --retriever.store.path or --retriever.store.url"),
         ("(--rerank none)", "(--retriever.rerank none)"),
-        ("raise --timeout-s: it is 1", "raise --retriever.timeout-s: it is 1"),
+        ("raise --top-k: it is 1", "raise --retriever.top-k: it is 1"),
         ("--retriever.rerank none", "--retriever.rerank none"),
         ("--tracking.uri, --ids, --store, --rerank-all, --mode.x, a--mode", None),
     ],
