@@ -21,6 +21,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 ROOT = Path(__file__).parents[1]
 DOCUMENT = re.compile(r"<doc>(.*?)</doc>", re.DOTALL)
 TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL)

@@ -17,8 +17,6 @@ from tests.support.small_model import MODEL, absent, serving
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(bool(absent()), reason=absent()),
-    # The model's client keeps its connections until the process ends.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 CHUNKS = [hit(1, 0.9, "useful", text=USEFUL), hit(2, 0.5, "useless", text=USELESS)]
 ASKED = observation("arm", CHUNKS, 2, {"useful": 1}, query="How is a pose reached?", reference_answer=CLAIM)
