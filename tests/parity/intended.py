@@ -166,8 +166,6 @@ LEAVES: Sequence[Leaf] = (
         )
     ),
     Leaf("*retriever.threshold_on", CHANGED, why=EACH),
-    Leaf("*.json:reference.changed.*", CHANGED, why=EACH),
-    Leaf("stdout of step 5:candidates_found", CHANGED, why=SERVED, only="index"),
     *(
         Leaf(f"stdout of step *:{path}", to, why=SERVED, only="search*")
         for path, to in (("candidates_found", CHANGED), ("filtered_out", CHANGED), ("below_threshold*", ADDED))
@@ -209,7 +207,6 @@ LEAVES: Sequence[Leaf] = (
         )
     ),
     *(Leaf(f"*config.judge.second.{name}", ADDED, why=JUDGE) for name in ("model", "sample")),
-    Leaf("report.json:config.judge.*", CHANGED, only="judged-tiers", why=JUDGE),
     Leaf("*notes.*", CHANGED, only="judged-tiers", why=JUDGE),
     *(
         Leaf(f"*config.{name}", GONE, why=SETTINGS)
@@ -287,10 +284,7 @@ LEAVES: Sequence[Leaf] = (
     *(Leaf("mlflow:*", to, only="tracked-grid", why=CELLS) for to in (ADDED, CHANGED, GONE)),
     Leaf("*config.objective.out_of_scope", ADDED, why=BOTH),
     Leaf("*config.objective.wrong_answers.*", ADDED, why=BOTH),
-    Leaf("*grid.decision.*", ADDED, why=BOTH),
-    Leaf("*grid.abstention.wanted.*", GONE, why=BOTH),
-    Leaf("*grid.abstention.promised.*", ADDED, why=BOTH),
-    *(Leaf("*:notes.*", ADDED, only=name, why=BOTH) for name in ("*grid*", "saved-retrieval")),
+    Leaf("*:notes.*", ADDED, only="*grid*", why=BOTH),
     *(Leaf("report.json:grid.*", to, only="grid-handbook", why="criteria restrict") for to in (ADDED, CHANGED, GONE)),
     Leaf("saved/manifest.json:*", GONE, why=SAVED),
     *(Leaf("*:facts.saved_retrieval*", to, why=SAVED) for to in (ADDED, GONE)),
@@ -313,7 +307,6 @@ LINES: Sequence[Line] = (
     Line(r"^scope/(auroc|max_out_of_scope_score) ", only="default", why=SCREEN),
     Line(r"^\d+ (semantic|keyword|hybrid)\b|retrieval top_k|^[a-z]+[_/][\w/ ]*$", only="*grid*", why=SCREEN),
     Line(r"^(baseline TREE|BOX/a.json)", only="compare-handbook", why=SCREEN),
-    Line(r"^collection(_at_end)?\.|^\[&#39;", only="default", why=ENOUGH),
     *(
         Line(r"returned of \d+ found|candidates are below the threshold", why=SERVED, only=name)
         for name in ("search*", "filters")
@@ -322,6 +315,12 @@ LINES: Sequence[Line] = (
     Line(r"^c\.jsonl: 2 cases|relevant_ids must equal|^d\.jsonl: 14 skel", only="golden-import", why=CHECK),
     Line(r"judge\.tiers|judge\.second|judged metrics are corrected by", only="judged-tiers", why=JUDGE),
     Line(r"^collection(_at_end)?\.|^\[&#39;", why=ENOUGH),
+    Line(
+        r"^\s*(chunk_size|chunk_overlap|seed|structured|deadline_s|cache|cache_max_mb|cache_max_days|tiers|strict|tokens"
+        r"|second|sample):",
+        why=SETTINGS,
+    ),
+    Line(r"^(2 cases with )?2 relevant documents, 1 judged", only="golden-import", why=CHECK),
     Line(r"^latency/", only="keyword-deep", why=SCREEN),
     Line(r"^beacons:make$", only="grid-beacons", why=ENOUGH),
     Line(r"^Next: |threshold_on", why=READS),
