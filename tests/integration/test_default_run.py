@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from functools import reduce
@@ -48,6 +50,13 @@ def run(finished: Finished) -> Run:
 @pytest.fixture(scope="module")
 def artifacts(run: Run) -> Path:
     return Path(run.info.artifact_uri.removeprefix("file://"))
+
+
+def test_ci_accepts_the_report(report: dict[str, Any], tmp_path: Path) -> None:
+    file, script = tmp_path / "report.json", Path(__file__).parents[2] / ".ci" / "check_report.py"
+    file.write_text(json.dumps(report), encoding="utf-8")
+    done = subprocess.run([sys.executable, script, file, "0"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def rows(report: Mapping[str, Any], *, in_scope: bool) -> list[Row]:
