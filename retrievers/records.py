@@ -119,8 +119,7 @@ METADATA_FIELDS = tuple(f.name for f in fields(Chunk) if f.name not in ("point_i
 class RetrievedChunk:
     """A chunk at its place in a result. `score` is on `score_scale`; `scores` holds the components.
 
-    `score` is None where the retriever gives none (`score_scale` is then `none`). On `euclid` and `manhattan` it is a
-    distance, as Qdrant reports it: the lower, the nearer.
+    `score` is None where the retriever gives none (`score_scale` is then `none`).
     Components are `semantic` (on the scale `distance`: a cosine, or what else the collection compares by), `keyword`
     (BM25), `expanded` (BM25 of the expanded query, where it is searched by itself), `fused`, `rerank` and `diversity`.
     `original_rank` and `original_score` are those before reranking.

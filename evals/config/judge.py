@@ -93,7 +93,7 @@ class JudgeConfig(Settings):
         timeout_s: Seconds one request may take; all attempts at one verdict may take three times as long, without the
             waits that a server asks for.
         refresh: Ask for stored verdicts again, and store the new answer.
-        sample: Queries that are judged, drawn at random, of each query type its share. Means are corrected by the
+        sample: Queries that are judged, drawn at random. Means are corrected by the
             golden labels of all queries, without labels by the words of the reference answers. `auto` judges until the
             95% interval is at most a quarter wider than that of all queries would be.
         stop: With a margin, a grid is judged in rounds of queries, and no further once a cell is proved within that

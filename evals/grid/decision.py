@@ -13,7 +13,7 @@ import numpy as np
 
 from evals.cases.case import Case
 from evals.collect.observations import Summary
-from evals.collect.pool import Bools, Floats
+from evals.collect.pool import Bools, Floats, Integers
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice
@@ -204,7 +204,7 @@ def _is_in_scope(name: str) -> bool:
     return isinstance(metric, QueryMetric) and metric.scope == "in_scope"
 
 
-def _best_within(gain: Floats, false_answer: Floats, limit: float, preference: np.ndarray) -> int | None:
+def _best_within(gain: Floats, false_answer: Floats, limit: float, preference: Integers) -> int | None:
     within = preference[false_answer[preference] <= limit + SAME]
     if not len(within):
         return None

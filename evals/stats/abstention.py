@@ -34,13 +34,11 @@ class OperatingPoint:
         threshold: The threshold.
         false_answer: Share of the out-of-scope queries that are answered, None without any.
         false_abstention: Share of the in-scope queries that are not, None without any.
-        recall: Mean share of the relevant chunks that is returned in scope, where it is known.
     """
 
     threshold: float
     false_answer: float | None
     false_abstention: float | None
-    recall: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
