@@ -19,6 +19,7 @@ from evals.judge.trust import Trust
 from evals.judge.verdicts import Judging
 from evals.metrics import OWN, VERDICT_METRIC, declared, metric_named
 from evals.metrics.declaration import QueryMetric, summarise
+from evals.report.explored import explored
 from evals.report.head import decided, head
 from evals.report.headline import leading
 from evals.report.model import (
@@ -74,7 +75,7 @@ def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: 
     further = {
         "own_metrics": [OwnMetric.of(OWN[name]) for name in result.scores if name in OWN],
         "ragas_check": ragas_check,
-        "grid": grid_section(result.swept) if result.swept else None,
+        "grid": _grid(result),
     }
     report = Report(
         schema_version=SCHEMA_VERSION,
@@ -270,6 +271,17 @@ def _people_line(correction: Correction) -> str:
 def _ends(interval: Interval) -> str:
     low, high = interval.low, interval.high
     return "" if low is None or high is None else f" ({low:.3f} … {high:.3f})"
+
+
+def _grid(result: Measured) -> GridSection | None:
+    if result.swept is None:
+        return None
+    section, more = grid_section(result.swept), explored(result)
+    return (
+        section.model_copy(update={"explored": more})
+        if more and len(section.cells.index) == len(more.gain)
+        else section
+    )
 
 
 def grid_section(result: Swept, most: int = MOST_CELLS, most_standings: int = MOST_STANDINGS) -> GridSection:

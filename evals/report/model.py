@@ -644,6 +644,35 @@ class GridMetric(Section):
     n_failed: int | list[int]
 
 
+class Explored(Section):
+    """What every cell returns of every query: beginnings of lists, one for each threshold that leaves another one.
+
+    Attributes:
+        metrics: The objective's metrics in scope, whose weighted mean says what is found.
+        gain: That mean, by cell.
+        bands: Lower and upper ends by cell of found, scope/false_abstention and scope/false_answer, which hold for all
+            cells of a configuration and all three at once with 95%.
+        chunks: Chunk id to every chunk of a list, with the beginning of its text.
+        lists: Each list as places in chunks, in rank order.
+        list_of: By configuration, then threshold, then query, the list that the threshold leaves.
+        reach: Likewise, how many chunks of it reach the threshold; a cell returns these, at most its top_k.
+        scores: The scores that found names.
+        found: By list, then by number of chunks returned, the place in scores of what is found; -1: not scored.
+        passes: Likewise, 1 where the query passes, 0 where it fails, -1 where that is not known.
+    """
+
+    metrics: list[str]
+    gain: list[float | None]
+    bands: dict[str, tuple[list[float], list[float]]]
+    chunks: dict[str, ChunkEntry]
+    lists: list[list[int]]
+    list_of: list[list[list[int]]]
+    reach: list[list[list[int]]]
+    scores: list[float]
+    found: list[list[int]]
+    passes: list[list[int]]
+
+
 class GridSection(Section):
     """The grid whose recommended cell a run is. Lists of figures are by cell, in the order of cells.
 
@@ -653,6 +682,7 @@ class GridSection(Section):
         choice: The recommended cell, and the evidence for it; null where cells could not be ranked.
         places: Place of each standing of choice among all, the best first, from 1.
         decision: Cells to take for what one can bear; null without both kinds of query.
+        explored: What every cell returns of every query; absent where that is more than a page can hold.
         held_out: The unbiased figure; null without held-out queries.
         proof: What the verdicts that were bought prove; empty unless judge.stop has a margin.
         explanation: The choice in three sentences, and the unbiased figure; or why there is none.
@@ -668,6 +698,7 @@ class GridSection(Section):
     choice: Choice | None
     places: list[int] = []
     decision: Decision | None = None
+    explored: Explored | None = None
     held_out: HeldOut | None = None
     proof: str = ""
     explanation: list[str]

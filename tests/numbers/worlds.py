@@ -234,7 +234,7 @@ def handbook(_: float) -> World:
 @cache
 def cranfield(scorer: Scorer, agreement: float) -> World:
     """144 cells over Cranfield's 225 queries: three kinds of TF-IDF, latent semantics × 6 top_k × 6 thresholds."""
-    similar, labels = _search(Path(DATA))
+    similar, labels = cranfield_search()
     highest = -np.sort(-similar, axis=2)[:, :, :10]
     cuts = np.quantile(highest, [0, 0.05, 0.15, 0.3, 0.5, 0.7], axis=(0, 2)).T
     verdicts = labels ^ (np.random.default_rng(6).random(labels.shape) >= agreement)
@@ -242,12 +242,13 @@ def cranfield(scorer: Scorer, agreement: float) -> World:
 
 
 @cache
-def _search(folder: Path) -> tuple[Floats, Bools]:
+def cranfield_search() -> tuple[Floats, Bools]:
     """Similarities [queries, 4, documents] and labels [queries, documents]; queries are numbered in file order."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.preprocessing import normalize
 
+    folder = Path(DATA)
     documents, queries = (
         re.findall(f"<{tag}>(.*?)</{tag}>", (folder / name).read_text(encoding="utf-8"), re.DOTALL)
         for name, tag in (("cran.all.1400.xml", "text"), ("cran.qry.xml", "title"))

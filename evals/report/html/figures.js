@@ -1,6 +1,6 @@
 // Draws plots as SVG, first those of a run; those of a grid are in grid.js. What is drawn is in #figures-data.
 const Figures = (() => {
-  const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [440, 260, 44, 10, 26, 40];
+  const [LEFT, RIGHT, TOP, BOTTOM] = [44, 10, 26, 40];
   const part = (name, selector) => document.querySelector(`#figure-${name} ${selector}`);
   const shown = (value) => value.toLocaleString("en", { maximumSignificantDigits: 6 });
   const written = ({ digits }, value) => value === null ? "–"
@@ -32,7 +32,8 @@ const Figures = (() => {
   const padded = ([low, high]) => [low - (high - low) * 0.04, high + (high - low) * 0.04];
   const scale = ([low, high], from, to) => (value) => from + ((value - low) / (high - low)) * (to - from);
 
-  // Points are [x, y], of bars [x from, x to, y], of dots [x, y, number], of a rule [x].
+  // Points are [x, y], of bars [x from, x to, y], of dots [x, y, number], of an area [x, low, high], of a rule [x], of a
+  // flag [x, y, text].
   const KINDS = {
     bars: (points, x, y) => points.map(([from, to, height]) => svg("rect", {
       x: x(from), width: Math.max(x(to) - x(from) - 0.5, 0.5),
@@ -41,29 +42,33 @@ const Figures = (() => {
     line: (points, x, y) => [svg("polyline", { points: points.map(([a, b]) => `${x(a)},${y(b)}`).join(" ") })],
     dots: (points, x, y) => points.map(([a, b, number = 1]) => svg("circle", { cx: x(a), cy: y(b), r: 2.6 * Math.sqrt(number) })),
     ring: (points, x, y) => points.map(([a, b]) => svg("circle", { cx: x(a), cy: y(b), r: 7 })),
-    rule: (points, x) => points.map(([a]) => svg("line", { x1: x(a), x2: x(a), y1: TOP, y2: HEIGHT - BOTTOM })),
+    rule: (points, x, y, height) => points.map(([a]) => svg("line", { x1: x(a), x2: x(a), y1: TOP, y2: height - BOTTOM })),
+    area: (points, x, y) => [svg("polygon", {
+      points: [...points.map(([a, , high]) => [a, high]), ...points.toReversed()].map(([a, b]) => `${x(a)},${y(b)}`).join(" "),
+    })],
+    flag: (points, x) => points.map(([a, , text]) => svg("text", { x: x(a), y: TOP - 4 }, text)),
     star: (points, x, y) => points.map(([a, b]) => svg("text", { x: x(a), y: y(b) + 6 }, "★")),
   };
 
   // Marks: {kind, color, points}, with a `label` for the legend, `titles` under the pointer, `cells` to select.
-  const plot = (name, { x: xName, y: yName, marks, xEnds, yEnds, xTicks, whole }) => {
+  const plot = (name, { x: xName, y: yName, marks, xEnds, yEnds, xTicks, whole, size: [width, height] = [440, 260] }) => {
     marks = marks.filter((mark) => mark.points.length);
     const every = (mark, places) => mark.points.flatMap((point) => places.map((place) => point[place]));
     const has = (kind) => marks.some((mark) => mark.kind === kind);
     xEnds ??= extent(marks.flatMap((mark) => every(mark, mark.kind === "bars" ? [0, 1] : [0])));
-    yEnds ??= extent(marks.flatMap((mark) => (mark.kind === "rule" ? [] : mark.kind === "bars" ? [0, ...every(mark, [2])] : every(mark, [1]))));
+    yEnds ??= extent(marks.flatMap((mark) => (mark.kind === "rule" ? [] : mark.kind === "bars" ? [0, ...every(mark, [2])] : every(mark, mark.kind === "area" ? [1, 2] : [1]))));
     if (has("dots")) [xEnds, yEnds] = [padded(xEnds), padded(yEnds)];
-    const x = scale(xEnds, LEFT, WIDTH - RIGHT), y = scale(yEnds, HEIGHT - BOTTOM, TOP);
-    const across = (value, kind) => svg("line", { class: kind, x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) });
-    const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}` },
+    const x = scale(xEnds, LEFT, width - RIGHT), y = scale(yEnds, height - BOTTOM, TOP);
+    const across = (value, kind) => svg("line", { class: kind, x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) });
+    const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}` },
       ...ticks(yEnds).flatMap((value) => [across(value, "grid"), svg("text", { class: "end", x: LEFT - 6, y: y(value) + 4 }, shown(value))]),
       ...(xTicks ?? ticks(xEnds, whole).map((value) => [value, shown(value)])).map(([value, text]) =>
-        svg("text", { class: "middle", x: x(value), y: HEIGHT - BOTTOM + 16 }, text)),
+        svg("text", { class: "middle", x: x(value), y: height - BOTTOM + 16 }, text)),
       across(has("bars") ? 0 : yEnds[0], "axis"),
       svg("text", { x: 4, y: 13 }, yName),
-      svg("text", { class: "end", x: WIDTH - RIGHT, y: HEIGHT - 6 }, xName));
+      svg("text", { class: "end", x: width - RIGHT, y: height - 6 }, xName));
     for (const { kind, color, points, titles, cells } of marks) {
-      const drawn = KINDS[kind](points, x, y);
+      const drawn = KINDS[kind](points, x, y, height);
       drawn.forEach((one, place) => {
         if (titles) one.append(svg("title", {}, titles[place]));
         if (cells) one.dataset.cell = cells[place];
@@ -73,6 +78,7 @@ const Figures = (() => {
     part(name, ".plot").replaceChildren(drawing);
     part(name, ".legend").replaceChildren(...marks.filter((mark) => mark.label).map(({ kind, color, label }) =>
       html("span", {}, html("i", { className: `${kind} ${color}` }), label)));
+    return { x, y };
   };
 
   const scores = ({ scale: unit, threshold, in_scope, out_of_scope }) => {

@@ -1,29 +1,59 @@
-"""What the figures of the page show, as columns out of the report: `figures.js` and `grid.js` draw them. Pure."""
+"""What the figures of the page show, as columns out of the report, for the scripts that draw them. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
+from evals.grid.decision import ANY
 from evals.grid.objective import TOKENS
 from evals.grid.sampled import has_or_lacks_verdicts
-from evals.metrics import declared
+from evals.metrics import VERDICT_METRIC, declared
 from evals.metrics.declaration import DIGITS
 from evals.report.grid_sections import columns
-from evals.report.model import FailedValue, GridSection, Report
+from evals.report.model import Explored, FailedValue, GridSection, Report
 
 Columns = Mapping[str, Any]
 # Metrics of a cell that are drawn beside those of the table of cells.
 JUDGED = ("ragas/llm_context_precision", "ragas/llm_context_recall")
+SIDES = ("scope/false_answer", "scope/false_abstention", TOKENS, VERDICT_METRIC)
 
 
 def figure_data(report: Report) -> Columns:
     """Return what is drawn of a report, by figure; none or nothing where it has no data for a figure."""
     return {
-        "grid": cells(report.grid) if report.grid else None,
+        "grid": _grid(report, report.grid) if report.grid else None,
         "scores": best_scores(report),
         "ranks": first_ranks(report),
         "differences": differences(report),
         "judged": list(judged(report)),
+    }
+
+
+def _grid(report: Report, grid: GridSection) -> Columns | None:
+    drawn = cells(grid)
+    if drawn is None:
+        return None
+    return {**drawn, "explored": explored(report, grid, grid.explored) if grid.explored else None}
+
+
+def explored(report: Report, grid: GridSection, found: Explored) -> Columns:
+    """Return what it takes to compare cells query by query; queries, chunks and cells are named by their places."""
+    places, decision = {chunk_id: place for place, chunk_id in enumerate(found.chunks)}, grid.decision
+    numbers = {cell: number for number, cell in enumerate(grid.cells.index)}
+    limited = [one for one in (decision.levels if decision else ()) if one.cell in numbers and one.limit < ANY]
+    return {
+        **found.model_dump(exclude={"chunks", "metrics"}),
+        "weight": decision.weight if decision else None,
+        "levels": [(numbers[one.cell], f"≤ {one.limit:.0%}") for one in limited if one.cell is not None],
+        "chunks": [(chunk.source, chunk.breadcrumb, chunk.text) for chunk in found.chunks.values()],
+        "queries": [
+            {
+                **{"id": row.id, "query": row.query, "in_scope": row.in_scope},
+                **{"type": row.query_type, "tags": row.tags},
+                "relevant": [places[chunk_id] for chunk_id in row.relevant if chunk_id in places],
+            }
+            for row in report.queries
+        ],
     }
 
 
@@ -34,18 +64,21 @@ def cells(grid: GridSection) -> Columns | None:
         return None
     place = {cell: number for number, cell in enumerate(grid.cells.index)}
     standings = [(place[cell], one) for one in choice.standings for cell in one.members if cell in place]
-    names = [name for name in dict.fromkeys((*columns(grid), *JUDGED)) if name in grid.metrics]
+    names = [name for name in dict.fromkeys((*columns(grid), *JUDGED, *SIDES)) if name in grid.metrics]
     means = {choice.objective: grid.ranking.values} | {name: grid.metrics[name].mean for name in names}
+    metrics = [_metric(name) | {"values": list(values)} for name, values in means.items()]
+    if grid.decision:
+        metrics[0]["name"] = "utility"
     return {
         **{name: getattr(grid.cells, name) for name in ("configuration", "top_k", "threshold")},
         "configurations": [configuration.name for configuration in grid.configurations],
-        "metrics": [_metric(name) | {"values": _short(values)} for name, values in means.items()],
+        "metrics": metrics,
         "cost": TOKENS,
         "recommended": place[choice.recommended.cell],
         "best": place[choice.best.cell],
         "may_be_best": sorted(number for number, one in standings if one.in_set and not choice.note),
         "allowed": sorted(place[cell] for cell in grid.ranking.order if cell in place),
-        "intervals": {number: _short([one.interval.low, one.interval.high]) for number, one in standings},
+        "intervals": {number: [one.interval.low, one.interval.high] for number, one in standings},
     }
 
 
@@ -111,7 +144,3 @@ def _metric(name: str) -> dict[str, Any]:
     found = declared(name)
     lower = found.direction == "lower" or name == TOKENS
     return {"name": name, "digits": DIGITS.get(found.unit, 3), "lower": lower}
-
-
-def _short(values: Sequence[float | None]) -> list[float | None]:
-    return [None if value is None else float(f"{value:.5g}") for value in values]

@@ -1,7 +1,7 @@
-// Draws the figures of a grid: they follow the cell that the reader selects.
-(() => {
+// Draws the figures of a grid: they follow the cell that the reader selects. explore.js adds what it knows of queries.
+const Grid = (() => {
   const { grid, extent, html, part, plot, written } = Figures;
-  if (!grid) return;
+  if (!grid) return null;
   const COLORS = ["blue", "orange", "green", "purple", "teal", "red"];
   const VIRIDIS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
   const WAYS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
@@ -29,7 +29,8 @@
   // The line below the table, of the cell under the pointer or the chosen one.
   const tell = (cell) => {
     const ends = (grid.intervals[cell] ?? []).filter((end) => end !== null).map((end) => written(objective, end));
-    const said = [settings(cell), ...metrics.map((metric, number) =>
+    // The table of the two cells tells the rest, where it is there.
+    const said = [settings(cell), ...metrics.slice(0, grid.explored ? 1 : metrics.length).map((metric, number) =>
       `${brief(metric.name)} ${written(metric, metric.values[cell])}${number || !ends.length ? "" : ` (${ends.join(" … ")})`}`)];
     if (cell === grid.recommended) said.push("★ recommended");
     if (cell === grid.best) said.push("best as measured");
@@ -100,8 +101,19 @@
     if (made) Object.assign(made, { tabIndex: is ? 0 : -1, ariaSelected: is });
   };
 
+  const titled = (cell, x) => `${settings(cell)}: ${written(objective, objective.values[cell])}, ${brief(x.name)} ${written(x, x.values[cell])}`;
+  let tradeoff = null;
   const drawTradeoff = () => {
     const x = metrics[chosen.against];
+    // Of many cells the points are dear, and another choice moves the ring alone.
+    const key = `${x.name} ${objective.name}`, ring = tradeoff?.key === key && part("tradeoff", ".ring > circle");
+    if (ring && x.values[chosen.cell] !== null && objective.values[chosen.cell] !== null) {
+      ring.setAttribute("cx", tradeoff.x(x.values[chosen.cell]));
+      ring.setAttribute("cy", tradeoff.y(objective.values[chosen.cell]));
+      ring.dataset.cell = chosen.cell;
+      ring.firstChild.textContent = titled(chosen.cell, x);
+      return;
+    }
     const known = allowed.filter((cell) => x.values[cell] !== null && objective.values[cell] !== null);
     const [left, right] = extent(known.map((cell) => x.values[cell])), [low, high] = extent(known.map((cell) => objective.values[cell]));
     // Of points on one pixel the first is drawn.
@@ -112,7 +124,7 @@
       const kept = [...new Map(isKnown.toReversed().map((cell) => [pixel(cell), cell])).values()];
       return {
         cells: kept, points: kept.map((cell) => [x.values[cell], objective.values[cell]]),
-        titles: kept.map((cell) => `${settings(cell)}: ${written(objective, objective.values[cell])}, ${brief(x.name)} ${written(x, x.values[cell])}`),
+        titles: kept.map((cell) => titled(cell, x)),
       };
     };
     const front = [];
@@ -122,7 +134,7 @@
       if (!last) front.push([a, b]);
       else if (b > last[1]) front.push([a, last[1]], [a, b]);
     }
-    plot("tradeoff", {
+    tradeoff = { key, ...plot("tradeoff", {
       x: x.name + (x.lower ? "" : " (more is better)"), y: objective.name,
       marks: [
         { kind: "dots", color: "grey", label: mayBeBest.size ? "other cells" : "cells", ...points(allowed.filter((cell) => !mayBeBest.has(cell))) },
@@ -131,7 +143,7 @@
         { kind: "star", color: "orange", ...points([grid.recommended]) },
         { kind: "ring", color: "ink", ...points([chosen.cell]) },
       ],
-    });
+    }) };
   };
 
   const drawCurves = (axis, other) => {
@@ -157,9 +169,10 @@
     });
   };
 
+  const followers = [];
   const draw = () => {
     for (const control of document.querySelectorAll("[data-grid]")) control.value = chosen[control.dataset.grid];
-    const map = `${chosen.metric} of ${chosen.configuration}`;
+    const map = `${metrics[chosen.metric].name} of ${chosen.configuration}`;
     if (table && table.dataset.map !== map) drawCells();
     if (table) {
       table.dataset.map = map;
@@ -167,8 +180,11 @@
       tell(chosen.cell);
     }
     drawTradeoff();
-    drawCurves("threshold", "top_k");
-    drawCurves("top_k", "threshold");
+    if (!grid.explored) {
+      drawCurves("threshold", "top_k");
+      drawCurves("top_k", "threshold");
+    }
+    followers.forEach((follow) => follow());
   };
   const choose = (what, value) => {
     mark(false);
@@ -193,5 +209,11 @@
     choose("cell", to.dataset.cell);
     to.focus();
   });
+  for (const row of document.querySelectorAll("#decision [data-cell]")) row.addEventListener("click", () => choose("cell", row.dataset.cell));
   draw();
+  const follow = (what) => {
+    followers.push(what);
+    what();
+  };
+  return { allowed, brief, cells, choose, chosen, draw, follow, settings };
 })();

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 HERE = "evals.report.html"
-SCRIPTS = ("page.js", "figures.js", "grid.js")
+SCRIPTS = ("page.js", "figures.js", "grid.js", "explore.js")
 # Rows of the table of cells, and of the table of queries, at most.
 TOP_CELLS, MOST_QUERIES = 20, 2_000
 # Columns of the table of queries, where the run has them; `_at_K` at the deepest.
@@ -56,6 +56,7 @@ def render_page(report: Report) -> str:
         searched=searched(report.facts),
         recommendation=[text for text in (report.grid.proof, *report.grid.explanation) if text] if report.grid else [],
         decision=parts.get("decision"),
+        places={cell: place for place, cell in enumerate(report.grid.cells.index)} if report.grid else {},
         cells=parts.get("cells"),
         sections={
             "criteria": criteria(report),

@@ -91,7 +91,7 @@ def test_every_element_is_closed_and_nothing_is_loaded(grid_page: str) -> None:
     for page in (render_page(report()), grid_page):
         found = tags(page)
         assert (found.unmatched, found.opened, found.handlers) == ([], [], [])
-        assert found.loads == []
+        assert set(found.loads) <= {"#"}  # a link within the page
 
 
 def test_what_is_quoted_is_text() -> None:

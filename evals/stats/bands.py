@@ -1,0 +1,84 @@
+"""95% bands of curves: intervals of many cells of one retrieval that hold at once. Pure.
+
+A reader who moves a threshold looks at every cell, so the interval of one cell says too little.
+
+The share of queries that get nothing rises with the threshold as a distribution function of their best scores. Its band
+has exact binomial intervals (Clopper and Pearson) at one stricter level, the one at which all of them hold for the
+ordered scores of a sample, whatever their distribution (Berk and Jones, 1979; Owen, 1995). The band of a mean has
+intervals at a stricter level, too: that of the largest distance of any cell's mean, in standard errors, which a
+multiplier bootstrap over whole queries gives (Dudoit and van der Laan, 2008, chapter 5).
+
+Each of the three bands (found, silent in scope, silent out of scope) holds with 98.3%, so that all hold with 95%
+(Bonferroni); where they hold, so does that of every weighted sum of them: the weighted sum of their ends.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.stats.intervals import SAME, Pair, bounded_intervals
+
+Floats = NDArray[np.float64]
+EACH = 1 - 0.05 / 3
+DRAWS = 4_000
+# Drawn scores in all, and cells at once: of many queries the draws of all would be gigabytes.
+SCORES, BLOCK = 2_000_000, 256
+FEW = 10
+
+
+def mean_bands(values: Floats, seed: int) -> Pair:
+    """Return lower and upper ends [cells] of the means of cells.
+
+    Args:
+        values: [queries, cells], within [0, 1], at least one query.
+        seed: Seed of the draws.
+    """
+    from scipy.special import ndtr, ndtri
+
+    n, total = len(values), values.sum(axis=0)
+    multipliers = np.random.default_rng(seed).standard_normal((DRAWS, n))
+    largest = np.zeros(DRAWS)
+    for start in range(0, values.shape[1], BLOCK):
+        centred = values[:, start : start + BLOCK] - values[:, start : start + BLOCK].mean(axis=0)
+        length = np.sqrt((centred**2).sum(axis=0))
+        scaled = np.divide(centred, length, out=np.zeros_like(centred), where=length > SAME)
+        largest = np.maximum(largest, np.abs(multipliers @ scaled).max(axis=1))
+    # Queries that all score the same tell nothing of others: never a laxer level than that of one interval.
+    alpha = 2 * float(ndtr(-max(np.quantile(largest, EACH), -ndtri((1 - EACH) / 2))))
+    low, high = bounded_intervals(values, 0.0, 1.0, alpha)
+    # Near a bound few queries decide, and normal theory fails this far out; scores of 0 and 1 vary most of all that
+    # have a mean, and have exact limits.
+    near = np.minimum(total, n - total) < FEW
+    least, most = _exact(total, n, alpha / 2)
+    return np.where(near, np.minimum(low, least), low), np.where(near, np.maximum(high, most), high)
+
+
+def share_bands(counts: Floats, n: int) -> Pair:
+    """Return lower and upper ends [cells] of the share of queries whose best score does not reach a threshold.
+
+    Args:
+        counts: [cells], how many do not, for any thresholds.
+        n: Number of queries, at least one.
+    """
+    return _exact(counts, n, _local_level(n) / 2)
+
+
+def _exact(counts: Floats, n: int, tail: float) -> Pair:
+    """Return the limits of Clopper and Pearson; sums of scores may stand in for counts."""
+    from scipy.special import betaincinv
+
+    low = np.where(counts > SAME, betaincinv(np.maximum(counts, SAME), n - counts + 1, tail), 0.0)
+    high = np.where(counts < n - SAME, betaincinv(counts + 1, np.maximum(n - counts, SAME), 1 - tail), 1.0)
+    return low, high
+
+
+@lru_cache
+def _local_level(n: int) -> float:
+    """Return the probability that an interval of one ordered score misses, at which all hold with 98.3%."""
+    from scipy.special import betainc
+
+    ranks = np.arange(1, n + 1)
+    draws = np.sort(np.random.default_rng(n).random((max(200, min(DRAWS, SCORES // n)), n)), axis=1)
+    below = betainc(ranks, n + 1 - ranks, draws)
+    return float(np.quantile(2 * np.minimum(below, 1 - below).min(axis=1), 1 - EACH))
