@@ -76,6 +76,13 @@
     html("tbody", {}, figures(chosen.cell, "this cell"), figures(state.pinned, state.pinned === grid.recommended ? "pinned: ★ recommended" : "pinned")));
 
   const LINES = [["found", "blue"], ["utility", "ink"], ["scope/false_answer", "orange"], ["scope/false_abstention", "purple"]];
+  // The cells of the table, as far as their texts have room.
+  const flags = (along) => {
+    const ends = [along[0], along.at(-1)].map((cell) => grid.threshold[cell]), room = 0.12 * (ends[1] - ends[0]);
+    const own = explored.levels.filter(([cell]) => grid.configuration[cell] === chosen.configuration)
+      .map(([cell, text]) => [grid.threshold[cell], 1, text]).sort(([a], [b]) => a - b);
+    return own.reduce((kept, flag) => (kept.length && flag[0] - kept.at(-1)[0] < room ? kept : [...kept, flag]), []);
+  };
   const drawCurve = (axis, other) => {
     if (!part(`by_${axis}`, ".plot")) return;
     const fixed = grid[other][chosen.cell], { topKs, thresholds, cell: cellAt } = known[chosen.configuration];
@@ -91,7 +98,6 @@
       const areas = band(name, along[0]) ? [{ kind: "area", color, points: some.map((cell) => [grid[axis][cell], ...band(name, cell)]) }] : [];
       return [...areas, { kind: "line", color, label: title, points: some.map((cell) => [grid[axis][cell], read(cell)]) }];
     });
-    const levels = explored.levels.filter(([cell]) => grid.configuration[cell] === chosen.configuration);
     if (axis === "top_k" && tokens) {
       const most = Math.max(...along.map((cell) => tokens[cell]));
       if (most > 0) marks.push({ kind: "line", color: "green", label: `tokens, of ${Math.round(most).toLocaleString("en")}`, points: along.map((cell) => [grid[axis][cell], tokens[cell] / most]) });
@@ -100,7 +106,7 @@
       x: axis, y: fixed === null ? "" : `at ${other} ${fixed}`, yEnds: [0, 1], whole: axis === "top_k", size: [440, 190],
       marks: [
         ...marks, { kind: "rule", color: "grey", points: [[grid[axis][chosen.cell]]] },
-        { kind: "flag", color: "ink", points: axis === "threshold" ? levels.map(([cell, text]) => [grid.threshold[cell], 1, text]) : [] },
+        { kind: "flag", color: "ink", points: axis === "threshold" ? flags(along) : [] },
       ],
     });
   };

@@ -89,6 +89,7 @@ const Grid = (() => {
     const rows = headings(thresholds, "row");
     drawnCells.clear();
     table.style.setProperty("--columns", topKs.length);
+    table.style.setProperty("--rows", thresholds.length);
     table.replaceChildren(
       html("thead", {}, html("tr", {}, html("td", {}), ...headings(topKs, "col"))),
       html("tbody", {}, ...rows.map((heading, row) => html("tr", {}, heading, ...topKs.map((_, column) => td(row, column))))));
