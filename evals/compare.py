@@ -32,7 +32,7 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
     command = Parser(
         prog=prog,
         description="Compare runs with a baseline. A RUN is a report's file, an MLflow run's id or name, tag:KEY or "
-        "tag:KEY=VALUE (the newest run with that tag).",
+        "tag:KEY=VALUE (the newest run with that tag). grid.json#k8-t0.3 is a cell of a grid's report.",
         epilog="Exit codes: 0 no regression, 1 a drop beyond its tolerance, 2 user error, 130 interrupted.",
     )
     command.add_argument("runs", nargs="+", metavar="RUN", help="the first is the baseline, unless --baseline names it")
@@ -51,6 +51,10 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
     )
     command.add_argument("--json", action="store_true", help="print the comparison as JSON")
     command.add_argument("--output", type=path_argument, metavar="FILE", help="write the comparison as JSON")
+    command.add_argument("--html", type=path_argument, metavar="FILE", help="write it as one HTML page")
+    command.add_argument(
+        "--markdown", type=path_argument, metavar="FILE", help="write it as Markdown, for a pull request's comment"
+    )
     command.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
     command.add_argument(
         "--tracking.experiment", default="retrieval-evals", metavar="NAME",
@@ -65,7 +69,8 @@ def _main(namespace: argparse.Namespace) -> int:
     from retrievers.terminal.command import set_up_logging
 
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file)
-    check_writable(namespace.output)
+    for file in (namespace.output, namespace.html, namespace.markdown):
+        check_writable(file)
     from evals.api import compare_runs
     from evals.comparison.regressions import parse
 
@@ -105,6 +110,12 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
         text = json_text(document(comparisons), indent=2)
     if namespace.output:
         write(namespace.output, text)
+    if namespace.html or namespace.markdown:
+        from evals.comparison.page import render_markdown, render_page
+
+        for file, made in ((namespace.html, render_page), (namespace.markdown, render_markdown)):
+            if file:
+                write(file, made(comparisons))
     if namespace.quiet:
         return
     if namespace.json:

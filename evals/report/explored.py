@@ -1,21 +1,35 @@
-"""What every cell of a grid returns of every query, for the page on which a reader compares cells. Pure.
+"""What every cell of a grid returns of every query, and a cell of a saved grid as a run of its own. Pure.
 
 Under one threshold a larger `top_k` only adds to a result, so that the results of all cells are the beginnings of a few
 lists a query: which list a threshold leaves, how many of it reach the threshold, and what each beginning is worth.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from evals.collect.observations import Summary
 from evals.collect.pool import Floats, Integers
+from evals.errors import ReportError
 from evals.grid.cells import Grid
 from evals.grid.measure import Measured
-from evals.metrics import PASS_RATE, metric_named
+from evals.metrics import PASS_RATE, VERDICT_METRIC, metric_named
 from evals.metrics.declaration import QueryMetric
 from evals.metrics.results import Results
-from evals.report.model import PREVIEW, ChunkEntry, Explored
+from evals.report.model import (
+    PREVIEW,
+    CellColumns,
+    ChunkEntry,
+    Explored,
+    GridSection,
+    Hit,
+    QueryRow,
+    Report,
+    ScoreValue,
+)
 from evals.stats.bands import mean_bands, share_bands
+from retrievers.errors import nearest
 
 # Thresholds × queries × configurations, and chunks of all lists, beyond which the page has no room.
 MOST_PLACES, MOST_LISTED = 250_000, 500_000
@@ -126,3 +140,106 @@ def _entries(grid: Grid, codes: Sequence[int]) -> Iterator[tuple[str, ChunkEntry
         chunk = grid.pool.chunks[code]
         text = " ".join(chunk.text.split())[:PREVIEW]
         yield chunk.chunk_id, ChunkEntry(source=chunk.source, breadcrumb=chunk.breadcrumb, text=text)
+
+
+def address(grid: GridSection, place: int) -> str:
+    """Return the name of a cell in an address, such as `hybrid-weighted-k8-t0.3`; the page has the same.
+
+    Args:
+        grid: The grid.
+        place: Place of the cell in its columns.
+    """
+    threshold = grid.cells.threshold[place]
+    name = re.sub(r"[^a-z0-9.]+", "-", grid.configurations[grid.cells.configuration[place]].name.lower())
+    cut = "" if threshold is None else f"-t{threshold:.12g}"
+    return "-".join(filter(None, (name, f"k{grid.cells.top_k[place]}{cut}")))
+
+
+def cell_report(report: Report, name: str) -> Report:
+    """Return the report of one cell of a grid, with the scores that the grid holds by query.
+
+    Args:
+        report: The report of the grid.
+        name: Its name in an address; the retrieval may be left out where one cell alone has these cuts.
+
+    Raises:
+        ReportError: The report holds no results by cell, or has no such cell, or several.
+    """
+    grid, found = report.grid, report.grid.explored if report.grid else None
+    if grid is None or found is None:
+        raise ReportError(f"#{name}: the report holds no results by cell; expected one of a grid (--sweep.*)")
+    names = [address(grid, place) for place in range(len(grid.cells.index))]
+    fitting = [place for place, each in enumerate(names) if name == each] or [
+        place for place, each in enumerate(names) if each.endswith(f"-{name}")
+    ]
+    if len(fitting) != 1:
+        several = f"{len(fitting)} cells" if fitting else "no cell"
+        near = nearest(name, names) or (
+            f"; the first are {', '.join(names[p] for p in fitting[:3])}" if fitting else ""
+        )
+        raise ReportError(f"#{name}: the grid has {several} of that name; expected one such as {names[0]}{near}")
+    [place] = fitting
+    number, cut, threshold = (getattr(grid.cells, each)[place] for each in ("configuration", "top_k", "threshold"))
+    settings = grid.configurations[number]
+    own = {name: value for name, value in settings.parameters.items() if name in report.config["retriever"]}
+    retriever = {**report.config["retriever"], **own, "top_k": cut, "threshold": threshold}
+    results = list(_results(found, grid.cells, number, cut, threshold))
+    ids, inside = [*found.chunks], [row.in_scope for row in report.queries]
+    silent = [float(not chunks) for chunks, _, _ in results]
+    scores: dict[str, list[ScoreValue | None]] = {
+        **({found.metrics[0]: [score for _, score, _ in results]} if len(found.metrics) == 1 else {}),
+        "scope/abstention": [None if own else each for own, each in zip(inside, silent, strict=True)],
+        "scope/false_abstention": [each if own else None for own, each in zip(inside, silent, strict=True)],
+    }
+    passed = [None if passes is None else float(passes) for _, _, passes in results]
+    whole = dict(report)
+    for part in ("grid", "head", "judge", "reference", "baseline", "ragas_check", "slices", "proxies", "own_metrics"):
+        del whole[part]
+    changed = {
+        "name": names[place],
+        "run": names[place],
+        "settings": f"{settings.name} · top_k {cut}" + ("" if threshold is None else f" · threshold {threshold:g}"),
+        "config": {**report.config, "retriever": retriever},
+        "metrics": {name: _mean(name, column) for name, column in {**scores, VERDICT_METRIC: passed}.items()},
+        "headline": list(scores),
+        "criteria": (),
+        "notes": [],
+        "scores": scores,
+        "chunks": found.chunks,
+        "queries": [
+            _row(row, [ids[code] for code in chunks], passes)
+            for row, (chunks, _, passes) in zip(report.queries, results, strict=True)
+        ],
+    }
+    return Report(**{**whole, **changed})
+
+
+def _results(
+    found: Explored, cells: CellColumns, configuration: int, top_k: int, threshold: float | None
+) -> Iterator[tuple[list[int], float | None, bool | None]]:
+    """Yield what a cell returns of each query, its score, and whether it passes; None where that is not known."""
+    own = dict.fromkeys(
+        each for number, each in zip(cells.configuration, cells.threshold, strict=True) if number == configuration
+    )
+    place = [*own].index(threshold)
+    for which, reach in zip(found.list_of[configuration][place], found.reach[configuration][place], strict=True):
+        length = min(top_k, reach)
+        score, passes = found.found[which][length], found.passes[which][length]
+        scored, passed = None if score < 0 else found.scores[score], None if passes < 0 else passes == 1
+        yield found.lists[which][:length], scored, passed
+
+
+def _row(row: QueryRow, chunk_ids: Sequence[str], passes: bool | None) -> QueryRow:
+    hits = [
+        Hit(rank=rank, chunk_id=chunk_id, score=None, grade=row.relevant.get(chunk_id, 0))
+        for rank, chunk_id in enumerate(chunk_ids, 1)
+    ]
+    outcome = "UNLABELLED" if passes is None else "SUCCESS" if passes else "FAILURE"
+    unknown = {"metadata_accuracy": None, "content_relevance": None, "accuracy_score": None, "cause": None}
+    told = {"retrieved": hits, "best_below_threshold": [], "claims": [], "reasons": [], "outcome": outcome}
+    return row.model_copy(update={**told, **unknown})
+
+
+def _mean(name: str, column: Sequence[ScoreValue | None]) -> Summary:
+    known = [float(value) for value in column if isinstance(value, float | int)]
+    return Summary(metric=name, value=sum(known) / len(known) if known else None, n=len(known))

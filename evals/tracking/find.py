@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from evals.comparison.records import Run, Tracked
 from evals.errors import ReportError, TrackingError
+from evals.report.explored import cell_report
 from evals.report.model import Report
 from evals.report.parsing import MOST_BYTES, parse
 from evals.tracking.store import FOLDER, SQLITE, check_database, database_file, mlflow_at, server_of
@@ -38,7 +39,7 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
     Args:
         reference: A file, or an MLflow run's id (looked for in all experiments), its name, or `tag:KEY` or
             `tag:KEY=VALUE`, which is the newest run of the experiment that has the tag. An existing file comes first;
-            what ends in `.json` is a file.
+            what ends in `.json` is a file, and what follows a `#` in it a cell of its grid (`grid.json#k8-t0.3`).
         uri: Address of MLflow; the database under ./mlruns when None.
         experiment: Name of the experiment in which names and tags are looked for.
 
@@ -47,7 +48,10 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
         ReportError: The file is missing or unreadable, or the report is not one that can be read.
         TrackingError: MLflow has no such run, or several, or it has no report; or MLflow failed.
     """
-    file = Path(reference)
+    file, (before, mark, cell) = Path(reference), reference.rpartition("#")
+    if mark and before.endswith(".json") and not _is_there(file):
+        report, text = read_report(Path(before))
+        return _run(reference, reference, made := cell_report(report, cell), f"{text}#{made.name}", made.name)
     if file.suffix == ".json" or _is_there(file):
         report, text = read_report(file)
         return _run(str(file), str(file), report, text, report.name)

@@ -19,7 +19,7 @@ from retrievers.config.layers import flatten
 from retrievers.text.printable import json_text, printable
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment
 
 HERE = "evals.report.html"
 SCRIPTS = ("page.js", "figures.js", "grid.js", "explore.js")
@@ -50,36 +50,42 @@ def render_page(report: Report) -> str:
     told = [name for name, metric in report.metrics.items() if has_something(metric)]
     rows = report.queries if len(report.queries) <= MOST_QUERIES else worst_first(report.queries, MOST_QUERIES)
     parts = {part.name: part for part in grid_sections(report, report.grid, TOP_CELLS)} if report.grid else {}
-    return _template().render(
-        report=report,
-        badge=badge(report),
-        searched=searched(report.facts),
-        recommendation=[text for text in (report.grid.proof, *report.grid.explanation) if text] if report.grid else [],
-        decision=parts.get("decision"),
-        places={cell: place for place, cell in enumerate(report.grid.cells.index)} if report.grid else {},
-        cells=parts.get("cells"),
-        sections={
-            "criteria": criteria(report),
-            "reference": compared(report.reference, "reference") if report.reference else None,
-            "baseline": compared(report.baseline, "baseline") if report.baseline else None,
-            "slices": slices(report),
-            "metrics": metrics(report, told, remarks=True),
-            "disagreements": disagreements(report),
-            "facts": _facts(report),
-        },
-        rows={row.id: row for row in report.queries},
-        worst=worst(report.queries),
-        queries=sorted(rows, key=lambda row: WORST_FIRST.get(row.cause, 0)),
-        query_scores=_query_scores(report),
-        rank_and_score=rank_and_score,
-        figure_text=figure,
-        judge=judge_lines(judge) if judge else [],
-        config=yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True),
-        drawn=drawn,
-        figures_data=Markup(embedded(drawn)),
-        style=Markup(_text("page.css")),
-        script=Markup(script),
-        script_hash=_digest(script),
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            report=report,
+            badge=badge(report),
+            searched=searched(report.facts),
+            recommendation=[text for text in (report.grid.proof, *report.grid.explanation) if text]
+            if report.grid
+            else [],
+            decision=parts.get("decision"),
+            places={cell: place for place, cell in enumerate(report.grid.cells.index)} if report.grid else {},
+            cells=parts.get("cells"),
+            sections={
+                "criteria": criteria(report),
+                "reference": compared(report.reference, "reference") if report.reference else None,
+                "baseline": compared(report.baseline, "baseline") if report.baseline else None,
+                "slices": slices(report),
+                "metrics": metrics(report, told, remarks=True),
+                "disagreements": disagreements(report),
+                "facts": _facts(report),
+            },
+            rows={row.id: row for row in report.queries},
+            worst=worst(report.queries),
+            queries=sorted(rows, key=lambda row: WORST_FIRST.get(row.cause, 0)),
+            query_scores=_query_scores(report),
+            rank_and_score=rank_and_score,
+            figure_text=figure,
+            judge=judge_lines(judge) if judge else [],
+            config=yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True),
+            drawn=drawn,
+            figures_data=Markup(embedded(drawn)),
+            style=Markup(page_style()),
+            script=Markup(script),
+            script_hash=_digest(script),
+        )
     )
 
 
@@ -111,10 +117,11 @@ def _query_scores(report: Report) -> list[str]:
     return [name for pattern in QUERY_SCORES if (name := deepest(pattern, report.scores)) in report.scores]
 
 
-def _template() -> "Template":
+def environment() -> "Environment":
+    """Return what makes pages of the templates beside this file."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
+    return Environment(
         loader=PackageLoader(HERE, ""),
         autoescape=True,
         finalize=_shown,
@@ -123,7 +130,11 @@ def _template() -> "Template":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("page.html.j2")
+
+
+def page_style() -> str:
+    """Return the style sheet of pages."""
+    return _text("page.css")
 
 
 def _shown(value: Any) -> Any:

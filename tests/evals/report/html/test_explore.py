@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from evals.errors import ReportError
 from evals.grid.measure import Measured
 from evals.metrics import PASS_RATE, metric_named
 from evals.metrics.declaration import QueryMetric
+from evals.report.explored import address, cell_report
 from evals.report.html import render_page
 from evals.report.model import Explored, Report
 from tests.support.chromium import Chromium, chromium, find_chromium
@@ -54,6 +56,33 @@ def test_every_cell_returns_what_it_would_alone(grid: Measured) -> None:
             assert (None if score < 0 else found.scores[score]) == (gains[query] if observation.case.in_scope else None)
             passed = found.passes[which][length]
             assert passed == passes[query] if passed >= 0 else passes[query] != passes[query]
+
+
+def test_a_cell_of_a_saved_grid_is_a_run_of_its_own(grid: Measured) -> None:
+    made, cells = report(grid), swept_of(grid).grid
+    assert made.grid is not None
+    names = [address(made.grid, place) for place in range(len(cells))]
+    assert len({*names}) == len(names)
+    for number in (0, 7, len(cells) - 1):
+        alone, results = cell_report(made, names[number]), cells.results(number)
+        passes = PASS_RATE.values(results, grid.context).values
+        for row, observation, passed in zip(alone.queries, results.observations(), passes, strict=True):
+            assert tuple(hit.chunk_id for hit in row.retrieved) == observation.ranked_ids
+            assert all(hit.source for hit in row.retrieved)
+            assert (row.outcome == "SUCCESS") == (passed == 1)
+        for name, metric in alone.metrics.items():
+            assert metric.value == pytest.approx(made.grid.metrics[name].mean[number], abs=1e-12)
+        cell = cells.cell(number)
+        assert alone.config["retriever"]["top_k"] == cell.top_k
+        assert alone.config["retriever"]["threshold"] == cell.threshold
+
+
+@pytest.mark.parametrize("name", ["", "k99-t0.3", "semantic"])
+def test_a_cell_that_is_not_there_is_refused_with_one_that_is(grid: Measured, name: str) -> None:
+    with pytest.raises(ReportError, match="expected one such as"):
+        cell_report(report(grid), name)
+    with pytest.raises(ReportError, match="no results by cell"):
+        cell_report(report(), name)
 
 
 def test_bands_hold_the_figures_and_open_with_fewer_queries(grid: Measured) -> None:
