@@ -186,6 +186,8 @@ def _settled(experiment: Experiment | None, *, metrics: "Sequence[Metric] | None
     config = experiment or Experiment()
     names = tuple(each if isinstance(each, str) else adopt(each).name for each in metrics or ())
     changed: dict[str, Any] = {"tracking": config.tracking.model_copy(update={"enabled": track})}
+    if config.threshold.false_answer is not None:  # a function is asked for scores where a threshold reads them
+        changed["retriever"] = config.retriever.model_copy(update={"threshold": config.retriever.threshold or 0.0})
     return config.model_copy(update=changed | ({"metrics": names} if names else {}))
 
 

@@ -103,6 +103,15 @@ class DeterminismConfig(Settings):
     repeats: int = Field(2, ge=1, le=100, description="repetitions of every query")
 
 
+class ThresholdConfig(Settings):
+    """A threshold that is fitted to the golden data, in place of `retriever.threshold`."""
+
+    false_answer: float | None = Field(
+        None, gt=0, le=1,
+        description="largest share of questions like the out-of-scope queries that may be answered (95%)",
+    )  # fmt: skip
+
+
 class TrackingConfig(Settings):
     """Store of runs."""
 
@@ -127,6 +136,9 @@ class ExperimentConfig(Settings):
     dataset: DatasetConfig = Field(default_factory=lambda: DatasetConfig.model_validate({}), description="golden data")
     retriever: RetrieverConfig = Field(
         default_factory=lambda: RetrieverConfig.model_validate({}), description="the retriever to evaluate"
+    )
+    threshold: ThresholdConfig = Field(
+        default_factory=lambda: ThresholdConfig.model_validate({}), description="a threshold with a promise"
     )
     sources: SourcesConfig = Field(default_factory=lambda: SourcesConfig.model_validate({}), description="pages")
     index: IndexConfig = Field(default_factory=lambda: IndexConfig.model_validate({}), description="indexing")
@@ -153,6 +165,12 @@ class ExperimentConfig(Settings):
     )
     tracking: TrackingConfig = Field(default_factory=lambda: TrackingConfig.model_validate({}), description="MLflow")
     seed: int = Field(0, ge=0, description="seed of all resampling")
+
+    @model_validator(mode="after")
+    def _one_threshold(self) -> Self:
+        if self.threshold.false_answer is not None and self.sweep.threshold:
+            raise ValueError("threshold.false_answer fits the threshold; expected it or sweep.threshold, not both")
+        return self
 
     @classmethod
     def load(

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from evals.grid.cells import Grid
+from evals.grid.fitted import best_scores
 from evals.stats.abstention import Abstention, Promise, assess, promise
-from retrievers.records import UNBOUNDED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +33,8 @@ def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> Abstaining | N
     configuration = grid.configurations[cell.configuration]
     if configuration.settings.used_threshold is None:
         return None
-    lists = grid.pool.lists([cell.configuration])
-    in_scope = lists.by_case(lambda case: case.in_scope).astype(np.bool_)
-    scores = lists.column("score" if configuration.settings.threshold_on == "final" else "semantic")
+    inside, outside = best_scores(grid.pool, cell.configuration, configuration.settings)
     scale = configuration.settings.threshold_scale
-    best = np.where(lists.codes < 0, -np.inf, scores).max(axis=1, initial=-np.inf if scale in UNBOUNDED else 0.0)
-    inside, outside = best[in_scope].tolist(), best[~in_scope].tolist()
     return Abstaining(
         known=assess(inside, outside, scale),
         promised=tuple(

@@ -25,11 +25,13 @@ class Variant:
         name: Its settings in a few words, such as `hybrid weighted mmr`.
         parameters: The settings that are swept or tell it apart, and mean something in it.
         settings: All settings, with the largest `top_k` and the threshold of the sweep that leaves most.
+        thresholds: Its own; empty where they are those of the plan.
     """
 
     name: str
     parameters: Mapping[str, Any]
     settings: RetrieverConfig
+    thresholds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

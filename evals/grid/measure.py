@@ -18,6 +18,7 @@ from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Configuration, Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
 from evals.grid.decision import NO_OUT_OF_SCOPE, Decision, decision
+from evals.grid.fitted import fitted
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
 from evals.grid.objective import Ranking, describe, meeting, needed, rank, with_criteria
 from evals.grid.sampled import cell_summary, scores_by_query, with_samples
@@ -148,7 +149,10 @@ def measure_pool(
     """
     metrics = metrics_of(config, sweep, approximate=pool.is_compared)
     measured_first = config.objective.constraints if sweep else metrics
-    grid = grid_of(sweep or alone(config), pool)
+    plan, promised = fitted(config, pool, sweep or alone(config))
+    grid = grid_of(plan, pool)
+    if sweep is None:
+        config = config.model_copy(update={"retriever": plan.variants[0].settings})
     grid = _with_passes(grid, range(len(grid.configurations)), config, measured_first, collaborators)
     blank = _context(config, collaborators.sources, pool)
     judge, proof, swept, shown = collaborators.judge, None, None, 0
@@ -172,6 +176,7 @@ def measure_pool(
             judging = judge.again(judging, metrics, results, config.seed)
         context = replace(context, judging=judging, trust=measure_trust(judging, results, config.seed))
     run = _cell(grid, shown, config, metrics, context, whole=swept is None)
+    run = replace(run, notes=[*promised, *run.notes])
     if swept is None:
         return run
     effect, table = abstaining(grid, shown, config.objective.wrong_answers), swept.decision
@@ -302,7 +307,7 @@ def grid_of(plan: Plan, pool: Pool) -> Grid:
                 name=variant.name,
                 parameters=variant.parameters,
                 settings=variant.settings,
-                thresholds=plan.thresholds,
+                thresholds=variant.thresholds or plan.thresholds,
                 observed=Observed(
                     observations=tuple(
                         lists.observation(number * len(pool.cases) + row, ()) for row in range(len(pool.cases))
