@@ -156,7 +156,7 @@ def slices(comparison: Comparison) -> Iterator[tuple[str, str, Paired]]:
                 groups.setdefault(name, []).append((float(first), float(second)))
     for name, pairs in sorted(groups.items()):
         if len(pairs) >= LEAST:
-            yield name, metric, compare(*zip(*pairs, strict=True), seed=0)
+            yield name, metric, compare([before for before, _ in pairs], [after for _, after in pairs], seed=0)
 
 
 def _rows(comparison: Comparison) -> list[tuple[Difference, Mark | None]]:

@@ -191,7 +191,7 @@ def cell_report(report: Report, name: str) -> Report:
         "scope/abstention": [None if own else each for own, each in zip(inside, silent, strict=True)],
         "scope/false_abstention": [each if own else None for own, each in zip(inside, silent, strict=True)],
     }
-    passed = [None if passes is None else float(passes) for _, _, passes in results]
+    passed: list[ScoreValue | None] = [None if passes is None else float(passes) for _, _, passes in results]
     whole = dict(report)
     for part in ("grid", "head", "judge", "reference", "baseline", "ragas_check", "slices", "proxies", "own_metrics"):
         del whole[part]

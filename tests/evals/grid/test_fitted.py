@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,12 +23,14 @@ def scores(query: str) -> list[float]:
     return sorted((float(np.float32(score)) for score in made), reverse=True)  # as they are kept
 
 
-def find(query: str) -> list[tuple[Document, float]]:
+def find(query: str) -> list[Any]:
     return list(zip(DOCUMENTS, scores(query), strict=True))
 
 
 def golden(outside: int) -> list[dict[str, object]]:
-    inside = [{"id": f"i{n}", "query": f"in {n}", "relevant_ids": ["c1", "c3"]} for n in range(30)]
+    inside: list[dict[str, object]] = [
+        {"id": f"i{n}", "query": f"in {n}", "relevant_ids": ["c1", "c3"]} for n in range(30)
+    ]
     return [*inside, *({"id": f"o{n}", "query": f"out {n}", "in_scope": False} for n in range(outside))]
 
 
