@@ -279,8 +279,7 @@ def memory(store: Path) -> None:
     from evals.cases.relevance import Relevance
     from evals.collect.observations import Observation
     from retrievers.records import Chunk
-    from retrievers.search.chunk_list import ChunkList
-    from retrievers.search.table_builder import TableBuilder, one_query
+    from retrievers.search.candidates import ChunkList, TableBuilder, one_query
 
     chunks = ChunkList()
     for n in range(1000):

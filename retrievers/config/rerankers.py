@@ -1,4 +1,4 @@
-"""All rerankers, each declared once; their code is in `retrievers.rerank`."""
+"""All rerankers, each declared once; their code is in `retrievers.search.rerank`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Reranker:
     """A declaration of a reranker.
 
     Attributes:
-        make: Makes a `retrievers.rerank.reranking.Rerank` from the settings and the environment that holds API keys;
+        make: Makes a `retrievers.search.rerank.Rerank` from the settings and the environment that holds API keys;
             None where nothing is reranked after the search.
         scale: Scale of the scores it gives; None where candidates keep the scores of the search.
         needs_texts: It reads the texts of the candidates.
@@ -45,13 +45,13 @@ class Reranker:
 RERANKERS: dict[str, Reranker] = {
     "none": Reranker(),
     "cross-encoder": Reranker(
-        make=late("retrievers.rerank.cross_encoder:make"),
+        make=late("retrievers.search.rerank:cross_encoder"),
         scale="rerank",
         needs_texts=True,
         model=lambda settings: settings.cross_encoder,
     ),
     "mmr": Reranker(
-        make=late("retrievers.rerank.reranking:make"), needs_vectors=True, diversifies=True, settings=("mmr_lambda",)
+        make=late("retrievers.search.rerank:mmr"), needs_vectors=True, diversifies=True, settings=("mmr_lambda",)
     ),
     "rrf": Reranker(fusion="rrf", note="hybrid with rrf fusion"),
 }

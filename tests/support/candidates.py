@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrievers.records import RetrievedChunk, ScoreScale, StageTimings
-from retrievers.search.candidate_table import Candidates, Chunks
-from retrievers.search.chunk_list import ChunkList
-from retrievers.search.table_builder import one_query, table_of_hits
+from retrievers.search.candidates import Candidates, ChunkList, Chunks, one_query, table_of_hits
 
 TIMINGS = StageTimings(total_ms=1.0)
 OF_ONE = {"vector": "vectors", "cache": "caches", "distance": "distances"}

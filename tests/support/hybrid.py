@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
+from retrievers.rerank.reranking import make_reranker, mmr_order
+from retrievers.search.pushdown import compile_filters
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
-from retrievers.rerank.reranking import make_reranker, mmr_order
-from retrievers.search.pushdown import compile_filters
 from retrievers.store.stored_chunks import vectors_of
 from tests.support.bm25 import BruteForceBm25
 

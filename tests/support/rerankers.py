@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
 from numpy.typing import NDArray
-
 from retrievers.rerank.reranking import Pool, Reranking
 
 Pairs = Sequence[tuple[str, str]]

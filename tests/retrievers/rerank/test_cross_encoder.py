@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from retrievers.rerank.cross_encoder import CrossEncoder, make_cross_encoder
 
 from retrievers.config import CrossEncoderConfig
 from retrievers.errors import ConfigError, MissingKeyError, RerankError
-from retrievers.rerank.cross_encoder import CrossEncoder, make_cross_encoder
 from tests.support.clock import ATTEMPTS
 from tests.support.cohere_server import KEY
 from tests.support.loopback import free_port

@@ -9,10 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from numpy.typing import NDArray
-
-from retrievers.config import RetrieverConfig
 from retrievers.rerank.reranking import Pick, Pool, diversify, mmr_order
 from retrievers.retriever.stages import reordered
+
+from retrievers.config import RetrieverConfig
 from retrievers.store.chunk_table import ChunkTable
 from tests.support.candidates import found_candidates
 

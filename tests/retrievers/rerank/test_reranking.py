@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrievers.rerank.reranking import Pool, make_reranker
+from retrievers.retriever.stages import reordered
 
 from retrievers.config import RERANKERS, RetrieverConfig
 from retrievers.records import RetrievedChunk
-from retrievers.rerank.reranking import Pool, make_reranker
-from retrievers.retriever.stages import reordered
 from retrievers.store.chunk_table import ChunkTable
 from tests.support.candidates import found_candidates
 

@@ -15,7 +15,7 @@ from retrievers.errors import ConfigError, ForeignRetrieverError, QueryError, Re
 from retrievers.retriever.foreign import ForeignRetriever, chunk_of
 from retrievers.retriever.opened import adopt_given, open_retriever, variants
 from retrievers.retriever.protocol import Retriever
-from retrievers.search.candidate_table import Candidates
+from retrievers.search.candidates import Candidates
 from tests.support import foreign
 from tests.support.foreign import HERE, Calling, settings
 from tests.support.selecting import select_by

@@ -6,11 +6,11 @@ import pytest
 from langchain_core.documents import Document
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
+from retrievers.retriever.vector_store import settings_over
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ForeignRetrieverError, StoreError, StoreUnreachableError
 from retrievers.retriever.foreign import Listing, chunk_of
-from retrievers.retriever.vector_store import settings_over
 from retrievers.store import open_client
 from retrievers.store.payload import to_metadata
 from tests.support.embeddings import Counting

@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrievers.records import Chunk, RetrievedChunk, StageTimings
-from retrievers.search.candidate_table import Candidates, CandidateTable
-from retrievers.search.chunk_list import ChunkList
-from retrievers.search.table_builder import TableBuilder, table_of, table_of_hits
+from retrievers.search.candidates import Candidates, CandidateTable, ChunkList, TableBuilder, table_of, table_of_hits
 from tests.support.candidates import candidates_of
 
 TIMINGS = StageTimings(embed_ms=1, search_ms=2, rerank_ms=None, total_ms=3)

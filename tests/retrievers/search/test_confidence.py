@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrievers.search.confidence import Side, apart, confidence, suggestions, warnings
 
 from retrievers.records import Chunk, RetrievedChunk
-from retrievers.search.confidence import Side, apart, confidence, suggestions, warnings
 
 
 def found(*cosines: float, **known: Any) -> tuple[RetrievedChunk, ...]:

@@ -8,9 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from qdrant_client.hybrid.fusion import distribution_based_score_fusion
 from qdrant_client.models import ScoredPoint
+from retrievers.search.ranking import Floats
 
 from retrievers.search import sides as fusion
-from retrievers.search.ranking import Floats
 
 IDS = "abcdefgh"
 COSINES = st.dictionaries(st.sampled_from(IDS), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, 0.1]))

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from qdrant_client import QdrantClient
+from retrievers.search.requests import notes, search_params
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionStateError
-from retrievers.search.requests import notes, search_params
 from retrievers.store import CollectionInfo
 from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages
 from tests.support.hybrid import of_mode

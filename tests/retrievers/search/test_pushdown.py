@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from qdrant_client import QdrantClient
+from retrievers.search.pushdown import compile_filters
 
 from retrievers.config import RetrieverConfig
 from retrievers.config.filters import Expression
 from retrievers.errors import ConfigError, StoreError
-from retrievers.search.pushdown import compile_filters
 from retrievers.store.inspection import SAMPLE
 from retrievers.store.payload import filter_path
 from tests.support.collections import embedded, fill, settings

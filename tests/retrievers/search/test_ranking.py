@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrievers.search.ranking import tied
 
 from retrievers.search import ranking
-from retrievers.search.ranking import tied
 
 POINTS = "abcdefgh"
 SCORES = st.dictionaries(st.sampled_from(POINTS), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]))

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
+from retrievers.search.requests import ask, cosine, scores_of
 
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import StoreError
-from retrievers.search.candidate_table import Candidates, CandidateTable
-from retrievers.search.requests import ask, cosine, scores_of
+from retrievers.search.candidates import Candidates, CandidateTable
 from retrievers.store.chunk_table import ChunkTable
 from tests.support.collections import settings
 from tests.support.hybrid import fill_sparse

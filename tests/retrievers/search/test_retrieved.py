@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from retrievers.rerank.reranking import Pool, Reranking, diversify
+from retrievers.retriever.stages import check_scale, chosen_codes, every_place, ordered, reordered, shown
 
 from retrievers.errors import RerankError
 from retrievers.records import RetrievedChunk
-from retrievers.rerank.reranking import Pool, Reranking, diversify
-from retrievers.retriever.stages import check_scale, chosen_codes, every_place, ordered, reordered, shown
-from retrievers.search.candidate_table import Candidates, CandidateTable
-from retrievers.search.table_builder import joined, one_query
+from retrievers.search.candidates import Candidates, CandidateTable, joined, one_query
 from retrievers.store.chunk_table import ChunkTable
 from tests.support.collections import settings
 from tests.support.selecting import select

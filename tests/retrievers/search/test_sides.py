@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from langchain_qdrant import QdrantVectorStore
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
+from retrievers.retriever.stages import every_place, ordered
+from retrievers.search.sides import Search
 
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import CollectionChangedError, CollectionStateError, StoreError
 from retrievers.records import RetrievedChunk
-from retrievers.retriever.stages import every_place, ordered
 from retrievers.search.query import Encoded
-from retrievers.search.sides import Search
 from retrievers.store.chunk_table import ChunkTable
 from tests.support.collections import TableEmbeddings, fill, settings, widen
 from tests.support.hybrid import fill_sparse

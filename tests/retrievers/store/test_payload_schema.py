@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from retrievers.search.pushdown import PayloadSchema, misfits, resolve_key
 
 from retrievers.config.filters import parse
 from retrievers.errors import ConfigError
-from retrievers.search.pushdown import PayloadSchema, misfits, resolve_key
 from tests.support.collections import settings
 
 FLAT = {"nested_under": "", "text_key": "body"}
