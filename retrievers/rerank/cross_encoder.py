@@ -9,7 +9,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 
 from retrievers.config import CrossEncoderConfig, RetrieverConfig
 from retrievers.config.factory import build
-from retrievers.embedding.cohere import cohere_client, once
+from retrievers.embedding.cohere import TIMEOUT_S, cohere_client, once
 from retrievers.embedding.models import marked, provider_key
 from retrievers.errors import ConfigError, RerankError
 from retrievers.net import retry
@@ -115,7 +115,7 @@ def of_cohere(config: CrossEncoderConfig, key: str) -> BaseDocumentCompressor:
     from langchain_cohere import CohereRerank
 
     client = cohere_client(cohere.ClientV2, key, config)
-    setattr(client, "rerank", once(client.rerank, config.timeout_s))  # noqa: B010 - a method, to the type checker
+    setattr(client, "rerank", once(client.rerank, TIMEOUT_S))  # noqa: B010 - a method, to the type checker
     return CohereRerank(client=client, model=config.resolved_model, top_n=None, cohere_api_key=key)
 
 

@@ -16,7 +16,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_qdrant import QdrantVectorStore
 from pydantic import ConfigDict, PrivateAttr, SkipValidation
 
-from retrievers.config import CacheConfig, IndexSettings, RetrieverConfig
+from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, file_layer
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.cache import CacheStats, EmbeddingCache, ResultCache, open_embedding_cache
@@ -48,6 +48,8 @@ from retrievers.store.embedded import is_embedded
 from retrievers.store.local_mode import expect_exact_search
 from retrievers.store.stored_chunks import records, scroll
 
+# Results kept in memory.
+RESULTS = 256
 ON_A_SERVER = "a server, which does not report its changes"
 """The version of a collection on a server: results go by age alone."""
 log = logging.getLogger(__name__)
@@ -112,14 +114,14 @@ class QdrantRetriever(BaseRetriever):
             if index is not None:
                 check_index(index, info.name, info.index)
             among = compile_filters(client, settings, info)
-            vectors = open_embedding_cache(settings.cache, env, hosted=settings.embedding.declared.hosted is True)
+            vectors = open_embedding_cache(env, hosted=settings.embedding.declared.hosted is True)
         except BaseException:
             client.close()
             raise
         retriever = cls(settings=settings, vector_store=make_store(settings, client, model, encoder))
         retriever._info, retriever._among, retriever._rerank = info, among, rerank
         retriever._encoder, retriever._embeddings, retriever._env = encoder, model, env
-        retriever._vectors, retriever._results = vectors, open_result_cache(settings.cache, client)
+        retriever._vectors, retriever._results = vectors, open_result_cache(client)
         return retriever
 
     @classmethod
@@ -358,7 +360,7 @@ class QdrantRetriever(BaseRetriever):
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         [session] = self._sessions([query], True)
-        return [document(hit, include_metadata=self.settings.include_metadata) for hit in session.chunks]
+        return [document(hit) for hit in session.chunks]
 
     def _sessions(self, queries: Sequence[str], use_cache: bool) -> list[RetrievalSession]:
         """Return a session for each query, with its vector; a cached one where it may be used."""
@@ -391,11 +393,9 @@ class QdrantRetriever(BaseRetriever):
         return failed(query, error, self.settings, self._info)
 
 
-def open_result_cache(config: CacheConfig, client: Any) -> ResultCache[RetrievalSession]:
-    """Open the cache of results: valid until an embedded store changes, on a server as long as the settings allow."""
-    if is_embedded(client):
-        return ResultCache(config.results)
-    return ResultCache(config.results if config.results_ttl_s else 0, config.results_ttl_s)
+def open_result_cache(client: Any) -> ResultCache[RetrievalSession]:
+    """Open the cache of results: valid until an embedded store changes. A server does not tell of every change."""
+    return ResultCache(RESULTS if is_embedded(client) else 0)
 
 
 def version_of(client: Any, collection: str) -> Hashable:

@@ -79,15 +79,14 @@ def failed(
     )
 
 
-def document(hit: RetrievedChunk, *, include_metadata: bool) -> Document:
+def document(hit: RetrievedChunk) -> Document:
     """A chunk as a LangChain document, its scores and places in the metadata."""
     metadata: dict[str, Any] = {"score": hit.score, "score_scale": hit.score_scale, "rank": hit.rank}
     if hit.distance != "cosine":
         metadata["distance"] = hit.distance
-    if include_metadata:
-        metadata = {**all_metadata(hit.chunk), **metadata, "scores": dict(hit.scores)}
-        if hit.original_rank is not None:
-            metadata |= {"original_rank": hit.original_rank, "original_score": hit.original_score}
+    metadata = {**all_metadata(hit.chunk), **metadata, "scores": dict(hit.scores)}
+    if hit.original_rank is not None:
+        metadata |= {"original_rank": hit.original_rank, "original_score": hit.original_score}
     return Document(id=hit.chunk.point_id, page_content=hit.chunk.text, metadata=metadata)
 
 
@@ -112,8 +111,6 @@ def _parameters(settings: RetrieverConfig) -> dict[str, Any]:
         parameters["distance"] = settings.used_distance
     if settings.mode == "hybrid":
         parameters["fusion"] = settings.used_fusion
-    if settings.keyword.expansion == "list":
-        parameters["expansion"] = "list"
     chosen = {"rerank": settings.rerank, "threshold_on": settings.threshold_on}
     parameters |= {key: value for key, value in chosen.items() if value not in ("none", "each")}
     given = {name: getattr(settings, name) for name in ("search_params", "filters", "group_by")}

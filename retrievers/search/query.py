@@ -28,21 +28,14 @@ def encode(query: str, vector: Sequence[float], settings: RetrieverConfig, encod
     semantic: dict[str, Vector] = {"semantic": list(vector)}
     if settings.mode == "semantic":
         return semantic
-    together = terms_of(query, settings.keyword, encoder)
-    sides: dict[str, Terms]
-    if settings.keyword.expansion == "terms":
-        sides = {"keyword": together}
-    else:
-        terms = encoder.query(query, term_counts=settings.keyword.term_counts)
-        sides = {"keyword": terms} | ({} if together == terms else {"expanded": together})
+    terms = terms_of(query, settings.keyword, encoder)
     # Of a text that the server encodes it is not known here if it holds a term.
-    return semantic | {name: terms for name, terms in sides.items() if getattr(terms, "indices", True)}
+    return semantic | ({"keyword": terms} if getattr(terms, "indices", True) else {})
 
 
 def terms_of(query: str, keyword: KeywordConfig, encoder: QueryEncoder) -> Terms:
     """Return the weights of a query's terms and their synonyms."""
-    synonyms = expand(query, keyword.synonyms)
-    return encoder.query(query, synonyms, keyword.synonym_weight, term_counts=keyword.term_counts)
+    return encoder.query(query, expand(query, keyword.synonyms))
 
 
 def embedded(

@@ -184,7 +184,7 @@ def _fused(
     if config.used_fusion == "weighted":
         scores = weighted(semantic, keyword, share, 1 - share)
     elif config.used_fusion == "rrf":
-        weights = {"semantic": share, "keyword": 1 - share, "expanded": (1 - share) * config.keyword.synonym_weight}
+        weights = {"semantic": share, "keyword": 1 - share, "expanded": (1 - share) / 2}
         ranks = [_ranks(codes, side) for side in sides.values()]
         scores = reciprocal_rank(ranks, [weights[name] for name in sides], config.rrf_constant)
     else:
