@@ -70,7 +70,7 @@ def with_its_distance(inputs: Inputs, env: Mapping[str, str], saved: Mapping[str
         RetrievalError: The store cannot be asked, or a setting does not go with the distance.
     """
     config, settings = inputs.config, inputs.config.retriever
-    if settings.python is not None or settings.distance is not None or owns_collection(config):
+    if settings.python is not None or owns_collection(config):
         return inputs
     completed = _of_collection(settings, env) if saved is None else _of_saved(saved.get("distance"), settings)
     if completed == settings:
@@ -137,7 +137,7 @@ def _of_saved(distance: Distance | None, settings: RetrieverConfig) -> Retriever
     if distance is None:
         return settings
     try:
-        return RetrieverConfig.model_validate({**settings.model_dump(exclude_unset=True), "distance": distance})
+        return settings.compared_by(distance)
     except ValueError as error:
         raise ConfigError(f"the saved retrieval is of a collection with the distance {distance}: {error}") from None
 

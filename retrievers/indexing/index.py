@@ -334,7 +334,7 @@ def keyword_side(config: RetrieverConfig, chunks: Sequence[Chunk], info: Collect
     if recorded:
         return recorded
     counter = Bm25Encoder(config.keyword.language)
-    average = config.keyword.average_length or sum(counter.length(chunk.indexed_text) for chunk in chunks) / len(chunks)
+    average = sum(counter.length(chunk.indexed_text) for chunk in chunks) / len(chunks)
     return {"language": config.keyword.language, "average_length": round(max(1.0, average), 3)}
 
 

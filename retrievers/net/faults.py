@@ -106,7 +106,7 @@ def cause(error: BaseException, settings: str = "embedding") -> str:
         body = getattr(error, "body", None)
         detail = hint.get(status) or _one_line(body.get("message", "") if isinstance(body, Mapping) else "")
     elif "timeout" in type(error).__name__.lower():
-        detail = f"no answer in time; {settings}.timeout_s sets how long to wait"
+        detail = "no answer in time"
     else:
         detail = _one_line(error)
     parts = [type(error).__name__, f"status {status}" if status else "", detail]

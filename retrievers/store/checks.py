@@ -3,7 +3,7 @@
 import logging
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
@@ -211,23 +211,15 @@ def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverC
     """
     if settings.python is None and info.vector_name != settings.vector_name:
         settings = settings.model_copy(update={"vector_name": info.vector_name})
-    if settings.python is not None or info.distance == settings.used_distance:
+    if settings.python is not None:
         return settings
     has = f"collection {info.name!r} has the distance {info.distance}"
     if info.distance not in get_args(Distance):
         raise CollectionStateError(
             f"{has}, and only cosine and dot are searched: copy its vectors into a collection of one of these"
         )
-    if settings.distance is not None:
-        raise ConfigError(f"{has}, and the settings say {settings.distance}; set distance to it, or leave it out")
-    if settings.threshold is not None:
-        raise ConfigError(
-            f"{has}, where scores have no bounds, and threshold {settings.threshold:g} is one on cosine similarity; "
-            f"leave it out, or set distance: {info.distance} beside a threshold of that distance"
-        )
-    plain = settings.model_copy(update={"distance": info.distance}).model_dump()
     try:
-        return RetrieverConfig.model_validate(plain)
+        return settings.compared_by(cast(Distance, info.distance))
     except ValidationError as error:
         messages = [str(fault["msg"]).removeprefix("Value error, ") for fault in error.errors()]
         raise ConfigError(f"{has}: {'; '.join(messages)}") from None

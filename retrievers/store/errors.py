@@ -107,7 +107,7 @@ def _unanswered(cause: "httpx.HTTPError | TooLargeError", address: str, store: S
         ).marked(transient=True, timed_out=True)
     if faults.is_untrusted(cause):
         return StoreError(
-            f"{address}: its certificate is not trusted ({cause}); name the authority that signed it in store.ca_file"
+            f"{address}: its certificate is not trusted ({cause}); name the authority that signed it in SSL_CERT_FILE"
         )
     transient = faults.is_transient(cause) and not _is_no_http(cause)
     message = one_line(f"{type(cause).__name__}: {cause}")

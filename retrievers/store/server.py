@@ -7,13 +7,10 @@ request would meet the first one's collection. See `retrievers.net.retry` for th
 
 import math
 import re
-import ssl
 import warnings
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from retrievers.config import StoreConfig
-from retrievers.errors import ConfigError
 from retrievers.net import exchange, faults, retry
 from retrievers.store.errors import asked_collection, store_errors
 from retrievers.store.location import MOST_BYTES
@@ -26,14 +23,9 @@ MAKES_A_COLLECTION = re.compile(r"/collections/[^/]+$")
 
 
 def open_server(store: StoreConfig, key: str | None) -> "QdrantClient":
-    """Return a client of the server at `store.url`, without sending a request.
-
-    Raises:
-        ConfigError: `store.ca_file` is not a file of certificates.
-    """
+    """Return a client of the server at `store.url`, without sending a request."""
     from qdrant_client import QdrantClient
 
-    tls: dict[str, Any] = {"verify": _authority(store.ca_file)} if store.ca_file else {}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
         client = QdrantClient(
@@ -43,7 +35,6 @@ def open_server(store: StoreConfig, key: str | None) -> "QdrantClient":
             check_compatibility=False,
             port=None,
             cloud_inference=True,  # texts are for the server to encode, which any server does, not for FastEmbed here
-            **tls,
         )
     rest = client.http.client
     http = rest._client
@@ -71,13 +62,3 @@ def _once(store: StoreConfig, collection: str, keyed: bool, http: "Client", requ
         if response.status_code in faults.TRANSIENT_STATUSES or response.status_code == 401:
             raise UnexpectedResponse.for_response(response)
     return response
-
-
-def _authority(file: Path) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=str(file))
-    except (OSError, ssl.SSLError) as error:  # a missing file, or one that holds no certificate
-        raise ConfigError(
-            f"store.ca_file {str(file)!r}: expected a PEM file of certificates, but it cannot be read "
-            f"({type(error).__name__}: {error.strerror or error})"
-        ) from error
