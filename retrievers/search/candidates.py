@@ -1,4 +1,4 @@
-"""Candidates of many queries as columns, and views of one query's: a candidate becomes an object when it is looked at."""
+"""Candidates of many queries as columns, and views of one query's, which become objects when they are looked at."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -190,7 +190,8 @@ class Candidates(Sequence[RetrievedChunk]):
 
     def column(self, name: str) -> Floats:
         """Return the final scores (`score`) or a component, in rank order; NaN where a candidate has none."""
-        return self.table.column(name)[self._at]
+        values: Floats = self.table.column(name)[self._at]
+        return values
 
     @property
     def scores(self) -> Floats:
@@ -200,7 +201,8 @@ class Candidates(Sequence[RetrievedChunk]):
     @property
     def codes(self) -> Codes:
         """The chunks by number, in rank order."""
-        return self.table.codes[self._at]
+        codes: Codes = self.table.codes[self._at]
+        return codes
 
     @property
     def chunk_ids(self) -> tuple[str, ...]:
@@ -238,15 +240,13 @@ class Candidates(Sequence[RetrievedChunk]):
         return self.table.no_cosine[self.row]
 
     def alone(self, chunks: ChunkList | None = None) -> CandidateTable:
-        """Return these candidates as a table of one query, with the facts of it; their chunks numbered anew by a list."""
-        codes = self.codes
+        """Return these candidates as a table of one query, with the facts of it; `chunks` numbers theirs anew."""
+        codes, home = self.codes, self.table.chunks if chunks is None else chunks
         if chunks is not None:
             codes = np.asarray([chunks.code(chunk) for chunk in self.chunks], dtype=np.int32)
         columns = {name: self.column(name) for name in self.table.columns}
         facts = {name: (getattr(self.table, name)[self.row],) for name in BY_QUERY}
-        return make_table(
-            [len(self)], codes, self.scores, columns, self.table.chunks if chunks is None else chunks, **facts
-        )
+        return make_table([len(self)], codes, self.scores, columns, home, **facts)
 
 
 def make_table(

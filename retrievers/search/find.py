@@ -76,7 +76,7 @@ class Search:
             own = [column.copy() for column in columns.values()]
             columns = {"semantic": np.full(len(pairs), np.nan), **columns}
             self._fill(columns, pairs, requests, also_terms=mode == "hybrid" and fusion == "weighted")
-            query, codes = pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.int32)
+            query, codes = pairs >> 32, _codes(pairs)
             if mode != "hybrid":
                 scores = columns[mode]
             elif fusion == "weighted":
@@ -125,7 +125,8 @@ class Search:
         """Search the sides of every query; a tied edge is asked for again, deeper, and decided by the total order."""
         asked = [(side, number) for side in sides for number, query in enumerate(queries) if side in query]
         most = self.limits.results or self.depth * 2**20
-        reach, answers = dict.fromkeys(asked, min(self.depth + 1, most)), {}
+        reach = dict.fromkeys(asked, min(self.depth + 1, most))
+        answers: dict[tuple[str, int], tuple[Codes, Floats]] = {}
         while reach:
             deeper = [queries[n][side].model_copy(update={"limit": limit}) for (side, n), limit in reach.items()]
             answers |= dict(zip(reach, self._ask(deeper), strict=True))
@@ -146,7 +147,7 @@ class Search:
         )
         places = _places(query)
         order, places = order[places < self.depth], places[places < self.depth]
-        return Found(query[order] << 32 | codes[order], scores[order], places + 1.0)
+        return Found(query[order] << 32 | codes[order], scores[order], (places + 1).astype(np.float64))
 
     def _fill(
         self, columns: Mapping[str, Floats], pairs: Integers, queries: Sequence[Requests], *, also_terms: bool
@@ -160,12 +161,10 @@ class Search:
             if side in queries[number] and len(part := pairs[start:end])
         ]
         lacking = [each for each in lacking if len(each[2])]
-        requests = [
-            self._of_points(queries[n][side], (part & 0xFFFFFFFF).astype(np.int32)) for side, n, part in lacking
-        ]
+        requests = [self._of_points(queries[number][side], _codes(part)) for side, number, part in lacking]
         for (side, number, _), (codes, scores) in zip(lacking, self._ask(requests), strict=True):
             columns[side][np.searchsorted(pairs, number << 32 | codes.astype(np.int64))] = scores
-        bare = pairs[np.isnan(columns["semantic"])] & 0xFFFFFFFF
+        bare = _codes(pairs[np.isnan(columns["semantic"])])
         if len(bare):
             without_vector(self.client, self.config, [self.chunks.point(code) for code in bare.tolist()])
 
@@ -236,6 +235,11 @@ def in_order(
     names = np.zeros(len(order), dtype=np.int64)
     names[order[tied]] = [rank[code] for code in undecided]
     return np.lexsort((names, -scores, query))
+
+
+def _codes(pairs: Integers) -> Codes:
+    """Return the chunks of pairs of query and chunk."""
+    return (pairs & 0xFFFFFFFF).astype(np.int32)
 
 
 def _places(query: Integers) -> Integers:

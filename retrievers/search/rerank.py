@@ -129,7 +129,7 @@ def _moved(candidates: Candidates, to: Reranking, settings: RetrieverConfig, chu
     order = np.asarray(to.order, dtype=np.intp)
     before = candidates.at(order).alone()
     given = {name: np.asarray(values, dtype=np.float64) for name, values in to.components.items()}
-    columns = {**before.columns, "original_rank": order + 1.0, "original_score": before.scores, **given}
+    columns = {**before.columns, "original_rank": (order + 1).astype(np.float64), "original_score": before.scores, **given}
     scores, scale, places = before.scores, settings.reranker.scale, np.arange(len(order))
     scored = bool(scale and to.scores and None not in to.scores)
     if scored:
@@ -270,7 +270,7 @@ def _by_scores(model: Any, name: str) -> CrossEncoder:
 
     def order(query: str, texts: Sequence[str]) -> list[tuple[int, float | None]]:
         scores = [float(score) for score in call([(query, text) for text in texts])]
-        return sorted(enumerate(scores), key=lambda pair: -pair[1])
+        return [(index, scores[index]) for index in sorted(range(len(scores)), key=lambda index: -scores[index])]
 
     return order
 
