@@ -64,10 +64,7 @@ class Listing:
         with client_errors(self.config.collection):
             info = read_info(self.client, self.config)
         if info.manifest.get("state", "complete") != "complete":
-            raise StoreError(
-                f"collection {info.name!r} is unfinished: an indexing run was interrupted; "
-                "run it again (python -m retrievers index DIR)"
-            )
+            raise StoreError(f"collection {info.name!r} is unfinished; index it again (python -m retrievers index DIR)")
         return info
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
@@ -214,10 +211,7 @@ class ForeignRetriever:
 
     def _listed(self) -> Listing:
         if self._listing is None:
-            raise StoreError(
-                f"the chunks of python {self.settings.python!r} cannot be listed; "
-                "name the store and collection that it reads from"
-            )
+            raise StoreError(f"python {self.settings.python!r} lists no chunks; name the store and collection it reads")
         return self._listing
 
     def _find(self, query: str, depth: int, chunks: ChunkList) -> CandidateTable:
@@ -268,9 +262,7 @@ class ForeignRetriever:
                 raise ForeignRetrieverError(f"returned {_shown(item)} at place {rank}; expected {kind}")
             document, score = item if self._scored else (item, None)
             if not isinstance(document, Document) or not str(document.page_content or "").strip():
-                raise ForeignRetrieverError(
-                    f"returned {_shown(document)} at place {rank}; expected a LangChain Document with text"
-                )
+                raise ForeignRetrieverError(f"returned {_shown(document)} at place {rank}; expected a text Document")
             chunk = chunk_of(document, self.settings.metadata)
             if self._listing and self.settings.names_collection:
                 chunk = _identified(chunk, self._listing)
@@ -334,8 +326,7 @@ def _identified(chunk: Chunk, listing: Listing) -> Chunk:
         return replace(chunk, chunk_id=stored)
     raise ForeignRetrieverError(
         f"returned a chunk that collection {listing.info.name!r} does not hold ({chunk.source}: "
-        f"{chunk.chunk_text_preview[:60]!r}); name the collection that it reads from, or leave store and "
-        "collection out: relevance is then resolved in what it returns"
+        f"{chunk.chunk_text_preview[:60]!r}); name the collection that it reads from, or none"
     )
 
 

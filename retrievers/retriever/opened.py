@@ -166,13 +166,11 @@ def _over(inner: Any, target: Any, settings: RetrieverConfig, env: Mapping[str, 
     from langchain_qdrant import QdrantVectorStore
 
     from retrievers.retriever.foreign import Listing
-    from retrievers.retriever.qdrant import QdrantRetriever, settings_over
+    from retrievers.retriever.qdrant import QdrantRetriever
+    from retrievers.retriever.vector_store import settings_over
 
     if settings.names_collection:
-        raise ConfigError(
-            f"collection: python {settings.python!r} reads {inner.collection_name!r} and its chunks are listed "
-            "from there; leave store and collection out"
-        )
+        raise ConfigError(f"collection: python {settings.python!r} reads {inner.collection_name!r}; leave it out")
     listing = Listing(inner.client, settings_over(inner, settings))
     plain = type(inner).similarity_search_with_score is QdrantVectorStore.similarity_search_with_score
     if target is inner and plain and inner.embeddings is not None and listing.info.distance in SEARCHED:
@@ -190,10 +188,7 @@ def _foreign(target: Any, settings: RetrieverConfig, env: Mapping[str, str], **p
     if idle:
         raise ConfigError(f"{', '.join(idle)}: settled by python {settings.python!r} itself; leave out that, or python")
     if settings.threshold is not None and not parts.get("scored"):
-        raise ConfigError(
-            f"threshold: {settings.threshold:g} cannot be applied to python {settings.python!r}: the retriever gives "
-            "no scores; leave threshold out"
-        )
+        raise ConfigError(f"threshold {settings.threshold:g}: python {settings.python!r} gives no scores; leave it out")
     if "listing" in parts or not settings.names_collection:
         return ForeignRetriever(settings, target, **parts)
     client = open_client(settings.store, env)

@@ -17,22 +17,20 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
-from langchain_qdrant import QdrantVectorStore, RetrievalMode, SparseEmbeddings, SparseVector
+from langchain_qdrant import QdrantVectorStore
 from pydantic import ConfigDict, PrivateAttr, SkipValidation
-from qdrant_client import models
 
-from retrievers.config import IndexSettings, Mode, RetrieverConfig, StoreConfig
+from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, file_layer
-from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.cache import EmbeddingCache, open_embedding_cache
 from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
-from retrievers.embedding.sparse import OwnEncoder, QueryEncoder, query_encoder
-from retrievers.errors import CollectionChangedError, ConfigError, EmbeddingError, QueryError, RetrievalError
+from retrievers.errors import CollectionChangedError, ConfigError, QueryError, RetrievalError
 from retrievers.net.retry import working_time
 from retrievers.records import Chunk, RetrievalSession, RetrievedChunk, StageTimings
+from retrievers.retriever.vector_store import QueryTerms, make_store, own_terms, settings_over
 from retrievers.search.candidates import CandidateTable
 from retrievers.search.find import Search
-from retrievers.search.query import check_query, compile_filters, embedded, encode, terms_of
+from retrievers.search.query import check_query, compile_filters, embedded, encode
 from retrievers.search.rerank import Rerank, make_reranker, reranked
 from retrievers.search.selection import BELOW_SHOWN, Side, answered, failed, parameters, select
 from retrievers.store import (
@@ -51,7 +49,6 @@ from retrievers.store.embedded import is_embedded
 from retrievers.store.local_mode import expect_exact_search
 from retrievers.store.payload import all_metadata
 from retrievers.store.stored_chunks import records, scroll
-from retrievers.text.secrets import redacted
 
 log = logging.getLogger(__name__)
 BATCH = 32
@@ -59,11 +56,6 @@ BATCH = 32
 RESULTS = 256
 # How often a search begins again, as the collection was written to between two of its requests.
 TRIES = 3
-MODES: Mapping[Mode, RetrievalMode] = {
-    "semantic": RetrievalMode.DENSE,
-    "keyword": RetrievalMode.SPARSE,
-    "hybrid": RetrievalMode.HYBRID,
-}
 
 
 class QdrantRetriever(BaseRetriever):
@@ -81,8 +73,8 @@ class QdrantRetriever(BaseRetriever):
     _owned: bool = PrivateAttr(default=False)
     _env: Mapping[str, str] = PrivateAttr()
     _info: CollectionInfo = PrivateAttr()
-    _encoder: QueryEncoder = PrivateAttr()
-    _among: models.Filter | None = PrivateAttr()
+    _terms: "QueryTerms" = PrivateAttr()
+    _search: Search = PrivateAttr()
     _rerank: Rerank | None = PrivateAttr()
     _vectors: EmbeddingCache | None = PrivateAttr(default=None)
     _results: LRUCache[Hashable, RetrievalSession] = PrivateAttr(default_factory=lambda: LRUCache(RESULTS))
@@ -109,10 +101,7 @@ class QdrantRetriever(BaseRetriever):
             RetrievalError: Typed, with what to do.
         """
         if settings.python is not None:
-            raise ConfigError(
-                f"python {settings.python!r} is a retriever of its own: call its factory, "
-                "or open it for evaluation with retrievers.open_retriever"
-            )
+            raise ConfigError(f"python {settings.python!r} is no QdrantRetriever; use retrievers.open_retriever")
         env = environment(os.environ) if env is None else env
         model = checked(embeddings, settings.embedding) if embeddings else make_embeddings(settings.embedding, env)
         client = open_client(settings.store, env)
@@ -147,10 +136,7 @@ class QdrantRetriever(BaseRetriever):
         """
         env, model = environment(os.environ) if env is None else env, store.embeddings
         if model is None:
-            raise ConfigError(
-                f"{type(store).__name__} has no dense embeddings, whose similarity the threshold reads in every mode; "
-                "give it `embedding`, or evaluate its as_retriever()"
-            )
+            raise ConfigError(f"{type(store).__name__} has no dense `embedding`; evaluate its as_retriever() instead")
         if not isinstance(model, CheckedEmbeddings):
             model = CheckedEmbeddings(model, type(model).__name__)
         expect_exact_search()
@@ -170,11 +156,7 @@ class QdrantRetriever(BaseRetriever):
         index: IndexSettings | None = None,
     ) -> Self:
         """Check the collection, and put the parts together over a store, ours if none is given."""
-        terms = own_terms(store) if store else None
-        if settings.mode == "semantic":
-            encoder: QueryEncoder = Bm25Encoder()
-        else:
-            encoder = OwnEncoder(type(terms).__name__, terms.embed_query) if terms else query_encoder(settings.keyword)
+        terms = QueryTerms(settings, own_terms(store) if store else None)
         rerank = make_reranker(settings, env)
         with client_errors(settings.collection):
             info = describe(client, settings)
@@ -182,10 +164,11 @@ class QdrantRetriever(BaseRetriever):
             check_collection(client, settings, model, info)
             if index is not None:
                 check_index(index, info.name, info.index)
-            among = compile_filters(client, settings)
-        retriever = cls(settings=settings, vector_store=store or make_store(settings, client, model, encoder))
-        retriever._info, retriever._among, retriever._rerank = info, among, rerank
-        retriever._encoder, retriever._embeddings, retriever._env = encoder, model, env
+            among, chunks = compile_filters(client, settings), ChunkTable(client, settings)
+        retriever = cls(settings=settings, vector_store=store or make_store(settings, client, model, terms))
+        retriever._search = Search(client, settings, settings.candidates, chunks, among, info.limits)
+        retriever._info, retriever._rerank = info, rerank
+        retriever._terms, retriever._embeddings, retriever._env = terms, model, env
         return retriever
 
     def with_settings(self, settings: RetrieverConfig) -> Self:
@@ -234,20 +217,12 @@ class QdrantRetriever(BaseRetriever):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """That a caller's hybrid store is searched in our way, and that BM25 depends on how a collection is cut."""
-        info, settings, notes = self._info, self.settings, []
-        if settings.mode != "semantic" and info.shards > 1 and settings.keyword.vector_name not in info.without_idf:
-            notes.append(
-                f"collection {info.name!r} has {info.shards} shards, and Qdrant counts how rare a term is (IDF) within "
-                "each: its BM25 scores depend on how the chunks are spread; compare only with runs over as many shards"
-            )
-        if settings.mode == "hybrid" and settings.python is not None:
-            notes.append(
-                f"{self.label} is searched to {settings.candidates} candidates a side, fused by "
-                f"{settings.used_fusion}: langchain-qdrant's own hybrid, of k a side and its own fusion, "
-                "is measured by naming the store's as_retriever()"
-            )
-        return tuple(notes)
+        """That a hybrid store of the caller's is searched in our way."""
+        settings = self.settings
+        if settings.mode != "hybrid" or settings.python is None:
+            return ()
+        ours = f"{settings.candidates} candidates a side, fused by {settings.used_fusion}"
+        return (f"{self.label} is searched to {ours}; its as_retriever() measures langchain-qdrant's own hybrid",)
 
     @property
     def batch_size(self) -> int:
@@ -293,9 +268,8 @@ class QdrantRetriever(BaseRetriever):
         Raises:
             RetrievalError: A query is unusable, or embedding or search failed.
         """
-        return self._found(
-            queries, depth or self.settings.candidates, use_cache, self.chunk_table() if chunks is None else chunks
-        )
+        chunks = self.chunk_table() if chunks is None else chunks
+        return self._found(queries, depth or self.settings.candidates, use_cache, chunks)
 
     def neighbours(
         self, vectors: Sequence[Sequence[float]], search: Mapping[str, Any] | None, depth: int, chunks: ChunkTable
@@ -312,7 +286,7 @@ class QdrantRetriever(BaseRetriever):
             RetrievalError: The search failed.
         """
         config = self.settings.model_copy(update={"mode": "semantic", "search_params": search})
-        searcher = replace(self._search(depth, chunks), config=config)
+        searcher = replace(self._search, config=config, depth=depth, chunks=chunks)
         return searcher.find([{"semantic": [*map(float, vector)]} for vector in vectors])
 
     def chunk_table(self) -> ChunkTable:
@@ -386,14 +360,13 @@ class QdrantRetriever(BaseRetriever):
         for query in queries:
             check_query(query)
         start, settings = working_time(), self.settings
-        vectors, cached = embedded(
-            queries, settings, self._info, self._embeddings, self._vectors if use_cache else None
-        )
-        encoded = [encode(*each, settings, self._encoder) for each in zip(queries, vectors, strict=True)]
+        kept_vectors = self._vectors if use_cache else None
+        vectors, cached = embedded(queries, settings, self._info, self._embeddings, kept_vectors)
+        encoded = [encode(vector, self._terms.of(query)) for query, vector in zip(queries, vectors, strict=True)]
         ready = working_time()
         for left in reversed(range(TRIES)):
             try:
-                table = self._search(depth, chunks).find(encoded)
+                table = replace(self._search, depth=depth, chunks=chunks).find(encoded)
                 searched = working_time()
                 if self._rerank:
                     table = reranked(table, queries, vectors, self._rerank, settings, self.client)
@@ -423,16 +396,6 @@ class QdrantRetriever(BaseRetriever):
             retrieved_at=(datetime.now(UTC),) * count,
         )
 
-    def _search(self, depth: int, chunks: ChunkTable) -> Search:
-        return Search(
-            client=self.client,
-            config=self.settings,
-            depth=depth,
-            chunks=chunks,
-            among=self._among,
-            limits=self._info.limits,
-        )
-
     @property
     def _told(self) -> dict[str, Any]:
         """What a session tells of parameters and model, which may be in the caller's vector store."""
@@ -457,89 +420,3 @@ def _document(hit: RetrievedChunk) -> Document:
         metadata |= {"original_rank": hit.original_rank, "original_score": hit.original_score}
     metadata = {**all_metadata(hit.chunk), **metadata, "scores": dict(hit.scores)}
     return Document(id=hit.chunk.point_id, page_content=hit.chunk.text, metadata=metadata)
-
-
-class QueryTerms(SparseEmbeddings):
-    """The keyword side of our settings, as langchain-qdrant asks for it."""
-
-    def __init__(self, settings: RetrieverConfig, encoder: QueryEncoder) -> None:
-        self._settings, self._encoder = settings, encoder
-
-    def embed_query(self, text: str) -> SparseVector:
-        """Return the weights of a query's terms, synonyms included.
-
-        Raises:
-            EmbeddingError: The server encodes queries.
-        """
-        terms = terms_of(text, self._settings.keyword, self._encoder)
-        if isinstance(terms, models.Document):
-            raise EmbeddingError("keyword.encoder server encodes in Qdrant; langchain-qdrant wants the terms here")
-        return SparseVector(indices=terms.indices, values=terms.values)
-
-    def embed_documents(self, texts: list[str]) -> list[SparseVector]:
-        """Refuse: chunks are written by `retrievers index`, which counts their terms."""
-        raise EmbeddingError("chunks are written by `python -m retrievers index`, not through a retriever's store")
-
-
-def make_store(settings: RetrieverConfig, client: Any, embeddings: Any, encoder: QueryEncoder) -> QdrantVectorStore:
-    """Return the vector store that the settings describe.
-
-    Its own check of the collection would embed a text, which may cost money; ours run instead, and ask for more.
-    """
-    return QdrantVectorStore(
-        client,
-        settings.collection,
-        embedding=embeddings,
-        retrieval_mode=MODES[settings.mode],
-        vector_name=settings.vector_name,
-        content_payload_key=settings.metadata.text_key,
-        metadata_payload_key=settings.metadata.nested_under,
-        distance=models.Distance(settings.used_distance.title()),
-        sparse_embedding=None if settings.mode == "semantic" else QueryTerms(settings, encoder),
-        sparse_vector_name=settings.keyword.vector_name,
-        validate_collection_config=False,
-    )
-
-
-def settings_over(store: QdrantVectorStore, settings: RetrieverConfig) -> RetrieverConfig:
-    """Return settings with what a caller's store settles: collection, payload keys, names of vectors, and its mode.
-
-    Args:
-        store: The store.
-        settings: All else; a mode that they name is searched in place of the store's own.
-
-    Raises:
-        ConfigError: The settings name other payload keys.
-    """
-    keys = {"text_key": store.content_payload_key, "nested_under": store.metadata_payload_key}
-    for name, key in keys.items():
-        value, default = getattr(settings.metadata, name), type(settings.metadata).model_fields[name].default
-        if value not in (key, default):
-            raise ConfigError(
-                f"metadata.{name}: {type(store).__name__} reads payload key {key!r}, got {value!r}; leave it out"
-            )
-    own_mode = next(mode for mode, theirs in MODES.items() if theirs == store.retrieval_mode)
-    options = getattr(store.client, "init_options", None) or {}
-    where = next((options[name] for name in ("url", "host", "path", "location") if options.get(name)), None)
-    changes: dict[str, Any] = {
-        "collection": store.collection_name,
-        # For messages; not checked as our own settings are.
-        "store": StoreConfig.model_construct(url=redacted(str(where or type(store.client).__name__))),
-        "metadata": settings.metadata.model_copy(update=keys),
-        "vector_name": store.vector_name,
-        "mode": settings.mode if "mode" in settings.model_fields_set else own_mode,
-    }
-    if encoder := own_terms(store):
-        kind, named = type(encoder), settings.keyword.model_dump(exclude_unset=True)
-        written = {"vector_name": store.sparse_vector_name, "encoder": f"python:{kind.__module__}:{kind.__qualname__}"}
-        changes["keyword"] = type(settings.keyword).model_validate(named | written)
-    return settings.model_copy(update=changes)
-
-
-def own_terms(store: QdrantVectorStore) -> SparseEmbeddings | None:
-    """Return the model of sparse vectors of a caller's store, None where it has none, or ours."""
-    try:
-        encoder = store.sparse_embeddings
-    except ValueError:
-        return None
-    return None if isinstance(encoder, QueryTerms) else encoder

@@ -117,6 +117,11 @@ class CandidateTable:
         """The number of candidates of each query; shape (queries,)."""
         return np.diff(self.offsets)
 
+    @property
+    def depth(self) -> int:
+        """The number of candidates of the query that has most."""
+        return int(self.lengths.max(initial=0))
+
     def column(self, name: str) -> Floats:
         """Return a column by name: `score`, or one of `columns`; all NaN where there is none of that name."""
         if name == "score":

@@ -39,7 +39,7 @@ class Found(NamedTuple):
     ranks: Floats
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Search:
     """Searches in the configured mode.
 

@@ -8,15 +8,14 @@ from retrievers.config import (
     MAX_QUERY_CHARACTERS,
     MAX_QUERY_WORDS,
     EmbeddingConfig,
-    KeywordConfig,
     MetadataConfig,
     RetrieverConfig,
 )
 from retrievers.config.filters import RANGES, AnyOf, Compare, Expression, Not, comparisons, parse, qdrant_filter
-from retrievers.embedding.bm25 import expand, spell_out
+from retrievers.embedding.bm25 import spell_out
 from retrievers.embedding.cache import EmbeddingCache
-from retrievers.embedding.sparse import QueryEncoder, Terms
-from retrievers.errors import ConfigError, EmbeddingMismatchError, QueryError, nearest
+from retrievers.embedding.sparse import Terms
+from retrievers.errors import ConfigError, EmbeddingError, QueryError, nearest
 from retrievers.records import ALIASES, METADATA_FIELDS
 from retrievers.store import CollectionInfo, store_errors
 from retrievers.store.payload import filter_path, payload_keys
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 Vector: TypeAlias = Union[list[float], "SparseVector", "Document"]
 Encoded: TypeAlias = Mapping[str, Vector]
 """The vectors of one query by side: `semantic` its own, `keyword` the weights of its terms where it has any."""
-# A synonym's weight, where a term of the query weighs 1.
-SYNONYM_WEIGHT = 0.5
 # Payloads that tell which keys a collection has, and of what kind their values are.
 SAMPLE = 256
 KINDS = {str: "text", int: "number", float: "number", bool: "true or false"}
@@ -49,10 +46,8 @@ def check_query(query: str) -> None:
         raise QueryError(f"the query holds half a character at place {error.start} (a lone surrogate)") from None
     words = len(query.split())
     if words > MAX_QUERY_WORDS or len(query) > MAX_QUERY_CHARACTERS:
-        raise QueryError(
-            f"the query is too long: {words} words and {len(query)} characters; "
-            f"at most {MAX_QUERY_WORDS} words and {MAX_QUERY_CHARACTERS} characters"
-        )
+        most = f"at most {MAX_QUERY_WORDS} words and {MAX_QUERY_CHARACTERS} characters"
+        raise QueryError(f"the query is too long: {words} words and {len(query)} characters; {most}")
 
 
 def embedded(
@@ -65,8 +60,7 @@ def embedded(
     """Embed queries, abbreviations spelt out; return their vectors, and for each `hit`, `miss` or `off` for the cache.
 
     Raises:
-        EmbeddingError: The model failed.
-        EmbeddingMismatchError: A vector has another length than the collection's.
+        EmbeddingError: The model failed, or made a vector of another length than the collection's.
     """
     texts = [spell_out(query, settings.abbreviations) for query in queries]
     model = cache_key(settings.embedding)
@@ -75,11 +69,9 @@ def embedded(
     missing = [text for text in dict.fromkeys(texts) if text not in known]
     fresh = dict(zip(missing, embeddings.embed_queries(missing), strict=True))
     vectors = known | fresh
-    if other := next((len(vector) for vector in vectors.values() if len(vector) != info.dimension), None):
-        raise EmbeddingMismatchError(
-            f"collection {info.name!r} holds vectors of {info.dimension} dimensions, "
-            f"but {settings.embedding.label} made one of {other}"
-        )
+    if (other := next((len(each) for each in vectors.values() if len(each) != info.dimension), None)) is not None:
+        holds = f"collection {info.name!r} holds vectors of {info.dimension} dimensions"
+        raise EmbeddingError(f"{holds}, but {settings.embedding.label} made one of {other}")
     for text, vector in fresh.items() if cache else ():
         cache.put(vector, *model, text)  # type: ignore[union-attr]
     states = ["off" if cache is None else "miss" if text in fresh else "hit" for text in texts]
@@ -95,17 +87,11 @@ def cache_key(config: EmbeddingConfig) -> tuple[str, ...]:
     return (config.provider, config.resolved_model, "search_query", *more)
 
 
-def encode(query: str, vector: Sequence[float], settings: RetrieverConfig, encoder: QueryEncoder) -> Encoded:
-    """Return the vectors that the mode reads."""
+def encode(vector: Sequence[float], terms: Terms | None) -> Encoded:
+    """Return the vectors of a query by side."""
     semantic: dict[str, Vector] = {"semantic": list(vector)}
-    terms = None if settings.mode == "semantic" else terms_of(query, settings.keyword, encoder)
     # Of a text that the server encodes it is not known here if it holds a term.
     return semantic | {"keyword": terms} if terms and getattr(terms, "indices", True) else semantic
-
-
-def terms_of(query: str, keyword: KeywordConfig, encoder: QueryEncoder) -> Terms:
-    """Return the weights of a query's terms and their synonyms."""
-    return encoder.query(query, expand(query, keyword.synonyms), SYNONYM_WEIGHT)
 
 
 def compile_filters(client: "QdrantClient", config: RetrieverConfig) -> "Filter | None":

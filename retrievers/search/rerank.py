@@ -129,7 +129,12 @@ def _moved(candidates: Candidates, to: Reranking, settings: RetrieverConfig, chu
     order = np.asarray(to.order, dtype=np.intp)
     before = candidates.at(order).alone()
     given = {name: np.asarray(values, dtype=np.float64) for name, values in to.components.items()}
-    columns = {**before.columns, "original_rank": (order + 1).astype(np.float64), "original_score": before.scores, **given}
+    columns = {
+        **before.columns,
+        "original_rank": (order + 1).astype(np.float64),
+        "original_score": before.scores,
+        **given,
+    }
     scores, scale, places = before.scores, settings.reranker.scale, np.arange(len(order))
     scored = bool(scale and to.scores and None not in to.scores)
     if scored:
@@ -154,13 +159,10 @@ def _check_scale(scores: Floats | None, name: str) -> None:
     Raises:
         RerankError: It gives none, or some outside of 0 to 1, as a model does that returns logits.
     """
-    if scores is None:
-        raise RerankError(f"the {name} gives no scores, which threshold_on: final would read")
-    if outside := [score for score in scores.tolist() if not 0 <= score <= 1]:
-        raise RerankError(
-            f"the {name}'s scores are not within 0 and 1 (one is {outside[0]:g}), so threshold_on: final has no "
-            "meaning; use threshold_on: each, or a model that returns probabilities"
-        )
+    outside = None if scores is None else next((score for score in scores.tolist() if not 0 <= score <= 1), None)
+    if scores is None or outside is not None:
+        gives = "no scores" if outside is None else f"a score of {outside:g}, not within 0 and 1"
+        raise RerankError(f"the {name} gives {gives}, which threshold_on: final would read; use threshold_on: each")
 
 
 def mmr(settings: RetrieverConfig, _: Mapping[str, str]) -> Rerank:
@@ -263,10 +265,8 @@ def _by_scores(model: Any, name: str) -> CrossEncoder:
     """Rerank by a cross-encoder with `score(pairs)` (LangChain) or `predict(pairs)` (sentence-transformers)."""
     call = getattr(model, "score", None) or getattr(model, "predict", None)
     if call is None:
-        raise ConfigError(
-            f"cross_encoder {name}: expected a LangChain document compressor or an object with score(pairs), "
-            f"got {type(model).__name__}"
-        )
+        expected = "a LangChain document compressor or an object with score(pairs)"
+        raise ConfigError(f"cross_encoder {name}: expected {expected}, got {type(model).__name__}")
 
     def order(query: str, texts: Sequence[str]) -> list[tuple[int, float | None]]:
         scores = [float(score) for score in call([(query, text) for text in texts])]
@@ -301,8 +301,7 @@ def of_sentence_transformers(config: CrossEncoderConfig, _: str | None) -> Any:
 
         return sentence_transformers.CrossEncoder(config.resolved_model)
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            "cross_encoder.provider sentence-transformers needs an extra: pip install 'retrieval-evals[rerank]'"
-        ) from error
+        extra = "pip install 'retrieval-evals[rerank]'"
+        raise ConfigError(f"cross_encoder.provider sentence-transformers needs an extra: {extra}") from error
     except Exception as error:  # a hub that cannot be reached, a name it does not know, weights that do not fit
         raise ConfigError(f"cross_encoder.model {config.resolved_model!r} cannot be loaded: {cause(error)}") from error

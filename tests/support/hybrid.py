@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
-from retrievers.rerank.reranking import make_reranker, mmr_order
-from retrievers.search.pushdown import compile_filters
+from retrievers.search.rerank import make_reranker, mmr_order
+from retrievers.search.query import compile_filters
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
