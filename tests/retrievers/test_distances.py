@@ -10,7 +10,7 @@ import pytest
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
-from retrievers.errors import CollectionStateError, ConfigError
+from retrievers.errors import ConfigError, StoreError
 from retrievers.records import Distance
 from tests.support.collections import settings
 from tests.support.distances import (
@@ -184,6 +184,6 @@ def test_weighted_fusion_of_an_open_scale_is_refused_with_the_remedy(tmp_path: P
 def test_a_distance_where_the_lower_score_is_the_nearer_is_refused(distance: str, tmp_path: Path) -> None:
     with (
         collection("server", distance, tmp_path) as store,
-        pytest.raises(CollectionStateError, match=rf"'mine' has the distance {distance}, and only cosine and dot"),
+        pytest.raises(StoreError, match=rf"'mine' has the distance {distance}, and only cosine and dot"),
     ):
         QdrantRetriever.open(config(store), embeddings=EMBEDDINGS)

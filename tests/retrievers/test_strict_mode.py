@@ -8,7 +8,7 @@ import pytest
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
-from retrievers.errors import CollectionStateError, ConfigError, StoreError
+from retrievers.errors import ConfigError, StoreError
 from retrievers.records import Chunk
 from tests.support.clock import Clock, patient
 from tests.support.collections import index_pages, settings, write_pages
@@ -80,7 +80,7 @@ def test_strict_mode_changes_no_result(strict: tuple[QdrantServer, RetrieverConf
 
 def test_a_depth_that_is_not_allowed_is_an_error_before_the_run(strict: tuple[QdrantServer, RetrieverConfig]) -> None:
     _, config = strict
-    with pytest.raises(CollectionStateError) as caught:
+    with pytest.raises(StoreError) as caught:
         QdrantRetriever.open(config.model_copy(update={"candidates": 4}), env={})
     assert str(caught.value) == (
         "collection 'pages' is in strict mode and allows at most 3 results a query (max_query_limit), "

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
-from retrievers.search.rerank import make_reranker, mmr_order
-from retrievers.search.query import compile_filters
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
-from retrievers.store.stored_chunks import vectors_of
+from retrievers.search.query import compile_filters
+from retrievers.search.rerank import make_reranker, mmr_order
+from retrievers.store.chunks import vectors_of
 from tests.support.bm25 import BruteForceBm25
 
 Scores = dict[str, float]

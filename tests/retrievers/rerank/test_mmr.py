@@ -13,7 +13,7 @@ from retrievers.rerank.reranking import Pick, Pool, diversify, mmr_order
 from retrievers.retriever.stages import reordered
 
 from retrievers.config import RetrieverConfig
-from retrievers.store.chunk_table import ChunkTable
+from retrievers.store.chunks import ChunkTable
 from tests.support.candidates import found_candidates
 
 Vectors = NDArray[np.float64]

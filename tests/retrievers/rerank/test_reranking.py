@@ -11,7 +11,7 @@ from retrievers.retriever.stages import reordered
 
 from retrievers.config import RERANKERS, RetrieverConfig
 from retrievers.records import RetrievedChunk
-from retrievers.store.chunk_table import ChunkTable
+from retrievers.store.chunks import ChunkTable
 from tests.support.candidates import found_candidates
 
 QUERY = "red robot arm"

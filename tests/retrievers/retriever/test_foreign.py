@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
 from retrievers.config import RetrieverConfig
-from retrievers.errors import ConfigError, ForeignRetrieverError, QueryError, RetrievalError, StoreUnsupportedError
+from retrievers.errors import ConfigError, ForeignRetrieverError, QueryError, RetrievalError, StoreError
 from retrievers.retriever.foreign import ForeignRetriever, chunk_of
 from retrievers.retriever.opened import adopt_given, open_retriever, variants
 from retrievers.retriever.protocol import Retriever
@@ -187,7 +187,7 @@ class TestFaults:
     def test_chunks_that_cannot_be_listed_are_not(self) -> None:
         with open_named("plain") as retriever:
             for ask in (retriever.chunks, lambda: retriever.sample(3)):
-                with pytest.raises(StoreUnsupportedError, match="cannot be listed; name the store and collection"):
+                with pytest.raises(StoreError, match="cannot be listed; name the store and collection"):
                     ask()
 
 

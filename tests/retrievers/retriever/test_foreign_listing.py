@@ -6,13 +6,13 @@ import pytest
 from langchain_core.documents import Document
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
-from retrievers.retriever.vector_store import settings_over
 
 from retrievers.config import RetrieverConfig
-from retrievers.errors import ForeignRetrieverError, StoreError, StoreUnreachableError
+from retrievers.errors import ForeignRetrieverError, StoreError
 from retrievers.retriever.foreign import Listing, chunk_of
+from retrievers.retriever.vector_store import settings_over
 from retrievers.store import open_client
-from retrievers.store.payload import to_metadata
+from retrievers.store.chunks import to_metadata
 from tests.support.embeddings import Counting
 from tests.support.foreign import chunks, documents, settings, vector_store
 from tests.support.qdrant_server import QdrantServer
@@ -112,7 +112,7 @@ def test_a_store_on_a_server_that_goes_away_is_named_without_its_secrets() -> No
         store = QdrantVectorStore(client, "robots", embedding=Counting(), validate_collection_config=False)
         listing = listing_of(store, settings("dense"))
         assert listing.chunks() == []
-    with pytest.raises(StoreUnreachableError) as caught:
+    with pytest.raises(StoreError) as caught:
         listing.chunks()
     assert str(caught.value).startswith(f"collection 'robots' at {address.replace('me:s3cret', '***')}: cannot be")
     listing.client.close()

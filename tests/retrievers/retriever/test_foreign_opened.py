@@ -5,7 +5,7 @@ import pytest
 
 from retrievers import QdrantRetriever
 from retrievers.config import StoreConfig
-from retrievers.errors import CollectionNotFoundError, CollectionStateError, ConfigError, StoreUnreachableError
+from retrievers.errors import CollectionNotFoundError, ConfigError, StoreError
 from retrievers.retriever.foreign import ForeignRetriever
 from retrievers.retriever.opened import open_retriever
 from retrievers.retriever.protocol import Retriever
@@ -94,7 +94,7 @@ def test_a_store_whose_collection_is_gone() -> None:
 
 
 def test_a_named_collection_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnreachableError, match="no embedded store"):
+    with pytest.raises(StoreError, match="no embedded store"):
         open_named("plain", store={"path": tmp_path / "gone"}, collection="circle")
     make_store(tmp_path / "store")
     with pytest.raises(CollectionNotFoundError, match="did you mean 'circle'"):
@@ -103,7 +103,7 @@ def test_a_named_collection_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_named_collection_that_is_unfinished(tmp_path: Path) -> None:
     mark(StoreConfig(path=make_store(tmp_path / "s")), "circle", state="indexing")
-    with pytest.raises(CollectionStateError, match="'circle' is unfinished"):
+    with pytest.raises(StoreError, match="'circle' is unfinished"):
         open_named("plain", store={"path": tmp_path / "s"}, collection="circle")
 
 

@@ -16,7 +16,7 @@ from evals import evaluate, sweep
 from evals.api import Experiment
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
-from retrievers.errors import ConfigError, EmbeddingMismatchError, StoreError
+from retrievers.errors import ConfigError, StoreError
 from retrievers.retriever.opened import adopt_given, open_retriever
 from retrievers.store import open_client
 from tests.support import foreign
@@ -216,7 +216,7 @@ def test_one_with_another_model_than_its_collections_is_refused() -> None:
             return [vector[::-1] for vector in super().embed_documents(texts)]
 
     other = QdrantVectorStore(store.client, "robots", embedding=Other())
-    with pytest.raises(EmbeddingMismatchError, match="Other is not it"):
+    with pytest.raises(StoreError, match="Other is not it"):
         adopt_given(other, RetrieverConfig(), None, {})
     store.client.close()
 

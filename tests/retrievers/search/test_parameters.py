@@ -11,7 +11,7 @@ from retrievers.search.requests import notes, search_params
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
-from retrievers.errors import CollectionStateError
+from retrievers.errors import StoreError
 from retrievers.store import CollectionInfo
 from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages
 from tests.support.hybrid import of_mode
@@ -111,7 +111,7 @@ def test_they_are_in_every_request_of_every_kind(server: QdrantServer, base: Ret
 def test_a_depth_that_strict_mode_would_refuse_is_refused_at_once(server: QdrantServer, base: RetrieverConfig) -> None:
     server.rules.strict = {"max_query_limit": 50}
     try:
-        with pytest.raises(CollectionStateError, match=r"at most 50 results a query .*candidates is 100"):
+        with pytest.raises(StoreError, match=r"at most 50 results a query .*candidates is 100"):
             QdrantRetriever.open(base, env={})
     finally:
         server.rules.strict = None
@@ -131,9 +131,7 @@ def test_binary_scores_are_no_cosines(server: QdrantServer, base: RetrieverConfi
     try:
         for quantization in ({}, {"rescore": True}, {"rescore": False, "ignore": True}):
             QdrantRetriever.open(of_mode(base, search_params={"quantization": quantization}), env={}).close()
-        with pytest.raises(
-            CollectionStateError, match=r"counts of bits .* leave search_params.quantization.rescore out"
-        ):
+        with pytest.raises(StoreError, match=r"counts of bits .* leave search_params.quantization.rescore out"):
             QdrantRetriever.open(of_mode(base, search_params={"quantization": {"rescore": False}}), env={})
     finally:
         server.config = {}

@@ -12,8 +12,8 @@ from retrievers.search.pushdown import compile_filters
 from retrievers.config import RetrieverConfig
 from retrievers.config.filters import Expression
 from retrievers.errors import ConfigError, StoreError
+from retrievers.store.chunks import filter_path
 from retrievers.store.inspection import SAMPLE
-from retrievers.store.payload import filter_path
 from tests.support.collections import embedded, fill, settings
 from tests.support.expressions import as_mapping, conditions, holds, trees
 from tests.support.qdrant_server import FAULTS, QdrantServer

@@ -15,7 +15,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import StoreError
 from retrievers.search.candidates import Candidates, CandidateTable
-from retrievers.store.chunk_table import ChunkTable
+from retrievers.store.chunks import ChunkTable
 from tests.support.collections import settings
 from tests.support.hybrid import fill_sparse
 from tests.support.loopback import Fault, Reply

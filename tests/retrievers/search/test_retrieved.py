@@ -15,7 +15,7 @@ from retrievers.retriever.stages import check_scale, chosen_codes, every_place, 
 from retrievers.errors import RerankError
 from retrievers.records import RetrievedChunk
 from retrievers.search.candidates import Candidates, CandidateTable, joined, one_query
-from retrievers.store.chunk_table import ChunkTable
+from retrievers.store.chunks import ChunkTable
 from tests.support.collections import settings
 from tests.support.selecting import select
 

@@ -18,10 +18,10 @@ from retrievers.search.sides import Search
 
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
-from retrievers.errors import CollectionChangedError, CollectionStateError, StoreError
+from retrievers.errors import CollectionChangedError, StoreError
 from retrievers.records import RetrievedChunk
 from retrievers.search.query import Encoded
-from retrievers.store.chunk_table import ChunkTable
+from retrievers.store.chunks import ChunkTable
 from tests.support.collections import TableEmbeddings, fill, settings, widen
 from tests.support.hybrid import fill_sparse
 from tests.support.loopback import Fault, Reply
@@ -349,7 +349,7 @@ def test_a_point_without_the_vector_that_the_threshold_reads_is_an_error(
     client: Any = WritableClient(tmp_path / "store", create=True) if embedded else QdrantClient(":memory:")
     foreign(client, [1.0, 0.0], None, [0.0, 1.0])
     config = settings(collection="c", vector_name="dense", mode=mode)
-    with pytest.raises(CollectionStateError, match="point 1 of collection 'c' has no vector 'dense'") as caught:
+    with pytest.raises(StoreError, match="point 1 of collection 'c' has no vector 'dense'") as caught:
         searched(client, config, [encoded("robot", 1.0, 0.0)], 5)
     assert "store one for every point" in str(caught.value)
     semantic = searched(client, settings(collection="c", vector_name="dense"), [search_for([1.0, 0.0])], 5)
