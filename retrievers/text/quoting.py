@@ -1,21 +1,35 @@
 """A user's own words in messages: as Python writes them, shortened."""
 
+from reprlib import Repr
+
 from retrievers.text.secrets import without_secrets
 
-# Characters of a name, of a value, and of a line that a message shows.
-LONGEST_NAME, LONGEST_VALUE, LONGEST_LINE = 200, 100, 2_000
-# Bits up to which Python writes an integer out.
+# Characters of a value, of a name or a formatted value, and of a line that a message shows.
+LONGEST, LONGEST_NAME, LONGEST_LINE = 100, 200, 2_000
+# Bits up to which an integer is written out.
 LONGEST_INTEGER = 1_000
 
 
+class _Short(Repr):
+    """The standard library's `repr` of the first few items: a value of few bytes may be an endless one, by aliases."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxdict, self.maxlist, self.maxtuple = 4, 8, 10, 10
+        self.maxstring = self.maxlong = self.maxother = LONGEST
+        self.fillvalue = "…"
+
+    def repr_int(self, x: int, level: int) -> str:
+        few = x.bit_length() < LONGEST_INTEGER
+        return super().repr_int(x, level) if few else f"an integer of {x.bit_length():,} bits"
+
+
+_short = _Short()
+
+
 def quoted(value: object) -> str:
-    """Format a value for a message: its `repr`, of which a long one loses its middle; no secret, nor a part of one."""
-    if isinstance(value, int) and value.bit_length() > LONGEST_INTEGER:
-        return f"an integer of {value.bit_length():,} bits"
-    try:
-        return _without_middle(without_secrets(repr(value)), LONGEST_VALUE, "…")
-    except (ValueError, RecursionError):  # an integer too long to be written, or lists within lists
-        return f"a {type(value).__name__} too long to be shown"
+    """Format a value for a message: its `repr`, of which a long one loses its middle or end; no secret, nor a part."""
+    return clipped(_short.repr(without_secrets(value) if isinstance(value, str) else value))
 
 
 def clipped(text: str) -> str:
@@ -25,12 +39,9 @@ def clipped(text: str) -> str:
 
 def shortened(text: str) -> str:
     """Shorten a message: a line too long to read loses its middle and keeps its start and end."""
-    return "\n".join(
-        _without_middle(line, LONGEST_LINE, " … ({left_out:,} characters) … ") for line in text.split("\n")
-    )
+    return "\n".join(map(_without_middle, text.split("\n")))
 
 
-def _without_middle(text: str, most: int, mark: str) -> str:
-    if len(text) <= most:
-        return text
-    return text[: most // 2] + mark.format(left_out=len(text) - most) + text[-(most // 2) :]
+def _without_middle(line: str) -> str:
+    left_out, half = len(line) - LONGEST_LINE, LONGEST_LINE // 2
+    return line if left_out <= 0 else f"{line[:half]} … ({left_out:,} characters) … {line[-half:]}"

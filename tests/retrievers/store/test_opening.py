@@ -313,8 +313,12 @@ def test_invoke_raises_the_type_of_the_stage(world: World, clock: Clock, stage: 
 
 def test_a_server_that_restarts_for_five_seconds_is_outlived_in_a_run(world: World, clock: Clock) -> None:
     back = clock.time + 5
-    faults = {"meanwhile": lambda: clock.time >= back and setattr(world.store, "fault", None)}
-    with world.store.failing(world.fault("search", "reset", **faults)), patient(60):
+
+    def come_back() -> None:
+        if clock.time >= back:
+            world.store.fault = None
+
+    with world.store.failing(world.fault("search", "reset", meanwhile=come_back)), patient(60):
         assert world.search().status == "success"
     assert 5 <= sum(clock.waits) < 9
 
