@@ -192,7 +192,7 @@ def test_a_damaged_collection_is_to_be_indexed_again(client: WritableClient, how
 def test_too_little_room_is_refused_before(client: WritableClient, monkeypatch: pytest.MonkeyPatch) -> None:
     check_room(client.path, NAME, 1_000)
     monkeypatch.setattr(building.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 8, 10**6))  # type: ignore[attr-defined]
-    with pytest.raises(StoreError, match=r"has 1 MB free, .*'pages' may take 203 MB .*nothing was changed"):
+    with pytest.raises(StoreError, match=r"has 1 MB free, .*'pages' may take 203 MB; .*nothing was changed"):
         check_room(client.path, NAME, 1_000_000)
 
 
