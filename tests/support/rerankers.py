@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
 from numpy.typing import NDArray
+
 from retrievers.search.rerank import Pool, Reranking
 
 Pairs = Sequence[tuple[str, str]]
