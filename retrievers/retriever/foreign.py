@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 log = logging.getLogger(__name__)
+# Seconds that closing waits for a coroutine to let go.
+PATIENCE_S = 2.0
 # Where langchain-qdrant puts the id of the point.
 POINT_KEY = "_id"
 
@@ -282,13 +284,15 @@ class _Loop:
     def __init__(self) -> None:
         self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = Thread()
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Wait for a coroutine; its errors are raised here."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                Thread(target=self._loop.run_forever, name="foreign-retriever", daemon=True).start()
+                self._thread = Thread(target=self._loop.run_forever, name="foreign-retriever", daemon=True)
+                self._thread.start()
             loop = self._loop
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
@@ -296,6 +300,9 @@ class _Loop:
         """End the thread, if there is one; what still runs there ends with the process."""
         if self._loop:
             self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(PATIENCE_S)
+            if not self._thread.is_alive():
+                self._loop.close()
 
 
 def chunk_of(document: Document, config: MetadataConfig) -> Chunk:

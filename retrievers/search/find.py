@@ -293,7 +293,7 @@ def distribution_based(query: Integers, scores: Floats) -> Floats:
     placed, there = np.zeros(len(scores)), ~np.isnan(scores)
     for number in np.unique(query[there]):
         own = there & (query == number)
-        values = scores[own]
+        values = np.sort(scores[own])  # in whichever order they came, their sum is the same
         deviation = values.std(ddof=1) if values.min() < values.max() else 0.0
-        placed[own] = (values - values.mean() + 3 * deviation) / (6 * deviation) if deviation else 0.5
+        placed[own] = (scores[own] - values.mean() + 3 * deviation) / (6 * deviation) if deviation else 0.5
     return placed

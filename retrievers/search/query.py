@@ -106,20 +106,23 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig) -> "Filter 
     """
     if config.filters is None:
         return None
-    if own := qdrant_filter(config.filters):
-        return own
-    expression = parse(config.filters)
     with store_errors(config.store, config.collection):
-        records, _ = client.scroll(config.collection, limit=SAMPLE, with_payload=True)
-        kinds = _kinds([record.payload or {} for record in records])
-        keys = {each.field: _key(client, config, each.field, kinds) for each in comparisons(expression)}
-        unmet = [
-            f"filters: {each.field}: nothing meets {each.operator} {each.values[0]!r}: the payload holds "
-            f"{' or '.join(sorted(held))} there, not {KINDS[type(each.values[0])]}"
-            for each in comparisons(expression)
-            if (held := kinds.get(keys[each.field], set())) and not held & {KINDS[type(v)] for v in each.values}
-            if not client.count(config.collection, _filter(each, keys)).count
-        ]
+        compiled = qdrant_filter(config.filters) or _compiled(client, config, parse(config.filters))
+        client.scroll(config.collection, compiled, limit=1, with_payload=False)  # refused here, not at the first query
+    return compiled
+
+
+def _compiled(client: "QdrantClient", config: RetrieverConfig, expression: Expression) -> "Filter":
+    records, _ = client.scroll(config.collection, limit=SAMPLE, with_payload=True)
+    kinds = _kinds([record.payload or {} for record in records])
+    keys = {each.field: _key(client, config, each.field, kinds) for each in comparisons(expression)}
+    unmet = [
+        f"filters: {each.field}: expected {' or '.join(sorted(held))}, which the payload holds there, got "
+        f"{KINDS[type(each.values[0])]} {each.values[0]!r}"
+        for each in comparisons(expression)
+        if (held := kinds.get(keys[each.field], set())) and not held & {KINDS[type(v)] for v in each.values}
+        if not client.count(config.collection, _filter(each, keys)).count
+    ]
     if unmet:
         raise ConfigError("\n".join(dict.fromkeys(unmet)))
     return _filter(expression, keys)

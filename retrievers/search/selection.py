@@ -10,7 +10,7 @@ import numpy as np
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import QueryError, RetrievalError
-from retrievers.records import UNBOUNDED, Chunk, Confidence, Distance, RetrievalSession, RetrievedChunk
+from retrievers.records import UNBOUNDED, Chunk, Confidence, RetrievalSession, RetrievedChunk
 from retrievers.search.candidates import Candidates, Floats
 from retrievers.text import language
 
@@ -78,7 +78,7 @@ def answered(
         spreads: True if nothing could spread a result over more pages.
     """
     kept, below = select(candidates, settings)
-    chunks, missed = tuple(candidates.at(kept)), tuple(candidates.at(below[:BELOW_SHOWN]))
+    chunks, missed = tuple(candidates.at(kept)), tuple(candidates[place] for place in below[:BELOW_SHOWN])
     best_below = float(read_by_threshold(candidates, settings)[below].max()) if below else None
     confident = None if candidates.no_cosine else confidence(candidates.at(kept), settings)
     # Telling a language takes as long as a search.
@@ -114,12 +114,12 @@ def failed(query: str, error: RetrievalError, told: Mapping[str, Any]) -> Retrie
     )
 
 
-def parameters(settings: RetrieverConfig, distance: Distance | None = None) -> dict[str, Any]:
+def parameters(settings: RetrieverConfig) -> dict[str, Any]:
     """Return the settings of a search as a session tells them: some always, the others where they are set."""
     always = {name: getattr(settings, name) for name in ("collection", "mode", "top_k", "threshold", "candidates")}
     chosen = {
         "python": settings.python,
-        "distance": distance if distance != "cosine" else None,
+        "distance": settings.used_distance if settings.used_distance != "cosine" else None,
         "fusion": settings.used_fusion if settings.mode == "hybrid" else None,
         "rerank": settings.rerank if settings.rerank != "none" else None,
         "threshold_on": settings.threshold_on if settings.threshold_on != "each" else None,
@@ -165,8 +165,7 @@ def confidence(returned: Candidates, settings: RetrieverConfig) -> Confidence:
 
 def _apart(one: float, other: float, digits: int) -> tuple[str, str]:
     """Format two numbers with `digits` decimals, or with more where the texts would be the same."""
-    while f"{one:.{digits}f}" == f"{other:.{digits}f}" and digits < 16:
-        digits += 1
+    digits = next((more for more in range(digits, 17) if f"{one:.{more}f}" != f"{other:.{more}f}"), digits)
     return f"{one:.{digits}f}", f"{other:.{digits}f}"
 
 
