@@ -77,8 +77,7 @@ def drawn(queries: int, modes: int) -> Any:
     from evals.cases.relevance import Relevance
     from evals.collect.pool import Pool
     from retrievers.records import Chunk, StageTimings
-    from retrievers.search.candidate_table import CandidateTable
-    from retrievers.search.chunk_list import ChunkList
+    from retrievers.search.candidates import CandidateTable, ChunkList
 
     rng, chunks = np.random.default_rng(0), ChunkList()
     for number in range(CHUNKS):

@@ -279,8 +279,7 @@ def memory(store: Path) -> None:
     from evals.cases.relevance import Relevance
     from evals.collect.observations import Observation
     from retrievers.records import Chunk
-    from retrievers.search.chunk_list import ChunkList
-    from retrievers.search.table_builder import TableBuilder, one_query
+    from retrievers.search.candidates import ChunkList, TableBuilder, make_table
 
     chunks = ChunkList()
     for n in range(1000):
@@ -288,7 +287,7 @@ def memory(store: Path) -> None:
     builder = TableBuilder(chunks)
     for n in range(10_000):
         codes = np.asarray([(n * 7 + k) % 1000 for k in range(DEPTH)], dtype=np.int32)
-        builder.extend(one_query(codes, np.full(DEPTH, 0.5), {}, chunks, scale="cosine"))
+        builder.extend(make_table([DEPTH], codes, np.full(DEPTH, 0.5), {}, chunks))
     observations = [
         Observation(
             case=Case(id=f"q{n}", query=f"question {n}", reference_answer="An answer.", relevant_ids={"c1": 1}),

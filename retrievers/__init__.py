@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from retrievers.records import Chunk, Confidence, RetrievalSession, RetrievedChunk, StageTimings
     from retrievers.retriever.opened import open_retriever
     from retrievers.retriever.qdrant import QdrantRetriever
-    from retrievers.search.candidate_table import Candidates
+    from retrievers.search.candidates import Candidates
 
 __all__ = [
     "Candidates",
@@ -27,7 +27,7 @@ __all__ = [
     "open_retriever",
 ]
 _HOMES = {
-    "Candidates": "search.candidate_table",
+    "Candidates": "search.candidates",
     "QdrantRetriever": "retriever.qdrant",
     "RetrieverConfig": "config",
     "RetrievalError": "errors",

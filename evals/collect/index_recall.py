@@ -8,7 +8,7 @@ import numpy as np
 
 from evals.collect.passes import ROUNDING, Progress
 from retrievers.retriever.protocol import FindsNeighbours, Retriever
-from retrievers.search.candidate_table import Candidates, CandidateTable, Chunks
+from retrievers.search.candidates import Candidates, CandidateTable, Chunks
 
 # Exact search goes as much further, so that points that rounding puts behind the last one are known to be as near.
 MARGIN = 20

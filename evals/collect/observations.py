@@ -11,8 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 from evals.cases.case import Case
 from evals.cases.relevance import Relevance
 from retrievers.records import StageTimings
-from retrievers.search.candidate_table import Candidates, CandidateTable
-from retrievers.search.table_builder import table_of
+from retrievers.search.candidates import Candidates, CandidateTable, table_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

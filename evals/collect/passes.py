@@ -14,8 +14,7 @@ from evals.collect.observations import DeterminismPass, LatencyPass
 from retrievers.errors import RetrievalError
 from retrievers.records import RetrievalSession, RetrievedChunk
 from retrievers.retriever.protocol import Retriever
-from retrievers.search.candidate_table import Candidates, CandidateTable, Chunks
-from retrievers.search.table_builder import TableBuilder
+from retrievers.search.candidates import Candidates, CandidateTable, Chunks, TableBuilder
 
 Progress = Callable[[str, int, int], None]
 Ranked = tuple[tuple[str, float | None], ...]

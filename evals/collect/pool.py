@@ -26,7 +26,7 @@ from evals.collect.observations import Observation
 from evals.errors import DatasetError
 from retrievers.records import Chunk
 from retrievers.retriever.protocol import Retriever
-from retrievers.search.candidate_table import CandidateTable, Chunks
+from retrievers.search.candidates import CandidateTable, Chunks
 
 log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]

@@ -25,8 +25,7 @@ from evals.collect.pool import Integers, Pool
 from evals.config.files import replacing
 from retrievers.errors import ConfigError
 from retrievers.records import Chunk, StageTimings
-from retrievers.search.candidate_table import BY_QUERY, CandidateTable
-from retrievers.search.chunk_list import ChunkList
+from retrievers.search.candidates import BY_QUERY, CandidateTable, ChunkList
 
 VERSION = b"2"
 UNSEALED = b"?" * 64

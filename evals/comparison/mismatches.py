@@ -15,10 +15,7 @@ FAR_APART = 0.1
 DIGITS = 12
 # Settings on which no score depends, some of them whole sections; then those of how verdicts are bought and kept.
 WITHOUT_SCORES = {"name", "tracking", "criteria", "metrics", "sweep", "objective"}
-OF_BUYING = frozenset(
-    "api_key_env cache cache_max_days cache_max_mb cache_path max_concurrency prices refresh requests_per_minute "
-    "tokens_per_minute".split()
-)
+OF_BUYING = frozenset("api_key_env cache_path max_concurrency prices requests_per_minute tokens_per_minute".split())
 # Metrics of the judge, as named in messages; a difference between two judges says nothing about retrieval.
 JUDGED = "ragas/llm_*, judge/*"
 WHERE = {"collection": "all chunks", "returned": "the chunks that came back"}

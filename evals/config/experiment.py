@@ -19,8 +19,7 @@ from retrievers.text.secrets import redacted
 # Settings that the reference of an experiment may change.
 REFERENCED = ("retriever", "index")
 # Settings of the retriever that it takes over.
-SHARED = {"store", "collection", "top_k", "embedding", "vector_name", "metadata", "candidates", "cache",
-          "trust_embedding"}  # fmt: skip
+SHARED = {"store", "collection", "top_k", "embedding", "vector_name", "metadata", "candidates", "trust_embedding"}
 
 
 class DatasetConfig(Settings):

@@ -87,12 +87,9 @@ class JudgeConfig(Settings):
         model: `provider:model`, such as `cohere:command-a-03-2025`; `python:module:factory` calls a function of the
             user's that returns a LangChain chat model. An OpenAI-compatible server (llama.cpp, vLLM) is `openai:NAME`
             with `base_url`.
-        identity: A name of what answers, where model, parameters and address do not tell: the verdicts of one identity
-            are not used for another. A `python:` model that does not tell its parameters is cached only with one.
         temperature: None leaves it to the provider, for models that refuse the parameter.
         timeout_s: Seconds one request may take; all attempts at one verdict may take three times as long, without the
             waits that a server asks for.
-        refresh: Ask for stored verdicts again, and store the new answer.
         sample: Queries that are judged, drawn at random. Means are corrected by the
             golden labels of all queries, without labels by the words of the reference answers. `auto` judges until the
             95% interval is at most a quarter wider than that of all queries would be.
@@ -108,9 +105,6 @@ class JudgeConfig(Settings):
     api_key_env: VariableName | None = Field(
         None, description="environment variable of the API key; the provider's if left out"
     )
-    identity: str | None = Field(
-        None, min_length=1, max_length=200, description="identity of the model, where name and address do not give it"
-    )
     temperature: float | None = Field(0.0, ge=0, le=2, description="sampling temperature")
     max_output_tokens: int = Field(2048, ge=16, description="most tokens of one answer")
     timeout_s: float = Field(60.0, gt=0, le=3600, description="seconds one request may take")
@@ -118,7 +112,6 @@ class JudgeConfig(Settings):
     requests_per_minute: float | None = Field(None, gt=0, description="most requests a minute")
     tokens_per_minute: float | None = Field(None, gt=0, description="most tokens a minute, read and written")
     cache_path: Path | None = Field(None, description="file of the verdicts; in the user's cache folder if left out")
-    refresh: bool = Field(False, description="ask for stored verdicts again")
     sample: Annotated[Sample, BeforeValidator(read_sample)] = Field(
         "all", description="queries to judge, drawn at random: all, auto, a share (0.1) or a number (40)"
     )
@@ -174,7 +167,7 @@ class JudgeConfig(Settings):
             return (self,)
         none = SecondConfig.model_validate({})
         first = {"second": none, "rejudge": 0, "stop": StopConfig.model_validate({})}
-        strong = {"second": none, "model": self.second.model, "sample": self.second.sample, "identity": None}
+        strong = {"second": none, "model": self.second.model, "sample": self.second.sample}
         if self.second.model.partition(":")[0] != self.provider:
             strong |= {"base_url": None, "api_key_env": None}
         return self.model_copy(update=first), self.model_copy(update=strong)

@@ -31,7 +31,6 @@ class Axis:
         cuts: The axis cuts the candidates that were found; all others decide which are found.
         applies: Says whether the setting decides what a retriever with these settings finds.
         in_force: The value in force, where that is not simply the setting's.
-        resets: Settings that a change of this one sets to None.
         in_every_name: True if every variant's name shows the value; else only where several are swept.
         in_faults: True if the message on an impossible combination shows the value.
     """
@@ -40,7 +39,6 @@ class Axis:
     cuts: bool = False
     applies: Callable[[RetrieverConfig], bool] = lambda settings: True
     in_force: Callable[[RetrieverConfig], Any] | None = None
-    resets: tuple[str, ...] = ()
     in_every_name: bool = False
     in_faults: bool = False
 
@@ -139,22 +137,14 @@ class SweepConfig(Settings):
     semantic_weight: Annotated[
         tuple[float, ...],
         NUMBERS,
-        Axis(applies=lambda settings: _hybrid_by(settings, "weighted", "rrf"), resets=("keyword_weight",)),
+        Axis(applies=lambda settings: _hybrid_by(settings, "weighted", "rrf")),
     ] = Field((), description="shares of the semantic side in hybrid: 0.5:0.9:0.1")
-    rrf_constant: Annotated[tuple[float, ...], NUMBERS, Axis(applies=lambda settings: _hybrid_by(settings, "rrf"))] = (
-        Field((), description="constants of reciprocal rank fusion")
-    )
     mmr_lambda: Annotated[
         tuple[float, ...], NUMBERS, Axis(applies=lambda settings: "mmr_lambda" in settings.reranker.settings)
     ] = Field((), description="trade-offs of mmr: 0.3:0.9:0.2")
     candidates: Annotated[tuple[int, ...], WHOLE_NUMBERS, Axis(applies=_order_is_made_of_all, in_faults=True)] = Field(
         (), description="candidate depths"
     )
-    term_counts: Annotated[
-        tuple[bool, ...],
-        CHOICES,
-        Axis(setting="keyword.term_counts", applies=lambda settings: settings.mode != "semantic"),
-    ] = Field((), description="true, false: whether keywords repeated in a query count")
     threshold_on: Annotated[
         tuple[ThresholdOn, ...],
         CHOICES,

@@ -18,7 +18,7 @@ from evals.report.text import spent
 from retrievers.config import RetrieverConfig, factory
 from retrievers.config.indexing import recorded_settings
 from retrievers.embedding.models import make_embeddings
-from retrievers.errors import CollectionDamagedError, CollectionNotFoundError, ConfigError
+from retrievers.errors import CollectionNotFoundError, ConfigError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.index import IndexOptions, index_corpus
 from retrievers.indexing.pages import Corpus, read_corpus
@@ -70,7 +70,7 @@ def with_its_distance(inputs: Inputs, env: Mapping[str, str], saved: Mapping[str
         RetrievalError: The store cannot be asked, or a setting does not go with the distance.
     """
     config, settings = inputs.config, inputs.config.retriever
-    if settings.python is not None or settings.distance is not None or owns_collection(config):
+    if settings.python is not None or owns_collection(config):
         return inputs
     completed = _of_collection(settings, env) if saved is None else _of_saved(saved.get("distance"), settings)
     if completed == settings:
@@ -137,7 +137,7 @@ def _of_saved(distance: Distance | None, settings: RetrieverConfig) -> Retriever
     if distance is None:
         return settings
     try:
-        return RetrieverConfig.model_validate({**settings.model_dump(exclude_unset=True), "distance": distance})
+        return settings.compared_by(distance)
     except ValueError as error:
         raise ConfigError(f"the saved retrieval is of a collection with the distance {distance}: {error}") from None
 
@@ -158,7 +158,7 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
         return False
     client = open_client(retriever.store, env, create=True)
     try:
-        with suppress(CollectionNotFoundError, CollectionDamagedError):
+        with suppress(CollectionNotFoundError):
             if not _differences(config, corpus, describe(client, retriever).manifest):
                 return False
         embeddings = make_embeddings(retriever.embedding, env)

@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from evals.collect.saved import SavedPool
 
 # Settings that cut candidates, or say where and with what patience they are got, but not which they are.
-FREE = frozenset(
-    "top_k threshold threshold_on group_by include_metadata trust_embedding keyword_weight metadata.required".split()
-)
-FREE_GROUPS = ("store.", "cache.")
+FREE = frozenset("top_k threshold threshold_on group_by trust_embedding metadata.required".split())
+FREE_GROUPS = ("store.",)
 FREE_ENDINGS = (".api_key_env", ".timeout_s", ".base_url")
 
 
@@ -133,7 +131,7 @@ def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
         *FREE_GROUPS,
     ]
     plain = flatten(settings.model_dump(mode="json"), unopened=tables(RetrieverConfig))
-    others = {
+    others = {"distance": settings.used_distance} | {
         name: value
         for name, value in plain
         if name not in swept | FREE and not name.startswith(tuple(idle)) and not name.endswith(FREE_ENDINGS)

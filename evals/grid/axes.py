@@ -147,11 +147,9 @@ def _changed(base: RetrieverConfig, changes: Mapping[str, Any]) -> RetrieverConf
     plain = base.model_dump()
     for name, value in changes.items():
         axis = AXES[name]
-        if value != axis.raw(base):
-            plain |= dict.fromkeys(axis.resets)
         *groups, last = axis.setting.split(".")
         reduce(lambda group, key: group.setdefault(key, {}), groups, plain)[last] = value
-    return RetrieverConfig.model_validate(plain)
+    return RetrieverConfig.model_validate(plain, context={"distance": base.used_distance})
 
 
 def _said(error: ValidationError) -> str:

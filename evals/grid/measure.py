@@ -38,7 +38,7 @@ from evals.stats.best import planned_looks
 from retrievers.config import RetrieverConfig
 from retrievers.errors import nearest
 from retrievers.retriever.protocol import Retriever
-from retrievers.search.candidate_table import CandidateTable
+from retrievers.search.candidates import CandidateTable
 
 NOT_MEASURED = "not measured: the run started from a saved retrieval"
 

@@ -156,7 +156,7 @@ class Engine:
         return await self._buy(key, prompt, schema)
 
     def _stored(self, key: bytes, schema: type[BaseModel]) -> str | None:
-        return self._store.get(key, schema) if self._store and not self._config.refresh else None
+        return self._store.get(key, schema) if self._store else None
 
     def _held_back(self) -> Unscored:
         return Unscored(reason=self.account.usage.stopped, missing=True)

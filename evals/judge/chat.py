@@ -210,7 +210,7 @@ def _chat(config: JudgeConfig, model: "BaseChatModel") -> Chat:
         "max_output_tokens": config.max_output_tokens,
         "base_url": config.base_url,
         "structured": "auto",
-        "identity": config.identity,
+        "identity": None,
         "model": identified,
     }
     arguments: dict[str, Any] = {}
@@ -223,7 +223,7 @@ def _chat(config: JudgeConfig, model: "BaseChatModel") -> Chat:
         parameters=parameters,
         model=model,
         arguments=arguments,
-        identified=identified is not None or config.identity is not None,
+        identified=identified is not None,
     )
 
 

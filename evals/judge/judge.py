@@ -27,7 +27,7 @@ Answers = list[tuple[Task, Graded]]
 OnProgress = Callable[[int, int, Usage], None]
 UNIDENTIFIED = (
     "the verdicts of judge.model %r are not kept, and are bought again by every run: its class %s does not tell its "
-    "parameters (_identifying_params). Set judge.identity to a name of your own, and to another when the model changes"
+    "parameters (_identifying_params)"
 )
 # Number of prepared questions for each concurrent call.
 AHEAD = 4

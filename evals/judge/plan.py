@@ -116,7 +116,7 @@ class _Counter:
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-        self._store = None if judge.config.refresh else judge.store
+        self._store = judge.store
         self._seen = set[bytes]()
         self._means: dict[str, float | None] = {}
         self.metric = ""

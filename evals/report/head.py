@@ -161,11 +161,9 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
 
 
 def _cell(grid: Swept, chosen: int) -> str:
-    cell, settings = grid.grid.cell(chosen), grid.grid.settings(chosen)
-    # A threshold that is none on cosines is one with its distance alone.
-    distance = {} if cell.threshold is None or settings.distance is None else {"distance": settings.distance}
+    cell = grid.grid.cell(chosen)
     return " ".join(
         f"--retriever.{dotted(name).replace('_', '-')} {value}"
-        for name, value in {**cell.parameters, **distance}.items()
+        for name, value in cell.parameters.items()
         if value is not None
     )

@@ -4,18 +4,24 @@ from retrievers.config.indexing import IndexSettings
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig, ModelConfig
 from retrievers.config.provider import Provider
 from retrievers.config.providers import CROSS_ENCODER_PROVIDERS, EMBEDDING_PROVIDERS
-from retrievers.config.rerankers import RERANKERS, Fusion, Reranker, RerankerName
 from retrievers.config.retriever import (
     FOREIGN_SETTINGS,
     MAX_QUERY_CHARACTERS,
     MAX_QUERY_WORDS,
     MAX_TOP_K,
+    REQUIRED_METADATA,
+    RERANKERS,
+    Fusion,
+    KeywordConfig,
+    MetadataConfig,
     Mode,
+    Reranker,
+    RerankerName,
     RetrieverConfig,
+    StoreConfig,
     Threshold,
     ThresholdOn,
 )
-from retrievers.config.sections import REQUIRED_METADATA, CacheConfig, KeywordConfig, MetadataConfig, StoreConfig
 from retrievers.config.settings import TABLE, Settings, UnshownError, VariableName, address, dump, host, page_base
 
 __all__ = [
@@ -28,7 +34,6 @@ __all__ = [
     "REQUIRED_METADATA",
     "RERANKERS",
     "TABLE",
-    "CacheConfig",
     "CrossEncoderConfig",
     "EmbeddingConfig",
     "Fusion",

@@ -11,10 +11,11 @@
 Text has `=`, `!=`, `<`, `<=`, `>`, `>=`, `in [a, b]`, `contains x` (or `contains [x, y]`, all of them),
 `and`, `or`, `not` and parentheses; quotes hold what would be read otherwise. In a mapping every entry must hold;
 a value is an equality, a list an any-of, a mapping an operator. 5 is a number and "5" text: where a collection is
-searched, a value that its payload cannot equal is an error (`retrievers.search.pushdown`). A mapping of `must`,
+searched, a value that its payload cannot equal is an error (`retrievers.search.query`). A mapping of `must`,
 `should` and `must_not` is a filter of Qdrant, with the payload's own keys, and goes to it as it is.
 """
 
+import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,18 +31,23 @@ if TYPE_CHECKING:
 
 Operator = Literal["eq", "in", "contains", "gt", "gte", "lt", "lte"]
 Scalar = str | int | float | bool
-RANGES: tuple[Operator, ...] = ("gt", "gte", "lt", "lte")
-OPERATORS: tuple[Operator, ...] = ("eq", "in", "contains", *RANGES)
+# Numbers beyond this are none that is stored.
 LARGEST = 1e308
+RANGES: tuple[Operator, ...] = ("gt", "gte", "lt", "lte")
 SYMBOLS: Mapping[str, Operator] = {
     "=": "eq", "==": "eq", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "in": "in", "contains": "contains",
 }  # fmt: skip
-TOKEN = re.compile(
-    r"""\s*(?:(?P<symbol>[()\[\],]|==|!=|>=|<=|=|>|<)
-      |"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'
-      |(?P<number>-?\d+(?:\.\d+)?(?![^\s()\[\],=!<>"']))
-      |(?P<word>[^\s()\[\],=!<>"']+))""",
-    re.VERBOSE,
+OPERATORS = (*dict.fromkeys(SYMBOLS.values()), "ne")
+EXPECTED = "conditions such as `module = a`, joined by and, or, not and parentheses"
+QUOTED, WORD = r""" "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' """, r"""[^\s()\[\],=!<>"']+"""
+NUMBER = r"""-?[0-9]{1,300}(?:\.[0-9]+)?(?![^\s()\[\],=!<>"'])"""
+ITEM = re.compile(rf"{QUOTED} | (?P<number>{NUMBER}) | {WORD}", re.VERBOSE)
+VALUE = rf"(?: {QUOTED} | {WORD} )"
+NEXT = re.compile(
+    rf"""\s* (?: (?P<glue> [()] | (?:and|or|not)(?![^\s()]) )
+    | (?P<field> {VALUE} ) \s* (?P<operator> ==|!=|>=|<=|=|>|<|\b(?:in|contains)(?![^\s\["']) ) \s*
+      (?P<values> {VALUE} | \[\s* (?: {VALUE} \s* (?: ,\s* | (?=\]) ) )* \] ) )""",
+    re.VERBOSE | re.IGNORECASE,
 )
 # Keys of a filter of Qdrant.
 CLAUSES = frozenset({"must", "should", "must_not", "min_should"})
@@ -87,7 +93,7 @@ def parse(source: str | Mapping[str, Any]) -> Expression:
         ConfigError: It is malformed; where and what was expected.
     """
     try:
-        return _Text(source).whole() if isinstance(source, str) else _tree(source, "filters")
+        return _text(source) if isinstance(source, str) else _tree(source, "filters")
     except RecursionError:
         raise ConfigError("filters: nested too deep; write it with fewer parentheses and `not`") from None
 
@@ -114,149 +120,111 @@ def qdrant_filter(source: str | Mapping[str, Any]) -> "models.Filter | None":
 
 def comparisons(expression: Expression) -> Iterator[Compare]:
     """Yield every condition of an expression."""
-    if isinstance(expression, Compare):
-        yield expression
-    elif isinstance(expression, Not):
-        yield from comparisons(expression.part)
-    else:
-        for part in expression.parts:
+    match expression:
+        case Compare():
+            yield expression
+        case Not(part=part):
             yield from comparisons(part)
+        case All(parts=parts) | AnyOf(parts=parts):
+            for part in parts:
+                yield from comparisons(part)
 
 
-def _compare(field: str, operator: Operator, values: Sequence[Any], where: str = "filters") -> Compare:
-    """Check a condition: a list that is not empty, plain values, and a range over a number."""
+def _condition(field: str, operator: str, given: Any, where: str = "filters") -> Expression:
+    """Return a condition: `in` and `contains` take a list that is not empty, a range takes a number."""
+    if operator == "ne":
+        return Not(part=_condition(field, "eq", given, where))
+    known = next((name for name in SYMBOLS.values() if name == operator), None)
+    if known is None:
+        raise ConfigError(f"{where}: {field}: unknown operator {quoted(operator)}{nearest(operator, OPERATORS)}")
+    values = given if isinstance(given, list) and known in ("in", "contains") else [given]
     if not values:
-        raise ConfigError(
-            f"{where}: {field}: the list of values is empty, so nothing could match; leave the filter out"
-        )
+        raise ConfigError(f"{where}: {field}: expected values, got an empty list, which nothing matches")
     for value in values:
-        if not isinstance(value, str | int | float | bool):
-            raise ConfigError(f"{where}: {field}: expected text, a number or true/false, got {quoted(value)}")
-        if not isinstance(value, str) and not -LARGEST <= value <= LARGEST:  # NaN is not either
-            raise ConfigError(f"{where}: {field}: expected a finite number, got {quoted(value)}")
-    if operator in RANGES and isinstance(values[0], str | bool):
+        if not isinstance(value, str | int | float) or (
+            not isinstance(value, str) and not -LARGEST <= value <= LARGEST
+        ):
+            raise ConfigError(f"{where}: {field}: expected text, a finite number or true/false, got {quoted(value)}")
+    if known in RANGES and isinstance(values[0], str | bool):
         raise ConfigError(f"{where}: {field}: a range needs a number, got {quoted(values[0])}")
-    return Compare(field=field, operator=operator, values=tuple(values))
+    return Compare(field=field, operator=known, values=tuple(values))
 
 
-class _Text:
-    """A recursive-descent reader: or over and over not over conditions."""
+def _joined(kind: type[All] | type[AnyOf], parts: list[Expression]) -> Expression:
+    return parts[0] if len(parts) == 1 else kind(parts=tuple(parts))
 
-    def __init__(self, text: str) -> None:
-        self.text, self.place = text, 0
-        self.tokens: list[tuple[str, Scalar]] = []
-        position, end = 0, len(text.rstrip())
-        while position < end:
-            match = TOKEN.match(text, position)
-            if match is None:
-                raise ConfigError(f"filters: {quoted(text)}: cannot be read from {text[position:].strip()[:20]!r} on")
-            kind, value, position = str(match.lastgroup), match[str(match.lastgroup)], match.end()
-            if kind == "number":
-                # A whole number that Python refuses to read is larger than any that is stored.
-                self.tokens.append((kind, int(value) if "." not in value and len(value) < 300 else float(value)))
-            elif kind in ("double", "single"):
-                self.tokens.append(("text", re.sub(r"\\(.)", r"\1", value)))
-            else:
-                self.tokens.append((kind, value))
 
-    def whole(self) -> Expression:
-        expression = self._or()
-        if self.place < len(self.tokens):
-            raise self._error("'and', 'or' or the end")
-        return expression
+# Text
 
-    def _or(self) -> Expression:
-        parts = [self._and()]
-        while self._accept("or"):
-            parts.append(self._and())
-        return parts[0] if len(parts) == 1 else AnyOf(parts=tuple(parts))
 
-    def _and(self) -> Expression:
-        parts = [self._not()]
-        while self._accept("and"):
-            parts.append(self._not())
-        return parts[0] if len(parts) == 1 else All(parts=tuple(parts))
+def _text(text: str) -> Expression:
+    """Read the conditions; Python's own grammar then knows what `and`, `or`, `not` and parentheses make of them."""
+    conditions: list[Expression] = []
+    glue, position = "", 0
+    while position < len(text.rstrip()):
+        found = NEXT.match(text, position)
+        if found is None:
+            rest = quoted(text[position:].strip()[:40])
+            raise ConfigError(f"filters: {quoted(text)}: expected {EXPECTED}, cannot be read from {rest} on")
+        position = found.end()
+        if found["glue"]:
+            glue += f" {found['glue'].lower()} "
+            continue
+        listed, operator = found["values"][0] == "[", found["operator"].lower()
+        values = [_value(item) for item in ITEM.finditer(found["values"])]
+        given: Any = values if listed else values[0]
+        name = "ne" if operator == "!=" else SYMBOLS[operator]
+        conditions.append(_condition(_plain(found["field"]), name, given))
+        glue += f" _{len(conditions) - 1} "
+    try:
+        return _built(ast.parse(glue.strip(), mode="eval").body, conditions)
+    except (SyntaxError, RecursionError, MemoryError):
+        raise ConfigError(f"filters: {quoted(text)}: expected {EXPECTED}") from None
 
-    def _not(self) -> Expression:
-        if self._accept("not"):
-            return Not(part=self._not())
-        if self._accept("("):
-            inner = self._or()
-            self._expect(")")
-            return inner
-        field = str(self._take("a field name", "word", "text"))
-        name = str(self._take("an operator such as = or >=", "symbol", "word")).lower()
-        if name == "!=":
-            return Not(part=_compare(field, "eq", [self._value()]))
-        if name not in SYMBOLS:
-            self.place -= 1
-            raise self._error("one of = != < <= > >= in contains")
-        listed = name in ("in", "contains") and self._accept("[")
-        return _compare(field, SYMBOLS[name], self._rest_of_list() if listed else [self._value()])
 
-    def _rest_of_list(self) -> list[Scalar]:
-        values: list[Scalar] = []
-        while not self._accept("]"):
-            values.append(self._value())
-            if not self._accept(","):
-                self._expect("]")
-                break
-        return values
+def _built(node: ast.expr, conditions: Sequence[Expression]) -> Expression:
+    match node:
+        case ast.BoolOp(op=operator, values=values):
+            parts = [_built(value, conditions) for value in values]
+            return _joined(All if isinstance(operator, ast.And) else AnyOf, parts)
+        case ast.UnaryOp(operand=operand):
+            return Not(part=_built(operand, conditions))
+        case ast.Name(id=name):
+            return conditions[int(name[1:])]
+    raise SyntaxError
 
-    def _value(self) -> Scalar:
-        value = self._take("a value", "word", "text", "number")
-        truth = str(value).lower() if self.tokens[self.place - 1][0] == "word" else ""
-        return truth == "true" if truth in ("true", "false") else value
 
-    def _take(self, expected: str, *kinds: str) -> Scalar:
-        if self.place >= len(self.tokens) or self.tokens[self.place][0] not in kinds:
-            raise self._error(expected)
-        self.place += 1
-        return self.tokens[self.place - 1][1]
+def _value(item: re.Match[str]) -> Scalar:
+    if not item["number"]:
+        return {"true": True, "false": False}.get(item[0].lower(), _plain(item[0]))
+    return float(item[0]) if "." in item[0] else int(item[0])
 
-    def _accept(self, word: str) -> bool:
-        kind, value = self.tokens[self.place] if self.place < len(self.tokens) else ("", "")
-        accepted = kind in ("symbol", "word") and str(value).lower() == word
-        self.place += accepted
-        return accepted
 
-    def _expect(self, word: str) -> None:
-        if not self._accept(word):
-            raise self._error(repr(word))
+def _plain(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text[1:-1]) if text[0] in "\"'" else text
 
-    def _error(self, expected: str) -> ConfigError:
-        actual = quoted(self.tokens[self.place][1]) if self.place < len(self.tokens) else "the end"
-        return ConfigError(f"filters: {quoted(self.text)}: expected {expected}, got {actual}")
+
+# Mappings
 
 
 def _tree(source: Any, where: str) -> Expression:
     if not isinstance(source, Mapping) or not source:
         raise ConfigError(f"{where}: expected a mapping of conditions, got {quoted(source)}")
-    parts = [_entry(str(key), value, where) for key, value in source.items()]
-    return parts[0] if len(parts) == 1 else All(parts=tuple(parts))
+    return _joined(All, [_entry(str(key), value, where) for key, value in source.items()])
 
 
 def _entry(key: str, value: Any, where: str) -> Expression:
     path = f"{where}.{key}"
-    if key in ("all", "and", "any", "or"):
-        if not isinstance(value, list) or not value:
+    match key, value:
+        case (("all" | "and" | "any" | "or"), list()) if value:
+            parts = [_tree(part, f"{path}.{number}") for number, part in enumerate(value)]
+            return _joined(All if key in ("all", "and") else AnyOf, parts)
+        case (("all" | "and" | "any" | "or"), _):
             raise ConfigError(f"{path}: expected a list of conditions, got {quoted(value)}")
-        parts = tuple(_tree(part, f"{path}.{number}") for number, part in enumerate(value))
-        return All(parts=parts) if key in ("all", "and") else AnyOf(parts=parts)
-    if key == "not":
-        return Not(part=_tree(value, path))
-    if not isinstance(value, Mapping):
-        return _compare(key, "in", value, where) if isinstance(value, list) else _compare(key, "eq", [value], where)
-    conditions = [_operator(key, name, operand, where) for name, operand in value.items()]
-    if not conditions:
-        raise ConfigError(f"{path}: expected an operator such as {{gte: 200}}, got {quoted(value)}")
-    return conditions[0] if len(conditions) == 1 else All(parts=tuple(conditions))
-
-
-def _operator(field: str, name: Any, operand: Any, where: str) -> Expression:
-    if name == "ne":
-        return Not(part=_compare(field, "eq", [operand], where))
-    if name not in OPERATORS:
-        raise ConfigError(f"{where}.{field}: unknown operator {quoted(name)}{nearest(str(name), [*OPERATORS, 'ne'])}")
-    listed = isinstance(operand, list) and name in ("in", "contains")
-    return _compare(field, name, operand if listed else [operand], where)
+        case "not", _:
+            return Not(part=_tree(value, path))
+        case _, Mapping() if value:
+            return _joined(All, [_condition(key, str(name), operand, where) for name, operand in value.items()])
+        case _, Mapping():
+            raise ConfigError(f"{path}: expected an operator such as {{gte: 200}}, got {quoted(value)}")
+    return _condition(key, "in" if isinstance(value, list) else "eq", value, where)

@@ -4,6 +4,7 @@ import re
 
 from retrievers.errors import nearest
 
+DEFAULT_LANGUAGE = "english"
 # Languages for suggestions; the library itself decides.
 LANGUAGES = (
     *("arabic", "azerbaijani", "basque", "bengali", "catalan", "chinese", "danish", "dutch", "english", "finnish"),

@@ -45,11 +45,10 @@ OUTDATED_BY: Mapping[str, tuple[str, ...]] = {
                   "retriever.store.url"),
 }  # fmt: skip
 # Settings of lower layers that still count when a higher layer names the user's own retriever (`python`).
-KEPT = ("top_k", "candidates", "metadata", "include_metadata")
+KEPT = ("top_k", "candidates", "metadata")
 # Settings of a model that fit no other provider's.
 OF_PROVIDER = (
-    "model", "provider", "base_url", "api_key_env", "dimensions", "query_prefix", "document_prefix", "max_tokens",
-    "options", "identity",
+    "model", "provider", "base_url", "api_key_env", "dimensions", "query_prefix", "document_prefix", "options",
 )  # fmt: skip
 # YAML 1.1, which PyYAML reads, takes digits joined by colons (`1:20`) for base 60; YAML 1.2 has dropped that.
 BASE_60 = re.compile(r"^[-+]?[0-9][0-9_]*(?::[0-9_.]+)+$")

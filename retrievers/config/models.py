@@ -30,7 +30,6 @@ class ModelConfig(Settings):
     api_key_env: VariableName = Field(
         "COHERE_API_KEY", description="environment variable that holds the provider's API key"
     )
-    timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds one request to the model may take")
 
     @model_validator(mode="before")
     @classmethod
@@ -83,7 +82,6 @@ class EmbeddingConfig(ModelConfig):
         query_prefix: Text that the model expects before a query, such as `query: `. Where a sentence-transformers model
             brings prompts of its own, they are used unless a prefix is set, be it an empty one.
         document_prefix: The same before a text that is stored.
-        max_tokens: Most tokens of one text, by the packaged tokenizer; what follows is cut, with a warning.
         options: Further arguments of the provider's LangChain class.
     """
 
@@ -92,7 +90,6 @@ class EmbeddingConfig(ModelConfig):
     dimensions: int | None = Field(None, ge=1, description="length of the vectors, where the provider can shorten them")
     query_prefix: str | None = Field(None, description="text before a query, such as 'query: '")
     document_prefix: str | None = Field(None, description="text before a text to store, such as 'passage: '")
-    max_tokens: int | None = Field(None, ge=1, description="most tokens of a text, what follows is cut")
     options: Mapping[str, Any] = Field(
         default_factory=dict, description="further arguments of the provider's class", json_schema_extra=TABLE
     )
@@ -117,7 +114,7 @@ class EmbeddingConfig(ModelConfig):
     @property
     def identity(self) -> dict[str, Any]:
         """What decides which vector a text gets: provider and model, and what else is set of these."""
-        settings = ("dimensions", "query_prefix", "document_prefix", "max_tokens")
+        settings = ("dimensions", "query_prefix", "document_prefix")
         chosen = {name: getattr(self, name) for name in settings} | {"options": of_the_model(self.options)}
         return {
             "provider": self.provider,

@@ -141,7 +141,7 @@ EMBEDDING_PROVIDERS: dict[str, Provider] = {
 
 CROSS_ENCODER_PROVIDERS: dict[str, Provider] = {
     "cohere": Provider(
-        make=late("retrievers.rerank.cross_encoder:of_cohere"),
+        make=late("retrievers.search.rerank:of_cohere"),
         default_model="rerank-v3.5",
         title="Cohere Rerank",
         key_env="COHERE_API_KEY",
@@ -149,11 +149,11 @@ CROSS_ENCODER_PROVIDERS: dict[str, Provider] = {
         hosted=True,
     ),
     "sentence-transformers": Provider(
-        make=late("retrievers.rerank.cross_encoder:of_sentence_transformers"),
+        make=late("retrievers.search.rerank:of_sentence_transformers"),
         default_model="cross-encoder/ms-marco-MiniLM-L6-v2",
         hosted=False,
     ),
-    "python": Provider(make=late("retrievers.rerank.cross_encoder:from_python"), model_is_factory=True),
+    "python": Provider(make=late("retrievers.search.rerank:from_python"), model_is_factory=True),
 }
 
 

@@ -1,12 +1,16 @@
-"""The settings of a retriever."""
+"""The settings of a retriever: all that decides what a query gets back."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf, isfinite
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
+    PrivateAttr,
     SerializerFunctionWrapHandler,
     ValidationError,
     ValidationInfo,
@@ -15,28 +19,222 @@ from pydantic import (
     model_validator,
 )
 
+from retrievers.config.files import user_path, without_mark
 from retrievers.config.filters import parse, qdrant_filter
-from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig
-from retrievers.config.rerankers import RERANKERS, Fusion, Reranker, RerankerName, listed
-from retrievers.config.sections import CacheConfig, KeywordConfig, MetadataConfig, StoreConfig, known_field
-from retrievers.config.settings import TABLE, Settings
-from retrievers.errors import ConfigError
-from retrievers.records import METADATA_FIELDS, UNBOUNDED, Distance, ScoreScale
+from retrievers.config.languages import DEFAULT_LANGUAGE, check_language, words
+from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig, ModelConfig
+from retrievers.config.registry import late, one_of
+from retrievers.config.settings import TABLE, Settings, VariableName, address, section
+from retrievers.errors import ConfigError, nearest
+from retrievers.records import ALIASES, METADATA_FIELDS, Distance, ScoreScale
 
 MAX_TOP_K = 100
 MAX_QUERY_WORDS = 512
 MAX_QUERY_CHARACTERS = 4_000
+REQUIRED_METADATA = ("source_url", "title", "section_path", "chunk_index", "total_chunks", "content_hash")
+ALWAYS_THERE = ("point_id", "text", "chunk_text_preview")
 # Settings that apply to a retriever of the user's own (`python`); all others are set inside of it.
-FOREIGN_SETTINGS = (
-    "python", "store", "collection", "metadata", "top_k", "threshold", "candidates", "include_metadata",
-)  # fmt: skip
-
+FOREIGN_SETTINGS = ("python", "store", "collection", "metadata", "top_k", "threshold", "candidates")
 # What a `QdrantVectorStore` of the user's own brings along; all else may be set for one.
-OF_THE_STORE = ("embedding", "vector_name", "distance")
+OF_THE_STORE = ("embedding", "vector_name")
+COSINE: Distance = "cosine"
+# Scales without fixed bounds, on which a threshold means something else for every query.
+UNSCALED = ("rrf", "dbsf", "bm25", "sparse")
 
-Threshold = Annotated[float | None, BeforeValidator(lambda value: None if value == "none" else value)]
-ThresholdOn = Literal["each", "best", "final"]
 Mode = Literal["semantic", "keyword", "hybrid"]
+Fusion = Literal["weighted", "rrf", "dbsf"]
+ThresholdOn = Literal["each", "best", "final"]
+Threshold = Annotated[float | None, BeforeValidator(lambda value: None if value == "none" else value)]
+
+
+# Rerankers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reranker:
+    """A declaration of a reranker, whose code is in `retrievers.search.rerank`.
+
+    Attributes:
+        make: Makes a `retrievers.search.rerank.Rerank` from the settings and the environment that holds API keys;
+            None where nothing is reranked after the search.
+        scale: Scale of the scores it gives; None where candidates keep the scores of the search.
+        needs_texts: It reads the texts of the candidates.
+        needs_vectors: It reads the stored vectors of the candidates.
+        diversifies: It moves candidates that are like earlier ones down.
+        fusion: The fusion that it stands for, which needs mode `hybrid`.
+        settings: Names of the retriever's settings that only this reranker reads.
+        model: The settings of the model that it calls.
+    """
+
+    make: "Callable[[RetrieverConfig, Mapping[str, str]], Any] | None" = None
+    scale: ScoreScale | None = None
+    needs_texts: bool = False
+    needs_vectors: bool = False
+    diversifies: bool = False
+    fusion: Fusion | None = None
+    settings: tuple[str, ...] = ()
+    model: "Callable[[RetrieverConfig], ModelConfig] | None" = None
+
+
+RERANKERS: dict[str, Reranker] = {
+    "none": Reranker(),
+    "cross-encoder": Reranker(
+        make=late("retrievers.search.rerank:cross_encoder"),
+        scale="rerank",
+        needs_texts=True,
+        model=lambda settings: settings.cross_encoder,
+    ),
+    "mmr": Reranker(
+        make=late("retrievers.search.rerank:mmr"), needs_vectors=True, diversifies=True, settings=("mmr_lambda",)
+    ),
+    "rrf": Reranker(fusion="rrf"),
+}
+RerankerName = Annotated[str, one_of(RERANKERS)]
+
+
+# Sections
+
+
+class StoreConfig(Settings):
+    """Location of the collection: a Qdrant server (`url`) or an embedded folder (`path`), not both.
+
+    Points of qdrant-client's local mode are pickled, so that opening its folder may run any code: no folder is taken
+    for one unless `path` begins with `local:`. The authorities that sign a server's certificate are those of the
+    standard variables SSL_CERT_FILE and SSL_CERT_DIR.
+    """
+
+    url: str | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
+    path: Path | None = Field(
+        None, description="folder of the embedded store; local:FOLDER for a trusted one of qdrant-client's local mode"
+    )
+    api_key_env: VariableName = Field(
+        "QDRANT_API_KEY", description="environment variable that holds the server's API key"
+    )
+    timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take")
+    wait_s: float = Field(
+        60.0, ge=0, le=86_400, description="seconds for which a run or indexing repeats a request that fails"
+    )
+
+    @property
+    def local_mode(self) -> Path | None:
+        """The folder of qdrant-client's local mode; None for any other store."""
+        mark, folder = without_mark(self.path or "")
+        return user_path(folder) if mark else None
+
+    @field_validator("url")
+    @classmethod
+    def _url_without_secrets(cls, url: str | None) -> str | None:
+        return None if url is None else address(url, "http://localhost:6333", "QDRANT_API_KEY")
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.url and self.path:
+            raise ValueError(f"give either url or path, got both: url={self.url!r}, path={str(self.path)!r}")
+        return self
+
+
+class MetadataConfig(Settings):
+    """Names of a chunk's fields in a collection's payload."""
+
+    text_key: str = Field("page_content", description="payload key of the chunk's text")
+    nested_under: str = Field("metadata", description="payload key that holds the other fields; '' if they are flat")
+    map: Mapping[str, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
+    required: tuple[str, ...] | None = Field(
+        None, description="fields that every chunk must have (default: the usual ones that half of the chunks have)"
+    )
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """Under which payload keys text and fields are, as a collection that `retrievers index` made records it."""
+        moved = {name: key for name, key in self.map.items() if key != name}
+        return {"text_key": self.text_key, "nested_under": self.nested_under, "map": moved}
+
+    def unread(self, layout: Mapping[str, Any]) -> dict[str, Any]:
+        """Name the parts of a recorded layout that these settings would miss. A field in `map` differs on purpose."""
+        own = self.layout
+        missed = {key: layout[key] for key in ("text_key", "nested_under") if layout[key] != own[key]}
+        moved = {n: key for n, key in layout["map"].items() if n not in self.map and ALIASES.get(key) != n}
+        return missed | ({"map": moved} if moved else {})
+
+    @field_validator("map")
+    @classmethod
+    def _canonical_keys(cls, mapping: Mapping[str, str]) -> Mapping[str, str]:
+        return {known_field(name): key for name, key in mapping.items()}
+
+    @field_validator("required")
+    @classmethod
+    def _canonical_names(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return names and tuple(dict.fromkeys(known_field(name, (*METADATA_FIELDS, *ALWAYS_THERE)) for name in names))
+
+
+def known_field(name: str, fields: Sequence[str] = METADATA_FIELDS) -> str:
+    """Return the canonical name of a field.
+
+    Raises:
+        ValueError: It is none of `fields`; the nearest is given.
+    """
+    canonical = ALIASES.get(name, name)
+    if canonical not in fields:
+        raise ValueError(f"{name!r} is not a field of a chunk{nearest(name, (*fields, *ALIASES))}")
+    return canonical
+
+
+class KeywordConfig(Settings):
+    """The keyword side: a sparse vector, by default of BM25, whose terms come from a library's tokeniser and stemmer.
+
+    Attributes:
+        encoder: `bm25`: queries are encoded here. `server`: the Qdrant server encodes them, as `qdrant/bm25`.
+            `python:module:factory`: a model of the user's own, such as SPLADE, BM42 or miniCOIL, as the collection's
+            vector is of; the factory returns a function from a text to a sparse vector, or an object with `embed_query`
+            (LangChain) or `query_embed` (FastEmbed).
+        synonyms: Term or phrase to further terms, which are searched along at half the weight of the query's own.
+    """
+
+    vector_name: str = Field("bm25", min_length=1, description="name of the sparse vector in the collection")
+    encoder: str = Field("bm25", description="encoder of queries: bm25, server, or python:module:factory")
+    language: str = Field(DEFAULT_LANGUAGE, description="language of stop words and stemmer")
+    synonyms: Mapping[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="term: [terms to search in addition]", json_schema_extra=TABLE
+    )
+
+    @property
+    def scale(self) -> ScoreScale:
+        """The scale of the scores."""
+        return "sparse" if self.encoder.startswith("python:") else "bm25"
+
+    @field_validator("language")
+    @classmethod
+    def _known_language(cls, name: str) -> str:
+        # A question to the library costs its import.
+        if name != DEFAULT_LANGUAGE:
+            check_language(name)
+        return name
+
+    @field_validator("encoder")
+    @classmethod
+    def _known_encoder(cls, name: str) -> str:
+        kind, _, target = name.partition(":")
+        if name not in ("bm25", "server") and not (kind == "python" and all(map(str.strip, target.partition(":")))):
+            raise ValueError("expected bm25, server, or python:module:factory")
+        return name
+
+    @field_validator("synonyms")
+    @classmethod
+    def _findable(cls, synonyms: Mapping[str, tuple[str, ...]], others: ValidationInfo) -> Mapping[str, Any]:
+        if blank := [term for term in synonyms if not words(term)]:
+            raise ValueError(f"{blank[0]!r} holds no word to be found by")
+        if synonyms and others.data.get("encoder", "bm25") != "bm25":
+            raise ValueError(f"encoder {others.data['encoder']!r} makes a query's terms by itself; leave synonyms out")
+        return synonyms
+
+
+# The retriever
+
+
+def _factory(target: str) -> str:
+    if not all(part.strip() for part in target.partition(":")):
+        raise ValueError("expected 'module:factory'")
+    return target
 
 
 class RetrieverConfig(Settings):
@@ -45,14 +243,15 @@ class RetrieverConfig(Settings):
     With `python` the retriever is the user's own. Where it is no `QdrantVectorStore`, only `FOREIGN_SETTINGS` may be
     given, of which `store` and `collection` name where its chunks are listed; that is checked when it is opened.
 
+    The distance of the vectors is the collection's (`compared_by`), of which only an embedded folder's is known before
+    it is opened: cosine.
+
     Attributes:
         python: `module:factory` of a LangChain `BaseRetriever` or `QdrantVectorStore`, called without arguments.
         candidates: Depth of the search before threshold and cut; `top_k` may not exceed it.
-        distance: Distance of the dense vector; where it is left out, a cosine, or else what the collection has.
         threshold: Worst score of a returned chunk: of its cosine similarity, 0 to 1, in any mode, unless `threshold_on`
             is `final`. Under `best` all chunks count as having the best of the candidates, so that a query gets a
-            whole answer or none. With `distance: dot`, which must then be named beside it, it is a dot product.
-            None: none is in force.
+            whole answer or none. In a collection of dot products it is one of these. None: none is in force.
         search_params: What goes as Qdrant's `SearchParams` with every search for dense vectors; what is left out is as
             the collection has it. A keyword search is exact; of these only `indexed_only` concerns it.
         semantic_weight: Share of the semantic side in a hybrid search; the keyword side has the rest.
@@ -62,176 +261,119 @@ class RetrieverConfig(Settings):
         trust_embedding: Skip the check that a collection without a recorded model was embedded by the configured one.
     """
 
-    python: str | None = Field(None, description="a LangChain retriever of your own, as module:factory")
-    store: StoreConfig = Field(
-        default_factory=lambda: StoreConfig.model_validate({}), description="location of the collection"
+    python: Annotated[str, AfterValidator(_factory)] | None = Field(
+        None, description="a LangChain retriever of your own, as module:factory"
     )
+    store: StoreConfig = section(StoreConfig, "location of the collection")
     collection: str = Field("physical_ai_handbook", min_length=1, max_length=255, description="name of the collection")
-    embedding: EmbeddingConfig = Field(default_factory=lambda: EmbeddingConfig.model_validate({}), description="model")
+    embedding: EmbeddingConfig = section(EmbeddingConfig, "model")
     mode: Mode = Field("semantic", description="search of candidates: semantic, keyword or hybrid")
     fusion: Fusion = Field("weighted", description="fusion of the two sides of hybrid: weighted, rrf or dbsf")
-    semantic_weight: float = Field(0.7, ge=0, le=1, description="share of the semantic side in hybrid")
-    keyword_weight: float | None = Field(
-        None, ge=0, le=1, description="share of the keyword side; the rest if left out"
+    semantic_weight: float = Field(
+        0.7, ge=0, le=1, description="share of the semantic side in hybrid; the keyword side has the rest"
     )
     rrf_constant: float = Field(60.0, gt=0, description="constant of reciprocal rank fusion")
-    rerank: RerankerName = Field("none", description=listed())
+    rerank: RerankerName = Field("none", description="none, cross-encoder, mmr, or rrf (hybrid with rrf fusion)")
     mmr_lambda: float = Field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
     threshold_on: ThresholdOn = Field(
         "each", description="each chunk's similarity; best: the highest one, for all; or the final score"
     )
-    distance: Distance | None = Field(None, description="cosine or dot (default: cosine, or what the collection has)")
     threshold: Threshold = Field(None, description="least score of a returned chunk (default: none)")
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
     search_params: Mapping[str, Any] | None = Field(
         None, description="how Qdrant searches: its SearchParams, e.g. {hnsw_ef: 256}", json_schema_extra=TABLE
     )
     vector_name: str = Field("", description="name of the dense vector in the collection; '' if it has none")
-    metadata: MetadataConfig = Field(
-        default_factory=lambda: MetadataConfig.model_validate({}), description="names of the fields in the payload"
-    )
-    keyword: KeywordConfig = Field(default_factory=lambda: KeywordConfig.model_validate({}), description="BM25")
-    cross_encoder: CrossEncoderConfig = Field(
-        default_factory=lambda: CrossEncoderConfig.model_validate({}), description="the cross-encoder"
-    )
-    cache: CacheConfig = Field(
-        default_factory=lambda: CacheConfig.model_validate({}), description="caches between searches"
-    )
+    metadata: MetadataConfig = section(MetadataConfig, "names of the fields in the payload")
+    keyword: KeywordConfig = section(KeywordConfig, "BM25")
+    cross_encoder: CrossEncoderConfig = section(CrossEncoderConfig, "the cross-encoder")
     abbreviations: Mapping[str, str] = Field(
         default_factory=dict, description="short form: meaning, for embedding", json_schema_extra=TABLE
     )
     filters: str | Mapping[str, Any] | None = Field(
         None, description="condition on every candidate", json_schema_extra=TABLE
     )
-    group_by: str | None = Field(None, description="field of which each value is returned once")
-    include_metadata: bool = Field(True, description="false: results hold text and score alone")
+    group_by: Annotated[str, AfterValidator(known_field)] | None = Field(
+        None, description="field of which each value is returned once"
+    )
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
+    _distance = PrivateAttr(default=COSINE)
+
+    def compared_by(self, distance: Distance) -> Self:
+        """Return the settings for a collection of that distance.
+
+        Raises:
+            ValidationError: Threshold or fusion mean nothing with it.
+        """
+        return type(self).model_validate(self.model_dump(exclude_unset=True), context={"distance": distance})
+
+    @property
+    def used_distance(self) -> Distance:
+        """The distance of the dense vector: a cosine unless an opened collection has another."""
+        return self._distance
+
+    @property
+    def used_threshold(self) -> float | None:
+        """The threshold in force, None for none."""
+        return self.threshold
+
+    @property
+    def least(self) -> float:
+        """The threshold; −∞ where none is in force."""
+        return -inf if self.threshold is None else self.threshold
+
+    @property
+    def threshold_scale(self) -> ScoreScale:
+        """The scale of the scores that the threshold reads."""
+        return self.score_scale if self.threshold_on == "final" else self.used_distance
+
+    @property
+    def reranker(self) -> Reranker:
+        """The declaration of the reranker."""
+        return RERANKERS[self.rerank]
+
+    @property
+    def used_fusion(self) -> Fusion:
+        """The fusion in force: reranking by rrf is fusion by rrf."""
+        return self.reranker.fusion or self.fusion
+
+    @property
+    def score_scale(self) -> ScoreScale:
+        """The scale of the final scores."""
+        of_mode: dict[Mode, ScoreScale] = {
+            "semantic": self.used_distance, "keyword": self.keyword.scale, "hybrid": self.used_fusion,
+        }  # fmt: skip
+        return self.reranker.scale or of_mode[self.mode]
+
+    @property
+    def names_collection(self) -> bool:
+        """Return True if a collection is named beside a retriever of the user's own."""
+        return self.python is not None and "collection" in self.model_fields_set
+
+    # Checks
 
     @field_validator("collection")
     @classmethod
     def _name_for_qdrant(cls, name: str) -> str:
-        if not name.strip() or name in (".", "..") or any(c in '<>:"/\\|?*' or not c.isprintable() for c in name):
+        if not name.strip(". ") or any(c in '<>:"/\\|?*' or not c.isprintable() for c in name):
             raise ValueError('expected a name without < > : " / \\ | ? * and line breaks')
         return name
 
-    @field_validator("python")
-    @classmethod
-    def _names_a_factory(cls, target: str | None) -> str | None:
-        if target is not None and not all(part.strip() for part in target.partition(":")):
-            raise ValueError("expected 'module:factory'")
-        return target
-
-    @model_validator(mode="after")
-    def _foreign_settings(self) -> Self:
-        if self.python is None:
-            return self
-        idle = [name for name in OF_THE_STORE if name in self.model_fields_set]
-        if idle:
-            raise ValueError(
-                f"{', '.join(idle)} cannot be set for python {self.python!r}, which settles them by itself; leave "
-                f"{'them' if len(idle) > 1 else 'it'} out, or leave out python to evaluate QdrantRetriever"
-            )
-        if "store" in self.model_fields_set and "collection" not in self.model_fields_set:
-            raise ValueError(
-                f"store names no collection; name the one that python {self.python!r} reads from, so that its chunks "
-                "can be listed, or leave store out"
-            )
-        return self
-
-    @model_serializer(mode="wrap")
-    def _in_force(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Return the settings in force: without those that a retriever of the user's own does not read."""
-        plain: dict[str, Any] = handler(self)
-        if self.python is None:
-            return plain
-        idle = ({"threshold"} if self.threshold is None else set()) | (
-            set() if self.names_collection else {"store", "collection"}
-        )
-        applicable = ({*FOREIGN_SETTINGS} | self.model_fields_set) - idle - {*OF_THE_STORE}
-        return {name: value for name, value in plain.items() if name in applicable}
-
-    @model_validator(mode="after")
-    def _depth_holds_top_k(self) -> Self:
-        if self.top_k > self.candidates:
-            raise ValueError(
-                f"top_k is {self.top_k} and exceeds the candidate depth {self.candidates}; "
-                "raise candidates or lower top_k"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _weights_sum_to_one(self) -> Self:
-        # Decimal fractions such as 0.7 + 0.3 need not sum to 1 exactly.
-        if self.keyword_weight is not None and abs(self.semantic_weight + self.keyword_weight - 1) > 1e-9:
-            raise ValueError(
-                f"semantic_weight {self.semantic_weight:g} and keyword_weight {self.keyword_weight:g} must sum to 1; "
-                "leave keyword_weight out to have the rest"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _rerank_fits_mode(self) -> Self:
-        if self.reranker.fusion and self.mode != "hybrid":
-            raise ValueError(
-                f"rerank {self.rerank!r} fuses two searches and needs mode 'hybrid', got mode {self.mode!r}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _expansion_has_lists_to_join(self) -> Self:
-        if self.keyword.expansion == "list" and (self.mode != "hybrid" or self.used_fusion != "rrf"):
-            raise ValueError(
-                "keyword.expansion 'list' is a third list of reciprocal rank fusion and needs mode 'hybrid' with "
-                f"rerank 'rrf' or fusion 'rrf', got mode {self.mode!r} with fusion {self.used_fusion!r}"
-            )
-        if self.keyword.expansion == "list" and not self.keyword.synonyms:
-            raise ValueError("keyword.expansion 'list' searches for synonyms, but keyword.synonyms names none")
-        return self
-
     @field_validator("threshold")
     @classmethod
-    def _on_its_scale(cls, threshold: float | None, others: ValidationInfo) -> float | None:
-        if threshold is None:
-            return None
-        named = others.data
-        reranked = named.get("mode") != "semantic" or RERANKERS[named.get("rerank", "none")].scale
-        final = named.get("threshold_on") == "final" and reranked
-        distance = "" if final else named.get("distance") or ""
-        if distance == "dot" and not isfinite(threshold):
-            raise ValueError("expected a finite number")
-        if distance not in UNBOUNDED and not 0 <= threshold <= 1:
-            hint = "" if final or distance else "; one on dot products needs distance: dot beside it"
-            raise ValueError(f"expected a number from 0 to 1{hint}")
+    def _on_its_scale(cls, threshold: float | None, info: ValidationInfo) -> float | None:
+        given, distance = info.data, (info.context or {}).get("distance")
+        reranked = given.get("mode") != "semantic" or RERANKERS[given.get("rerank", "none")].scale
+        store = given.get("store")
+        # Before it is opened, a collection may be one of dot products only where others have made it.
+        of_others = store is not None and given.get("python") is None and (store.url or store.local_mode)
+        bounded = distance == "cosine" or (distance is None and not of_others)
+        if threshold is None or (isfinite(threshold) and 0 <= threshold <= 1):
+            return threshold
+        if bounded or (given.get("threshold_on") == "final" and reranked) or not isfinite(threshold):
+            raise ValueError("expected a number from 0 to 1")
         return threshold
-
-    @model_validator(mode="after")
-    def _server_can_encode(self) -> Self:
-        if self.keyword.encoder == "server" and self.mode != "semantic" and not self.store.url:
-            raise ValueError(
-                "keyword.encoder 'server' leaves the encoding of queries to a Qdrant server (1.15.3 or later), and the "
-                "store is a folder of this process; leave keyword.encoder out (bm25 gives the same weights), or set "
-                "store.url"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _weights_have_a_scale(self) -> Self:
-        if self.mode == "hybrid" and self.used_fusion == "weighted" and self.used_distance != "cosine":
-            raise ValueError(
-                f"fusion 'weighted' adds shares of two scores between 0 and 1, and {self.used_distance} scores have no "
-                "such bounds; use fusion: rrf (by places) or dbsf (by the distribution of the scores)"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _threshold_has_a_scale(self) -> Self:
-        if self.threshold_on == "final" and self.score_scale in ("rrf", "dbsf", "bm25", "sparse"):
-            raise ValueError(
-                f"threshold_on 'final' would compare the threshold with {self.score_scale} scores, which have no fixed "
-                "scale; use threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
-            )
-        return self
 
     @field_validator("search_params")
     @classmethod
@@ -249,11 +391,10 @@ class RetrieverConfig(Settings):
     @field_validator("filters")
     @classmethod
     def _readable(cls, filters: str | Mapping[str, Any] | None) -> str | Mapping[str, Any] | None:
-        if filters is not None:
-            try:
-                _ = qdrant_filter(filters) or parse(filters)
-            except ConfigError as error:
-                raise ValueError(str(error).removeprefix("filters: ")) from None
+        try:
+            _ = filters is None or qdrant_filter(filters) or parse(filters)
+        except ConfigError as error:
+            raise ValueError(str(error).removeprefix("filters: ")) from None
         return filters
 
     @field_validator("abbreviations")
@@ -263,51 +404,41 @@ class RetrieverConfig(Settings):
             raise ValueError("a blank is no abbreviation")
         return abbreviations
 
-    @field_validator("group_by")
-    @classmethod
-    def _field_to_group_by(cls, name: str | None) -> str | None:
-        return None if name is None else known_field(name, METADATA_FIELDS)
+    @model_validator(mode="after")
+    def _together(self, info: ValidationInfo) -> Self:
+        """Check what no setting can tell alone."""
+        self._distance = (info.context or {}).get("distance", COSINE)
+        if faults := [*self._faults()]:
+            raise ValueError("; ".join(faults))
+        return self
 
-    @property
-    def names_collection(self) -> bool:
-        """Return True if a collection is named beside a retriever of the user's own."""
-        return self.python is not None and "collection" in self.model_fields_set
+    def _faults(self) -> Iterator[str]:
+        idle = [name for name in OF_THE_STORE if self.python is not None and name in self.model_fields_set]
+        if idle:
+            yield f"python {self.python!r} settles {' and '.join(idle)} by itself; leave out that, or python"
+        if self.python is not None and "store" in self.model_fields_set and not self.names_collection:
+            yield f"store: name the collection that python {self.python!r} reads from, or leave store out"
+        if self.top_k > self.candidates:
+            yield f"top_k is {self.top_k} and exceeds the candidate depth {self.candidates}; raise candidates"
+        if self.reranker.fusion and self.mode != "hybrid":
+            yield f"rerank {self.rerank!r} fuses two searches and needs mode 'hybrid', got mode {self.mode!r}"
+        if self.keyword.encoder == "server" and self.mode != "semantic" and not self.store.url:
+            yield "keyword.encoder 'server' needs a Qdrant server, in store.url; leave keyword.encoder out"
+        if self.mode == "hybrid" and self.used_fusion == "weighted" and self.used_distance != "cosine":
+            yield f"fusion 'weighted' adds shares from 0 to 1, and {self.used_distance} scores have no bounds; use rrf"
+        if self.threshold_on == "final" and self.score_scale in UNSCALED:
+            yield (
+                f"threshold_on 'final' would read {self.score_scale} scores, which have no fixed scale; use "
+                "threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
+            )
 
-    @property
-    def used_threshold(self) -> float | None:
-        """The threshold in force, None for none."""
-        return self.threshold
-
-    @property
-    def threshold_scale(self) -> ScoreScale:
-        """The scale of the scores that the threshold reads."""
-        return self.score_scale if self.threshold_on == "final" else self.used_distance
-
-    @property
-    def least(self) -> float:
-        """The threshold; −∞ where none is in force."""
-        return -inf if self.used_threshold is None else self.used_threshold
-
-    @property
-    def used_distance(self) -> Distance:
-        """The distance of the dense vector, a cosine unless the settings or the collection say otherwise."""
-        return self.distance or "cosine"
-
-    @property
-    def reranker(self) -> Reranker:
-        """The declaration of the reranker."""
-        return RERANKERS[self.rerank]
-
-    @property
-    def used_fusion(self) -> Fusion:
-        """The fusion in force: reranking by rrf is fusion by rrf."""
-        return self.reranker.fusion or self.fusion
-
-    @property
-    def score_scale(self) -> ScoreScale:
-        """The scale of the final scores."""
-        if self.reranker.scale:
-            return self.reranker.scale
-        if self.mode == "hybrid":
-            return self.used_fusion
-        return self.keyword.scale if self.mode == "keyword" else self.used_distance
+    @model_serializer(mode="wrap")
+    def _in_force(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Return the settings in force: without those that a retriever of the user's own does not read."""
+        plain: dict[str, Any] = handler(self)
+        if self.python is None:
+            return plain
+        read = {*FOREIGN_SETTINGS} | self.model_fields_set
+        read -= {*OF_THE_STORE} | ({"threshold"} if self.threshold is None else set())
+        read -= set() if self.names_collection else {"store", "collection"}
+        return {name: value for name, value in plain.items() if name in read}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from retrievers.config.files import user_path, without_mark
 
@@ -27,6 +27,11 @@ class Settings(BaseModel):
     @classmethod
     def _at_home(cls, value: Any) -> Any:
         return user_path(value) if isinstance(value, Path) else value
+
+
+def section(model: type[BaseModel], about: str) -> Any:
+    """Return a field that holds settings of their own, by default all as they are when left out."""
+    return Field(default_factory=lambda: model.model_validate({}), description=about)
 
 
 class UnshownError(ValueError):

@@ -15,11 +15,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from cachetools import TTLCache
 
-from retrievers.config import CacheConfig
 from retrievers.config.files import open_sqlite, user_cache
 from retrievers.errors import ConfigError
 
 log = logging.getLogger(__name__)
+# Seconds a query vector is kept.
+KEPT_S = 3600.0
 Value = TypeVar("Value")
 SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL, created REAL NOT NULL)"
 
@@ -53,7 +54,7 @@ class EmbeddingCache:
             self._db = open_sqlite(file, SCHEMA, "SELECT key, vector, created FROM vectors LIMIT 1")
         except (OSError, sqlite3.Error) as error:
             raise ConfigError(
-                f"the cache of query vectors {file} cannot be used ({error}); set cache.path, or cache.embeddings: off"
+                f"the cache of query vectors {file} cannot be used ({error}); make it writable, or delete it"
             ) from error
         self._done("DELETE FROM vectors WHERE created < ?", (clock() - ttl_s,))
 
@@ -134,15 +135,13 @@ class ResultCache(Generic[Value]):
                 self._entries[key] = (value, version)
 
 
-def open_embedding_cache(config: CacheConfig, env: Mapping[str, str], *, hosted: bool) -> EmbeddingCache | None:
-    """Open the cache of query vectors if the settings ask for one, else return None.
+def open_embedding_cache(env: Mapping[str, str], *, hosted: bool) -> EmbeddingCache | None:
+    """Open the cache of query vectors of a hosted model, else return None: a local one is faster than a file.
 
     Raises:
         ConfigError: Its file cannot be used.
     """
-    if config.embeddings == "off" or (config.embeddings == "auto" and not hosted):
-        return None
-    return EmbeddingCache(config.path or user_cache(env) / "query-vectors.sqlite", config.ttl_s)
+    return EmbeddingCache(user_cache(env) / "query-vectors.sqlite", KEPT_S) if hosted else None
 
 
 def _digest(key: tuple[str, ...]) -> str:

@@ -10,6 +10,9 @@ from pydantic.warnings import PydanticDeprecationWarning
 
 from retrievers.config import EmbeddingConfig, ModelConfig
 
+# Seconds one request to a model may take.
+TIMEOUT_S = 30.0
+
 
 def once(call: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:
     """Wrap a call of a `cohere_client`: without the SDK's own retries."""
@@ -25,10 +28,8 @@ def cohere_client(factory: Callable[..., Any], key: str, config: ModelConfig) ->
     import httpx
 
     # The SDK's own client follows redirects too.
-    http = httpx.Client(timeout=config.timeout_s, follow_redirects=True)
-    return factory(
-        key, base_url=config.base_url, timeout=config.timeout_s, client_name="langchain:partner", httpx_client=http
-    )
+    http = httpx.Client(timeout=TIMEOUT_S, follow_redirects=True)
+    return factory(key, base_url=config.base_url, timeout=TIMEOUT_S, client_name="langchain:partner", httpx_client=http)
 
 
 def make(config: EmbeddingConfig, key: str) -> Embeddings:
@@ -39,7 +40,7 @@ def make(config: EmbeddingConfig, key: str) -> Embeddings:
     # both libraries call what Pydantic deprecates, at every request; catch_warnings would not be safe among threads
     warnings.filterwarnings("ignore", category=PydanticDeprecationWarning, module=r"(langchain_)?cohere\.")
     # neither library tries again: this max_retries counts attempts, and the SDK below, which retries by itself, may not
-    options: dict[str, Any] = {"max_retries": 1, "request_timeout": config.timeout_s}
+    options: dict[str, Any] = {"max_retries": 1, "request_timeout": TIMEOUT_S}
 
     class BatchingCohereEmbeddings(CohereEmbeddings):
         def embed_queries(self, texts: list[str]) -> list[list[float]]:
@@ -51,5 +52,5 @@ def make(config: EmbeddingConfig, key: str) -> Embeddings:
     embeddings.client = cohere_client(cohere.Client, key, config)
     # Not batched by the SDK, which would send the parts from threads of its own, each with its own retries.
     embed = functools.partial(embeddings.client.embed, batching=False)
-    embeddings.client.embed = once(embed, config.timeout_s)
+    embeddings.client.embed = once(embed, TIMEOUT_S)
     return embeddings

@@ -8,6 +8,7 @@ from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
 
 from retrievers.config import EmbeddingConfig
+from retrievers.embedding.cohere import TIMEOUT_S
 from retrievers.embedding.packages import needed
 from retrievers.embedding.tokens import tokenizer
 from retrievers.errors import ConfigError
@@ -61,12 +62,12 @@ def _of_openai_client(config: EmbeddingConfig, key: str | None) -> Arguments:
 
     return {
         "api_key": key,
-        "timeout": config.timeout_s,
+        "timeout": TIMEOUT_S,
         "max_retries": 0,
         "dimensions": config.dimensions,
         # It would download a tokenizer's table, and average the vectors of the parts of a long text.
         "check_embedding_ctx_length": False,
-        "http_client": DefaultHttpxClient(timeout=config.timeout_s),
+        "http_client": DefaultHttpxClient(timeout=TIMEOUT_S),
     }
 
 
@@ -74,7 +75,7 @@ def _bedrock(config: EmbeddingConfig, _: str | None) -> Arguments:
     from botocore.config import Config
 
     _quieten("langchain_aws")
-    limits = Config(connect_timeout=config.timeout_s, read_timeout=config.timeout_s, retries={"total_max_attempts": 1})
+    limits = Config(connect_timeout=TIMEOUT_S, read_timeout=TIMEOUT_S, retries={"total_max_attempts": 1})
     return {"endpoint_url": config.base_url, "dimensions": config.dimensions, "config": limits}
 
 
@@ -83,7 +84,7 @@ def _google_genai(config: EmbeddingConfig, key: str | None) -> Arguments:
         "api_key": key,
         "base_url": _address(config),
         "vertexai": False,
-        "client_args": {"timeout": config.timeout_s},
+        "client_args": {"timeout": TIMEOUT_S},
         "output_dimensionality": config.dimensions,
     }
 
@@ -97,7 +98,7 @@ def _mistralai(config: EmbeddingConfig, key: str | None) -> Arguments:
     return {
         "api_key": key,
         "endpoint": _address(config),
-        "timeout": max(1, round(config.timeout_s)),
+        "timeout": max(1, round(TIMEOUT_S)),
         "max_retries": None,
         "tokenizer": tokenizer(),  # its own, by which it parts requests, would be downloaded
     }
@@ -107,7 +108,7 @@ def _ollama(config: EmbeddingConfig, _: str | None) -> Arguments:
     return {
         "base_url": _address(config),
         "dimensions": config.dimensions,
-        "client_kwargs": {"timeout": config.timeout_s},
+        "client_kwargs": {"timeout": TIMEOUT_S},
     }
 
 

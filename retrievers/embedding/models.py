@@ -116,7 +116,7 @@ class CheckedEmbeddings(Embeddings):
 
     def _checked(self, embed: Embed, texts: list[str], prefix: str | None) -> list[list[float]]:
         size = self._request_texts
-        whole = sent(texts, prefix, self._settings.max_tokens or self._settings.declared.max_tokens)
+        whole = sent(texts, prefix, self._settings.declared.max_tokens)
         batches = [whole[start : start + size] for start in range(0, len(texts), size)]
         vectors = [vector for batch in batches for vector in self._tried(embed, batch)]
         if len(vectors) != len(texts):
@@ -203,7 +203,7 @@ def sent(texts: list[str], prefix: str | None, max_tokens: int | None) -> list[s
     longer = sum(len(short) < len(text) for short, text in zip(shortened, prefixed, strict=True))
     if longer:
         log.warning(
-            "%d of %d texts have more than %d tokens; what follows is not embedded (embedding.max_tokens)",
+            "%d of %d texts have more than %d tokens; what follows is not embedded",
             longer, len(texts), max_tokens,
         )  # fmt: skip
     return shortened

@@ -9,110 +9,76 @@ import hashlib
 import inspect
 import logging
 import time
-import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from math import isfinite
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
 from retrievers.config import MetadataConfig, RetrieverConfig
-from retrievers.errors import CollectionStateError, ForeignRetrieverError, RetrievalError, StoreUnsupportedError
+from retrievers.errors import ForeignRetrieverError, RetrievalError, StoreError
 from retrievers.net.faults import cause
-from retrievers.records import Chunk, RetrievalSession, RetrievedChunk, ScoreScale, StageTimings
-from retrievers.retriever.session import failed
-from retrievers.search import confidence
-from retrievers.search.candidate_table import Candidates, CandidateTable
-from retrievers.search.chunk_list import ChunkList
+from retrievers.records import Chunk, RetrievalSession, RetrievedChunk, StageTimings
+from retrievers.search.candidates import CandidateTable, ChunkList, joined, table_of_hits
 from retrievers.search.query import check_query
-from retrievers.search.requests import cosine
-from retrievers.search.selection import BELOW_SHOWN, best_score, select
-from retrievers.search.table_builder import TableBuilder, table_of_hits
+from retrievers.search.selection import answered, failed
 from retrievers.store import CollectionInfo, Deployment, client_errors, read_info, survey
-from retrievers.store.payload import to_chunk
-from retrievers.store.stored_chunks import records, scroll
+from retrievers.store.chunks import records, scroll, to_chunk
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 log = logging.getLogger(__name__)
-Result = TypeVar("Result")
-SHOWN = 60
+# Seconds that closing waits for a coroutine to let go.
 PATIENCE_S = 2.0
 # Where langchain-qdrant puts the id of the point.
 POINT_KEY = "_id"
 
 
+@dataclass(frozen=True)
 class Listing:
     """The collection behind a retriever, whose chunks can be listed.
 
     Attributes:
-        info: Information on the collection from its opening.
+        client: An open client.
+        config: Names the collection and its payload.
     """
 
-    def __init__(self, client: "QdrantClient", config: RetrieverConfig) -> None:
-        """Look at the collection that `config` names.
+    client: "QdrantClient"
+    config: RetrieverConfig
+
+    @cached_property
+    def info(self) -> CollectionInfo:
+        """Information on the collection from its opening.
 
         Raises:
             StoreError: It does not exist, is unfinished or cannot be read.
         """
-        self.client, self._config = client, config
-        with client_errors(config.collection):
-            self.info: CollectionInfo = read_info(client, config)
-        if self.info.manifest.get("state", "complete") != "complete":
-            raise CollectionStateError(
-                f"collection {self.info.name!r} is unfinished: an indexing run was interrupted; "
-                "run it again (python -m retrievers index DIR)"
-            )
+        with client_errors(self.config.collection):
+            info = read_info(self.client, self.config)
+        if info.manifest.get("state", "complete") != "complete":
+            raise StoreError(f"collection {info.name!r} is unfinished; index it again (python -m retrievers index DIR)")
+        return info
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
         """Return chunks by field values (see `stored_chunks.scroll`)."""
-        with client_errors(self._config.collection):
-            return scroll(self.client, self._config, where, self.info)
-
-    def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
-        """Return point ids and payloads of the first points."""
-        with client_errors(self._config.collection):
-            points = list(records(self.client, self._config, self.info.limits, count=count))
-        return [(str(record.id), record.payload or {}) for record in points]
-
-    def survey(self) -> tuple[CollectionInfo, Deployment | None]:
-        """Return the collection's current state (see `collection.survey`)."""
-        with client_errors(self._config.collection):
-            return survey(self.client, self._config)
-
-    def identified(self, chunk: Chunk) -> Chunk:
-        """Return a chunk of the retriever under its id in the collection: found by id, else by address and text.
-
-        Raises:
-            ForeignRetrieverError: The collection does not hold it.
-        """
-        ids, texts = self._ids
-        stored = ids.get(chunk.chunk_id) or ids.get(chunk.point_id) or texts.get(_content(chunk))
-        if stored is None:
-            raise ForeignRetrieverError(
-                f"returned a chunk that collection {self.info.name!r} does not hold ({chunk.source}: "
-                f"{chunk.chunk_text_preview[:60]!r}); name the collection that it reads from, or leave store and "
-                "collection out: relevance is then resolved in what it returns"
-            )
-        return replace(chunk, chunk_id=stored)
+        with client_errors(self.config.collection):
+            return scroll(self.client, self.config, where, self.info)
 
     @cached_property
-    def _ids(self) -> tuple[Mapping[str, str], Mapping[tuple[str | None, str], str]]:
-        """The chunk id by point or chunk id, and by address and text; of equal texts the first chunk's."""
+    def ids(self) -> Mapping[Any, str]:
+        """The chunk id by point id, by chunk id, and by address and text; of equal texts the first chunk's."""
         chunks = self.chunks()
-        ids = {chunk.point_id: chunk.chunk_id for chunk in chunks} | {
-            chunk.chunk_id: chunk.chunk_id for chunk in chunks
-        }
-        return ids, {_content(chunk): chunk.chunk_id for chunk in reversed(chunks)}
+        texts = {_content(chunk): chunk.chunk_id for chunk in reversed(chunks)}
+        return texts | {own: chunk.chunk_id for chunk in chunks for own in (chunk.point_id, chunk.chunk_id)}
 
 
 class ForeignRetriever:
@@ -146,19 +112,13 @@ class ForeignRetriever:
             scored: It returns pairs of a document and its similarity, at most 1.
             owned: Close it and the listing's client with this retriever.
         """
-        self.settings = settings
-        self._target, self._listing, self._scored, self._owned = target, listing, scored, owned
+        self.settings, self._target, self._listing = settings, target, listing
+        self._scored, self._owned = scored, owned
         self.label = label or type(target).__name__
-        self._loop = BackgroundLoop()
+        self._loop = _Loop()
         self._asynchronous = False
-        kind = "retriever" if isinstance(target, BaseRetriever) else "function"
         self._no_cosine = "" if scored else "the retriever gives no scores"
-        self._incomplete = f"the {kind} gives its result alone, not the candidates it came from"
-
-    @property
-    def info(self) -> CollectionInfo | None:
-        """The collection it reads from, None when that is not known."""
-        return self._listing.info if self._listing else None
+        self.info: CollectionInfo | None = listing.info if listing else None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -166,35 +126,20 @@ class ForeignRetriever:
         unscored = f"{self._no_cosine}: no threshold is applied, metrics of similarity have no value"
         return () if self._scored else (unscored,)
 
-    def search(self, query: str, *, with_vector: bool = False, use_cache: bool = True) -> RetrievalSession:
+    def search(self, query: str, *, use_cache: bool = True) -> RetrievalSession:
         """Retrieve, and tell how it went. Faults are in the session's `status` and `error`, not raised."""
         settings = self.settings
+        told = {name: getattr(settings, name) for name in ("python", "top_k", "threshold", "candidates")}
+        told = {"parameters": told | {"collection": self.info.name if self.info else None}}
         try:
-            candidates = self._find(query)
+            [candidates] = self.candidates([query])
         except RetrievalError as error:
             if query.strip():
                 log.error("search failed: %s", error, extra={"query": query, "stage": "search"})
-            return replace(failed(query, error, settings, None), parameters=self._parameters())
-        kept, below = select(candidates, settings)
-        chunks, best_below = tuple(candidates.at(kept)), best_score(candidates, below, settings)
-        threshold = settings.used_threshold
-        warned = threshold is not None
-        return RetrievalSession(
-            session_id=uuid.uuid4().hex,
-            query=query,
-            parameters=self._parameters(),
-            status="success",
-            chunks=chunks,
-            below_threshold=tuple(candidates[index] for index in below[:BELOW_SHOWN]),
-            candidates_found=len(candidates),
-            filtered_out=len(below),
-            timings=candidates.timings,
-            warnings=confidence.warnings(chunks, len(below), best_below, threshold, could_spread=False)
-            if warned
-            else (),
-        )
+            return failed(query, error, told)
+        return answered(candidates, settings, told, spreads=False)
 
-    def with_settings(self, settings: RetrieverConfig) -> "ForeignRetriever":
+    def with_settings(self, settings: RetrieverConfig) -> Self:
         """Return the same retriever with other settings; closing this one closes both."""
         other = copy(self)
         other.settings = settings
@@ -218,12 +163,8 @@ class ForeignRetriever:
             QueryError: A query is blank or too long.
             ForeignRetrieverError: The retriever failed, or returned no usable documents.
         """
-        chunks = chunks if chunks is not None else ChunkList()
-        builder, depth = TableBuilder(chunks), depth or self.settings.candidates
-        for query in queries:
-            candidates = self._find(query, chunks)
-            builder.extend(candidates.at(range(min(depth, len(candidates)))).alone())
-        return builder.table()
+        chunks = ChunkList() if chunks is None else chunks
+        return joined([self._find(query, depth or self.settings.candidates, chunks) for query in queries], chunks)
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
         """Return chunks of the collection, by field values.
@@ -239,7 +180,10 @@ class ForeignRetriever:
         Raises:
             StoreError: As for `chunks`.
         """
-        return self._listed().sample(count)
+        listing = self._listed()
+        with client_errors(listing.config.collection):
+            points = records(listing.client, listing.config, listing.info.limits, count=count)
+            return [(str(record.id), record.payload or {}) for record in points]
 
     def survey(self) -> tuple[CollectionInfo, Deployment | None] | None:
         """Return the collection's current state; None where it is unknown.
@@ -247,16 +191,18 @@ class ForeignRetriever:
         Raises:
             StoreError: The store failed.
         """
-        return self._listing.survey() if self._listing else None
+        if self._listing is None:
+            return None
+        with client_errors(self._listing.config.collection):
+            return survey(self._listing.client, self._listing.config)
 
     def close(self) -> None:
         """Close what the factory made, and the collection; nothing that belongs to the caller."""
         self._loop.close()
-        close = getattr(self._target, "close", None)
-        if self._owned and callable(close):
-            close()
-        if self._listing and self._owned:
-            self._listing.client.close()
+        if self._owned:
+            getattr(self._target, "close", lambda: None)()
+            if self._listing:
+                self._listing.client.close()
 
     def __enter__(self) -> Self:
         return self
@@ -266,35 +212,29 @@ class ForeignRetriever:
 
     def _listed(self) -> Listing:
         if self._listing is None:
-            raise StoreUnsupportedError(
-                f"the chunks of python {self.settings.python!r} cannot be listed; "
-                "name the store and collection that it reads from"
-            )
+            raise StoreError(f"python {self.settings.python!r} lists no chunks; name the store and collection it reads")
         return self._listing
 
-    def _find(self, query: str, chunks: ChunkList | None = None) -> Candidates:
+    def _find(self, query: str, depth: int, chunks: ChunkList) -> CandidateTable:
         check_query(query)
         name, start = f"python {self.settings.python!r} ({self.label})", time.perf_counter()
         try:
-            documents, scores = self._checked(self._answer(query))
-            spent = StageTimings(total_ms=(time.perf_counter() - start) * 1000)
-            now = datetime.now(UTC)
-            hits = self._ranked(documents, scores, now)
+            found = [*self._hits(self._answer(query))]
         except ForeignRetrieverError as error:
             raise ForeignRetrieverError(f"{name} {error}") from error
         except RetrievalError:
             raise
         except (Exception, SystemExit) as error:  # the user's own code may raise anything
             raise ForeignRetrieverError(f"{name} failed: {cause(error, 'python')}") from error
-        table = replace(
-            table_of_hits(hits, chunks=chunks),
+        kind = "retriever" if isinstance(self._target, BaseRetriever) else "function"
+        return replace(
+            table_of_hits(found[:depth], chunks=chunks),
             texts=(query,),
-            timings=(spent,),
+            timings=(StageTimings(total_ms=(time.perf_counter() - start) * 1000),),
             no_cosine=(self._no_cosine,),
-            incomplete=(self._incomplete,),
-            retrieved_at=(now,),
+            incomplete=(f"the {kind} gives its result alone, not the candidates it came from",),
+            retrieved_at=(datetime.now(UTC),),
         )
-        return table[0]
 
     def _answer(self, query: str) -> Any:
         """Ask the user's object, which may be asynchronous alone."""
@@ -309,114 +249,60 @@ class ForeignRetriever:
         self._asynchronous = True
         return answer
 
-    def _checked(self, answer: Any) -> tuple[list[Document], list[float | None]]:
-        """Return the documents of an answer, and their similarities where it has any, clipped to [0, 1].
+    def _hits(self, answer: Any) -> Iterator[RetrievedChunk]:
+        """Yield an answer's documents, or pairs of one and its similarity, as ranked chunks.
 
         Raises:
-            ForeignRetrieverError: It holds something else.
+            ForeignRetrieverError: It holds something else, or a chunk that the named collection does not hold.
         """
-        if not self._scored:
-            documents = checked_documents(answer)
-            return documents, [None] * len(documents)
-        if not isinstance(answer, list) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in answer):
-            raise ForeignRetrieverError(f"returned {type(answer).__name__}; expected a list of (document, score)")
-        scores = [_checked_score(score) for _, score in answer]
-        return checked_documents([document for document, _ in answer]), [
-            *cosine(np.asarray(scores, np.float32)).tolist()
-        ]
-
-    def _ranked(
-        self, documents: Sequence[Document], scores: Sequence[float | None], now: datetime
-    ) -> tuple[RetrievedChunk, ...]:
-        scale: ScoreScale = "cosine" if self._scored else "none"
-        chunks = [chunk_of(document, self.settings.metadata) for document in documents]
-        if self._listing and self.settings.names_collection:
-            chunks = [self._listing.identified(chunk) for chunk in chunks]
-        return tuple(
-            RetrievedChunk(
+        kind = "(document, score)" if self._scored else "LangChain Documents"
+        if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
+            raise ForeignRetrieverError(f"returned {_shown(answer)}; expected a list of {kind}")
+        for rank, item in enumerate(answer, 1):
+            if self._scored and not (isinstance(item, tuple) and len(item) == 2):
+                raise ForeignRetrieverError(f"returned {_shown(item)} at place {rank}; expected {kind}")
+            document, score = item if self._scored else (item, None)
+            if not isinstance(document, Document) or not str(document.page_content or "").strip():
+                raise ForeignRetrieverError(f"returned {_shown(document)} at place {rank}; expected a text Document")
+            chunk = chunk_of(document, self.settings.metadata)
+            if self._listing and self.settings.names_collection:
+                chunk = _identified(chunk, self._listing)
+            if self._scored:
+                score = _similarity(score)
+            yield RetrievedChunk(
                 rank=rank,
                 score=score,
-                score_scale=scale,
+                score_scale="cosine" if self._scored else "none",
                 scores={} if score is None else {"semantic": score},
                 chunk=chunk,
-                retrieved_at=now,
             )
-            for rank, (chunk, score) in enumerate(zip(chunks, scores, strict=True), 1)
-        )
-
-    def _parameters(self) -> dict[str, Any]:
-        settings = self.settings
-        return {
-            "python": settings.python,
-            "collection": self.info.name if self.info else None,
-            "top_k": settings.top_k,
-            "threshold": settings.used_threshold,
-            "candidates": settings.candidates,
-        }
 
 
-class BackgroundLoop:
+class _Loop:
     """Runs coroutines of any number of threads on one event loop, to which the user's clients may be bound."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: Thread | None = None
+        self._thread = Thread()
 
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Wait for a coroutine; its errors are raised here."""
-        return asyncio.run_coroutine_threadsafe(work, self._started()).result()
-
-    def close(self) -> None:
-        """Cancel running tasks and end the thread."""
-        with self._lock:
-            loop, thread = self._loop, self._thread
-            self._loop = self._thread = None
-        if loop is None or thread is None:
-            return
-        ending = asyncio.run_coroutine_threadsafe(_cancel_others(), loop)
-        # Code that ignores its cancellation ends with the process.
-        with suppress(TimeoutError):
-            ending.result(PATIENCE_S)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(PATIENCE_S)
-        if not thread.is_alive():
-            loop.close()
-
-    def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = Thread(target=self._loop.run_forever, name="foreign-retriever", daemon=True)
                 self._thread.start()
-            return self._loop
+            loop = self._loop
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
 
-
-async def _cancel_others() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    await asyncio.get_running_loop().shutdown_asyncgens()
-
-
-def checked_documents(answer: Any) -> list[Document]:
-    """Return a retriever's answer as documents with text.
-
-    Raises:
-        ForeignRetrieverError: It is something else; the message names the actual type and its position.
-    """
-    if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
-        raise ForeignRetrieverError(f"returned {_shown(answer)}; expected a list of LangChain Documents")
-    for number, document in enumerate(answer, 1):
-        if not isinstance(document, Document):
-            raise ForeignRetrieverError(f"returned {_shown(document)} at place {number}; expected a LangChain Document")
-        if not isinstance(document.page_content, str) or not document.page_content.strip():
-            raise ForeignRetrieverError(
-                f"returned a document without text at place {number} (metadata {_shown(document.metadata)}); expected "
-                "the chunk's text in page_content"
-            )
-    return list(answer)
+    def close(self) -> None:
+        """End the thread, if there is one; what still runs there ends with the process."""
+        if self._loop:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(PATIENCE_S)
+            if not self._thread.is_alive():
+                self._loop.close()
 
 
 def chunk_of(document: Document, config: MetadataConfig) -> Chunk:
@@ -428,33 +314,39 @@ def chunk_of(document: Document, config: MetadataConfig) -> Chunk:
     nested = document.metadata.get(config.nested_under) if config.nested_under else None
     metadata: Mapping[str, Any] = nested if isinstance(nested, Mapping) else document.metadata
     own = next((i for i in (document.id, document.metadata.get(POINT_KEY)) if isinstance(i, str | int) and i != ""), "")
-    payload = (
-        {config.text_key: document.page_content, config.nested_under: metadata}
-        if config.nested_under
-        else {**metadata, config.text_key: document.page_content}
-    )
-    chunk = to_chunk(own, payload, config)
+    rest = {config.nested_under: metadata} if config.nested_under else metadata
+    chunk = to_chunk(own, {**rest, config.text_key: document.page_content}, config)
     content = f"{chunk.source_url or ''}\0{chunk.text}".encode(errors="surrogatepass")
     chunk_id = chunk.chunk_id or hashlib.sha256(content).hexdigest()
     return replace(chunk, chunk_id=chunk_id, point_id=chunk.point_id or chunk_id)
 
 
-def _checked_score(score: Any) -> float:
-    try:
-        value = float(score)
-    except (TypeError, ValueError):
-        value = float("nan")
-    if not isfinite(value):
-        raise ForeignRetrieverError(f"gave the score {score!r}; expected a finite number")
-    if abs(value) > 1:
-        raise ForeignRetrieverError(f"gave the score {value:g}; expected a similarity of at most 1 for a threshold")
-    return value
+def _identified(chunk: Chunk, listing: Listing) -> Chunk:
+    """Return a chunk of the retriever under its id in the collection: found by id, else by address and text.
+
+    Raises:
+        ForeignRetrieverError: The collection does not hold it.
+    """
+    known = (listing.ids[own] for own in (chunk.chunk_id, chunk.point_id, _content(chunk)) if own in listing.ids)
+    if stored := next(known, None):
+        return replace(chunk, chunk_id=stored)
+    raise ForeignRetrieverError(
+        f"returned a chunk that collection {listing.info.name!r} does not hold ({chunk.source}: "
+        f"{chunk.chunk_text_preview[:60]!r}); name the collection that it reads from, or none"
+    )
 
 
 def _content(chunk: Chunk) -> tuple[str | None, str]:
     return chunk.source_url, " ".join(chunk.text.split())
 
 
+def _similarity(score: Any) -> float:
+    """Return a similarity, clipped to [0, 1] as float32, like those of a store."""
+    with suppress(TypeError, ValueError):
+        if isfinite(value := float(score)) and abs(value) <= 1:
+            return float(np.clip(np.float32(value), 0, 1))
+    raise ForeignRetrieverError(f"gave the score {score!r}; expected a finite number of at most 1 for a threshold")
+
+
 def _shown(value: Any) -> str:
-    text = repr(value)
-    return f"{type(value).__name__} {text[:SHOWN]}{'…' if len(text) > SHOWN else ''}" if value is not None else "None"
+    return f"{type(value).__name__} {repr(value)[:60]}"

@@ -15,19 +15,42 @@ from retrievers.config.factory import build
 from retrievers.config.layers import Layer, environment
 from retrievers.config.layers import build as layered
 from retrievers.errors import ConfigError
-from retrievers.records import Distance
 from retrievers.retriever.protocol import Retriever
 from retrievers.store import open_client, read_info
 
-EXPECTED = "expected a LangChain BaseRetriever or a QdrantVectorStore"
-SEARCHED: tuple[Distance, ...] = ("cosine", "dot")
-
-
+# Distances by which `QdrantRetriever` searches.
+SEARCHED = ("cosine", "dot")
 # Settings of a search that a collection may record: none of them names an address, a file or code.
 RECORDED = (
     "mode", "fusion", "semantic_weight", "rrf_constant", "rerank", "mmr_lambda", "top_k", "threshold", "threshold_on",
     "candidates", "abbreviations",
 )  # fmt: skip
+
+
+def open_retriever(
+    settings: RetrieverConfig,
+    *,
+    env: Mapping[str, str] | None = None,
+    embeddings: Embeddings | None = None,
+    index: IndexSettings | None = None,
+) -> Retriever:
+    """Open the retriever that the settings name, with all its checks.
+
+    Args:
+        settings: Collection, model and mode of the retriever; or the factory of the user's own.
+        env: Environment that holds API keys; the process environment and `.env` when left out.
+        embeddings: A ready model for ours, in place of the configured one's construction.
+        index: Settings that the collection must have been indexed with, for ours.
+
+    Raises:
+        RetrievalError: Typed, with what to do.
+    """
+    from retrievers.retriever.qdrant import QdrantRetriever
+
+    if settings.python is None:
+        return QdrantRetriever.open(settings, env=env, embeddings=embeddings, index=index)
+    keys = environment(os.environ) if env is None else env
+    return adopt(build(settings.python, "python"), settings, keys, owned=True)
 
 
 def search_settings(settings: RetrieverConfig) -> dict[str, Any]:
@@ -56,32 +79,6 @@ def recorded_search(settings: RetrieverConfig, env: Mapping[str, str]) -> dict[s
     return search_settings(layered(RetrieverConfig, [Layer(label="the collection's record", values=safe)]))
 
 
-def open_retriever(
-    settings: RetrieverConfig,
-    *,
-    env: Mapping[str, str] | None = None,
-    embeddings: Embeddings | None = None,
-    index: IndexSettings | None = None,
-) -> Retriever:
-    """Open the retriever that the settings name, with all its checks.
-
-    Args:
-        settings: Collection, model and mode of the retriever; or the factory of the user's own.
-        env: Environment that holds API keys; the process environment and `.env` when left out.
-        embeddings: A ready model for ours, in place of the configured one's construction.
-        index: Settings that the collection must have been indexed with, for ours.
-
-    Raises:
-        RetrievalError: Typed, with what to do.
-    """
-    if settings.python is not None:
-        keys = environment(os.environ) if env is None else env
-        return adopt(build(settings.python, "python"), settings, keys, owned=True)
-    from retrievers.retriever.qdrant import QdrantRetriever
-
-    return QdrantRetriever.open(settings, env=env, embeddings=embeddings, index=index)
-
-
 def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, owned: bool = False) -> Retriever:
     """Put a LangChain retriever or vector store behind the calls of an evaluation.
 
@@ -102,18 +99,22 @@ def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, own
     """
     from langchain_qdrant import QdrantVectorStore
 
-    # Others may return more than their store holds.
+    # Retrievers of other classes may return more than their store holds.
     inner = target.vectorstore if type(target) is VectorStoreRetriever else target
-    if not isinstance(inner, QdrantVectorStore):
-        if not isinstance(target, BaseRetriever):
-            raise ConfigError(f"python {settings.python!r}: {EXPECTED}, got {_described(target)}")
-        return _foreign(target, settings, env, owned=owned)
-    try:
-        return _over(inner, target, settings, env, owned=owned)
-    except BaseException:
-        if owned:
-            inner.client.close()
-        raise
+    if isinstance(inner, QdrantVectorStore):
+        try:
+            return _over(inner, target, settings, env, owned=owned)
+        except BaseException:
+            if owned:
+                inner.client.close()
+            raise
+    if not isinstance(target, BaseRetriever):
+        kind = f"the class {target.__name__}" if inspect.isclass(target) else f"an object of {type(target).__name__}"
+        raise ConfigError(
+            f"python {settings.python!r}: expected a LangChain BaseRetriever or a QdrantVectorStore, got {kind}"
+            f"{'; return its as_retriever()' if isinstance(target, VectorStore) else ''}"
+        )
+    return _foreign(target, settings, env, owned=owned)
 
 
 def adopt_given(
@@ -146,8 +147,8 @@ def adopt_given(
     own = RetrieverConfig.model_validate(named)
     if callable(retriever) and not isinstance(retriever, BaseRetriever | VectorStore | type):
         # Its scores are read where a threshold is held against them.
-        scored, label = own.used_threshold is not None, getattr(retriever, "__qualname__", type(retriever).__name__)
-        return _foreign(_as_documents(retriever), own, env, label=label, scored=scored, owned=False), own
+        scored = own.threshold is not None
+        return _foreign(_as_documents(retriever), own, env, label=kind.__qualname__, scored=scored, owned=False), own
     adopted = adopt(retriever, own, env)
     if isinstance(adopted, QdrantRetriever):
         own = own.model_copy(update={"mode": adopted.settings.mode})
@@ -156,31 +157,28 @@ def adopt_given(
 
 def variants(retriever: Retriever, settings: Sequence[RetrieverConfig]) -> list[Retriever]:
     """Return an open retriever once with each of several settings."""
-    from retrievers.retriever.foreign import ForeignRetriever
-    from retrievers.retriever.qdrant import QdrantRetriever
-
-    if not isinstance(retriever, QdrantRetriever | ForeignRetriever):
-        return [retriever for _ in settings]
-    return [retriever.with_settings(each) for each in settings]
+    again = getattr(retriever, "with_settings", lambda _: retriever)
+    return [again(each) for each in settings]
 
 
 def _over(inner: Any, target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, owned: bool) -> Retriever:
+    """Return a `QdrantVectorStore`, or what its `as_retriever` made, behind the calls of an evaluation."""
+    from langchain_qdrant import QdrantVectorStore
+
     from retrievers.retriever.foreign import Listing
     from retrievers.retriever.qdrant import QdrantRetriever
-    from retrievers.retriever.vector_store import is_searched_by_itself, settings_over
+    from retrievers.retriever.vector_store import settings_over
 
     if settings.names_collection:
-        raise ConfigError(
-            f"collection: python {settings.python!r} reads {inner.collection_name!r} and its chunks are listed "
-            "from there; leave store and collection out"
-        )
-    over = settings_over(inner, settings)
-    listing = Listing(inner.client, over)
-    distance = listing.info.distance
-    if target is inner and not is_searched_by_itself(inner) and distance in SEARCHED:
+        raise ConfigError(f"collection: python {settings.python!r} reads {inner.collection_name!r}; leave it out")
+    listing = Listing(inner.client, settings_over(inner, settings))
+    plain = type(inner).similarity_search_with_score is QdrantVectorStore.similarity_search_with_score
+    if target is inner and plain and inner.embeddings is not None and listing.info.distance in SEARCHED:
         return QdrantRetriever.over(inner, settings, env=env, owned=owned)
-    plain = inner.as_retriever(search_kwargs={"k": settings.candidates}) if target is inner else target
-    return _foreign(plain, settings, env, listing=listing, label=type(target).__name__, owned=owned)
+    label = type(target).__name__
+    if target is inner:
+        target = inner.as_retriever(search_kwargs={"k": settings.candidates})
+    return _foreign(target, settings, env, listing=listing, label=label, owned=owned)
 
 
 def _foreign(target: Any, settings: RetrieverConfig, env: Mapping[str, str], **parts: Any) -> Retriever:
@@ -188,15 +186,9 @@ def _foreign(target: Any, settings: RetrieverConfig, env: Mapping[str, str], **p
 
     idle = [name for name in type(settings).model_fields if name in settings.model_fields_set - {*FOREIGN_SETTINGS}]
     if idle:
-        raise ConfigError(
-            f"{', '.join(idle)} cannot be set for python {settings.python!r}, which settles them by itself; leave "
-            f"{'them' if len(idle) > 1 else 'it'} out, or leave out python to evaluate QdrantRetriever"
-        )
-    if settings.used_threshold is not None and not parts.get("scored"):
-        raise ConfigError(
-            f"threshold: {settings.threshold:g} cannot be applied to python {settings.python!r}: the retriever gives "
-            "no scores; leave threshold out"
-        )
+        raise ConfigError(f"{', '.join(idle)}: settled by python {settings.python!r} itself; leave out that, or python")
+    if settings.threshold is not None and not parts.get("scored"):
+        raise ConfigError(f"threshold {settings.threshold:g}: python {settings.python!r} gives no scores; leave it out")
     if "listing" in parts or not settings.names_collection:
         return ForeignRetriever(settings, target, **parts)
     client = open_client(settings.store, env)
@@ -210,29 +202,19 @@ def _foreign(target: Any, settings: RetrieverConfig, env: Mapping[str, str], **p
 def _as_documents(function: Any) -> Any:
     """Return a function whose texts, alone or with a score, are documents; it is asynchronous where the other is."""
 
+    def document(item: Any) -> Any:
+        if isinstance(item, tuple) and len(item) == 2:
+            return document(item[0]), item[1]
+        return Document(page_content=item) if isinstance(item, str) else item
+
     def documents(answer: Any) -> Any:
-        return [_document(item) for item in answer] if isinstance(answer, list | tuple) else answer
+        return [*map(document, answer)] if isinstance(answer, list | tuple) else answer
 
-    if inspect.iscoroutinefunction(function):
+    async def awaited(answer: Any) -> Any:
+        return documents(await answer)
 
-        async def awaited(query: str) -> Any:
-            return documents(await function(query))
+    def call(query: str) -> Any:
+        answer = function(query)
+        return awaited(answer) if inspect.isawaitable(answer) else documents(answer)
 
-        return awaited
-    return lambda query: documents(function(query))
-
-
-def _document(item: Any) -> Any:
-    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
-        return Document(page_content=item[0]), item[1]
-    return Document(page_content=item) if isinstance(item, str) else item
-
-
-def _described(value: Any) -> str:
-    if inspect.iscoroutine(value):
-        value.close()
-        return "a coroutine; the factory must not be async"
-    if inspect.isclass(value):
-        return f"the class {value.__name__}; the factory must call it"
-    hint = "; return its as_retriever()" if isinstance(value, VectorStore) else ""
-    return f"{type(value).__name__}{hint}"
+    return call

@@ -5,7 +5,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, RetrievalSession
-from retrievers.search.candidate_table import Candidates, CandidateTable, Chunks
+from retrievers.search.candidates import CandidateTable, Chunks
 from retrievers.store import CollectionInfo, Deployment
 
 
@@ -36,7 +36,7 @@ class Retriever(Protocol):
     def batch_size(self) -> int:
         """How many queries are worth asking at once."""
 
-    def search(self, query: str, *, with_vector: bool = False, use_cache: bool = True) -> RetrievalSession:
+    def search(self, query: str, *, use_cache: bool = True) -> RetrievalSession:
         """Retrieve as an application would, and tell how it went. Faults are in the session, not raised."""
 
     def chunk_table(self) -> Chunks:
@@ -92,8 +92,8 @@ class FindsNeighbours(Retriever, Protocol):
 
     def neighbours(
         self, vectors: Sequence[Sequence[float]], search: Mapping[str, Any] | None, depth: int, chunks: Any
-    ) -> Sequence[Candidates]:
-        """Find the points nearest to vectors, with all that tie with the last.
+    ) -> CandidateTable:
+        """Find the points nearest to vectors, each to the same depth.
 
         Args:
             vectors: Vectors of queries.

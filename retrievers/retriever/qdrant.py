@@ -1,14 +1,18 @@
-"""QdrantRetriever: embed, search, threshold, cut; a LangChain retriever that also says how it went."""
+"""QdrantRetriever: embed, search, rerank, threshold, cut; a LangChain retriever that also says how it went."""
 
 import logging
 import os
 import time
 import uuid
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
+import numpy as np
+from cachetools import LRUCache
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -16,22 +20,19 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_qdrant import QdrantVectorStore
 from pydantic import ConfigDict, PrivateAttr, SkipValidation
 
-from retrievers.config import CacheConfig, IndexSettings, RetrieverConfig
+from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, file_layer
-from retrievers.embedding.bm25 import Bm25Encoder
-from retrievers.embedding.cache import CacheStats, EmbeddingCache, ResultCache, open_embedding_cache
+from retrievers.embedding.cache import EmbeddingCache, open_embedding_cache
 from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
-from retrievers.embedding.sparse import OwnEncoder, QueryEncoder, query_encoder
-from retrievers.errors import ConfigError, QueryError, RetrievalError
-from retrievers.records import Chunk, RetrievalSession, StageTimings
-from retrievers.rerank.reranking import Rerank, make_reranker
-from retrievers.retriever.session import document, failed, without_vector
-from retrievers.retriever.stages import Pipeline
-from retrievers.retriever.vector_store import make_store, own_terms, settings_over
-from retrievers.search import requests
-from retrievers.search.candidate_table import Candidates, CandidateTable
-from retrievers.search.pushdown import compile_filters
-from retrievers.search.selection import returned
+from retrievers.errors import CollectionChangedError, ConfigError, QueryError, RetrievalError
+from retrievers.net.retry import working_time
+from retrievers.records import Chunk, RetrievalSession, RetrievedChunk, StageTimings
+from retrievers.retriever.vector_store import QueryTerms, make_store, own_terms, settings_over
+from retrievers.search.candidates import CandidateTable
+from retrievers.search.find import Search
+from retrievers.search.query import check_query, compile_filters, embedded, encode
+from retrievers.search.rerank import Rerank, make_reranker, reranked
+from retrievers.search.selection import BELOW_SHOWN, Side, answered, failed, parameters, select
 from retrievers.store import (
     CollectionInfo,
     Deployment,
@@ -43,15 +44,16 @@ from retrievers.store import (
     survey,
     with_distance,
 )
-from retrievers.store.chunk_table import ChunkTable
+from retrievers.store.chunks import ChunkTable, all_metadata, records, scroll
 from retrievers.store.embedded import is_embedded
-from retrievers.store.local_mode import expect_exact_search
-from retrievers.store.stored_chunks import records, scroll
+from retrievers.store.opening import expect_exact_search
 
-ON_A_SERVER = "a server, which does not report its changes"
-"""The version of a collection on a server: results go by age alone."""
 log = logging.getLogger(__name__)
 BATCH = 32
+# Results that are kept in memory.
+RESULTS = 256
+# How often a search begins again, as the collection was written to between two of its requests.
+TRIES = 3
 
 
 class QdrantRetriever(BaseRetriever):
@@ -65,15 +67,16 @@ class QdrantRetriever(BaseRetriever):
 
     settings: SkipValidation[RetrieverConfig]
     vector_store: Any
-    _embeddings: Embeddings = PrivateAttr()
-    _owned: bool = PrivateAttr(default=True)
-    _env: Mapping[str, str] = PrivateAttr(default_factory=dict)
+    _embeddings: Any = PrivateAttr()
+    _owned: bool = PrivateAttr(default=False)
+    _env: Mapping[str, str] = PrivateAttr()
     _info: CollectionInfo = PrivateAttr()
-    _encoder: QueryEncoder = PrivateAttr(default_factory=Bm25Encoder)
-    _among: Any = PrivateAttr(default=None)
-    _rerank: Rerank | None = PrivateAttr(default=None)
+    _terms: "QueryTerms" = PrivateAttr()
+    _search: Search = PrivateAttr()
+    _rerank: Rerank | None = PrivateAttr()
     _vectors: EmbeddingCache | None = PrivateAttr(default=None)
-    _results: ResultCache[RetrievalSession] = PrivateAttr(default_factory=lambda: ResultCache(0))
+    _results: LRUCache[Hashable, RetrievalSession] = PrivateAttr(default_factory=lambda: LRUCache(RESULTS))
+    _lock: Any = PrivateAttr(default_factory=Lock)
 
     @classmethod
     def open(
@@ -96,30 +99,17 @@ class QdrantRetriever(BaseRetriever):
             RetrievalError: Typed, with what to do.
         """
         if settings.python is not None:
-            raise ConfigError(
-                f"python {settings.python!r} is a retriever of its own: call its factory, "
-                "or open it for evaluation with retrievers.open_retriever"
-            )
+            raise ConfigError(f"python {settings.python!r} is no QdrantRetriever; use retrievers.open_retriever")
         env = environment(os.environ) if env is None else env
         model = checked(embeddings, settings.embedding) if embeddings else make_embeddings(settings.embedding, env)
-        rerank = make_reranker(settings, env)
-        encoder = Bm25Encoder() if settings.mode == "semantic" else query_encoder(settings.keyword)
         client = open_client(settings.store, env)
         try:
-            info = describe(client, settings)
-            settings = with_distance(settings, info)
-            check_collection(client, settings, model, info)
-            if index is not None:
-                check_index(index, info.name, info.index)
-            among = compile_filters(client, settings, info)
-            vectors = open_embedding_cache(settings.cache, env, hosted=settings.embedding.declared.hosted is True)
+            retriever = cls._made(client, settings, model, env, index=index)
+            retriever._owned = True
+            retriever._vectors = open_embedding_cache(env, hosted=settings.embedding.declared.hosted is True)
         except BaseException:
             client.close()
             raise
-        retriever = cls(settings=settings, vector_store=make_store(settings, client, model, encoder))
-        retriever._info, retriever._among, retriever._rerank = info, among, rerank
-        retriever._encoder, retriever._embeddings, retriever._env = encoder, model, env
-        retriever._vectors, retriever._results = vectors, open_result_cache(settings.cache, client)
         return retriever
 
     @classmethod
@@ -142,30 +132,41 @@ class QdrantRetriever(BaseRetriever):
         Raises:
             RetrievalError: Typed, with what to do.
         """
-        env = environment(os.environ) if env is None else env
-        completed, terms, inner = settings_over(store, settings), own_terms(store), store.embeddings
-        if inner is None:
-            raise ConfigError(
-                f"{type(store).__name__} has no dense embeddings, whose similarity the threshold reads in every mode; "
-                "give it `embedding`, or evaluate its as_retriever()"
-            )
-        model = inner if isinstance(inner, CheckedEmbeddings) else CheckedEmbeddings(inner, type(inner).__name__)
-        if completed.mode == "semantic":
-            encoder: QueryEncoder = Bm25Encoder()
-        elif terms is None:
-            encoder = query_encoder(completed.keyword)
-        else:
-            encoder = OwnEncoder(type(terms).__name__, terms.embed_query)
+        env, model = environment(os.environ) if env is None else env, store.embeddings
+        if model is None:
+            raise ConfigError(f"{type(store).__name__} has no dense `embedding`; evaluate its as_retriever() instead")
+        if not isinstance(model, CheckedEmbeddings):
+            model = CheckedEmbeddings(model, type(model).__name__)
         expect_exact_search()
-        with client_errors(completed.collection):
-            info = describe(store.client, completed)
-            completed = with_distance(completed, info)
-            check_collection(store.client, completed, model, info)
-            among = compile_filters(store.client, completed, info)
-        retriever = cls(settings=completed, vector_store=store)
-        retriever._info, retriever._among, retriever._rerank = info, among, make_reranker(completed, env)
-        retriever._encoder, retriever._embeddings, retriever._env = encoder, model, env
+        retriever = cls._made(store.client, settings_over(store, settings), model, env, store=store)
         retriever._owned = owned
+        return retriever
+
+    @classmethod
+    def _made(
+        cls,
+        client: Any,
+        settings: RetrieverConfig,
+        model: Any,
+        env: Mapping[str, str],
+        *,
+        store: QdrantVectorStore | None = None,
+        index: IndexSettings | None = None,
+    ) -> Self:
+        """Check the collection, and put the parts together over a store, ours if none is given."""
+        terms = QueryTerms(settings, own_terms(store) if store else None)
+        rerank = make_reranker(settings, env)
+        with client_errors(settings.collection):
+            info = describe(client, settings)
+            settings = with_distance(settings, info)
+            check_collection(client, settings, model, info)
+            if index is not None:
+                check_index(index, info.name, info.index)
+            among, chunks = compile_filters(client, settings), ChunkTable(client, settings)
+        retriever = cls(settings=settings, vector_store=store or make_store(settings, client, model, terms))
+        retriever._search = Search(client, settings, settings.candidates, chunks, among, info.limits)
+        retriever._info, retriever._rerank = info, rerank
+        retriever._terms, retriever._embeddings, retriever._env = terms, model, env
         return retriever
 
     def with_settings(self, settings: RetrieverConfig) -> Self:
@@ -174,12 +175,12 @@ class QdrantRetriever(BaseRetriever):
         Raises:
             RetrievalError: They do not fit the collection.
         """
-        store = self.vector_store
-        if self.settings.python is None:
-            encoder = Bm25Encoder() if settings.mode == "semantic" else query_encoder(settings.keyword)
-            store = make_store(settings, self.client, self._embeddings, encoder)
-        # The model was checked when this one was opened.
-        return type(self).over(store, settings.model_copy(update={"trust_embedding": True}), env=self._env)
+        trusted = settings.model_copy(update={"trust_embedding": True})  # it was checked when this one was opened
+        if settings.python is not None:
+            return type(self).over(self.vector_store, trusted, env=self._env)
+        other = type(self)._made(self.client, trusted, self._embeddings, self._env)
+        other._vectors = self._vectors
+        return other
 
     @classmethod
     def from_config(cls, source: str | Path | RetrieverConfig, *, env: Mapping[str, str] | None = None) -> Self:
@@ -214,24 +215,12 @@ class QdrantRetriever(BaseRetriever):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """That BM25 scores depend on how the collection is cut into shards, and which settings change nothing."""
-        info, mode = self._info, self.settings.mode
-        idle = requests.notes(self.settings, info)
-        if mode == "hybrid" and self.settings.python is not None:
-            idle = (
-                f"{self.label} is searched to {self.settings.candidates} candidates a side, fused by "
-                f"{self.settings.used_fusion}: langchain-qdrant's own hybrid, of k a side and its own fusion, "
-                "is measured by naming the store's as_retriever()",
-                *idle,
-            )
-        if mode == "semantic" or info.shards == 1 or self.settings.keyword.vector_name in info.without_idf:
-            return idle
-        return (
-            f"collection {info.name!r} has {info.shards} shards, and Qdrant counts how rare a term is (IDF) within each"
-            f": its BM25 scores, and so what mode {mode} finds, depend on how the chunks are spread; compare "
-            "only with runs over as many shards",
-            *idle,
-        )
+        """That a hybrid store of the caller's is searched in our way."""
+        settings = self.settings
+        if settings.mode != "hybrid" or settings.python is None:
+            return ()
+        ours = f"{settings.candidates} candidates a side, fused by {settings.used_fusion}"
+        return (f"{self.label} is searched to {ours}; its as_retriever() measures langchain-qdrant's own hybrid",)
 
     @property
     def batch_size(self) -> int:
@@ -243,33 +232,20 @@ class QdrantRetriever(BaseRetriever):
         """What the collection said of itself when it was opened."""
         return self._info
 
-    def search(self, query: str, *, with_vector: bool = False, use_cache: bool = True) -> RetrievalSession:
+    def search(self, query: str, *, use_cache: bool = True) -> RetrievalSession:
         """Retrieve, and tell how it went. Faults are in the session's `status` and `error`, not raised.
 
         Args:
             query: A question; blank gives an empty session with a message.
-            with_vector: Put the query's vector into the session.
-            use_cache: True to use a cached vector or result.
+            use_cache: True to use a kept vector or result.
         """
         try:
-            [session] = self._sessions([query], use_cache)
+            return self._session(query, use_cache)
         except RetrievalError as error:
-            return self._failed(query, error)
-        return session if with_vector else without_vector(session)
-
-    def search_batch(self, queries: Sequence[str], *, use_cache: bool = True) -> list[RetrievalSession]:
-        """`search` for each query, order kept, embedded in batches and searched in one round trip.
-
-        Results are those of one-by-one searches. If the batch fails, each query is searched alone, so that one bad
-        query does not spoil the others.
-        """
-        try:
-            sessions = self._sessions(queries, use_cache)
-        except RetrievalError as error:
-            if error.transient or error.timed_out:  # asking for each alone would only multiply the requests
-                return [self._failed(query, error) for query in queries]
-            return [self.search(query, use_cache=use_cache) for query in queries]
-        return [without_vector(session) for session in sessions]
+            if not isinstance(error, QueryError):
+                context = {"query": query, "collection": self.settings.collection, "stage": error.stage}
+                log.error("search failed: %s", error, extra={**context, "attempt": error.attempts})
+            return failed(query, error, self._told)
 
     def candidates(
         self,
@@ -290,12 +266,13 @@ class QdrantRetriever(BaseRetriever):
         Raises:
             RetrievalError: A query is unusable, or embedding or search failed.
         """
-        return self._pipeline.candidates(queries, depth or self.settings.candidates, use_cache, chunks)
+        chunks = self.chunk_table() if chunks is None else chunks
+        return self._found(queries, depth or self.settings.candidates, use_cache, chunks)
 
     def neighbours(
         self, vectors: Sequence[Sequence[float]], search: Mapping[str, Any] | None, depth: int, chunks: ChunkTable
     ) -> CandidateTable:
-        """Find the points nearest to vectors, whatever the mode: those that the filters let pass, and all ties.
+        """Find the points nearest to vectors, whatever the mode, of those that the filters let pass.
 
         Args:
             vectors: Vectors of queries.
@@ -306,18 +283,16 @@ class QdrantRetriever(BaseRetriever):
         Raises:
             RetrievalError: The search failed.
         """
-        return self._pipeline.neighbours(vectors, search, depth, chunks)
+        config = self.settings.model_copy(update={"mode": "semantic", "search_params": search})
+        searcher = replace(self._search, config=config, depth=depth, chunks=chunks)
+        return searcher.find([{"semantic": [*map(float, vector)]} for vector in vectors])
 
     def chunk_table(self) -> ChunkTable:
         """Return an empty table of chunks, which calls of `candidates` fill."""
         return ChunkTable(self.client, self.settings)
 
-    def select(self, candidates: Candidates) -> Candidates:
-        """Return the candidates that threshold, grouping and cut leave."""
-        return returned(candidates, self.settings)
-
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
-        """Chunks of the collection without a search, by field values (see `reading.scroll`)."""
+        """Chunks of the collection without a search, by field values (see `stored_chunks.scroll`)."""
         return scroll(self.client, self.settings, where, self._info)
 
     def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
@@ -341,8 +316,8 @@ class QdrantRetriever(BaseRetriever):
         """Let go of the store; an embedded one can then be opened by another process."""
         if self._owned:
             self.client.close()
-        if self._vectors:
-            self._vectors.close()
+            if self._vectors:
+                self._vectors.close()
 
     def __enter__(self) -> Self:
         return self
@@ -350,93 +325,96 @@ class QdrantRetriever(BaseRetriever):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def cache_stats(self) -> Mapping[str, CacheStats]:
-        """How often the caches were asked and knew: `embedding` (where there is one) and `result`."""
-        of_vectors = {"embedding": self._vectors.stats} if self._vectors else {}
-        return {**of_vectors, "result": self._results.stats}
-
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        [session] = self._sessions([query], True)
-        return [document(hit, include_metadata=self.settings.include_metadata) for hit in session.chunks]
+        return [_document(hit) for hit in self._session(query, True).chunks]
 
-    def _sessions(self, queries: Sequence[str], use_cache: bool) -> list[RetrievalSession]:
-        """Return a session for each query, with its vector; a cached one where it may be used."""
-        settings, pipeline = self.settings, self._pipeline
-        return remembered(
-            queries,
-            self._results if use_cache else ResultCache(0),
-            lambda: version_of(self.client, settings.collection),
-            settings.model_dump_json,  # a copy of the retriever with other settings shares the cache
-            lambda missing: pipeline.sessions(missing, use_cache),
+    def _session(self, query: str, use_cache: bool) -> RetrievalSession:
+        """Return the candidates of one query and a selection as a session, or one that is kept.
+
+        A result is kept under the version of the collection before the search, and only an embedded store tells one.
+        """
+        start, settings = time.perf_counter(), self.settings
+        keeps = use_cache and is_embedded(self.client)
+        key = (query, self.client.generation(settings.collection)) if keeps else None
+        with self._lock:
+            kept = self._results.get(key)
+        if kept is not None:
+            timings = StageTimings(total_ms=(time.perf_counter() - start) * 1000)
+            cache = {"embedding": "off", "result": "hit"}
+            return replace(kept, session_id=uuid.uuid4().hex, timings=timings, cache=cache)
+        [candidates] = self._found([query], settings.candidates, use_cache, self.chunk_table(), few=True)
+        spreads = not settings.reranker.diversifies
+        session = answered(candidates, settings, self._told, other_side=self._other_side, spreads=spreads)
+        session = replace(session, cache={**session.cache, "result": "miss" if keeps else "off"})
+        if keeps:
+            with self._lock:
+                self._results[key] = session
+        return session
+
+    def _found(
+        self, queries: Sequence[str], depth: int, use_cache: bool, chunks: ChunkTable, *, few: bool = False
+    ) -> CandidateTable:
+        """Embed queries, find candidates, rerank, and read the chunks of all, or of the few that an answer shows."""
+        for query in queries:
+            check_query(query)
+        start, settings = working_time(), self.settings
+        kept_vectors = self._vectors if use_cache else None
+        vectors, cached = embedded(queries, settings, self._info, self._embeddings, kept_vectors)
+        encoded = [encode(vector, self._terms.of(query)) for query, vector in zip(queries, vectors, strict=True)]
+        ready = working_time()
+        for left in reversed(range(TRIES)):
+            try:
+                table = replace(self._search, depth=depth, chunks=chunks).find(encoded)
+                searched = working_time()
+                if self._rerank:
+                    table = reranked(table, queries, vectors, self._rerank, settings, self.client)
+                if few and settings.group_by is None:
+                    kept, below = select(table[0], settings)
+                    chunks.read(table[0].at([*kept, *below[:BELOW_SHOWN]]).codes.tolist())
+                else:
+                    chunks.read(table.codes.tolist())
+                break
+            except CollectionChangedError as error:
+                if not left:
+                    raise
+                log.info("%s", error)
+        end, count, share = working_time(), len(queries), 1000 / max(1, len(queries))
+        timings = StageTimings(
+            embed_ms=(ready - start) * share,
+            search_ms=((searched if self._rerank else end) - ready) * share,
+            rerank_ms=(end - searched) * share if self._rerank else None,
+            total_ms=(end - start) * share,
+        )
+        return replace(
+            table,
+            texts=tuple(queries),
+            timings=(timings,) * count,
+            vectors=tuple(np.asarray(vector, dtype=np.float32) for vector in vectors),
+            caches=tuple({"embedding": state} for state in cached),
+            retrieved_at=(datetime.now(UTC),) * count,
         )
 
     @property
-    def _pipeline(self) -> Pipeline:
-        return Pipeline(
-            settings=self.settings,
-            embeddings=self.embeddings,
-            client=self.client,
-            info=self._info,
-            encoder=self._encoder,
-            among=self._among,
-            rerank=self._rerank,
-            vectors=self._vectors,
-        )
+    def _told(self) -> dict[str, Any]:
+        """What a session tells of parameters and model, which may be in the caller's vector store."""
+        settings, config = self.settings, self.settings.embedding
+        model = {"provider": config.provider, "model": config.resolved_model} if settings.python is None else {}
+        return {"parameters": parameters(settings), "embedding": {**model, "dimension": self._info.dimension}}
 
-    def _failed(self, query: str, error: RetrievalError) -> RetrievalSession:
-        if not isinstance(error, QueryError):
-            context = {"query": query, "collection": self.settings.collection}
-            log.error("search failed: %s", error, extra={**context, "stage": error.stage, "attempt": error.attempts})
-        return failed(query, error, self.settings, self._info)
+    @property
+    def _other_side(self) -> Side | None:
+        """A side that the collection could be searched by, and is not."""
+        if self.settings.mode == "semantic":
+            return "keywords" if self.settings.keyword.vector_name in self._info.sparse_vectors else None
+        return "meaning" if self.settings.mode == "keyword" else None
 
 
-def open_result_cache(config: CacheConfig, client: Any) -> ResultCache[RetrievalSession]:
-    """Open the cache of results: valid until an embedded store changes, on a server as long as the settings allow."""
-    if is_embedded(client):
-        return ResultCache(config.results)
-    return ResultCache(config.results if config.results_ttl_s else 0, config.results_ttl_s)
-
-
-def version_of(client: Any, collection: str) -> Hashable:
-    """Return a value that changes with the collection, as far as its store tells: an embedded store's generation."""
-    return client.generation(collection) if is_embedded(client) else ON_A_SERVER
-
-
-def remembered(
-    queries: Sequence[str],
-    results: ResultCache[RetrievalSession],
-    version: Callable[[], Hashable],
-    settings: Callable[[], Hashable],
-    find: Callable[[list[str]], list[RetrievalSession]],
-) -> list[RetrievalSession]:
-    """Return a session for each query, in order: a cached one, or one that is searched for now, once, and then cached.
-
-    Args:
-        queries: Questions.
-        results: The sessions that are kept; a cache of no size is passed by.
-        version: The version that the collection has.
-        settings: Returns everything else that a result depends on.
-        find: Searches for those that are not known.
-    """
-    start = time.perf_counter()
-    keeps = results.size > 0
-    # The version before the search: what changes during it makes what was found old.
-    now, setup = (version(), settings()) if keeps else (None, None)
-    kept = {query: hit for query in queries if keeps and (hit := results.get((query, setup), now))}
-    waited = StageTimings(total_ms=(time.perf_counter() - start) * 1000 / max(1, len(queries)))
-    missing = [query for query in dict.fromkeys(queries) if query not in kept]
-    sessions = find(missing) if missing else []
-    for session in sessions if keeps else ():
-        results.put((session.query, setup), session, now)
-    state = "miss" if keeps else "off"
-    ready = {session.query: replace(session, cache={**session.cache, "result": state}) for session in sessions}
-    for query, session in kept.items():
-        ready[query] = _again(replace(session, timings=waited, cache={"embedding": "off", "result": "hit"}))
-    # What was searched for now has an id of its own; each repetition gets another.
-    first = {query: index for index, query in reversed([*enumerate(queries)])}
-    return [ready[query] if first[query] == index else _again(ready[query]) for index, query in enumerate(queries)]
-
-
-def _again(session: RetrievalSession) -> RetrievalSession:
-    return replace(session, session_id=uuid.uuid4().hex)
+def _document(hit: RetrievedChunk) -> Document:
+    """A chunk as a LangChain document, its scores and places in the metadata."""
+    metadata: dict[str, Any] = {"score": hit.score, "score_scale": hit.score_scale, "rank": hit.rank}
+    if hit.distance != "cosine":
+        metadata["distance"] = hit.distance
+    if hit.original_rank is not None:
+        metadata |= {"original_rank": hit.original_rank, "original_score": hit.original_score}
+    metadata = {**all_metadata(hit.chunk), **metadata, "scores": dict(hit.scores)}
+    return Document(id=hit.chunk.point_id, page_content=hit.chunk.text, metadata=metadata)

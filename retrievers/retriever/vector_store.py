@@ -3,28 +3,30 @@
 from collections.abc import Mapping
 from typing import Any
 
-from langchain_core.embeddings import Embeddings
 from langchain_qdrant import QdrantVectorStore, RetrievalMode, SparseEmbeddings, SparseVector
-from qdrant_client import QdrantClient, models
+from qdrant_client import models
 
 from retrievers.config import Mode, RetrieverConfig, StoreConfig
-from retrievers.embedding.sparse import QueryEncoder
+from retrievers.embedding.bm25 import expand
+from retrievers.embedding.sparse import OwnEncoder, Terms, query_encoder
 from retrievers.errors import ConfigError, EmbeddingError
-from retrievers.search.query import terms_of
 from retrievers.text.secrets import redacted
 
-MODES: Mapping[Mode, RetrievalMode] = {
-    "semantic": RetrievalMode.DENSE,
-    "keyword": RetrievalMode.SPARSE,
-    "hybrid": RetrievalMode.HYBRID,
-}
+DENSE, SPARSE, HYBRID = RetrievalMode.DENSE, RetrievalMode.SPARSE, RetrievalMode.HYBRID
+MODES: Mapping[Mode, RetrievalMode] = {"semantic": DENSE, "keyword": SPARSE, "hybrid": HYBRID}
 
 
 class QueryTerms(SparseEmbeddings):
-    """The keyword side of our settings, as langchain-qdrant asks for it."""
+    """The keyword side of a search, also as langchain-qdrant asks for it: by our settings, or the caller's model."""
 
-    def __init__(self, settings: RetrieverConfig, encoder: QueryEncoder) -> None:
-        self._settings, self._encoder = settings, encoder
+    def __init__(self, settings: RetrieverConfig, own: SparseEmbeddings | None) -> None:
+        self._synonyms, self._encoder = settings.keyword.synonyms, None
+        if settings.mode != "semantic":
+            self._encoder = OwnEncoder(type(own).__name__, own.embed_query) if own else query_encoder(settings.keyword)
+
+    def of(self, query: str) -> Terms | None:
+        """Return the weights of a query's terms and their synonyms; None where only its meaning is searched for."""
+        return self._encoder.query(query, expand(query, self._synonyms)) if self._encoder else None
 
     def embed_query(self, text: str) -> SparseVector:
         """Return the weights of a query's terms, synonyms included.
@@ -32,8 +34,8 @@ class QueryTerms(SparseEmbeddings):
         Raises:
             EmbeddingError: The server encodes queries.
         """
-        terms = terms_of(text, self._settings.keyword, self._encoder)
-        if isinstance(terms, models.Document):
+        terms = self.of(text)
+        if not isinstance(terms, models.SparseVector):
             raise EmbeddingError("keyword.encoder server encodes in Qdrant; langchain-qdrant wants the terms here")
         return SparseVector(indices=terms.indices, values=terms.values)
 
@@ -42,9 +44,7 @@ class QueryTerms(SparseEmbeddings):
         raise EmbeddingError("chunks are written by `python -m retrievers index`, not through a retriever's store")
 
 
-def make_store(
-    settings: RetrieverConfig, client: QdrantClient, embeddings: Embeddings, encoder: QueryEncoder
-) -> QdrantVectorStore:
+def make_store(settings: RetrieverConfig, client: Any, embeddings: Any, terms: QueryTerms) -> QdrantVectorStore:
     """Return the vector store that the settings describe.
 
     Its own check of the collection would embed a text, which may cost money; ours run instead, and ask for more.
@@ -58,16 +58,10 @@ def make_store(
         content_payload_key=settings.metadata.text_key,
         metadata_payload_key=settings.metadata.nested_under,
         distance=models.Distance(settings.used_distance.title()),
-        sparse_embedding=None if settings.mode == "semantic" else QueryTerms(settings, encoder),
+        sparse_embedding=None if settings.mode == "semantic" else terms,
         sparse_vector_name=settings.keyword.vector_name,
         validate_collection_config=False,
     )
-
-
-def is_searched_by_itself(store: QdrantVectorStore) -> bool:
-    """Return True if only the store knows how it searches: by a method of its own, or without a model of meaning."""
-    plain = type(store).similarity_search_with_score is QdrantVectorStore.similarity_search_with_score
-    return not plain or store.embeddings is None
 
 
 def settings_over(store: QdrantVectorStore, settings: RetrieverConfig) -> RetrieverConfig:
@@ -78,30 +72,27 @@ def settings_over(store: QdrantVectorStore, settings: RetrieverConfig) -> Retrie
         settings: All else; a mode that they name is searched in place of the store's own.
 
     Raises:
-        ConfigError: The settings name other payload keys, or a mode that the store has no encoder for.
+        ConfigError: The settings name other payload keys.
     """
-    if settings.python is None:
-        return settings  # the store was made of them
     keys = {"text_key": store.content_payload_key, "nested_under": store.metadata_payload_key}
     for name, key in keys.items():
         value, default = getattr(settings.metadata, name), type(settings.metadata).model_fields[name].default
         if value not in (key, default):
-            raise ConfigError(
-                f"metadata.{name}: {type(store).__name__} reads payload key {key!r}, got {value!r}; leave it out"
-            )
+            raise ConfigError(f"metadata.{name}: the store reads payload key {key!r}, got {value!r}; leave it out")
     own_mode = next(mode for mode, theirs in MODES.items() if theirs == store.retrieval_mode)
+    options = getattr(store.client, "init_options", None) or {}
+    where = next((options[name] for name in ("url", "host", "path", "location") if options.get(name)), None)
     changes: dict[str, Any] = {
         "collection": store.collection_name,
-        "store": _place(store.client),
+        # For messages; not checked as our own settings are.
+        "store": StoreConfig.model_construct(url=redacted(str(where or type(store.client).__name__))),
         "metadata": settings.metadata.model_copy(update=keys),
         "vector_name": store.vector_name,
         "mode": settings.mode if "mode" in settings.model_fields_set else own_mode,
     }
-    encoder = own_terms(store)
-    if encoder is not None:
-        kind = type(encoder)
+    if encoder := own_terms(store):
+        kind, named = type(encoder), settings.keyword.model_dump(exclude_unset=True)
         written = {"vector_name": store.sparse_vector_name, "encoder": f"python:{kind.__module__}:{kind.__qualname__}"}
-        named = settings.keyword.model_dump(exclude_unset=True)
         changes["keyword"] = type(settings.keyword).model_validate(named | written)
     return settings.model_copy(update=changes)
 
@@ -113,10 +104,3 @@ def own_terms(store: QdrantVectorStore) -> SparseEmbeddings | None:
     except ValueError:
         return None
     return None if isinstance(encoder, QueryTerms) else encoder
-
-
-def _place(client: Any) -> StoreConfig:
-    """Return the address of a client made elsewhere, for messages; not checked as our own settings are."""
-    options = getattr(client, "init_options", None) or {}
-    where = next((options[name] for name in ("url", "host", "path", "location") if options.get(name)), None)
-    return StoreConfig.model_construct(url=redacted(str(where or type(client).__name__)))

@@ -1,101 +1,35 @@
-"""Queries: checked, embedded, and encoded for the sides that are searched."""
+"""What is asked of a collection: queries, checked, embedded and encoded, and the filter that every candidate meets."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-import numpy as np
-from numpy.typing import NDArray
-
-from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, EmbeddingConfig, KeywordConfig, RetrieverConfig
-from retrievers.embedding.bm25 import expand, spell_out
+from retrievers.config import (
+    MAX_QUERY_CHARACTERS,
+    MAX_QUERY_WORDS,
+    EmbeddingConfig,
+    MetadataConfig,
+    RetrieverConfig,
+)
+from retrievers.config.filters import RANGES, AnyOf, Compare, Expression, Not, comparisons, parse, qdrant_filter
+from retrievers.embedding.bm25 import spell_out
 from retrievers.embedding.cache import EmbeddingCache
-from retrievers.embedding.sparse import QueryEncoder, Terms
-from retrievers.errors import EmbeddingMismatchError, QueryError
-from retrievers.store import CollectionInfo
+from retrievers.embedding.sparse import Terms
+from retrievers.errors import ConfigError, EmbeddingError, QueryError, nearest
+from retrievers.records import ALIASES, METADATA_FIELDS
+from retrievers.store import CollectionInfo, store_errors
+from retrievers.store.chunks import filter_path, payload_keys
 
 if TYPE_CHECKING:
-    from qdrant_client.models import Document, SparseVector
+    from qdrant_client import QdrantClient
+    from qdrant_client.models import Document, Filter, SparseVector
 
 Vector: TypeAlias = Union[list[float], "SparseVector", "Document"]
 Encoded: TypeAlias = Mapping[str, Vector]
-"""The vectors of one query by side: `semantic` its own; `keyword` the weights of its terms; `expanded` those of its
-terms and their synonyms, where these are searched for by themselves. A side without a term is not there."""
-
-
-def encode(query: str, vector: Sequence[float], settings: RetrieverConfig, encoder: QueryEncoder) -> Encoded:
-    """Return the vectors that the mode reads; a query that no synonym is known for is not expanded."""
-    semantic: dict[str, Vector] = {"semantic": list(vector)}
-    if settings.mode == "semantic":
-        return semantic
-    together = terms_of(query, settings.keyword, encoder)
-    sides: dict[str, Terms]
-    if settings.keyword.expansion == "terms":
-        sides = {"keyword": together}
-    else:
-        terms = encoder.query(query, term_counts=settings.keyword.term_counts)
-        sides = {"keyword": terms} | ({} if together == terms else {"expanded": together})
-    # Of a text that the server encodes it is not known here if it holds a term.
-    return semantic | {name: terms for name, terms in sides.items() if getattr(terms, "indices", True)}
-
-
-def terms_of(query: str, keyword: KeywordConfig, encoder: QueryEncoder) -> Terms:
-    """Return the weights of a query's terms and their synonyms."""
-    synonyms = expand(query, keyword.synonyms)
-    return encoder.query(query, synonyms, keyword.synonym_weight, term_counts=keyword.term_counts)
-
-
-def embedded(
-    queries: Sequence[str],
-    settings: RetrieverConfig,
-    info: CollectionInfo,
-    embeddings: Any,
-    cache: EmbeddingCache | None,
-) -> tuple[list[list[float]], list[str]]:
-    """Embed queries, abbreviations spelt out; return their vectors, and for each `hit`, `miss` or `off` for the cache.
-
-    Raises:
-        EmbeddingError: The model failed.
-        EmbeddingMismatchError: A vector has another length than the collection's.
-    """
-    texts = [spell_out(query, settings.abbreviations) for query in queries]
-    model = cache_key(settings.embedding)
-    cached = {text: cache.get(*model, text) for text in dict.fromkeys(texts)} if cache else {}
-    known = {text: vector for text, vector in cached.items() if vector is not None}
-    missing = [text for text in dict.fromkeys(texts) if text not in known]
-    fresh = dict(zip(missing, embeddings.embed_queries(missing), strict=True))
-    _check_dimension([*fresh.values(), *known.values()], settings, info)
-    for text, vector in fresh.items() if cache else ():
-        cache.put(vector, *model, text)  # type: ignore[union-attr]
-    states = ["off" if cache is None else "miss" if text in fresh else "hit" for text in texts]
-    vectors = known | fresh
-    return [vectors[text] for text in texts], states
-
-
-def cosines_with(query: Vector, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the cosine of a query's vector with each of some others, 0 to 1; 0 with one of zeros."""
-    vector = np.asarray(query, dtype=np.float64)
-    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(vector)
-    return np.clip((vectors @ vector) / np.where(lengths > 0, lengths, 1), 0, 1)
-
-
-def cache_key(config: EmbeddingConfig) -> tuple[str, ...]:
-    """Return what tells one model from any other in the cache of query vectors."""
-    settings = {name: value for name, value in config.identity.items() if name not in ("provider", "model")}
-    if config.base_url and not config.declared.key_for_own_server:
-        settings["base_url"] = config.base_url  # such servers have models of their own under any name
-    more = (json.dumps(settings, sort_keys=True, default=str),) if settings else ()
-    return (config.provider, config.resolved_model, "search_query", *more)
-
-
-def _check_dimension(vectors: Sequence[Sequence[float]], settings: RetrieverConfig, info: CollectionInfo) -> None:
-    for vector in vectors:
-        if len(vector) != info.dimension:
-            name = settings.embedding.label
-            raise EmbeddingMismatchError(
-                f"collection {info.name!r} holds vectors of {info.dimension} dimensions, "
-                f"but {name} made one of {len(vector)}"
-            )
+"""The vectors of one query by side: `semantic` its own, `keyword` the weights of its terms where it has any."""
+# Payloads that tell which keys a collection has, and of what kind their values are.
+SAMPLE = 256
+KINDS = {str: "text", int: "number", float: "number", bool: "true or false"}
 
 
 def check_query(query: str) -> None:
@@ -112,7 +46,156 @@ def check_query(query: str) -> None:
         raise QueryError(f"the query holds half a character at place {error.start} (a lone surrogate)") from None
     words = len(query.split())
     if words > MAX_QUERY_WORDS or len(query) > MAX_QUERY_CHARACTERS:
-        raise QueryError(
-            f"the query is too long: {words} words and {len(query)} characters; "
-            f"at most {MAX_QUERY_WORDS} words and {MAX_QUERY_CHARACTERS} characters"
-        )
+        most = f"at most {MAX_QUERY_WORDS} words and {MAX_QUERY_CHARACTERS} characters"
+        raise QueryError(f"the query is too long: {words} words and {len(query)} characters; {most}")
+
+
+def embedded(
+    queries: Sequence[str],
+    settings: RetrieverConfig,
+    info: CollectionInfo,
+    embeddings: Any,
+    cache: EmbeddingCache | None,
+) -> tuple[list[list[float]], list[str]]:
+    """Embed queries, abbreviations spelt out; return their vectors, and for each `hit`, `miss` or `off` for the cache.
+
+    Raises:
+        EmbeddingError: The model failed, or made a vector of another length than the collection's.
+    """
+    texts = [spell_out(query, settings.abbreviations) for query in queries]
+    model = cache_key(settings.embedding)
+    cached = {text: cache.get(*model, text) for text in dict.fromkeys(texts)} if cache else {}
+    known = {text: vector for text, vector in cached.items() if vector is not None}
+    missing = [text for text in dict.fromkeys(texts) if text not in known]
+    fresh = dict(zip(missing, embeddings.embed_queries(missing), strict=True))
+    vectors = known | fresh
+    if (other := next((len(each) for each in vectors.values() if len(each) != info.dimension), None)) is not None:
+        holds = f"collection {info.name!r} holds vectors of {info.dimension} dimensions"
+        raise EmbeddingError(f"{holds}, but {settings.embedding.label} made one of {other}")
+    for text, vector in fresh.items() if cache else ():
+        cache.put(vector, *model, text)  # type: ignore[union-attr]
+    states = ["off" if cache is None else "miss" if text in fresh else "hit" for text in texts]
+    return [vectors[text] for text in texts], states
+
+
+def cache_key(config: EmbeddingConfig) -> tuple[str, ...]:
+    """Return what tells one model from any other in the cache of query vectors."""
+    settings = {name: value for name, value in config.identity.items() if name not in ("provider", "model")}
+    if config.base_url and not config.declared.key_for_own_server:
+        settings["base_url"] = config.base_url  # such servers have models of their own under any name
+    more = (json.dumps(settings, sort_keys=True, default=str),) if settings else ()
+    return (config.provider, config.resolved_model, "search_query", *more)
+
+
+def encode(vector: Sequence[float], terms: Terms | None) -> Encoded:
+    """Return the vectors of a query by side."""
+    semantic: dict[str, Vector] = {"semantic": list(vector)}
+    # Of a text that the server encodes it is not known here if it holds a term.
+    return semantic | {"keyword": terms} if terms and getattr(terms, "indices", True) else semantic
+
+
+def compile_filters(client: "QdrantClient", config: RetrieverConfig) -> "Filter | None":
+    """Return the filter of the settings for a collection, checked against its payload; None when there is none.
+
+    Its first payloads tell which keys it has and of what kind their values are; a value of another kind is looked for.
+    Qdrant itself says where a collection in strict mode needs an index.
+
+    Raises:
+        ConfigError: A field does not exist, or no chunk can meet a condition; every such condition is named.
+        StoreError: The store failed.
+    """
+    if config.filters is None:
+        return None
+    with store_errors(config.store, config.collection):
+        compiled = qdrant_filter(config.filters) or _compiled(client, config, parse(config.filters))
+        client.scroll(config.collection, compiled, limit=1, with_payload=False)  # refused here, not at the first query
+    return compiled
+
+
+def _compiled(client: "QdrantClient", config: RetrieverConfig, expression: Expression) -> "Filter":
+    records, _ = client.scroll(config.collection, limit=SAMPLE, with_payload=True)
+    kinds = _kinds([record.payload or {} for record in records])
+    keys = {each.field: _key(client, config, each.field, kinds) for each in comparisons(expression)}
+    unmet = [
+        f"filters: {each.field}: expected {' or '.join(sorted(held))}, which the payload holds there, got "
+        f"{KINDS[type(each.values[0])]} {each.values[0]!r}"
+        for each in comparisons(expression)
+        if (held := kinds.get(keys[each.field], set())) and not held & {KINDS[type(v)] for v in each.values}
+        if not client.count(config.collection, _filter(each, keys)).count
+    ]
+    if unmet:
+        raise ConfigError("\n".join(dict.fromkeys(unmet)))
+    return _filter(expression, keys)
+
+
+def _kinds(payloads: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """Return the keys of some payloads, with dots, and the kinds of their values; a list has those of its items."""
+    kinds: dict[str, set[str]] = {}
+    for key, value in (pair for payload in payloads for pair in _flat(payload, "")):
+        items = value if isinstance(value, list) else [value]
+        kinds.setdefault(key, set()).update(KINDS[type(item)] for item in items if type(item) in KINDS)
+    return kinds
+
+
+def _flat(payload: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in payload.items():
+        yield from _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(f"{prefix}{key}", value)]
+
+
+def _key(client: "QdrantClient", config: RetrieverConfig, field: str, kinds: Mapping[str, set[str]]) -> str:
+    """Return the payload key of a field, by its canonical name, an alias, or the payload's own name for it.
+
+    Raises:
+        ConfigError: The payload has no such key; the nearest names are given.
+    """
+    from qdrant_client import models
+
+    possible = _possible_keys(field, config.metadata)
+    for key in possible:
+        if key in kinds:
+            return key
+    for key in possible:  # few chunks may have it
+        if '"' not in key and all(key.split(".")):
+            empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=filter_path(key)))
+            if client.count(config.collection, models.Filter(must_not=[empty])).count:
+                return key
+    prefix = f"{config.metadata.nested_under}." if config.metadata.nested_under else ""
+    names = {key.removeprefix(prefix) for key in kinds}
+    names |= {name for name in METADATA_FIELDS if not kinds.keys().isdisjoint(payload_keys(name, config.metadata))}
+    raise ConfigError(f"filters: the collection's payload has no field {field!r}{nearest(field, sorted(names))}")
+
+
+def _possible_keys(field: str, config: MetadataConfig) -> list[str]:
+    """Return the payload keys that a field name may mean, the likeliest first."""
+    canonical = ALIASES.get(field, field)
+    keys = [*payload_keys(canonical, config)] if canonical in METADATA_FIELDS else []
+    return [*keys, f"{config.nested_under}.{field}" if config.nested_under else field, field]
+
+
+def _filter(expression: Expression, keys: Mapping[str, str]) -> "Filter":
+    """Return the filter of Qdrant that an expression stands for."""
+    from qdrant_client import models
+
+    match expression:
+        case Compare(field=field, operator=operator, values=values):
+            path = filter_path(keys[field])
+            if operator in RANGES:
+                limits = models.Range(**{operator: float(values[0])})
+                return models.Filter(must=[models.FieldCondition(key=path, range=limits)])
+            equal: list[Any] = [_equals(path, value) for value in values]
+            return models.Filter(must=equal) if operator == "contains" else models.Filter(should=equal)
+        case Not(part=part):
+            return models.Filter(must_not=[_filter(part, keys)])
+        case AnyOf(parts=parts):
+            return models.Filter(should=[_filter(part, keys) for part in parts])
+        case _:
+            return models.Filter(must=[_filter(part, keys) for part in expression.parts])
+
+
+def _equals(key: str, value: Any) -> Any:
+    """Equality; a number by a range, since Qdrant matches 5 and 5.0 by it alike."""
+    from qdrant_client import models
+
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return models.FieldCondition(key=key, range=models.Range(gte=float(value), lte=float(value)))
+    return models.FieldCondition(key=key, match=models.MatchValue(value=value))

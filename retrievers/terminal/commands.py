@@ -96,10 +96,9 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
         print_error(f"error: {session.error}")
         return 2
     if namespace.json:
-        shown = session_json(session, include_metadata=config.include_metadata)
-        print_rendered(json_text(shown, indent=2))
+        print_rendered(json_text(session_json(session), indent=2))
     else:
-        print_out(session_text(session, verbose=namespace.verbose, include_metadata=config.include_metadata))
+        print_out(session_text(session, verbose=namespace.verbose))
     return 0
 
 

@@ -4,14 +4,14 @@ from reprlib import Repr
 
 from retrievers.text.secrets import without_secrets
 
-# Characters of a value that a message shows.
-LONGEST = 100
-# Characters of a line of a message.
-LONGEST_LINE = 2_000
+# Characters of a value, of a name or a formatted value, and of a line that a message shows.
+LONGEST, LONGEST_NAME, LONGEST_LINE = 100, 200, 2_000
+# Bits up to which an integer is written out.
+LONGEST_INTEGER = 1_000
 
 
 class _Short(Repr):
-    """The shortened `repr` of the standard library, in which an integer is never written out in full."""
+    """The standard library's `repr` of the first few items: a value of few bytes may be an endless one, by aliases."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -20,7 +20,8 @@ class _Short(Repr):
         self.fillvalue = "…"
 
     def repr_int(self, x: int, level: int) -> str:
-        return super().repr_int(x, level) if x.bit_length() < 1_000 else f"an integer of {x.bit_length():,} bits"
+        few = x.bit_length() < LONGEST_INTEGER
+        return super().repr_int(x, level) if few else f"an integer of {x.bit_length():,} bits"
 
 
 _short = _Short()
@@ -33,16 +34,14 @@ def quoted(value: object) -> str:
 
 def clipped(text: str) -> str:
     """Return the start of a text that is too long to read, such as the name of a field."""
-    return text if len(text) <= 2 * LONGEST else f"{text[: 2 * LONGEST]}…"
+    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}…"
 
 
 def shortened(text: str) -> str:
     """Shorten a message: a line too long to read loses its middle and keeps its start and end."""
-    return "\n".join(map(_shortened_line, text.split("\n")))
+    return "\n".join(map(_without_middle, text.split("\n")))
 
 
-def _shortened_line(line: str) -> str:
-    if len(line) <= LONGEST_LINE:
-        return line
-    half = LONGEST_LINE // 2
-    return f"{line[:half]} … ({len(line) - 2 * half:,} characters) … {line[-half:]}"
+def _without_middle(line: str) -> str:
+    left_out, half = len(line) - LONGEST_LINE, LONGEST_LINE // 2
+    return line if left_out <= 0 else f"{line[:half]} … ({left_out:,} characters) … {line[-half:]}"

@@ -112,10 +112,14 @@ RENAMED: Mapping[str, str] = {
     "golden import csv ": "golden import ",
     "golden import ragas ": "golden import ",
     "golden import beir ": "golden import ",
+    " --distance dot": "",
+    " --retriever.distance dot": "",
+    " --retriever.distance euclid": "",
+    " --include-metadata true": "",
 }
 ENDS: Sequence[Ends] = (
     Ends("within", code=2, line="--within is gone: filters", why="filters take its place"),
-    Ends("euclid", code=2, line="'euclid' is no value any more", why="cosine and dot are searched"),
+    Ends("euclid", code=2, line="only cosine and dot are searched", why="cosine and dot are searched"),
     Ends("grid-exact", code=2, line="'exact' is no value any more", why="a sweep names its thresholds"),
     Ends("grid-search", code=2, line="is gone: two runs, each with its search_params", why=SEARCH),
     Ends("grid-prefetch", code=2, line="is gone: sweep.candidates", why="candidates is the depth of both sides"),
@@ -126,6 +130,8 @@ ENDS: Sequence[Ends] = (
     Ends("index", code=2, line="--chunk-size is gone: index.max_tokens", why="every splitter counts tokens"),
     Ends("inspect", code=2, line="doctor is gone: `inspect`", why="inspect audits"),
     Ends("verify", code=2, line="verify is gone", why="opening checks sizes and counts"),
+    Ends("grid-weights", code=2, line="rrf_constant|rrf-constant is gone", why=SETTINGS),
+    Ends("grid-keywords", code=2, line="term-counts is gone", why=SETTINGS),
 )
 LEAVES: Sequence[Leaf] = (
     Leaf("*.json:schema_version", CHANGED, why=ENOUGH),
@@ -289,6 +295,27 @@ LEAVES: Sequence[Leaf] = (
     Leaf("saved/manifest.json:*", GONE, why=SAVED),
     *(Leaf("*:facts.saved_retrieval*", to, why=SAVED) for to in (ADDED, GONE)),
     Leaf("report.json:facts.collection_changed", GONE, only="saved-retrieval", why="such a run looks at none"),
+    *(
+        Leaf(f"*config.{name}", GONE, why=SETTINGS)
+        for name in (
+            "retriever.distance",
+            "retriever.keyword_weight",
+            "retriever.include_metadata",
+            "retriever.cache*",
+            "retriever.store.ca_file",
+            "retriever.keyword.average_length",
+            "retriever.keyword.term_counts",
+            "retriever.keyword.synonym_weight",
+            "retriever.keyword.expansion",
+            "retriever.embedding.timeout_s",
+            "retriever.embedding.max_tokens",
+            "retriever.cross_encoder.timeout_s",
+            "judge.identity",
+            "judge.refresh",
+            "sweep.term_counts*",
+            "sweep.rrf_constant*",
+        )
+    ),
 )
 LINES: Sequence[Line] = (
     Line(
@@ -409,6 +436,11 @@ LINES: Sequence[Line] = (
         )
     ),
     Line(r"^(At the .* cell, which|Metrics by )", why=FIGURES, only="grid-beacons"),
+    Line(
+        r"^\s*(distance|keyword_weight|include_metadata|cache|embeddings|path|ttl_s|results\w*|ca_file|average_length|"
+        r"term_counts|synonym_weight|expansion|timeout_s|max_tokens|identity|refresh|rrf_constant):",
+        why=SETTINGS,
+    ),
 )
 WENT = re.compile(r"(?<=[★✓])\?(?= |$)|^\?$| \?(?= )")
 """What went out of the midst of old lines: the mark of a cell whose chunks were sparsely judged."""

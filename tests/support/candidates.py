@@ -1,17 +1,13 @@
 """Candidates of one query from chunks put together by hand."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from retrievers.records import RetrievedChunk, ScoreScale, StageTimings
-from retrievers.search.candidate_table import Candidates, Chunks
-from retrievers.search.chunk_list import ChunkList
-from retrievers.search.table_builder import one_query, table_of_hits
+from retrievers.records import RetrievedChunk, StageTimings
+from retrievers.search.candidates import Candidates, ChunkList, make_table, table_of_hits
 
 TIMINGS = StageTimings(total_ms=1.0)
 OF_ONE = {"vector": "vectors", "cache": "caches", "distance": "distances"}
@@ -25,15 +21,7 @@ def candidates_of(hits: Sequence[RetrievedChunk], text: str = "query", **values:
     return replace(made, **facts)[0]
 
 
-def found_candidates(
-    codes: Sequence[int],
-    scores: Sequence[float],
-    columns: Mapping[str, NDArray[np.float64]] = MappingProxyType({}),
-    *,
-    chunks: Chunks | None = None,
-    scale: ScoreScale = "cosine",
-) -> Candidates:
+def found_candidates(codes: Sequence[int], scores: Sequence[float]) -> Candidates:
     """Return what a search found for one query, in the order that is given."""
-    chunks = ChunkList() if chunks is None else chunks
     numbers = np.asarray(codes, dtype=np.int32)
-    return one_query(numbers, np.asarray(scores, dtype=np.float64), columns, chunks, scale=scale)[0]
+    return make_table([len(codes)], numbers, np.asarray(scores, dtype=np.float64), {}, ChunkList())[0]

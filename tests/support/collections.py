@@ -66,8 +66,8 @@ REPEATED = "glossary words used here"
 
 
 def settings(**values: Any) -> RetrieverConfig:
-    """Return retriever settings from nested plain values, as in a file; caches are off unless asked for."""
-    return RetrieverConfig.model_validate({"cache": {"results": 0, "embeddings": "off"}, **values})
+    """Return retriever settings from nested plain values, as in a file."""
+    return RetrieverConfig.model_validate(values)
 
 
 def write_pages(folder: Path, pages: Mapping[str, str] = PAGES) -> Path:

@@ -11,25 +11,16 @@ from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
-from retrievers.rerank.reranking import make_reranker, mmr_order
-from retrievers.search.pushdown import compile_filters
-from retrievers.store.stored_chunks import vectors_of
+from retrievers.search.rerank import mmr_order
+from retrievers.store.chunks import vectors_of
 from tests.support.bm25 import BruteForceBm25
 
 Scores = dict[str, float]
 
 
 def variant(retriever: QdrantRetriever, **values: Any) -> QdrantRetriever:
-    """Return the same open retriever with other settings; its filters stay."""
-    other = retriever.model_copy(update={"settings": retriever.settings.model_copy(update=values)})
-    other._rerank = make_reranker(other.settings, {})
-    return other
-
-
-def filtered(retriever: QdrantRetriever) -> QdrantRetriever:
-    """Return an open retriever with the filters of its settings in force, as if it were opened with them."""
-    retriever._among = compile_filters(retriever.client, retriever.settings)
-    return retriever
+    """Return the same open retriever with other settings."""
+    return retriever.with_settings(retriever.settings.model_copy(update=values))
 
 
 def stored_vectors(retriever: QdrantRetriever, chunks: Sequence[RetrievedChunk]) -> NDArray[np.float64]:
@@ -39,8 +30,9 @@ def stored_vectors(retriever: QdrantRetriever, chunks: Sequence[RetrievedChunk])
 
 def mmr(retriever: QdrantRetriever, chunks: Sequence[RetrievedChunk], lambda_: float) -> list[tuple[str, float]]:
     """Return the chunks as maximal marginal relevance picks them of their cosines and vectors: id and diversity."""
-    picks = mmr_order([c.scores["semantic"] for c in chunks], stored_vectors(retriever, chunks), lambda_)
-    return [(chunks[pick.index].chunk.chunk_id, pick.diversity) for pick in picks]
+    cosines = np.asarray([found.scores["semantic"] for found in chunks])
+    order, diversity = mmr_order(cosines, stored_vectors(retriever, chunks), lambda_)
+    return [(chunks[place].chunk.chunk_id, unlike) for place, unlike in zip(order, diversity, strict=True)]
 
 
 def ids(chunks: Sequence[RetrievedChunk]) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
 from numpy.typing import NDArray
 
-from retrievers.rerank.reranking import Pool, Reranking
+from retrievers.search.rerank import Pool, Reranking
 
 Pairs = Sequence[tuple[str, str]]
 

@@ -11,8 +11,7 @@ from evals.collect.pool import Pool
 from evals.metrics import METRICS, PASS_RATE
 from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.results import Results
-from retrievers.search.chunk_list import ChunkList
-from retrievers.search.table_builder import TableBuilder
+from retrievers.search.candidates import ChunkList, TableBuilder
 from tests.support.observed import make_context, observe, results
 
 

@@ -84,12 +84,13 @@ def cells(grid: GridSection) -> Columns | None:
 
 def best_scores(report: Report) -> Columns | None:
     """Return the best score of every query before the threshold; None for a retriever without scores of vectors."""
-    settings = report.config["retriever"]
+    settings, collection = report.config["retriever"], report.facts.collection
+    compared_by = collection.content.get("distance") if collection else None
     known = [(row.in_scope, row.top_score) for row in report.queries if row.top_score is not None]
     if not known or any(row.top_score is None and row.retrieved for row in report.queries):
         return None
     return {
-        "scale": "dot product" if settings.get("distance") == "dot" else "cosine similarity",
+        "scale": "dot product" if compared_by == "dot" else "cosine similarity",
         # A threshold on the final score has another scale.
         "threshold": None if settings.get("threshold_on") == "final" else settings.get("threshold"),
         "in_scope": [score for in_scope, score in known if in_scope],

@@ -12,7 +12,7 @@ from evals.report.head import head
 from evals.report.html import render_page
 from evals.report.terminal import render
 from retrievers.config import RetrieverConfig
-from retrievers.search.candidate_table import Candidates
+from retrievers.search.candidates import Candidates
 from tests.support.candidates import found_candidates
 from tests.support.collections import index_pages
 from tests.support.experiment import Experiment, make_experiment, settings

@@ -19,8 +19,7 @@ from retrievers import QdrantRetriever
 from retrievers.errors import EmbeddingError, ForeignRetrieverError, RetrievalError
 from retrievers.records import StageTimings
 from retrievers.retriever.opened import open_retriever as open_settings
-from retrievers.search.candidate_table import Candidates
-from retrievers.search.table_builder import table_of
+from retrievers.search.candidates import Candidates, table_of
 from tests.support import distances
 from tests.support.collections import settings as collection_settings
 from tests.support.compass import Compass, Drifting, cosines, make_store, open_retriever, upsert

@@ -19,7 +19,7 @@ from evals.cases.reading import load_golden
 from evals.collect.saved import read, write
 from evals.run import main
 from retrievers.errors import ConfigError
-from retrievers.search.candidate_table import BY_QUERY
+from retrievers.search.candidates import BY_QUERY
 from tests.support.chat_server import CohereChatServer
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, FORWARD, SETTINGS, Experiment, load_report, settings

@@ -6,8 +6,7 @@ import pytest
 from evals.config.sweep import AXES, SweepConfig
 from evals.errors import ExperimentError
 from evals.grid.axes import VARIANT_AXES, Plan, effective, plan
-from retrievers.config import RERANKERS, Fusion, Mode, RerankerName, RetrieverConfig
-from retrievers.config.sections import KeywordConfig
+from retrievers.config import RERANKERS, Fusion, KeywordConfig, Mode, RerankerName, RetrieverConfig
 
 
 def planned(sweep: dict[str, Any], **base: Any) -> Plan:

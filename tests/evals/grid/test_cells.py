@@ -16,9 +16,8 @@ from evals.metrics.declaration import Context, QueryMetric, Scope, summarise
 from evals.metrics.results import Results, Values
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, RetrievedChunk
-from retrievers.search.chunk_list import ChunkList
+from retrievers.search.candidates import ChunkList, joined, table_of_hits
 from retrievers.search.selection import select
-from retrievers.search.table_builder import joined, table_of_hits
 from tests.support.observed import make_case, make_chunk, make_context
 
 SCORES = [0.0, 0.25, 0.3, 0.5, 0.75, 1.0]

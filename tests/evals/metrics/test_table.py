@@ -28,8 +28,7 @@ from evals.report.generate import METRICS as METRICS_PAGE
 from evals.report.generate import with_metrics
 from evals.stats import intervals as stats
 from retrievers.records import Chunk, RetrievedChunk
-from retrievers.search.chunk_list import ChunkList
-from retrievers.search.table_builder import joined, table_of_hits
+from retrievers.search.candidates import ChunkList, joined, table_of_hits
 from tests.support.observed import make_case, make_chunk
 from tests.support.pages import read_pages, true_chunks
 

@@ -19,7 +19,7 @@ from evals.collect import passes
 from evals.compare import main as compare
 from evals.run import main
 from retrievers import QdrantRetriever
-from retrievers.search.candidate_table import CandidateTable
+from retrievers.search.candidates import CandidateTable
 from tests.support.command import Done, call
 from tests.support.experiment import SETTINGS, Experiment, index_once, load_report, make_experiment
 

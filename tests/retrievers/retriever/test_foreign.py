@@ -1,24 +1,27 @@
-"""The user's retriever as an evaluation sees it, against the same object called as LangChain calls it."""
+"""The user's own retriever as an evaluation sees it, against the same object called as LangChain calls it."""
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
+from qdrant_client import QdrantClient
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
-from retrievers.errors import ConfigError, ForeignRetrieverError, QueryError, RetrievalError, StoreUnsupportedError
-from retrievers.retriever.foreign import ForeignRetriever, chunk_of
+from retrievers.errors import ConfigError, ForeignRetrieverError, QueryError, RetrievalError, StoreError
+from retrievers.retriever.foreign import ForeignRetriever
 from retrievers.retriever.opened import adopt_given, open_retriever, variants
 from retrievers.retriever.protocol import Retriever
-from retrievers.search.candidate_table import Candidates
 from tests.support import foreign
-from tests.support.foreign import HERE, Calling, settings
-from tests.support.selecting import select_by
+from tests.support.collections import embedded, fill
+from tests.support.embeddings import Counting
+from tests.support.foreign import HERE, Calling, chunks, settings
 
 QUERIES = ("kinematics of an arm", "a named channel of messages", "reliable camera images", "zebra")
 DOCS = [Document(page_content=f"text {n}", id=f"d{n}") for n in range(12)]
@@ -32,190 +35,78 @@ def around(call: Callable[[str], Any], **values: Any) -> ForeignRetriever:
     return ForeignRetriever(settings("plain", **values), Calling(call=call))
 
 
-def ids(found: Candidates) -> list[str]:
-    return [c.chunk.chunk_id for c in found]
+def of_function(function: Any, **values: Any) -> Retriever:
+    return adopt_given(function, RetrieverConfig.model_validate(values), None, {})[0]
 
 
-class TestOrder:
-    @pytest.mark.parametrize("name", ["plain", "asynchronous", "repeating", "as_retriever"])
-    def test_documents_are_candidates_in_their_own_order(self, name: str) -> None:
-        made: BaseRetriever = getattr(foreign, name)()
-        with open_named(name) as retriever:
-            found = retriever.candidates(QUERIES)
-            for query, candidates in zip(QUERIES, found, strict=True):
-                expected = made.invoke(query) if name != "asynchronous" else foreign.plain().invoke(query)
-                assert [c.chunk.text for c in candidates] == [d.page_content for d in expected]
-                assert [c.rank for c in candidates] == list(range(1, len(expected) + 1))
-                assert (candidates.text, candidates.vector) == (query, None)
+# Order and cut
 
-    @pytest.mark.parametrize(("returned", "top_k", "kept"), [(0, 5, 0), (3, 5, 3), (5, 5, 5), (12, 5, 5), (12, 12, 12)])
-    def test_top_k_cuts_what_is_returned(self, returned: int, top_k: int, kept: int) -> None:
-        with around(lambda query: DOCS[:returned], top_k=top_k) as retriever:
+
+@pytest.mark.parametrize("name", ["plain", "asynchronous", "repeating", "as_retriever"])
+def test_documents_are_candidates_in_their_own_order(name: str) -> None:
+    made: BaseRetriever = getattr(foreign, name if name != "asynchronous" else "plain")()
+    with open_named(name) as retriever:
+        table = retriever.candidates(QUERIES)
+        for query, candidates in zip(QUERIES, table, strict=True):
+            assert [hit.chunk.text for hit in candidates] == [document.page_content for document in made.invoke(query)]
+            assert {(hit.score_scale, hit.score) for hit in candidates} <= {("none", None)}
+        assert (table.texts, [*table.vectors]) == (QUERIES, [None] * 4)
+        with ThreadPoolExecutor(8) as threads:
+            many = [*threads.map(retriever.search, QUERIES * 10)]
+        again = [[hit.chunk for hit in retriever.search(query).chunks] for query in QUERIES] * 10
+        assert [[hit.chunk for hit in session.chunks] for session in many] == again
+
+
+def test_any_order_of_any_documents_is_kept_and_cut() -> None:
+    rng = random.Random(0)
+    for _ in range(50):
+        returned, top_k, depth = rng.choices(DOCS, k=rng.randrange(12)), rng.randrange(1, 9), rng.randrange(9, 14)
+        with around(lambda query, returned=returned: returned, top_k=top_k, candidates=depth) as retriever:  # type: ignore[misc]
+            ids = [str(document.id) for document in returned]
             [found] = retriever.candidates(["q"])
+            assert found.chunk_ids == tuple(ids[:depth])
+            assert retriever.candidates(["q"], depth=2)[0].chunk_ids == tuple(ids[:2])
             session = retriever.search("q")
-        assert ids(found) == [f"d{n}" for n in range(returned)]
-        selected = select_by(retriever.settings, found)
-        assert [c.chunk.chunk_id for c in selected.chunks] == [f"d{n}" for n in range(kept)]
-        assert (selected.filtered_out, selected.below_threshold) == (0, ())
-        assert [c.chunk.chunk_id for c in session.chunks] == [c.chunk.chunk_id for c in selected.chunks]
-        assert session.candidates_found == returned
-
-    @pytest.mark.parametrize("depth", [None, 1, 4, 50])
-    def test_candidates_end_at_the_depth(self, depth: int | None) -> None:
-        with around(lambda query: DOCS, candidates=7) as retriever:
-            [found] = retriever.candidates(["q"], depth=depth)
-        assert len(found) == min(len(DOCS), depth or 7)
-
-    def test_repeated_documents_keep_their_places(self) -> None:
-        with around(lambda query: [DOCS[0], DOCS[1], DOCS[0]]) as retriever:
-            assert ids(retriever.candidates(["q"])[0]) == ["d0", "d1", "d0"]
+            assert [hit.chunk.chunk_id for hit in session.chunks] == ids[:top_k]
+            assert (session.candidates_found, session.filtered_out, session.confidence) == (len(ids[:depth]), 0, None)
 
 
-class TestScores:
-    @pytest.mark.parametrize("asynchronous", [False, True])
-    def test_a_function_under_a_threshold_gives_pairs(self, asynchronous: bool) -> None:
-        """Negative similarities are clipped, as our cosines are; a text is a document."""
-        pairs = [(DOCS[0], 0.9), ("text of its own", 0.5), (DOCS[2], -0.2)]
-
-        async def find(query: str) -> Any:
-            return pairs
-
-        given = find if asynchronous else lambda query: pairs
-        retriever, _ = adopt_given(given, RetrieverConfig(threshold=0.4), None, {})
-        with retriever:
-            [found] = retriever.candidates(["q"])
-            session = retriever.search("q")
-        assert found.scores.tolist() == pytest.approx([0.9, 0.5, 0.0])
-        assert [hit.chunk.text for hit in session.chunks] == ["text 0", "text of its own"]
-        assert [hit.chunk.text for hit in session.below_threshold] == ["text 2"]
-
-    @pytest.mark.parametrize(
-        ("answer", "said"),
-        [
-            (None, "returned NoneType; expected a list of (document, score)"),
-            (DOCS[:1], "returned list; expected a list of (document, score)"),
-            ([(3, 0.5)], "returned int 3 at place 1"),
-            ([(DOCS[0], None)], "gave the score None; expected a finite number"),
-            ([(DOCS[0], float("nan"))], "gave the score nan"),
-            ([(DOCS[0], 7)], "gave the score 7; expected a similarity of at most 1"),
-        ],
-    )
-    def test_one_that_returns_something_else(self, answer: Any, said: str) -> None:
-        retriever, _ = adopt_given(lambda query: answer, RetrieverConfig(threshold=0.4), None, {})
-        with retriever, pytest.raises(ForeignRetrieverError) as caught:
-            retriever.candidates(["q"])
-        assert said in str(caught.value)
-
-    def test_a_store_that_searches_in_its_own_way_is_asked_as_a_retriever(self) -> None:
-        made = foreign.own_way()
-        with open_named("own_way", candidates=3, top_k=3) as retriever:
-            [found] = retriever.candidates(["kinematics of an arm"])
-        expected = made.as_retriever(search_kwargs={"k": 3}).invoke("kinematics of an arm")
-        assert [c.chunk.text for c in found] == [document.page_content for document in expected]
-        made.client.close()
+def test_variants_have_settings_of_their_own() -> None:
+    with open_named("plain", candidates=5) as retriever:
+        shallow, deep = variants(retriever, [settings("plain", candidates=n, top_k=1) for n in (1, 5)])
+        assert [len(each.candidates([QUERIES[0]])[0]) for each in (shallow, deep)] == [1, 4]
 
 
-class TestAsync:
-    def test_a_retriever_that_is_asynchronous_alone_is_waited_for(self) -> None:
-        with open_named("asynchronous") as retriever, open_named("plain") as synchronous:
-            for query in QUERIES:
-                found, expected = (r.candidates([query])[0] for r in (retriever, synchronous))
-                assert ids(found) == ids(expected)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_function_under_a_threshold_gives_pairs(asynchronous: bool) -> None:
+    """Negative similarities are clipped, as our cosines are; a text is a document."""
+    pairs = [(DOCS[0], 0.9), ("text of its own", 0.5), (DOCS[2], -0.2)]
 
-    def test_from_many_threads_at_once(self) -> None:
-        with open_named("asynchronous") as retriever, ThreadPoolExecutor(8) as pool:
-            sessions = list(pool.map(retriever.search, QUERIES * 10))
-            again = [retriever.search(query) for query in QUERIES] * 10
-        assert [s.status for s in sessions] == ["success"] * 40
-        assert [[c.chunk.chunk_id for c in s.chunks] for s in sessions] == [
-            [c.chunk.chunk_id for c in s.chunks] for s in again
-        ]
+    async def find(query: str) -> Any:
+        return pairs
 
-    def test_one_that_can_do_neither_is_named(self) -> None:
-        def refuse(query: str) -> None:
-            raise NotImplementedError("some day")
-
-        with around(refuse) as retriever, pytest.raises(ForeignRetrieverError, match="NotImplementedError, some day"):
-            retriever.candidates(["q"])
+    with of_function(find if asynchronous else lambda query: pairs, threshold=0.4) as retriever:
+        [found] = retriever.candidates(["q"])
+        session = retriever.search("q")
+    assert found.scores.tolist() == pytest.approx([0.9, 0.5, 0.0])
+    assert [hit.chunk.text for hit in session.chunks] == ["text 0", "text of its own"]
+    assert [hit.chunk.text for hit in session.below_threshold] == ["text 2"]
 
 
-class TestFaults:
-    @pytest.mark.parametrize(
-        ("name", "said"),
-        [
-            ("strings", "returned str 'a string' at place 1; expected a LangChain Document"),
-            ("one_string", "returned str 'a string'; expected a list of LangChain Documents"),
-            ("none", "returned None; expected a list of LangChain Documents"),
-            ("textless", "returned a document without text at place 6 (metadata dict {'page': 3})"),
-            ("raises_in_the_middle", "failed: ConnectionError, the index went away"),
-            ("leaves_in_the_middle", "failed: SystemExit, 0"),
-        ],
-    )
-    def test_are_raised_typed_or_told_in_the_session(
-        self, name: str, said: str, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        query = "a named channel"
-        with open_named(name) as retriever:
-            with pytest.raises(ForeignRetrieverError) as caught:
-                retriever.candidates([query])
-            with caplog.at_level(logging.ERROR, "retrievers"):
-                session = retriever.search(query)
-        assert str(caught.value).startswith(f"python '{HERE}:{name}' (Calling) {said}")
-        assert (session.status, session.error, session.chunks) == ("error", str(caught.value), ())
-        assert [record.message for record in caplog.records] == [f"search failed: {session.error}"]
-
-    @pytest.mark.parametrize("query", ["", " \n", "word " * 600, "half \ud800"])
-    def test_an_unusable_query_is_not_asked(self, query: str) -> None:
-        def never(query: str) -> None:
-            raise AssertionError("asked")
-
-        with around(never) as retriever:
-            with pytest.raises(QueryError):
-                retriever.candidates([query])
-            session = retriever.search(query)
-        assert session.status == ("success" if not query.strip() else "error")
-        assert session.warnings or session.error
-
-    def test_our_own_errors_pass_through(self) -> None:
-        def fail(query: str) -> None:
-            raise RetrievalError("typed already")
-
-        with around(fail) as retriever, pytest.raises(RetrievalError) as caught:
-            retriever.candidates(["q"])
-        assert str(caught.value) == "typed already"
-
-    def test_chunks_that_cannot_be_listed_are_not(self) -> None:
-        with open_named("plain") as retriever:
-            for ask in (retriever.chunks, lambda: retriever.sample(3)):
-                with pytest.raises(StoreUnsupportedError, match="cannot be listed; name the store and collection"):
-                    ask()
-
-
-class TestSession:
-    def test_only_the_total_is_timed(self) -> None:
-        with open_named("plain") as retriever:
-            timings = retriever.search("kinematics").timings
-        assert (timings.embed_ms, timings.search_ms, timings.rerank_ms) == (None, None, None)
-        assert timings.total_ms > 0
-
-    def test_says_what_it_ran_with(self) -> None:
-        with open_named("plain", top_k=2) as retriever:
-            parameters = retriever.search("kinematics").parameters
-            assert (parameters["python"], parameters["top_k"]) == (f"{HERE}:plain", 2)
-            assert (parameters["collection"], parameters["threshold"], retriever.embedding_label) == (None, None, None)
-
-    def test_settings_that_it_settles_by_itself_are_refused(self) -> None:
-        with pytest.raises(ConfigError, match=r"mode, rerank cannot be set for python .*:plain', which settles them"):
-            open_named("plain", mode="hybrid", rerank="mmr")
+def test_a_session_says_what_it_ran_with() -> None:
+    with open_named("plain", top_k=2) as retriever:
+        session = retriever.search("kinematics")
+        assert (session.parameters["python"], session.parameters["top_k"]) == (f"{HERE}:plain", 2)
+        assert (session.parameters["collection"], session.parameters["threshold"]) == (None, None)
+        assert (retriever.label, retriever.embedding_label, len(retriever.notes)) == ("Overlap", None, 1)
+    assert session.timings.embed_ms is None and session.timings.total_ms > 0
 
 
 def test_metadata_is_read_by_the_settings() -> None:
     mapped = {"map": {"source_url": "source"}, "nested_under": "info"}
     with open_named("under_other_keys", metadata=mapped) as retriever:
         [found] = retriever.candidates(["kinematics of an arm"])
-    assert {c.chunk.source_url for c in found} == {"/docs/arms/kinematics", "/docs/ros/topics"}
-    assert found[0].chunk == chunk_of(foreign.under_other_keys().invoke("kinematics of an arm")[0],
-                                             retriever.settings.metadata)  # fmt: skip
+    assert {hit.chunk.source_url for hit in found} == {"/docs/arms/kinematics", "/docs/ros/topics"}
 
 
 def test_what_it_made_is_closed_with_it() -> None:
@@ -225,23 +116,172 @@ def test_what_it_made_is_closed_with_it() -> None:
         def close(self) -> None:
             closed.append("retriever")
 
-    retriever = ForeignRetriever(settings("plain"), Closing(call=lambda query: DOCS))
-    with retriever:
+    with ForeignRetriever(settings("plain"), Closing(call=lambda query: DOCS)) as retriever:
         retriever.search("q")
     assert closed == ["retriever"]
 
 
-def test_any_order_of_any_documents_is_kept() -> None:
-    rng = random.Random(0)
-    for _ in range(50):
-        returned = rng.choices(DOCS, k=rng.randrange(0, 12))
-        with around(lambda query, returned=returned: returned) as retriever:  # type: ignore[misc]
-            assert ids(retriever.candidates(["q"])[0]) == [d.id for d in returned]
+# Faults
 
 
-def test_variants_of_a_retriever_have_their_own_settings() -> None:
-    with open_named("plain", candidates=5) as retriever:
-        shallow, deep = variants(retriever, [settings("plain", candidates=n, top_k=1) for n in (1, 5)])
-        lengths = [len(each.candidates(["kinematics of an arm"])[0]) for each in (shallow, deep)]
-        assert lengths[0] == 1 < lengths[1]
-        assert variants(retriever, []) == []
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("strings", "returned str 'a string' at place 1; expected a text Document"),
+        ("one_string", "returned str 'a string'; expected a list of LangChain Documents"),
+        ("none", "returned NoneType None; expected a list of LangChain Documents"),
+        ("textless", "returned Document Document(metadata={'page': 3}, page_content=' \\n') at place 6"),
+        ("raises_in_the_middle", "failed: ConnectionError, the index went away"),
+        ("leaves_in_the_middle", "failed: SystemExit, 0"),
+    ],
+)
+def test_faults_are_raised_typed_or_told_in_the_session(name: str, said: str, caplog: pytest.LogCaptureFixture) -> None:
+    with open_named(name) as retriever:
+        with pytest.raises(ForeignRetrieverError) as caught:
+            retriever.candidates(["a named channel"])
+        with caplog.at_level(logging.ERROR, "retrievers"):
+            session = retriever.search("a named channel")
+    assert str(caught.value).startswith(f"python '{HERE}:{name}' (Calling) {said}")
+    assert (session.status, session.error, session.chunks) == ("error", str(caught.value), ())
+    assert [record.message for record in caplog.records] == [f"search failed: {session.error}"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "returned NoneType None; expected a list of (document, score)"),
+        (DOCS[:1], "at place 1; expected (document, score)"),
+        ([(3, 0.5)], "returned int 3 at place 1"),
+        ([(DOCS[0], None)], "gave the score None; expected a finite number of at most 1"),
+        ([(DOCS[0], float("nan"))], "gave the score nan"),
+        ([(DOCS[0], 7)], "gave the score 7; expected a finite number of at most 1"),
+    ],
+)
+def test_a_function_that_returns_something_else(answer: Any, said: str) -> None:
+    with of_function(lambda query: answer, threshold=0.4) as retriever, pytest.raises(ForeignRetrieverError) as caught:
+        retriever.candidates(["q"])
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("query", ["", " \n", "word " * 600, "half \ud800"])
+def test_an_unusable_query_is_not_asked(query: str) -> None:
+    def never(query: str) -> None:
+        raise AssertionError("asked")
+
+    with around(never) as retriever:
+        with pytest.raises(QueryError):
+            retriever.candidates([query])
+        session = retriever.search(query)
+    assert session.status == ("success" if not query.strip() else "error")
+    assert session.warnings or session.error
+
+
+@pytest.mark.parametrize("kind", [NotImplementedError, RetrievalError])
+def test_one_that_can_do_neither_and_our_own_errors_pass(kind: type[Exception]) -> None:
+    def refuse(query: str) -> None:
+        raise kind("some day")
+
+    with around(refuse) as retriever, pytest.raises(RetrievalError, match="some day"):
+        retriever.candidates(["q"])
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("nothing", {}, "expected a LangChain BaseRetriever or a QdrantVectorStore, got an object of NoneType"),
+        ("a_class", {}, "got the class Overlap"),
+        ("memory_store", {}, "got an object of InMemoryVectorStore; return its as_retriever()"),
+        ("fail", {}, "cannot be loaded: RuntimeError, no index at"),
+        ("plain", {"threshold": 0.2}, "gives no scores; leave it out"),
+        ("own_way", {"threshold": 0.2}, "gives no scores; leave it out"),
+        ("plain", {"mode": "hybrid", "rerank": "mmr"}, "mode, rerank: settled by python"),
+        ("dense", {"collection": "robots"}, "reads 'robots'; leave it out"),
+        ("as_retriever", {"collection": "robots"}, "reads 'robots'; leave it out"),
+    ],
+)
+def test_what_cannot_be_opened_says_why(name: str, values: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_named(name, **values)
+    assert said in str(caught.value) and f"{HERE}:{name}" in str(caught.value)
+
+
+# The collection behind it
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "listed"),
+    [
+        ("plain", "Overlap", False),
+        ("dense", "QdrantVectorStore", True),
+        ("other_keys", "QdrantVectorStore", True),
+        ("sparse", "QdrantVectorStore", True),  # without a model of meaning only the store knows how it searches
+        ("euclid", "QdrantVectorStore", True),
+        ("own_way", "Reversed", True),
+        ("as_retriever", "VectorStoreRetriever", True),
+    ],
+)
+def test_a_store_lists_its_own_chunks(name: str, label: str, listed: bool) -> None:
+    with open_named(name) as retriever:
+        assert (retriever.label, isinstance(retriever, QdrantRetriever)) == (label, name in ("dense", "other_keys"))
+        if not listed:
+            for ask in (retriever.chunks, lambda: retriever.sample(3)):
+                with pytest.raises(StoreError, match="lists no chunks; name the store and collection"):
+                    ask()
+            assert (retriever.info, retriever.survey()) == (None, None)
+            return
+        assert retriever.info is not None and retriever.info.points == len(retriever.chunks()) == 5
+        assert len(retriever.chunks({"source_url": ["/docs/ros/topics"]})) == 2
+        assert len(retriever.sample(3)) == 3
+        [found] = retriever.candidates(["kinematics of an arm"])
+        by_id = {chunk.chunk_id: chunk.text for chunk in retriever.chunks()}
+        assert {hit.chunk.chunk_id: hit.chunk.text for hit in found}.items() <= by_id.items()
+
+
+def test_a_store_that_searches_in_its_own_way_is_asked_as_a_retriever() -> None:
+    made = foreign.own_way()
+    with open_named("own_way", candidates=3, top_k=3) as retriever:
+        [found] = retriever.candidates(["kinematics of an arm"])
+    expected = made.as_retriever(search_kwargs={"k": 3}).invoke("kinematics of an arm")
+    assert [hit.chunk.text for hit in found] == [document.page_content for document in expected]
+    made.client.close()
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """The documents in a collection beside the retriever, under ids of its own."""
+    with embedded(tmp_path / "store") as client:
+        stored = [(c.text, {"chunk_id": c.chunk_id, "source_url": c.source_url}) for c in chunks()]
+        payloads = [{"page_content": text, "metadata": metadata} for text, metadata in stored]
+        fill(client, "robots", Counting().embed_documents([text for text, _ in stored]), payloads)
+    yield {"store": {"path": tmp_path / "store"}, "collection": "robots"}
+
+
+@pytest.mark.parametrize("name", ["with_ids", "plain"])
+def test_what_is_returned_gets_the_id_it_has_in_the_named_collection(named: dict[str, Any], name: str) -> None:
+    """Found by its id, or by its address and text."""
+    texts = {chunk.chunk_id: chunk.text for chunk in chunks()}
+    with open_named(name, **named) as retriever:
+        assert retriever.info is not None and retriever.info.name == "robots"
+        for candidates in retriever.candidates(QUERIES):
+            assert {hit.chunk.chunk_id: hit.chunk.text for hit in candidates}.items() <= texts.items()
+        assert len(retriever.candidates(QUERIES)[0]) == 4
+
+
+def test_what_the_named_collection_does_not_hold_is_a_fault(named: dict[str, Any], tmp_path: Path) -> None:
+    with open_named("elsewhere", **named) as retriever, pytest.raises(ForeignRetrieverError) as caught:
+        retriever.candidates(["q"])
+    assert "returned a chunk that collection 'robots' does not hold" in str(caught.value)
+    with pytest.raises(StoreError, match="did you mean 'robots'"):
+        open_named("plain", **{**named, "collection": "robot"})
+    with pytest.raises(StoreError, match="no embedded store"):
+        open_named("plain", store={"path": tmp_path / "gone"}, collection="robots")
+
+
+def test_whatever_a_users_client_raises_is_typed() -> None:
+    with open_named("sparse") as retriever:
+        client: QdrantClient = retriever._listing.client  # type: ignore[attr-defined]
+        client.close()
+        with pytest.raises(StoreError, match="collection 'robots' cannot be read: RuntimeError"):
+            retriever.chunks()
+    with pytest.raises(StoreError, match="no collection 'robots' at :memory:"):
+        open_named("without_collection")

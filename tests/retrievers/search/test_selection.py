@@ -1,228 +1,252 @@
+"""What becomes of candidates: threshold, groups and cut by brute force; confidence, warnings and suggestions."""
+
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from retrievers.config import RetrieverConfig
-from retrievers.records import Chunk, RetrievedChunk
-from retrievers.search import selection
-from retrievers.search.selection import BELOW_SHOWN, best_score
+from retrievers.records import Chunk, Confidence, RetrievalSession, RetrievedChunk, ScoreScale
+from retrievers.search.selection import Side, answered, select
 from tests.support.candidates import candidates_of
-from tests.support.selecting import Selected
 from tests.support.selecting import select as select_by_hand
 
 
-def ranked(*cosines: float) -> list[RetrievedChunk]:
+def hits(*pairs: tuple[float | None, float], scale: ScoreScale = "weighted", **known: Any) -> list[RetrievedChunk]:
+    """Return candidates of (final score, cosine), each of a page of its own unless one is named."""
     return [
         RetrievedChunk(
             rank=rank,
-            score=cosine,
-            score_scale="cosine",
+            score=score,
+            score_scale=scale,
             scores={"semantic": cosine},
-            chunk=Chunk(chunk_id=f"c{rank}", point_id=f"p{rank}", text="t"),
+            chunk=Chunk(
+                **{"chunk_id": f"c{rank}", "point_id": f"p{rank}", "text": "t", "source_url": str(rank)} | known
+            ),
         )
-        for rank, cosine in enumerate(cosines, 1)
+        for rank, (score, cosine) in enumerate(pairs, 1)
     ]
 
 
-def select(
-    hits: Sequence[RetrievedChunk],
-    top_k: int,
-    threshold: float | None,
-    *,
-    on: Literal["each", "best", "final"] = "each",
-    group_by: str | None = None,
-) -> Selected:
-    """What is selected from columns, as objects."""
-    # A user's own retriever alone has no threshold unless one is given.
-    own = {"python": "app:retriever"}
-    given = {"mode": "hybrid", "fusion": "weighted", "threshold": threshold, "threshold_on": on, "group_by": group_by}
-    settings = RetrieverConfig.model_validate({"top_k": top_k, **(own if threshold is None else given)})
-    candidates = candidates_of(hits)
-    kept, below = selection.select(candidates, settings)
-    return Selected(
-        chunks=tuple(candidates.at(kept)),
-        below_threshold=tuple(candidates[place] for place in below[:BELOW_SHOWN]),
-        filtered_out=len(below),
-        highest_below=best_score(candidates, below, settings),
-    )
+def cosines(*values: float, **known: Any) -> list[RetrievedChunk]:
+    return hits(*((value, value) for value in values), scale="cosine", **known)
 
 
-@pytest.mark.parametrize(
-    ("cosines", "top_k", "threshold", "kept", "below", "filtered"),
-    [
-        ((0.9, 0.5, 0.2), 5, 0.3, [1, 2], [3], 1),
-        ((0.9, 0.5, 0.2), 1, 0.3, [1], [3], 1),  # the cut is not the threshold's doing
-        ((0.9, 0.3, 0.3), 5, 0.3, [1, 2, 3], [], 0),  # inclusive
-        ((0.2, 0.1, 0.1, 0.1), 5, 0.3, [], [1, 2, 3], 4),  # the best three are shown
-        ((0.0,), 5, 0.0, [1], [], 0),
-        ((1.0, 0.999), 5, 1.0, [1], [2], 1),
-        ((), 5, 0.3, [], [], 0),
-    ],
-)
-def test_the_threshold_comes_before_the_cut(
-    cosines: tuple[float, ...], top_k: int, threshold: float, kept: list[int], below: list[int], filtered: int
-) -> None:
-    found = select(ranked(*cosines), top_k, threshold)
-    assert [c.rank for c in found.chunks] == kept
-    assert [c.rank for c in found.below_threshold] == below
-    assert found.filtered_out == filtered
+def settled(**values: Any) -> RetrieverConfig:
+    return RetrieverConfig.model_validate({"mode": "hybrid", **values})
 
 
-def test_the_threshold_reads_the_cosine_whatever_the_score() -> None:
-    chunk = Chunk(chunk_id="c", point_id="p", text="t")
-    fused = RetrievedChunk(rank=1, score=0.02, score_scale="rrf", scores={"semantic": 0.8}, chunk=chunk)
-    assert select([fused], 5, 0.5).chunks == (fused,)
+def session(
+    found: Sequence[RetrievedChunk], other_side: Side | None = None, *, spreads: bool = True, **values: Any
+) -> RetrievalSession:
+    told = {"parameters": {}, "embedding": {}}
+    return answered(candidates_of(found), settled(**values), told, other_side=other_side, spreads=spreads)
 
 
-@pytest.mark.parametrize(
-    ("cosines", "threshold", "kept", "below"),
-    [
-        ((0.1, 0.5, 0.2, 0.9), 0.9, [1, 2, 3], []),
-        ((0.1, 0.5, 0.2, 0.9), 0.91, [], [1, 2, 3]),
-        ((), 0.3, [], []),
-    ],
-)
-def test_on_the_best_cosine_a_query_gets_all_or_nothing(
-    cosines: tuple[float, ...], threshold: float, kept: list[int], below: list[int]
-) -> None:
-    found = select(ranked(*cosines), 3, threshold, on="best")
-    assert [c.rank for c in found.chunks] == kept
-    assert [c.rank for c in found.below_threshold] == below
-    assert found.highest_below == (0.9 if below else None)
-
-
-COSINES = st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.30000001192092896, 0.5, 1.0]), max_size=12).map(
-    lambda values: sorted(values, reverse=True)
-)
-
-
-@given(COSINES, st.integers(1, 12), st.integers(1, 12), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
-def test_a_larger_top_k_only_adds_at_the_end(cosines: list[float], a: int, b: int, threshold: float) -> None:
-    candidates, less, more = ranked(*cosines), min(a, b), max(a, b)
-    assert select(candidates, less, threshold).chunks == select(candidates, more, threshold).chunks[:less]
+SCORES = st.sampled_from([0.0, 0.1, 0.3, 0.30000001192092896, 0.5, 1.0])
 
 
 @given(
-    pairs=st.lists(st.tuples(st.sampled_from([0.1, 0.3, 0.5, 1.0]), st.sampled_from([0.0, 0.3, 0.5, 1.0])), max_size=8),
-    top_k=st.integers(1, 9),
-    threshold=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
+    pairs=st.lists(st.tuples(SCORES, SCORES), max_size=12),
+    top_k=st.integers(1, 13),
+    threshold=st.none() | SCORES,
     on=st.sampled_from(["each", "best", "final"]),
-    urls=st.none() | st.lists(st.sampled_from(["/a", "/b", None]), min_size=8, max_size=8),
+    urls=st.lists(st.sampled_from(["/a", "/b", "/c", None]), min_size=12, max_size=12),
+    grouped=st.booleans(),
 )
 def test_a_selection_is_that_by_brute_force(
     pairs: list[tuple[float, float]],
     top_k: int,
-    threshold: float,
-    on: Literal["each", "best", "final"],
-    urls: list[str | None] | None,
+    threshold: float | None,
+    on: str,
+    urls: list[str | None],
+    grouped: bool,
 ) -> None:
-    hits = [
-        replace(hit, chunk=replace(hit.chunk, source_url=url))
-        for hit, url in zip(scored(*pairs), urls or [None] * 8, strict=False)
+    found = [
+        replace(hit, chunk=replace(hit.chunk, source_url=url)) for hit, url in zip(hits(*pairs), urls, strict=False)
     ]
-    group_by = "source_url" if urls else None
-    found = select(hits, top_k, threshold, on=on, group_by=group_by)
-    expected = select_by_hand(hits, top_k, threshold, on=on, group_by=group_by)
-    assert ranks(found.chunks) == ranks(expected.chunks)
-    assert found[1:] == expected[1:]
-
-
-# Other scores, and groups
-
-
-def scored(*pairs: tuple[float, float]) -> list[RetrievedChunk]:
-    """Candidates of (final score, cosine)."""
-    return [
-        replace(chunk, score=final, score_scale="weighted")
-        for chunk, (final, _) in zip(ranked(*(cosine for _, cosine in pairs)), pairs, strict=True)
-    ]
-
-
-def ranks(found: Sequence[RetrievedChunk]) -> list[int]:
-    """The places that chunks had among the candidates, which is in their ids."""
-    return [int(chunk.chunk.chunk_id[1:]) for chunk in found]
+    group_by = "source_url" if grouped else None
+    given = {"top_k": top_k, "threshold": threshold, "threshold_on": on, "group_by": group_by}
+    ours, expected = session(found, **given), select_by_hand(found, top_k, threshold, on=on, group_by=group_by)
+    assert (ours.chunks, ours.below_threshold) == (expected.chunks, expected.below_threshold)
+    assert (ours.filtered_out, ours.candidates_found) == (expected.filtered_out, len(found))
+    more = session(found, **given | {"top_k": top_k + 1})
+    assert more.chunks[:top_k] == ours.chunks, "a larger top_k only adds at the end"
 
 
 @pytest.mark.parametrize(
-    ("on", "kept", "below"),
-    [("each", [1, 3], [2, 4]), ("final", [1, 2], [3, 4])],
-)
-def test_the_threshold_reads_the_score_it_is_told_to(
-    on: Literal["each", "final"], kept: list[int], below: list[int]
-) -> None:
-    found = select(scored((0.9, 0.9), (0.6, 0.2), (0.4, 0.8), (0.1, 0.1)), 5, 0.5, on=on)
-    assert (ranks(found.chunks), ranks(found.below_threshold), found.filtered_out) == (kept, below, 2)
-
-
-def test_what_is_kept_is_ranked_anew_and_what_is_below_keeps_its_rank() -> None:
-    found = select(scored((0.9, 0.1), (0.6, 0.7), (0.4, 0.8)), 5, 0.5)
-    assert [chunk.rank for chunk in found.chunks] == [1, 2]
-    assert [chunk.rank for chunk in found.below_threshold] == [1]
-
-
-def paged(*urls: str | None, cosines: Sequence[float] | None = None) -> list[RetrievedChunk]:
-    places = cosines or [1 - place / 100 for place in range(len(urls))]
-    return [
-        replace(chunk, chunk=replace(chunk.chunk, source_url=url))
-        for chunk, url in zip(ranked(*places), urls, strict=True)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("urls", "top_k", "kept"),
+    ("pairs", "values", "kept", "below"),
     [
-        (("/a", "/a", "/b", "/a", "/b"), 5, [1, 3]),
-        (("/a", "/a", "/b", "/c"), 2, [1, 3]),  # grouped before the cut
-        (("/a", "/a", "/a"), 3, [1]),
-        ((None, None, "/a", "/a"), 5, [1, 2, 3]),  # without a page each stands alone
-        (("/a", "/A", "/a/"), 5, [1, 2, 3]),
-        ((), 5, []),
+        ([(0.9, 0.9), (0.6, 0.2), (0.4, 0.8), (0.1, 0.1)], {"threshold": 0.5}, [1, 3], [2, 4]),
+        ([(0.9, 0.9), (0.6, 0.2), (0.4, 0.8), (0.1, 0.1)], {"threshold": 0.5, "threshold_on": "final"}, [1, 2], [3, 4]),
+        ([(0.9, 0.3), (0.8, 0.3)], {"threshold": 0.3}, [1, 2], []),  # inclusive
+        ([(0.9, 0.1), (0.6, 0.7)], {"threshold": 0.5, "top_k": 1}, [2], [1]),  # the threshold comes before the cut
+        ([(0.2, 0.2), (0.1, 0.9)], {"threshold": 0.9, "threshold_on": "best"}, [1, 2], []),
+        ([(0.2, 0.2), (0.1, 0.9)], {"threshold": 0.91, "threshold_on": "best"}, [], [1, 2]),
+        ([(None, 0.0), (None, 0.0)], {"top_k": 1}, [1], []),  # without a threshold whatever they score
     ],
 )
-def test_a_group_is_returned_by_its_best_chunk(urls: tuple[str | None, ...], top_k: int, kept: list[int]) -> None:
-    found = select(paged(*urls), top_k, 0, group_by="source_url")
-    assert ranks(found.chunks) == kept
-    assert [chunk.rank for chunk in found.chunks] == list(range(1, len(kept) + 1))
-    assert select(paged(*urls), top_k, 0, group_by="url") == found, "an alias means the same field"
+def test_the_threshold_reads_the_score_it_is_told_to(
+    pairs: list[tuple[float | None, float]], values: dict[str, Any], kept: list[int], below: list[int]
+) -> None:
+    places = select(candidates_of(hits(*pairs)), settled(**values))
+    assert [[place + 1 for place in some] for some in places] == [kept, below]
 
 
-def test_the_best_of_a_group_is_the_best_that_reaches_the_threshold() -> None:
-    """By the final score the first of /a leads, but its cosine is below."""
-    found = select(paged("/a", "/b", "/a", cosines=[0.2, 0.9, 0.8]), 5, 0.5, group_by="source_url")
-    assert (ranks(found.chunks), ranks(found.below_threshold), found.filtered_out) == ([2, 3], [1], 1)
-
-
-def test_groups_may_be_of_lists_and_numbers() -> None:
-    one, two, three = ranked(0.9, 0.8, 0.7)
-    tagged = [
-        replace(one, chunk=replace(one.chunk, tags=("a", "b"), sidebar_position=1.0)),
-        replace(two, chunk=replace(two.chunk, tags=("a",), sidebar_position=1)),
-        replace(three, chunk=replace(three.chunk, tags=("a", "b"), sidebar_position=2)),
+@pytest.mark.parametrize(
+    ("field", "values", "kept"),
+    [
+        ("tags", [("a", "b"), ("a",), ("a", "b")], [1, 2]),
+        ("sidebar_position", [1.0, 1, 2], [1, 3]),
+        ("url", ["/a", "/A", "/a"], [1, 2]),  # an alias of source_url
+        ("url", [None, None, "/a"], [1, 2, 3]),  # without a page each stands alone
+    ],
+)
+def test_a_group_is_of_equal_values_of_any_kind(field: str, values: list[Any], kept: list[int]) -> None:
+    name = {"url": "source_url"}.get(field, field)
+    found = [
+        replace(hit, chunk=replace(hit.chunk, **{name: value}))
+        for hit, value in zip(cosines(0.9, 0.8, 0.7), values, strict=True)
     ]
-    assert ranks(select(tagged, 5, 0, group_by="tags").chunks) == [1, 2]
-    assert ranks(select(tagged, 5, 0, group_by="sidebar_position").chunks) == [1, 3]
+    assert [hit.chunk.chunk_id for hit in session(found, group_by=field).chunks] == [f"c{number}" for number in kept]
 
 
-URLS = st.lists(st.sampled_from(["/a", "/b", "/c", None]), max_size=10)
+# Confidence
+
+UNTOLD = "which nothing tells to be near or far"
 
 
-@given(URLS, st.integers(1, 10))
-def test_groups_by_brute_force(urls: list[str | None], top_k: int) -> None:
-    found = ranks(select(paged(*urls), top_k, 0, group_by="source_url").chunks)
-    best = [place for place, url in enumerate(urls) if url is None or url not in urls[:place]]
-    assert found == [place + 1 for place in best][:top_k]
+def sure(found: Sequence[RetrievedChunk], **values: Any) -> Confidence:
+    confidence = session(found, **{"threshold": 0.0, **values}).confidence
+    assert confidence is not None
+    return confidence
 
 
-@pytest.mark.parametrize("top_k", [1, 2, 3, 9])
-def test_without_a_threshold_the_first_are_kept_whatever_they_score(top_k: int) -> None:
-    found = tuple(
-        RetrievedChunk(
-            rank=n, score=None, score_scale="none", chunk=Chunk(chunk_id=f"c{n}", point_id=f"c{n}", text="t")
-        )
-        for n in (1, 2, 3)
-    )
-    assert select(found, top_k, None) == Selected(found[:top_k], (), 0, None)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_the_figures_are_those_of_the_standard_library(values: list[float]) -> None:
+    ordered = sorted(values, reverse=True)
+    judged = sure(cosines(*ordered), top_k=20)
+    assert judged.average == pytest.approx(statistics.fmean(ordered), abs=1e-12)
+    assert judged.deviation == pytest.approx(statistics.pstdev(ordered), abs=1e-12)
+    assert (judged.minimum, judged.maximum, judged.coverage) == (min(values), max(values), len(values) / 20)
+
+
+@pytest.mark.parametrize(
+    ("values", "top_k", "threshold", "level", "reason"),
+    [
+        # Clear from 0.4 + 0.25 * 0.6 = 0.55 on; 3 of 5 is half of the places.
+        ((0.6, 0.4, 0.4), 5, 0.4, "high", "best cosine score 0.60 ≥ 0.55, 3 of 5 places filled"),
+        ((0.54, 0.4, 0.4), 5, 0.4, "medium", "best cosine score 0.54 < 0.55, 3 of 5 places filled"),
+        ((0.6, 0.4), 5, 0.4, "medium", "best cosine score 0.60 ≥ 0.55, 2 of 5 places filled"),
+        ((0.549,), 5, 0.4, "low", "best cosine score 0.549 < 0.550, 1 of 5 places filled"),
+        ((0.55,), 1, 0.4, "high", "best cosine score 0.55 ≥ 0.55, 1 of 1 places filled"),
+        ((1.0,), 1, 1.0, "high", "best cosine score 1.00 ≥ 1.00, 1 of 1 places filled"),
+        ((0.9,), 1, None, "medium", f"best cosine score 0.90, {UNTOLD}, 1 of 1 places filled"),
+        ((), 5, 0.3, "none", "nothing was found"),
+    ],
+)
+def test_the_level_counts_a_clear_best_score_and_half_of_the_places(
+    values: tuple[float, ...], top_k: int, threshold: float | None, level: str, reason: str
+) -> None:
+    judged = sure(cosines(*values), top_k=top_k, threshold=threshold)
+    assert (judged.level, judged.reason) == (level, reason)
+
+
+def test_the_scores_judged_are_those_that_the_threshold_reads() -> None:
+    reranked = hits((0.5, 0.9), (0.4, 0.8), scale="rerank")
+    by_cosine, by_final = (sure(reranked, top_k=2, threshold=0.4, threshold_on=on) for on in ("each", "final"))
+    assert (by_cosine.scale, by_cosine.maximum, by_cosine.level) == ("cosine", 0.9, "high")
+    assert (by_final.scale, by_final.maximum, by_final.level) == ("rerank", 0.5, "medium")
+
+
+# Warnings and suggestions
+
+ONE_PAGE = "all 3 results are from one page"
+
+
+@pytest.mark.parametrize(
+    ("values", "known", "spreads", "said"),
+    [
+        (
+            (0.9, 0.8, 0.7),
+            {"source_url": "/a"},
+            True,
+            ("all 3 results are from one page (/a); rerank: mmr spreads them",),
+        ),
+        ((0.9, 0.8, 0.7), {"source_url": "/a"}, False, ("all 3 results are from one page (/a)",)),
+        (
+            (0.9, 0.8, 0.7),
+            {"source_url": None, "file_path": "a.md"},
+            False,
+            ("all 3 results are from one page (a.md)",),
+        ),
+        ((0.9, 0.8, 0.7), {"source_url": None}, True, ()),  # no page is known
+        ((0.9, 0.8), {"source_url": "/a"}, True, ()),
+        ((0.9, 0.8, 0.7), {}, True, ()),
+        ((0.2612, 0.1), {}, True, ("all 2 candidates are below the threshold 0.3; the best has 0.261",)),
+        (
+            (0.1,),
+            {},
+            True,
+            (
+                "all 1 candidates are below the threshold 0.3; the best has 0.100",
+                "the best score is under half of 0.3: was that chosen for another scale or model?",
+            ),
+        ),
+    ],
+)
+def test_a_result_of_one_page_or_of_none_is_warned_of(
+    values: tuple[float, ...], known: dict[str, Any], spreads: bool, said: tuple[str, ...]
+) -> None:
+    assert session(cosines(*values, **known), threshold=0.3, spreads=spreads).warnings == said
+
+
+@pytest.mark.parametrize(
+    ("values", "side", "said"),
+    [
+        ((0.9,), "keywords", ()),
+        ((0.2,), None, ("lower the threshold to 0.2 to see the best match", "ask in other or fewer words")),
+        ((0.2,), "keywords", ("lower the threshold", "ask in other", "search by keywords as well (mode: hybrid)")),
+        ((0.2,), "meaning", ("lower the threshold", "ask in other", "search by meaning as well")),
+        ((), "keywords", ("no candidate was found at all: is the collection empty",)),
+        ((), "meaning", ("no candidate was found at all: is the collection empty", "search by meaning as well")),
+    ],
+)
+def test_where_nothing_is_returned_a_way_on_is_suggested(
+    values: tuple[float, ...], side: Side | None, said: tuple[str, ...]
+) -> None:
+    given = session(cosines(*values), side, threshold=0.3).suggestions
+    assert len(given) == len(said) and all(one.startswith(text) for one, text in zip(given, said, strict=True))
+
+
+@pytest.mark.parametrize("best", [k / 100 for k in range(100)])
+def test_the_suggested_threshold_lets_the_best_match_through(best: float) -> None:
+    suggested = float(session(cosines(best), threshold=1.0).suggestions[0].split()[4])
+    assert best - 0.0101 <= suggested <= best
+
+
+ENGLISH = (
+    "The planner avoids obstacles by sampling the space of configurations and checks each step for collisions. " * 2
+)
+GERMAN = "Wie vermeidet der Planer die Hindernisse im Raum der Konfigurationen und was kostet das an Zeit?"
+
+
+@pytest.mark.parametrize(
+    ("query", "score", "noted"),
+    [
+        (GERMAN, 0.3, True),
+        (GERMAN, 0.9, False),  # a result that looks sure: a model of several languages finds it in any
+        ("Wie vermeidet der Planer Hindernisse?", 0.3, False),  # below eight words nobody can tell
+        ("how does the planner avoid the obstacles in its way to the goal", 0.3, False),
+    ],
+)
+def test_a_query_in_another_language_is_noted(query: str, score: float, noted: bool) -> None:
+    found = candidates_of(cosines(score, text=ENGLISH), query)
+    warned = answered(found, settled(threshold=0.2, top_k=1), {"parameters": {}, "embedding": {}}).warnings
+    assert [line for line in warned if "the query seems to be German, and what was found is English" in line] == [
+        *(("the query seems to be German, and what was found is English",) if noted else ())
+    ]

@@ -1,1 +1,0 @@
-"""Rerankers: one protocol (`reranking`), cross-encoders, maximal marginal relevance."""

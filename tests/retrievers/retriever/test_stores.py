@@ -1,0 +1,304 @@
+"""The QdrantVectorStore inside: its own search is the oracle, embedded, in local mode, on a server; and a caller's."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from langchain_qdrant import QdrantVectorStore, RetrievalMode
+from qdrant_client import QdrantClient, models
+
+from evals import evaluate, sweep
+from evals.api import Experiment
+from retrievers import QdrantRetriever
+from retrievers.config import RetrieverConfig
+from retrievers.errors import ConfigError, StoreError
+from retrievers.records import Distance
+from retrievers.retriever.opened import adopt_given, open_retriever
+from retrievers.store import open_client
+from tests.support import distances, foreign
+from tests.support.collections import REPEATED, index_pages, settings, write_pages
+from tests.support.embeddings import Counting
+from tests.support.foreign import HERE, Terms, vector_store
+from tests.support.qdrant_server import QdrantServer
+from tests.support.selecting import select_by
+
+QUERIES = ("how do nodes stream messages", "request answer client", REPEATED, "measure the rate with hz", "zebra")
+STORES = ("embedded", "local mode", "server")
+
+
+@pytest.fixture(scope="module")
+def configs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, RetrieverConfig]]:
+    """One collection in the three kinds of store, the same points in each."""
+    folder = tmp_path_factory.mktemp("stores")
+    pages = write_pages(folder / "pages")
+    with QdrantServer() as server:
+        places: dict[str, Any] = {
+            "embedded": {"path": folder / "e"},
+            "server": {"url": server.url},
+            "local mode": {"path": f"local:{folder / 'l'}"},
+        }
+        made = {
+            name: settings(store=place, collection="pages", threshold=None, top_k=4) for name, place in places.items()
+        }
+        for name in ("embedded", "server"):
+            index_pages(made[name], pages)
+        _copied(made["server"], folder / "l")
+        yield made
+
+
+def _copied(config: RetrieverConfig, folder: Path) -> None:
+    source, local = open_client(config.store, {}), QdrantClient(path=str(folder))
+    info = source.get_collection("pages").config
+    sparse = info.params.sparse_vectors
+    local.create_collection("pages", info.params.vectors, sparse_vectors_config=sparse, metadata=info.metadata)
+    points, _ = source.scroll("pages", limit=100, with_vectors=True)
+    local.upsert("pages", [models.PointStruct(id=p.id, vector=p.vector, payload=p.payload) for p in points])
+    local.close()
+    source.close()
+
+
+def opened(config: RetrieverConfig, **values: Any) -> QdrantRetriever:
+    changed = RetrieverConfig.model_validate(config.model_dump(exclude_unset=True) | values)
+    return QdrantRetriever.open(changed, env={})
+
+
+def by_score(found: Sequence[tuple[str, float]]) -> list[tuple[float, str]]:
+    """Return pairs in an order of their own: equal scores come in any order."""
+    return sorted(((round(score, 5), point) for point, score in found), key=lambda pair: (-pair[0], pair[1]))
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("mode", ["semantic", "keyword"])
+def test_invoke_finds_what_the_store_finds(configs: dict[str, RetrieverConfig], kind: str, mode: str) -> None:
+    keyword = {"synonyms": {"zebra": ["glossary"]}}
+    with opened(configs[kind], mode=mode, top_k=9, keyword=keyword) as retriever:
+        store = retriever.vector_store
+        assert isinstance(store, QdrantVectorStore)
+        assert (store.client, store.embeddings) == (retriever.client, retriever.embeddings)
+        for query in QUERIES:
+            theirs, ours = store.similarity_search_with_score(query, k=9), retriever.invoke(query)
+            assert by_score([(str(d.id), d.metadata["score"]) for d in ours]) == by_score(
+                [(d.metadata["_id"], max(0.0, score)) for d, score in theirs]
+            )
+            texts = {document.metadata["_id"]: document.page_content for document, _ in theirs}
+            assert {document.id: document.page_content for document in ours} == texts
+        assert len(retriever.invoke("zebra")) == (3 if mode == "keyword" else 9), "synonyms are searched along"
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("rerank", ["none", "mmr"])
+@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
+def test_invoke_search_and_evaluation_are_one_search(
+    configs: dict[str, RetrieverConfig], kind: str, mode: str, rerank: str
+) -> None:
+    with opened(configs[kind], mode=mode, rerank=rerank, threshold=0.2) as retriever:
+        for query, candidates in zip(QUERIES, retriever.candidates(QUERIES), strict=True):
+            expected = select_by(retriever.settings, candidates).chunks
+            found = retriever.search(query).chunks
+            assert [hit.chunk for hit in found] == [hit.chunk for hit in expected]
+            for ours, theirs in zip(found, expected, strict=True):
+                assert {"": ours.score, **ours.scores} == pytest.approx({"": theirs.score, **theirs.scores}, abs=1e-6)
+            assert [document.id for document in retriever.invoke(query)] == [hit.chunk.point_id for hit in found]
+
+
+@pytest.mark.parametrize("fusion", ["weighted", "rrf"])
+def test_the_three_stores_fuse_alike_and_as_by_hand(configs: dict[str, RetrieverConfig], fusion: str) -> None:
+    answers = []
+    for kind in STORES:
+        with opened(configs[kind], mode="hybrid", fusion=fusion) as retriever:
+            answers.append([[(h.chunk.chunk_id, h.score) for h in row] for row in retriever.candidates(QUERIES)])
+    for rows in zip(*answers, strict=True):
+        for other in rows[1:]:
+            assert [chunk for chunk, _ in other] == [chunk for chunk, _ in rows[0]]
+            assert [score for _, score in other] == pytest.approx([score for _, score in rows[0]], abs=1e-6)
+    with opened(configs["embedded"]) as dense, opened(configs["embedded"], mode="keyword") as sparse:
+        of_sides = zip(dense.candidates(QUERIES), sparse.candidates(QUERIES), strict=True)
+        for row, pair in zip(answers[0], of_sides, strict=True):
+            sides = [{hit.chunk.chunk_id: hit.known_score for hit in side} for side in pair]
+            if fusion == "weighted":
+                best = max(sides[1].values(), default=1.0)
+                expected = {c: 0.7 * cosine + 0.3 * sides[1].get(c, 0.0) / best for c, cosine in sides[0].items()}
+            else:
+                ranks = [{chunk: rank for rank, chunk in enumerate(side, 1)} for side in sides]
+                expected = {
+                    chunk: sum(w / (60 + r[chunk]) for w, r in zip((0.7, 0.3), ranks, strict=True) if chunk in r)
+                    for chunk in {**ranks[0], **ranks[1]}
+                }
+            assert dict(row) == pytest.approx(expected, abs=1e-6)
+
+
+# Both distances, against brute force
+
+DEPTH = 15
+DOT = [
+    pytest.param(store, distance, marks=[] if store == "edge" else [pytest.mark.slow])
+    for store in distances.STORES
+    for distance in distances.DISTANCES
+]
+
+
+@pytest.mark.parametrize(("kind", "distance"), DOT)
+def test_a_collection_is_searched_by_its_own_distance(kind: str, distance: Distance, tmp_path: Path) -> None:
+    own = {"embedding": {"provider": "python", "model": "mine:make"}, "collection": "mine", "candidates": DEPTH}
+
+    def ids(retriever: QdrantRetriever, query: str) -> list[int]:
+        [row] = retriever.candidates([query])
+        assert [hit.scores["semantic"] for hit in row] == pytest.approx(
+            [scores[int(hit.chunk.chunk_id[-2:])] for hit in row], abs=1e-5
+        )
+        return [int(hit.chunk.chunk_id[-2:]) for hit in row]
+
+    with distances.collection(kind, distance, tmp_path) as store:
+        config = settings(store=store, top_k=DEPTH, **own)
+        with QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS) as retriever:
+            assert retriever.settings.used_distance == distance
+            unit = distances.VECTORS / np.linalg.norm(distances.VECTORS, axis=1, keepdims=True)
+            for number, query in enumerate(distances.QUERIES):
+                scores, terms = distances.semantic(distance, number), distances.keyword(number)
+                best = distances.ranked(scores, DEPTH)
+                assert ids(retriever, query) == best
+                assert {hit.score_scale for hit in retriever.search(query).chunks} == {distance}
+                by = {mode: _with(retriever, mode=mode, fusion="rrf") for mode in ("keyword", "hybrid")}
+                assert ids(by["keyword"], query) == [n for n in distances.ranked(terms) if terms[n] > 0][:DEPTH]
+                sums = distances.fused(distance, number, DEPTH)
+                assert ids(by["hybrid"], query) == sorted(sums, key=lambda n: (-round(sums[n], 12), n))[:DEPTH]
+                cut = float(scores[best[4]] + scores[best[5]]) / 2
+                for on, kept in (("each", [n for n in best if scores[n] >= cut]), ("best", best)):
+                    session = _with(retriever, threshold=cut, threshold_on=on).search(query)
+                    assert [int(hit.chunk.chunk_id[-2:]) for hit in session.chunks] == kept
+                # MMR reads cosines, whatever the distance.
+                vector = distances.QUERY_VECTORS[number]
+                likeness, picks = np.clip(unit @ vector / np.linalg.norm(vector), 0, 1), list[int]()
+                while len(picks) < DEPTH:
+                    gains = {
+                        n: 0.6 * likeness[n] - 0.4 * max((unit[n] @ unit[p] for p in picks), default=0.0)
+                        for n in best
+                        if n not in picks
+                    }
+                    picks.append(max(gains, key=lambda n: (round(gains[n], 7), -best.index(n))))
+                assert ids(_with(retriever, rerank="mmr", mmr_lambda=0.6), query) == picks
+        if distance == "dot":
+            session = retriever_session(config, distances.QUERIES[0])
+            assert session.parameters["distance"] == session.confidence.scale == "dot"
+            with pytest.raises(ConfigError, match="fusion 'weighted'"):
+                QdrantRetriever.open(config.model_copy(update={"mode": "hybrid"}), embeddings=distances.EMBEDDINGS)
+
+
+def _with(retriever: QdrantRetriever, **values: Any) -> QdrantRetriever:
+    return retriever.with_settings(retriever.settings.model_copy(update=values))
+
+
+def retriever_session(config: RetrieverConfig, query: str) -> Any:
+    with QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS) as retriever:
+        return retriever.search(query)
+
+
+def test_a_distance_where_the_lower_score_is_the_nearer_is_refused(tmp_path: Path) -> None:
+    own = {"embedding": {"provider": "python", "model": "mine:make"}, "collection": "mine"}
+    with (
+        distances.collection("server", "euclid", tmp_path) as store,
+        pytest.raises(StoreError, match="has the distance euclid, and only cosine and dot"),
+    ):
+        QdrantRetriever.open(settings(store=store, **own), embeddings=distances.EMBEDDINGS)
+
+
+# A store of the caller's own
+
+MINE = ("kinematics of an arm", "a named channel of messages", "reliable camera images", "zebra")
+
+
+@pytest.mark.parametrize("mode", [RetrievalMode.DENSE, RetrievalMode.HYBRID])
+def test_a_callers_store_is_searched_in_its_own_mode_and_left_open(mode: RetrievalMode) -> None:
+    store = vector_store(mode=mode)
+    retriever, config = adopt_given(store, RetrieverConfig(), None, {})
+    assert isinstance(retriever, QdrantRetriever) and retriever.vector_store is store
+    assert config.mode == ("semantic" if mode == RetrievalMode.DENSE else "hybrid")
+    assert len(retriever.notes) == (mode == RetrievalMode.HYBRID)
+    plain = QdrantVectorStore(store.client, "robots", embedding=Counting())
+    for query in MINE:
+        found = {hit.chunk.text: hit.scores["semantic"] for hit in retriever.search(query).chunks}
+        theirs = {d.page_content: max(0.0, s) for d, s in plain.similarity_search_with_score(query, k=5)}
+        assert found == pytest.approx({text: theirs[text] for text in found}, abs=1e-6) and len(found) == 5
+    retriever.close()
+    assert store.similarity_search("kinematics")
+    store.client.close()
+
+
+def test_it_gets_a_threshold_and_another_mode() -> None:
+    store = vector_store(mode=RetrievalMode.HYBRID)
+    for mode, scale in (("semantic", "cosine"), ("keyword", "sparse"), ("hybrid", "weighted")):
+        retriever, _ = adopt_given(store, RetrieverConfig(mode=mode, threshold=0.6), None, {})
+        session = retriever.search("kinematics of an arm")
+        assert {hit.score_scale for hit in (*session.chunks, *session.below_threshold)} == {scale}
+        assert all(hit.scores["semantic"] >= 0.6 for hit in session.chunks)
+        assert session.filtered_out > 0 or mode == "keyword"
+    sparse = QdrantVectorStore(store.client, "robots", retrieval_mode=RetrievalMode.SPARSE, sparse_embedding=Terms())
+    theirs = sparse.similarity_search_with_score("kinematics arm", k=5)
+    retriever, _ = adopt_given(store, RetrieverConfig(mode="keyword"), None, {})
+    [found] = retriever.candidates(["kinematics arm"])
+    assert by_score([(hit.chunk.text, hit.known_score) for hit in found]) == by_score(
+        [(document.page_content, score) for document, score in theirs]
+    )
+    store.client.close()
+
+
+class Other(Counting):
+    """Another model than the collection's."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [vector[::-1] for vector in super().embed_documents(texts)]
+
+
+def test_what_does_not_fit_its_collection_is_refused() -> None:
+    store = vector_store()
+    with pytest.raises(StoreError, match="has no sparse vector 'bm25', which mode 'hybrid' searches"):
+        adopt_given(store, RetrieverConfig(mode="hybrid"), None, {})
+    with pytest.raises(StoreError, match="Other is not it"):
+        adopt_given(QdrantVectorStore(store.client, "robots", embedding=Other()), RetrieverConfig(), None, {})
+    with pytest.raises(ConfigError, match=r"metadata.text_key: the store reads payload key 'body', got 'mine'"):
+        open_retriever(foreign.settings("other_keys", metadata={"text_key": "mine"}), env={})
+    assert store.similarity_search("kinematics")
+    store.client.close()
+
+
+METRICS = ["ranking/hit_rate_at_5", "scope/abstention"]
+
+
+def golden() -> list[dict[str, Any]]:
+    text = next(c.text for c in foreign.chunks() if "inematics" in c.text)
+    return [
+        {"id": "arm", "query": "kinematics of an arm", "evidence": [{"quote": " ".join(text.split()[:6])}]},
+        {"id": "soup", "query": "onion soup recipe", "in_scope": False},
+    ]
+
+
+def test_evaluate_and_sweep_take_it() -> None:
+    store = vector_store(mode=RetrievalMode.HYBRID)
+    plain = Experiment.load(None, {"latency.repeats": 1, "latency.warmup": 0, "metrics": METRICS}, {})
+    result = evaluate(store, golden(), experiment=plain)
+    assert result.report.metrics["ranking/hit_rate_at_5"].value == 1.0
+    assert result.report.config["retriever"]["mode"] == "hybrid"
+    axes = {"sweep.mode": ["semantic", "keyword", "hybrid"], "sweep.threshold": [0.0, 0.99], "sweep.top_k": [1, 5]}
+    assert len(sweep(store, golden(), experiment=Experiment.load(None, {"metrics": METRICS, **axes}, {})).cells) == 12
+    store.client.close()
+    named = {"metrics": METRICS, "retriever.python": f"{HERE}:hybrid", "sweep.mode": ["semantic", "hybrid"]}
+    assert {*sweep(Experiment.load(None, named, {}), golden()).cells["mode"]} == {"semantic", "hybrid"}
+
+
+def test_the_only_vector_of_a_collection_is_searched_whatever_its_name() -> None:
+    texts = [chunk.text for chunk in foreign.chunks()]
+    with QdrantServer() as server:
+        size = models.VectorParams(size=9, distance=models.Distance.COSINE)
+        server.client.create_collection("named", vectors_config={"text": size})
+        points = [
+            models.PointStruct(id=number, vector={"text": vector}, payload={"page_content": text})
+            for number, (text, vector) in enumerate(zip(texts, Counting().embed_documents(texts), strict=True))
+        ]
+        server.client.upsert("named", points)
+        model = {"provider": "python", "model": "tests.support.embeddings:Counting"}
+        config = settings(store={"url": server.url}, collection="named", embedding=model, threshold=None)
+        with QdrantRetriever.open(config, env={}) as retriever:
+            assert retriever.settings.vector_name == retriever.vector_store.vector_name == "text"
+            assert len(retriever.invoke("kinematics of an arm")) == 5

@@ -1,0 +1,180 @@
+"""Filters on real collections: what they let through is what brute force does, and what no payload can meet is told."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from qdrant_client import QdrantClient
+
+from retrievers import QdrantRetriever
+from retrievers.config.filters import Expression
+from retrievers.errors import ConfigError, StoreError
+from retrievers.search.query import SAMPLE, compile_filters
+from tests.support.collections import embedded, fill, index_pages, settings, write_pages
+from tests.support.expressions import as_mapping, conditions, holds, trees
+from tests.support.qdrant_server import QdrantServer
+
+METADATA: tuple[dict[str, Any], ...] = (
+    {"module": "ros2", "tags": ["a", "b"], "n": 5, "x": 1.5, "draft": True, "mixed": 5},
+    {"module": "ros2", "tags": ["b"], "n": 6, "x": 2.0, "draft": False, "mixed": 5.0},
+    {"module": "imu", "tags": [], "n": 7, "x": -1, "draft": True, "mixed": "5"},
+    {"module": "imu", "tags": ["a"], "n": 5, "mixed": True},
+    {"module": "", "tags": ["c", "a", "b"], "x": 2, "mixed": ["5", 7]},
+    {"tags": None, "n": [1, 9], "draft": None, "mixed": 1},
+    {},
+)
+FIELDS: Mapping[str, tuple[Any, ...]] = {
+    "module": ("ros2", "imu", "", "other"),
+    "tags": ("a", "b", "c", "d"),
+    "n": (5, 6.0, 1, 9, 4),
+    "x": (2, 1.5, 2.0, -1, 0),
+    "draft": (True, False),
+    "mixed": (5, 5.0, "5", True, 1, 7),
+}
+FLAT = {"nested_under": "", "text_key": "body"}
+
+
+class Collection:
+    """The payloads in a collection, nested as LangChain writes them, or flat."""
+
+    def __init__(self, client: QdrantClient, payloads: Any = METADATA, *, nested: bool = True, **values: Any) -> None:
+        self.client, self.values = client, {"metadata": {} if nested else FLAT, **values}
+        stored = [{"page_content": "t", "metadata": one} if nested else {"body": "t", **one} for one in payloads]
+        fill(client, "c", [[1.0, 0.0]] * len(stored), stored)
+
+    def matches(self, filters: Any) -> list[int]:
+        """Return the places of the payloads that meet the filters."""
+        compiled = compile_filters(self.client, settings(collection="c", filters=filters, **self.values))
+        found, _ = self.client.scroll("c", compiled, limit=1_000)
+        return sorted(int(point.id) for point in found)
+
+
+@pytest.fixture(scope="module", params=["nested", "flat", "embedded"])
+def collection(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
+    if request.param == "embedded":
+        with embedded(tmp_path_factory.mktemp("filters")) as client:
+            yield Collection(client)
+        return
+    client = QdrantClient(":memory:")
+    yield Collection(client, nested=request.param == "nested")
+    client.close()
+
+
+@pytest.fixture
+def memory() -> Iterator[QdrantClient]:
+    client = QdrantClient(":memory:")
+    yield client
+    client.close()
+
+
+@given(expression=trees(conditions(FIELDS)))
+def test_what_a_filter_lets_through_is_what_brute_force_does(collection: Collection, expression: Expression) -> None:
+    expected = [place for place, payload in enumerate(METADATA) if holds(expression, payload.get)]
+    assert collection.matches(as_mapping(expression)) == expected
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ("module = ros2", [0, 1]),
+        ("module != ros2", [2, 3, 4, 5, 6]),  # what has no module is not of that module
+        ({"module": "imu", "tags": ["a", "z"]}, [3]),
+        ("tags contains [a, b]", [0, 4]),
+        ("not tags in [a, b]", [2, 5, 6]),
+        ("n > 5 and n < 7", [1, 5]),  # of a list any number will do, another one for each condition
+        ("x = 2.0", [1, 4]),
+        ("draft = true", [0, 2]),
+        ("mixed = 5", [0, 1]),  # 5 and 5.0, not "5"
+        ("mixed = '5'", [2, 4]),
+        ("mixed = true", [3]),  # not 1
+        ("mixed = 1", [5]),  # not true
+        ("(module = imu or tags contains c) and not n = 7", [3, 4]),
+    ],
+)
+def test_a_filter_by_hand(collection: Collection, filters: Any, expected: list[int]) -> None:
+    assert collection.matches(filters) == expected
+
+
+def test_a_filter_of_qdrant_is_taken_as_it_is(memory: QdrantClient) -> None:
+    own = {"must": [{"key": "metadata.module", "match": {"value": "imu"}}]}
+    assert Collection(memory).matches(own) == [2, 3]
+    assert compile_filters(memory, settings(collection="none")) is None
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field", "said"),
+    [
+        ({}, "modul", "no field 'modul'; did you mean 'module'?"),
+        ({}, "zzz", "no field 'zzz'"),
+        ({}, "point_id", "no field 'point_id'"),
+        ({"map": {"title": "module"}}, "titel", "no field 'titel'; did you mean 'title'?"),
+        ({}, 'a"b', "no field 'a\"b'"),
+        ({}, "..", "no field '..'"),
+    ],
+)
+def test_an_unknown_field_is_an_error_with_the_nearest_name(
+    memory: QdrantClient, metadata: Any, field: str, said: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Collection(memory, metadata=metadata).matches({"not": {field: "x"}})
+    assert str(caught.value).startswith(f"filters: the collection's payload has {said}")
+
+
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        ("module > 5", "module: expected text, which the payload holds there, got number 5"),
+        ("draft <= 1", "draft: expected true or false, which the payload holds there, got number 1"),
+        ("n = 5 or not (tags >= 1)", "tags: expected text, which the payload holds there, got number 1"),
+        ("n = '5'", "n: expected number, which the payload holds there, got text '5'"),
+        ({"draft": "True"}, "draft: expected true or false, which the payload holds there, got text 'True'"),
+    ],
+)
+def test_what_nothing_in_the_payload_can_meet_is_an_error(collection: Collection, filters: Any, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        collection.matches(filters)
+    assert str(caught.value) == f"filters: {said}"
+
+
+def test_every_such_value_is_named_at_once(collection: Collection) -> None:
+    with pytest.raises(ConfigError) as caught:
+        collection.matches("tags = 5 and (n = '5' or draft > 1) and tags = 5")
+    assert [line.split(":")[1].strip() for line in str(caught.value).splitlines()] == ["tags", "n", "draft"]
+
+
+def test_fields_and_kinds_that_few_chunks_have_are_found_in_the_whole_collection(memory: QdrantClient) -> None:
+    rest = {"module": "m", "n": 5}
+    rare = [{"n": "text"}, {"rare": 7, "source_url": "/last", "n": True}]
+    collection = Collection(memory, [*([rest] * (SAMPLE + 5)), *rare])
+    first = SAMPLE + 5
+    assert collection.matches("n = text") == [first]
+    assert collection.matches("n = true or url = /last or rare = 6") == [first + 1]
+    for filters in ("n = 'in none of them'", "n = false"):
+        with pytest.raises(ConfigError, match="n: expected number, which the payload holds there"):
+            collection.matches(filters)
+    with pytest.raises(ConfigError, match="has no field 'rate'"):
+        collection.matches("rare = 7 and rate = 7")
+
+
+@pytest.mark.parametrize("key", ["page title", "c++", "größe", "x-y", "a(b)", "50%"])
+def test_a_payload_key_may_have_any_characters(memory: QdrantClient, key: str) -> None:
+    collection = Collection(memory, [{key: "x"}, {key: "y"}])
+    assert collection.matches({key: "y"}) == collection.matches(f'"{key}" = y') == [1]
+    mapped = settings(collection="c", filters="title = y", metadata={"map": {"title": key}})
+    assert [point.id for point in memory.scroll("c", compile_filters(memory, mapped))[0]] == [1]
+
+
+def test_a_field_that_is_always_empty_exists(memory: QdrantClient) -> None:
+    assert Collection(memory, [{"tags": []}]).matches("tags contains a") == []
+
+
+def test_where_a_server_filters_by_indexed_keys_alone_it_says_so_when_the_retriever_is_opened(tmp_path: Any) -> None:
+    with QdrantServer() as server:
+        config = settings(store={"url": server.url}, collection="pages", filters="tags = topics", threshold=None)
+        index_pages(config, write_pages(tmp_path))
+        with QdrantRetriever.open(config, env={}) as retriever:
+            assert {hit.chunk.title for hit in retriever.search("messages").chunks} == {"Topics"}
+        server.rules.strict = {"unindexed_filtering_retrieve": False}
+        with pytest.raises(StoreError, match=r"Index required but not found for .*content_hash"):
+            QdrantRetriever.open(config.model_copy(update={"filters": "tags = topics and content_hash = x"}), env={})

@@ -1,0 +1,560 @@
+"""What holds in every mode, fusion and reranker, on part of the handbook; each against brute force."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from qdrant_client.hybrid.fusion import distribution_based_score_fusion
+from qdrant_client.models import ScoredPoint
+
+from retrievers import QdrantRetriever
+from retrievers.config import RERANKERS, Reranker, RetrieverConfig
+from retrievers.errors import RerankError
+from retrievers.records import RetrievedChunk
+from tests.support.collections import index_pages, settings
+from tests.support.expressions import as_mapping, conditions, holds, trees
+from tests.support.hybrid import BruteForce, ids, mmr, of_mode, scores, stored_vectors, top, variant
+from tests.support.rerankers import farthest_first, overlap
+from tests.support.selecting import select_by
+
+DEPTH = 25
+QUERIES = (
+    "how do nodes stream messages",
+    "quality of service reliability depth",
+    "what is the capital of France",
+    "URDF tf2 transform tree",
+    "launch launch launch",
+)
+WITHOUT_TERMS = ("the and of", "🤖", "?! …", "-- \x00")
+ODD = (
+    *WITHOUT_TERMS,
+    "日本語 ロボット",
+    "wie sende ich eine Nachricht",
+    "'; DROP TABLE",
+    "C++ & R&D (e.g.)",
+    "x" * 4_000,
+)
+PLAIN: tuple[dict[str, Any], ...] = (
+    {"mode": "semantic"},
+    {"mode": "keyword"},
+    {"mode": "hybrid", "fusion": "weighted"},
+    {"mode": "hybrid", "fusion": "rrf"},
+    {"mode": "hybrid", "fusion": "dbsf"},
+)
+WAYS: tuple[dict[str, Any], ...] = (
+    *({**way, "rerank": rerank} for way in PLAIN for rerank in ("none", "mmr", "cross-encoder")),
+    {"mode": "hybrid", "rerank": "rrf"},
+)
+QUICK = (
+    "semantic-none",
+    "keyword-mmr",
+    "hybrid-weighted-cross-encoder",
+    "hybrid-rrf-none",
+    "hybrid-dbsf-mmr",
+    "hybrid-rrf",
+)
+"""Every mode, fusion and reranker once; the other ways are slow tests."""
+
+
+def name_of(way: dict[str, Any]) -> str:
+    return "-".join(way.values())
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory, handbook: Path) -> RetrieverConfig:
+    """The ROS 2 module in an embedded store; threshold 0, top_k 20, candidate depth 25 of more than 100 chunks."""
+    made = settings(
+        store={"path": str(tmp_path_factory.mktemp("modes"))},
+        collection="ros2",
+        threshold=0,
+        top_k=20,
+        candidates=DEPTH,
+        cross_encoder={"provider": "python", "model": "tests.support.rerankers:Scorer"},
+    )
+    index_pages(made, handbook / "docs" / "module-1-ros2")
+    return made
+
+
+@pytest.fixture(scope="module")
+def opened(config: RetrieverConfig) -> Iterator[QdrantRetriever]:
+    with QdrantRetriever.open(of_mode(config, mode="hybrid"), env={}) as retriever:
+        yield retriever
+
+
+@pytest.fixture(scope="module")
+def brute_force(opened: QdrantRetriever) -> BruteForce:
+    return BruteForce(opened)
+
+
+def in_way(opened: QdrantRetriever, way: dict[str, Any]) -> QdrantRetriever:
+    """The open retriever as it would be opened in this way."""
+    return variant(opened, **way)
+
+
+@pytest.fixture(
+    params=[pytest.param(way, id=name_of(way), marks=[] if name_of(way) in QUICK else pytest.mark.slow) for way in WAYS]
+)
+def retriever(request: pytest.FixtureRequest, opened: QdrantRetriever) -> QdrantRetriever:
+    return in_way(opened, request.param)
+
+
+def untimed(chunks: Sequence[RetrievedChunk]) -> list[RetrievedChunk]:
+    return [replace(found, retrieved_at=None) for found in chunks]
+
+
+def points(chunks: Sequence[RetrievedChunk]) -> list[str]:
+    return [found.chunk.point_id for found in chunks]
+
+
+def found_by(retriever: QdrantRetriever, query: str) -> Sequence[RetrievedChunk]:
+    (candidates,) = retriever.candidates([query])
+    return candidates
+
+
+def terms_of(chunks: Sequence[RetrievedChunk]) -> dict[str, float]:
+    """The BM25 of those that have one."""
+    return {found.chunk.chunk_id: found.scores["keyword"] for found in chunks if "keyword" in found.scores}
+
+
+# In every mode, fusion and reranker
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.35])
+@pytest.mark.parametrize("group_by", [None, "source_url"])
+def test_three_results_are_the_first_of_twenty(
+    retriever: QdrantRetriever, threshold: float, group_by: str | None
+) -> None:
+    for query in QUERIES:
+        twenty = variant(retriever, threshold=threshold, group_by=group_by).search(query)
+        three = variant(retriever, threshold=threshold, group_by=group_by, top_k=3).search(query)
+        assert untimed(three.chunks) == untimed(twenty.chunks)[:3]
+        assert three.status == twenty.status == "success"
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.35, 1.0])
+def test_a_search_is_the_selection_from_its_candidates(retriever: QdrantRetriever, threshold: float) -> None:
+    for query in QUERIES:
+        one = variant(retriever, threshold=threshold)
+        session, selection = one.search(query), select_by(one.settings, found_by(one, query))
+        assert untimed(session.chunks) == untimed(selection.chunks)
+        shown = untimed(session.below_threshold)
+        assert shown == untimed(selection.below_threshold)[: len(shown)]
+
+
+def test_the_threshold_reads_the_cosine(retriever: QdrantRetriever) -> None:
+    for query in QUERIES:
+        candidates = found_by(retriever, query)
+        for threshold in (0.2, 0.4):
+            kept = [c.chunk.chunk_id for c in candidates if c.scores["semantic"] >= threshold]
+            assert ids(variant(retriever, threshold=threshold).search(query).chunks) == kept[:20]
+
+
+def test_every_candidate_carries_its_cosine_and_its_bm25_where_it_has_one(
+    retriever: QdrantRetriever, brute_force: BruteForce
+) -> None:
+    for query in QUERIES:
+        cosines, bm25 = brute_force.cosines(query), brute_force.bm25.scores(query)
+        for found in found_by(retriever, query):
+            name = found.chunk.chunk_id
+            assert found.scores["semantic"] == pytest.approx(cosines[name], abs=1e-6)
+            if "keyword" in found.scores:
+                assert found.scores["keyword"] == pytest.approx(bm25[name], rel=1e-5)
+
+
+def test_the_order_is_total_and_the_same_every_time(retriever: QdrantRetriever) -> None:
+    for query in QUERIES:
+        candidates = found_by(retriever, query)
+        assert len(candidates) <= DEPTH
+        assert [c.rank for c in candidates] == list(range(1, len(candidates) + 1))
+        assert len(set(ids(candidates))) == len(candidates)
+        if retriever.settings.rerank != "mmr":
+            keys = [(-c.known_score, c.chunk.chunk_id) for c in candidates]
+            assert all(one < other for one, other in pairwise(keys))
+        assert untimed(found_by(retriever, query)) == untimed(candidates)
+
+
+def test_scores_are_on_the_scale_that_the_settings_tell(retriever: QdrantRetriever) -> None:
+    for query in QUERIES:
+        for found in found_by(retriever, query):
+            assert found.score_scale == retriever.settings.score_scale
+            if found.score_scale in ("cosine", "weighted", "rerank"):
+                assert 0 <= found.known_score <= 1
+
+
+def test_ranks_and_scores_from_before_reranking_stay_visible(
+    retriever: QdrantRetriever, opened: QdrantRetriever
+) -> None:
+    settings = retriever.settings
+    plain = in_way(opened, {"mode": settings.mode, "fusion": settings.used_fusion, "rerank": "none"})
+    for query in QUERIES:
+        before = {found.chunk.chunk_id: found for found in found_by(plain, query)}
+        for found in found_by(retriever, query):
+            was = before[found.chunk.chunk_id]
+            reranked = settings.rerank in ("mmr", "cross-encoder")
+            expected = (was.rank, was.score) if reranked else (None, None)
+            assert (found.original_rank, found.original_score) == expected
+            assert was.scores.items() <= found.scores.items()
+
+
+def test_batches_and_concurrent_searches_give_what_one_by_one_gives(retriever: QdrantRetriever) -> None:
+    queries = [*QUERIES, *WITHOUT_TERMS[:2], QUERIES[0]]
+    single = [untimed(retriever.search(query).chunks) for query in queries]
+    with ThreadPoolExecutor(4) as threads:
+        at_once = threads.map(lambda query: retriever.search(query, use_cache=False), queries)
+    assert [untimed(session.chunks) for session in at_once] == single
+    assert [untimed(c) for c in retriever.candidates(queries)] == [
+        untimed(found_by(retriever, query)) for query in queries
+    ]
+
+
+def test_langchain_gets_the_same_with_scores_and_places(retriever: QdrantRetriever) -> None:
+    query = QUERIES[0]
+    chunks = retriever.search(query).chunks
+    documents = retriever.invoke(query)
+    assert [(d.id, d.metadata["score"], d.metadata["scores"]) for d in documents] == [
+        (c.chunk.point_id, c.score, c.scores) for c in chunks
+    ]
+    assert [d.metadata.get("original_rank") for d in documents] == [c.original_rank for c in chunks]
+    assert asyncio.run(retriever.ainvoke(query)) == documents
+
+
+@pytest.mark.parametrize("query", ODD)
+def test_any_query_is_a_success(retriever: QdrantRetriever, query: str) -> None:
+    session = retriever.search(query)
+    assert (session.status, session.error) == ("success", None)
+    if retriever.settings.mode == "keyword" and query in WITHOUT_TERMS:
+        assert session.chunks == ()
+    elif retriever.settings.mode != "keyword":
+        assert len(session.chunks) == 20
+
+
+@pytest.mark.parametrize(
+    ("mode", "query", "threshold", "way"),
+    [
+        ("keyword", "xyzzy", 0.0, "search by meaning as well (mode: hybrid) or instead (mode: semantic)"),
+        ("keyword", "robot", 1.0, "search by meaning as well (mode: hybrid) or instead (mode: semantic)"),
+        ("semantic", "robot", 1.0, "search by keywords as well (mode: hybrid)"),
+        ("hybrid", "robot", 1.0, "ask in other or fewer words"),
+    ],
+)
+def test_where_nothing_is_found_the_last_suggestion_is_the_other_side(
+    opened: QdrantRetriever, mode: str, query: str, threshold: float, way: str
+) -> None:
+    session = variant(opened, mode=mode, threshold=threshold).search(query)
+    assert session.chunks == ()
+    assert session.suggestions[-1] == way
+
+
+@pytest.mark.parametrize(("rerank", "advised"), [("none", True), ("mmr", False)])
+def test_spreading_over_pages_is_advised_unless_it_is_on(opened: QdrantRetriever, rerank: str, advised: bool) -> None:
+    page = opened.search("robot").chunks[0].chunk.source_url
+    way = {"mode": "semantic", "rerank": rerank, "filters": {"source_url": page}, "threshold": 0.0}
+    session = in_way(opened, way).search("robot")
+    assert [said.endswith("; rerank: mmr spreads them") for said in session.warnings] == [advised]
+
+
+# Keyword
+
+
+def test_keyword_scores_are_bm25_by_brute_force(opened: QdrantRetriever, brute_force: BruteForce) -> None:
+    for query in QUERIES:
+        expected = top(brute_force.bm25.scores(query), DEPTH)
+        found = scores(found_by(in_way(opened, {"mode": "keyword"}), query))
+        assert list(found.values()) == pytest.approx(list(expected.values()), rel=1e-5)
+        everything = brute_force.bm25.scores(query)
+        assert found == pytest.approx({name: everything[name] for name in found}, rel=1e-5)
+
+
+def test_synonyms_are_searched_along_at_half_the_weight(opened: QdrantRetriever, brute_force: BruteForce) -> None:
+    synonyms = {"bus": ("topic", "message broker"), "zebra": ("node",)}
+    keyword = opened.settings.keyword.model_copy(update={"synonyms": synonyms})
+    retriever = in_way(opened, {"mode": "keyword", "keyword": keyword})
+    expected = brute_force.bm25.scores("a bus of robots", ["topic", "message broker"], 0.5)
+    found = scores(found_by(retriever, "a bus of robots"))
+    assert len(found) == DEPTH
+    assert found == pytest.approx({name: expected[name] for name in found}, rel=1e-5)
+    assert scores(found_by(retriever, "zebra")) == pytest.approx(
+        top(brute_force.bm25.scores("zebra", ["node"], 0.5), DEPTH), rel=1e-5
+    )
+
+
+def test_the_keyword_side_does_not_know_abbreviations(opened: QdrantRetriever) -> None:
+    spelt = in_way(opened, {"abbreviations": {"QoS": "quality of service"}, "mode": "hybrid"})
+    query, long = "QoS", "QoS (quality of service)"
+    [one], [other] = spelt.candidates([query]).vectors, opened.candidates([long]).vectors
+    assert one is not None and other is not None and one.tolist() == other.tolist()
+    assert scores(found_by(variant(spelt, mode="keyword"), query)) == scores(
+        found_by(variant(opened, mode="keyword"), query)
+    )
+
+
+# Fusion
+
+
+@pytest.mark.parametrize("weight", [0.7, 0.5, 0.0, 1.0])
+def test_hybrid_weighted_is_brute_force(opened: QdrantRetriever, brute_force: BruteForce, weight: float) -> None:
+    retriever = in_way(opened, {"mode": "hybrid", "fusion": "weighted", "semantic_weight": weight})
+    for query in (*QUERIES, *WITHOUT_TERMS):
+        expected = brute_force.weighted(query, DEPTH, weight)
+        found = scores(found_by(retriever, query))
+        assert list(found.values()) == pytest.approx(list(expected.values()), abs=1e-5)
+        assert len(found.keys() & expected.keys()) >= DEPTH - 1, "but for a tie at the edge"
+        shared = found.keys() & expected.keys()
+        assert {name: found[name] for name in shared} == pytest.approx({n: expected[n] for n in shared}, abs=1e-5)
+
+
+def sides(opened: QdrantRetriever, query: str) -> list[dict[str, float]]:
+    """Return the results of semantic and keyword search alone."""
+    return [scores(found_by(in_way(opened, {"mode": mode}), query)) for mode in ("semantic", "keyword")]
+
+
+@pytest.mark.parametrize(("weight", "constant"), [(0.7, 60.0), (0.5, 60.0), (0.2, 1.0)])
+@pytest.mark.parametrize("way", [{"fusion": "rrf"}, {"fusion": "weighted", "rerank": "rrf"}], ids=name_of)
+def test_hybrid_rrf_is_brute_force(
+    opened: QdrantRetriever, way: dict[str, Any], weight: float, constant: float
+) -> None:
+    retriever = in_way(opened, {**way, "mode": "hybrid", "semantic_weight": weight, "rrf_constant": constant})
+    for query in (*QUERIES, WITHOUT_TERMS[0]):
+        meaning, terms = (list(side) for side in sides(opened, query))
+        expected = {
+            name: sum(
+                share / (constant + side.index(name) + 1)
+                for share, side in ((weight, meaning), (1 - weight, terms))
+                if name in side
+            )
+            for name in {*meaning, *terms}
+        }
+        assert scores(found_by(retriever, query)) == pytest.approx(top(expected, DEPTH), abs=1e-12)
+
+
+def test_hybrid_dbsf_is_qdrants(opened: QdrantRetriever) -> None:
+    retriever = in_way(opened, {"mode": "hybrid", "fusion": "dbsf"})
+    for query in (*QUERIES, WITHOUT_TERMS[0]):
+        numbers: dict[str, int] = {}
+        responses = [
+            [ScoredPoint(id=numbers.setdefault(n, len(numbers)), version=0, score=s) for n, s in side.items()]
+            for side in sides(opened, query)
+        ]
+        fused = {point.id: point.score for point in distribution_based_score_fusion(responses, limit=1_000)}
+        expected = top({name: fused[number] for name, number in numbers.items()}, DEPTH)
+        found = scores(found_by(retriever, query))
+        assert list(found.values()) == pytest.approx(list(expected.values()), abs=1e-9)
+        assert found == pytest.approx({name: fused[numbers[name]] for name in found}, abs=1e-9)
+
+
+def test_what_one_side_alone_found_has_the_others_score_computed(
+    opened: QdrantRetriever, brute_force: BruteForce
+) -> None:
+    shallow = {"mode": "hybrid", "fusion": "weighted", "candidates": 5, "top_k": 5}
+    seen = {"semantic": 0, "keyword": 0}
+    for query in QUERIES:
+        cosines, bm25 = brute_force.cosines(query), brute_force.bm25.scores(query)
+        meaning, terms = (
+            ids(found_by(in_way(opened, {"mode": mode, "candidates": 5, "top_k": 5}), query))
+            for mode in ("semantic", "keyword")
+        )
+        for found in found_by(in_way(opened, shallow), query):
+            name = found.chunk.chunk_id
+            if name not in terms and name in bm25:
+                seen["semantic"] += 1
+                assert found.scores["keyword"] == pytest.approx(bm25[name], rel=1e-5)
+            if name not in meaning:
+                seen["keyword"] += 1
+                assert found.scores["semantic"] == pytest.approx(cosines[name], abs=1e-6)
+    assert min(seen.values()) >= 3, seen
+
+
+@pytest.mark.parametrize("fusion", ["weighted", "rrf", "dbsf"])
+@pytest.mark.parametrize("query", WITHOUT_TERMS)
+def test_without_terms_hybrid_is_in_the_order_of_meaning(opened: QdrantRetriever, fusion: str, query: str) -> None:
+    hybrid = found_by(in_way(opened, {"mode": "hybrid", "fusion": fusion}), query)
+    meaning = found_by(in_way(opened, {"mode": "semantic"}), query)
+    if len(set(scores(meaning).values())) > 1:  # else dbsf gives all the same, as it should
+        assert ids(hybrid) == ids(meaning)
+
+
+# Rerankers
+
+
+@pytest.mark.parametrize("scale", ["rerank", None])
+@pytest.mark.parametrize("way", PLAIN, ids=name_of)
+def test_a_declared_reranker_gets_what_it_needs_and_its_scores_and_components_come_back(
+    opened: QdrantRetriever, way: dict[str, Any], scale: Literal["rerank"] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = Reranker(make=lambda *_: farthest_first, scale=scale, needs_texts=True, needs_vectors=True)
+    monkeypatch.setitem(RERANKERS, "farthest", declared)
+    retriever = in_way(opened, {**way, "rerank": "farthest"})
+    before = found_by(in_way(opened, {**way, "rerank": "none"}), QUERIES[0])
+    after = found_by(retriever, QUERIES[0])
+    assert sorted(points(after)) == sorted(points(before))
+    assert [found.scores["length"] for found in after] == [len(found.chunk.text) for found in after]
+    assert {found.score_scale for found in after} == {scale or before[0].score_scale}
+    if scale:
+        assert [found.known_score for found in after] == sorted(scores(after).values(), reverse=True)
+    assert points(retriever.search(QUERIES[0]).chunks) == points(select_by(retriever.settings, after).chunks)
+
+
+@pytest.mark.parametrize("way", PLAIN, ids=name_of)
+@pytest.mark.parametrize("lambda_", [0.7, 0.3])
+def test_mmr_orders_the_candidates_by_their_cosines_and_vectors(
+    opened: QdrantRetriever, way: dict[str, Any], lambda_: float
+) -> None:
+    for query in QUERIES:
+        before = found_by(in_way(opened, {**way, "rerank": "none"}), query)
+        if not before:
+            continue
+        picks = mmr(opened, before, lambda_)
+        after = found_by(in_way(opened, {**way, "rerank": "mmr", "mmr_lambda": lambda_}), query)
+        assert ids(after) == [name for name, _ in picks]
+        assert [c.scores["diversity"] for c in after] == [diversity for _, diversity in picks]
+        assert scores(after) == scores(before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", PLAIN, ids=name_of)
+@pytest.mark.parametrize(("threshold", "top_k"), [(0.0, 1), (0.0, 20), (0.3, 5), (0.45, 3), (0.95, 5)])
+def test_an_answer_by_mmr_is_the_selection_of_all_candidates(
+    opened: QdrantRetriever, way: dict[str, Any], threshold: float, top_k: int
+) -> None:
+    retriever = in_way(opened, {**way, "rerank": "mmr", "threshold": threshold, "top_k": top_k})
+    for query in (*QUERIES, *WITHOUT_TERMS):
+        session, found = retriever.search(query, use_cache=False), found_by(retriever, query)
+        expected = select_by(retriever.settings, found)
+        assert (session.status, session.candidates_found) == ("success", len(found))
+        assert untimed(session.chunks) == untimed(expected.chunks)
+        assert untimed(session.below_threshold) == untimed(expected.below_threshold)
+        assert session.filtered_out == expected.filtered_out
+        assert (session.timings.rerank_ms or 0) > 0 or not found
+
+
+def test_mmr_brings_other_pages_to_the_top(opened: QdrantRetriever) -> None:
+    """Less alike, by the mean cosine among the first five, than the most relevant are."""
+
+    def likeness(rerank: str) -> float:
+        found = found_by(in_way(opened, {"mode": "semantic", "rerank": rerank, "mmr_lambda": 0.5}), QUERIES[0])[:5]
+        unit = stored_vectors(opened, found)
+        unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+        return float((unit @ unit.T)[np.triu_indices(5, 1)].mean())
+
+    assert likeness("mmr") < likeness("none") - 0.05
+
+
+@pytest.mark.parametrize("way", PLAIN, ids=name_of)
+def test_a_cross_encoder_orders_the_candidates_by_its_scores(opened: QdrantRetriever, way: dict[str, Any]) -> None:
+    for query in QUERIES:
+        before = found_by(in_way(opened, {**way, "rerank": "none"}), query)
+        after = found_by(in_way(opened, {**way, "rerank": "cross-encoder"}), query)
+        expected = top({c.chunk.chunk_id: overlap(query, c.chunk.text) for c in before}, DEPTH)
+        assert list(scores(after).items()) == list(expected.items())
+        assert [c.scores["rerank"] for c in after] == [c.score for c in after]
+
+
+def test_the_threshold_may_read_what_the_cross_encoder_says(opened: QdrantRetriever) -> None:
+    way = {"mode": "hybrid", "rerank": "cross-encoder", "threshold_on": "final", "threshold": 0.5}
+    session = in_way(opened, way).search(QUERIES[0])
+    assert session.chunks and session.filtered_out
+    assert min(c.known_score for c in session.chunks) >= 0.5 > max(c.known_score for c in session.below_threshold)
+
+
+@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
+@pytest.mark.parametrize("rerank", ["none", "mmr", "cross-encoder"])
+def test_the_threshold_may_read_the_best_cosine_alone(opened: QdrantRetriever, mode: str, rerank: str) -> None:
+    way = {"mode": mode, "rerank": rerank, "threshold": 0}
+    best = max(c.scores["semantic"] for c in found_by(in_way(opened, way), QUERIES[0]))
+    whole = in_way(opened, way).search(QUERIES[0]).chunks
+    for threshold, expected in ((best, whole), (min(1.0, best + 1e-6), ())):
+        session = in_way(opened, {**way, "threshold_on": "best", "threshold": threshold}).search(QUERIES[0])
+        assert [c.chunk.chunk_id for c in session.chunks] == [c.chunk.chunk_id for c in expected]
+
+
+def test_the_threshold_cannot_read_what_the_cross_encoder_does_not_say(opened: QdrantRetriever) -> None:
+    model = "tests.support.rerankers:ReversingCompressor"
+    cross = opened.settings.cross_encoder.model_copy(update={"provider": "python", "model": model})
+    way = {"mode": "hybrid", "rerank": "cross-encoder", "cross_encoder": cross}
+    plain = found_by(in_way(opened, {"mode": "hybrid"}), QUERIES[0])
+    assert ids(found_by(in_way(opened, way), QUERIES[0])) == ids(plain)[::-1]
+    retriever = in_way(opened, {**way, "threshold_on": "final"})
+    assert (retriever.search(QUERIES[0]).error or "").startswith("the cross-encoder gives no scores")
+    with pytest.raises(RerankError):
+        retriever.invoke(QUERIES[0])
+
+
+def test_scores_without_a_scale_order_but_cannot_be_held_against_a_threshold(opened: QdrantRetriever) -> None:
+    model = "tests.support.rerankers:Logits"
+    cross = opened.settings.cross_encoder.model_copy(update={"provider": "python", "model": model})
+    way = {"mode": "hybrid", "rerank": "cross-encoder", "cross_encoder": cross}
+    assert in_way(opened, way).search(QUERIES[0]).status == "success"
+    error = in_way(opened, {**way, "threshold_on": "final"}).search(QUERIES[0]).error or ""
+    assert "not within 0 and 1" in error
+    assert "threshold_on: each" in error
+
+
+# Filters
+
+
+FIELDS: dict[str, Sequence[Any]] = {
+    "source_url": ("/docs/module-1-ros2/topics", "/docs/module-1-ros2/tf2", "/docs/none"),
+    "url": ("/docs/module-1-ros2/services",),
+    "tags": ("qos", "ros2", "topics", "none"),
+    "chunk_token_count": (20, 60, 100, 150),
+    "metadata.chunk_index": (0, 1, 2.0, 5),
+    "sidebar_position": (1, 2, 5, 20),
+}
+
+
+def value_in(payload: Any, field: str) -> Any:
+    name = {"url": "source_url", "metadata.chunk_index": "chunk_index"}.get(field, field)
+    return payload["metadata"].get(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", PLAIN, ids=name_of)
+@examples(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(expression=trees(conditions(FIELDS), size=4))
+def test_a_filter_comes_before_the_cut(
+    opened: QdrantRetriever, brute_force: BruteForce, way: dict[str, Any], expression: Any
+) -> None:
+    """Check that a filtered search finds the best of all matches, even if few are found without the filter."""
+    allowed = {n for n, p in brute_force.payloads.items() if holds(expression, lambda f, p=p: value_in(p, f))}  # type: ignore[misc]
+    retriever = in_way(opened, {**way, "filters": as_mapping(expression)})
+    query = QUERIES[1]
+    found = scores(found_by(retriever, query))
+    assert found.keys() <= allowed
+    unlimited = variant(in_way(opened, way), candidates=10_000)
+    if way["mode"] != "hybrid":
+        everything = {n: s for n, s in scores(found_by(unlimited, query)).items() if n in allowed}
+        assert list(found.items()) == list(everything.items())[:DEPTH]
+        return
+    sides = [scores(found_by(variant(unlimited, mode=mode), query)) for mode in ("semantic", "keyword")]
+    reachable = {n for side in sides for n in list({n: s for n, s in side.items() if n in allowed})[:DEPTH]}
+    assert len(found) == min(DEPTH, len(reachable))
+    assert found.keys() <= reachable
+    if way["fusion"] == "weighted":
+        expected = brute_force.weighted(query, DEPTH, 0.7, allowed)
+        assert list(found.values()) == pytest.approx(list(expected.values()), abs=1e-5)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=name_of)
+def test_a_filter_that_nothing_meets_is_an_empty_success(opened: QdrantRetriever, way: dict[str, Any]) -> None:
+    retriever = in_way(opened, {**way, "filters": "module = none"})
+    session = retriever.search(QUERIES[0])
+    assert (session.status, session.chunks, session.candidates_found) == ("success", (), 0)
+
+
+# Groups
+
+
+def test_groups_are_each_pages_best_chunk(retriever: QdrantRetriever) -> None:
+    for query in QUERIES:
+        first: dict[str | None, str] = {}
+        for found in found_by(retriever, query):
+            first.setdefault(found.chunk.source_url, found.chunk.chunk_id)
+        assert ids(variant(retriever, group_by="source_url").search(query).chunks) == list(first.values())[:20]

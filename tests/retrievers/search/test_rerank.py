@@ -1,0 +1,263 @@
+"""Rerankers: maximal marginal relevance by its definition, Cohere against a loopback server, a user's of every kind."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from langchain_core.vectorstores.utils import maximal_marginal_relevance
+from numpy.typing import NDArray
+
+from retrievers.config import RetrieverConfig
+from retrievers.errors import ConfigError, MissingKeyError, RerankError
+from retrievers.search.rerank import Pool, Reranking, make_reranker, mmr_order
+from tests.support.clock import ATTEMPTS
+from tests.support.cohere_server import KEY
+from tests.support.loopback import free_port
+from tests.support.rerank_server import FAULTS, RerankServer, relevance
+
+QUERY = "red robot arm"
+TEXTS = ("blue sea", "a red robot", "red robot arm", "arm")
+OWN = "tests.support.rerankers:"
+Order = list[tuple[int, float | None]]
+
+
+def encoder(env: dict[str, str] | None = None, **values: Any) -> Callable[[str, Sequence[str]], Order]:
+    """Make the cross-encoder of the settings, as a function of a query and texts."""
+    settings = RetrieverConfig.model_validate({"rerank": "cross-encoder", "cross_encoder": values})
+    rerank = make_reranker(settings, env or {})
+    assert rerank is not None
+
+    def order(query: str, texts: Sequence[str]) -> Order:
+        given: Reranking = rerank(Pool(query=query, cosines=np.zeros(len(texts)), texts=texts))
+        return list(zip(given.order, given.scores, strict=True))
+
+    return order
+
+
+# Maximal marginal relevance
+
+
+def by_definition(relevance: Sequence[float], vectors: NDArray[np.float64], lambda_: float) -> list[tuple[int, float]]:
+    def likeness(one: int, other: int) -> float:
+        a, b = vectors[one], vectors[other]
+        return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+
+    picked: list[tuple[int, float]] = []
+    while len(picked) < len(relevance):
+        left = [i for i in range(len(relevance)) if i not in [one for one, _ in picked]]
+        nearest = {i: max([likeness(i, one) for one, _ in picked], default=0.0) for i in left}
+        best = max(left, key=lambda i: (lambda_ * relevance[i] - (1 - lambda_) * nearest[i], -i))
+        picked.append((best, 1 - nearest[best]))
+    return picked
+
+
+def lead(relevance: NDArray[np.float64], unit: NDArray[np.float64], lambda_: float, order: Sequence[int]) -> float:
+    """Return the least lead of a pick over the next best at its turn."""
+    leads = [1.0]
+    for turn, index in enumerate(order[:-1]):
+        nearest = (unit @ unit[list(order[:turn])].T).max(axis=1) if turn else np.zeros(len(order))
+        gain = lambda_ * relevance - (1 - lambda_) * nearest
+        leads.append(gain[index] - max(gain[i] for i in order[turn + 1 :]))
+    return min(leads)
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 0.2, 0.5, 0.55, 0.9]), min_size=1, max_size=9),
+    st.integers(0, 10_000),
+    st.sampled_from([0.0, 0.3, 0.5, 0.7, 1.0]),
+)
+def test_mmr_is_its_definition(relevance: list[float], seed: int, lambda_: float) -> None:
+    vectors = np.random.default_rng(seed).normal(size=(len(relevance), 3))
+    order, diversity = mmr_order(np.asarray(sorted(relevance, reverse=True)), vectors, lambda_)
+    expected = by_definition(sorted(relevance, reverse=True), vectors, lambda_)
+    assert order == [index for index, _ in expected]
+    assert diversity == pytest.approx([unlike for _, unlike in expected], abs=1e-12)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 12), st.sampled_from([0.3, 0.5, 0.7, 1.0]))
+def test_mmr_is_langchains(seed: int, count: int, lambda_: float) -> None:
+    """Theirs takes the vectors of query and texts, so relevances here are cosines; equal gains are left out."""
+    generator = np.random.default_rng(seed)
+    query, vectors = generator.normal(size=4), generator.normal(size=(count, 4))
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosines = unit @ (query / np.linalg.norm(query))
+    theirs = maximal_marginal_relevance(query, vectors.tolist(), lambda_mult=lambda_, k=count)
+    assume(lead(cosines, unit, lambda_, theirs) > 1e-9)
+    assert mmr_order(cosines, vectors, lambda_)[0] == theirs
+
+
+@pytest.mark.parametrize(
+    ("relevance", "vectors", "lambda_", "picks"),
+    [
+        # The twin of the first gains 0.7 · 0.9 − 0.3 · 1 = 0.33, the other 0.7 · 0.5 − 0 = 0.35.
+        ([0.9, 0.9, 0.5], [[1, 0], [1, 0], [0, 1]], 0.7, [(0, 1), (2, 1), (1, 0)]),
+        ([0.9, 0.9, 0.5], [[9, 0], [1, 0], [0, 0.1]], 0.7, [(0, 1), (2, 1), (1, 0)]),  # a length does not count
+        ([0.9, 0.8, 0.7], [[1, 0], [0, 0], [1, 0]], 0.5, [(0, 1), (1, 1), (2, 0)]),  # zeros are like no other
+        ([0.5, 0.5, 0.5], [[1, 0], [0, 1], [-1, 0]], 0.5, [(0, 1), (2, 2), (1, 1)]),  # an opposite is yet more diverse
+        ([0.5, 0.5, 0.5], [[1, 1], [1, 1], [1, 1]], 0.7, [(0, 1), (1, 0), (2, 0)]),  # ties keep their order
+        ([], np.zeros((0, 3)), 0.7, []),
+    ],
+)
+def test_mmr_by_hand(relevance: list[float], vectors: Any, lambda_: float, picks: list[tuple[int, float]]) -> None:
+    order, diversity = mmr_order(np.asarray(relevance), np.asarray(vectors, dtype=float), lambda_)
+    assert order == [index for index, _ in picks]
+    assert diversity == pytest.approx([unlike for _, unlike in picks], abs=1e-12)
+
+
+# Cohere
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[RerankServer]:
+    with RerankServer() as server:
+        yield server
+
+
+@pytest.fixture
+def cohere(running: RerankServer) -> RerankServer:
+    running.requests.clear()
+    return running
+
+
+@pytest.mark.parametrize(
+    ("values", "env", "model"),
+    [
+        ({}, {"COHERE_API_KEY": KEY}, "rerank-v3.5"),
+        ({"model": "rerank-multilingual-v3.0"}, {"COHERE_API_KEY": KEY}, "rerank-multilingual-v3.0"),
+        ({"api_key_env": "TEAM_KEY"}, {"TEAM_KEY": KEY}, "rerank-v3.5"),
+    ],
+)
+def test_cohere_is_asked_for_all_texts_in_one_request(
+    cohere: RerankServer, values: dict[str, str], env: dict[str, str], model: str
+) -> None:
+    order = encoder(env, base_url=cohere.url, **values)(QUERY, TEXTS)
+    assert order == [(2, 1.0), (1, 0.5), (3, pytest.approx(1 / 3, abs=1e-6)), (0, 0.0)]
+    assert [relevance(QUERY, text) for text in TEXTS] == [0.0, 0.5, 1.0, 0.333333]
+    [request] = cohere.requests
+    assert (request.path, request.headers["authorization"]) == ("/v2/rerank", f"Bearer {KEY}")
+    body = {key: value for key, value in request.body.items() if value is not None}
+    assert body == {"model": model, "query": QUERY, "documents": [*TEXTS]}
+
+
+@pytest.mark.parametrize(
+    ("fault", "said", "requests"),
+    [
+        ("401", "failed to rerank 2 texts: UnauthorizedError, status 401", 1),
+        ("404", "failed to rerank 2 texts: NotFoundError, status 404, model 'nope' not found", 1),
+        ("429", "failed to rerank 2 texts: TooManyRequestsError, status 429", ATTEMPTS),
+        ("502 HTML", "failed to rerank 2 texts: ApiError, status 502", ATTEMPTS),
+        ("reset", "failed to rerank 2 texts: ", ATTEMPTS),
+        ("html", "status 200, the answer is not the provider's", 1),
+        ("index too high", "failed to rerank 2 texts: IndexError", 1),
+        ("index twice", "returned an order that is not one of the 2 texts it was given", 1),
+        ("too few", "returned 1 scores for 2 texts", 1),
+        ("too many", "returned 3 scores for 2 texts", 1),
+        ("nan", "returned a score that is not a number", 1),
+    ],
+)
+def test_every_fault_is_told_after_a_bounded_number_of_requests(
+    cohere: RerankServer, fault: str, said: str, requests: int
+) -> None:
+    rerank = encoder({"COHERE_API_KEY": KEY}, base_url=cohere.url)
+    with cohere.failing(FAULTS[fault]), pytest.raises(RerankError) as caught:
+        rerank("q", ["a", "b"])
+    assert str(caught.value).startswith("cohere:rerank-v3.5 ") and said in str(caught.value)
+    assert KEY not in f"{caught.value}{caught.value.__cause__!r}"
+    assert len(cohere.requests) == requests
+
+
+def test_nobody_listening_is_a_rerank_error() -> None:
+    rerank = encoder({"COHERE_API_KEY": KEY}, base_url=f"http://127.0.0.1:{free_port()}")
+    with pytest.raises(RerankError, match=r"failed to rerank 1 texts: ConnectError, "):
+        rerank("q", ["a"])
+
+
+@pytest.mark.parametrize("env", [{"COHERE_API_KEY": " "}, {"CO_API_KEY": KEY}])
+def test_no_key_names_the_variable_and_the_ways_without(env: dict[str, str]) -> None:
+    with pytest.raises(MissingKeyError, match=r"expected it in COHERE_API_KEY, .* rerank by mmr, or not at all"):
+        encoder(env)
+
+
+# A user's own
+
+
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [
+        *(
+            (name, [(2, 1.0), (1, 2 / 3), (3, 1 / 3), (0, 0.0)])
+            for name in ("Scorer", "Predictor", "ScoringCompressor")
+        ),
+        ("ReversingCompressor", [(3, None), (2, None), (1, None), (0, None)]),
+        ("FilteringCompressor", [(1, None), (2, None), (3, None)]),  # it may leave texts out
+    ],
+)
+def test_every_kind_of_reranker_is_taken(name: str, order: Order) -> None:
+    found = encoder(provider="python", model=OWN + name)(QUERY, TEXTS)
+    assert [index for index, _ in found] == [index for index, _ in order]
+    assert [score for _, score in found] == [score if score is None else pytest.approx(score) for _, score in order]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Failing", "failed to rerank 4 texts: RuntimeError, CUDA out of memory"),
+        ("Short", "returned 3 scores for 4 texts"),
+        ("NotANumber", "returned a score that is not a number"),
+        ("Wordy", "failed to rerank 4 texts: ValueError, could not convert string to float"),
+        ("ForgetfulCompressor", "failed to rerank 4 texts: KeyError"),
+        ("RepeatingCompressor", "returned an order that is not one of the 4 texts it was given"),
+        ("SilentCompressor", "failed to rerank 4 texts: TypeError"),
+    ],
+)
+def test_a_reranker_that_misbehaves_is_a_rerank_error(name: str, said: str) -> None:
+    with pytest.raises(RerankError) as caught:
+        encoder(provider="python", model=OWN + name)(QUERY, TEXTS)
+    assert str(caught.value).startswith(f"python:{OWN}{name} {said}") and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("no_such_module:make", "cannot be loaded: ModuleNotFoundError, No module named 'no_such_module'"),
+        (f"{OWN}fail", "cannot be loaded: RuntimeError, no GPU"),
+        (f"{OWN}make_nothing", "expected a LangChain document compressor or an object with score(pairs), got NoneType"),
+        ("builtins:dict", "expected a LangChain document compressor or an object with score(pairs), got dict"),
+    ],
+)
+def test_a_reranker_that_cannot_be_loaded_is_named(target: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        encoder(provider="python", model=target)
+    assert target in str(caught.value) and said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (None, r"needs an extra: pip install 'retrieval-evals\[rerank\]'"),
+        (
+            "def CrossEncoder(name): raise OSError(f'no hub for {name}')",
+            "'own/model' cannot be loaded: OSError, no hub",
+        ),
+        ("class CrossEncoder:\n def __init__(self, n): ...\n def predict(self, pairs): return [*map(len, pairs)]", ""),
+    ],
+)
+def test_sentence_transformers_is_an_extra(
+    code: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    if code:
+        (tmp_path / "sentence_transformers.py").write_text(code)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "sentence_transformers")
+    if said:
+        with pytest.raises(ConfigError, match=said):
+            encoder(provider="sentence-transformers", model="own/model")
+    else:
+        assert encoder(provider="sentence-transformers", model="own/model")("q", ["a"]) == [(0, 2.0)]
+    sys.modules.pop("sentence_transformers", None)
