@@ -7,18 +7,10 @@ RetrievalError
 │   └── MissingKeyError          its API key is not in the environment
 ├── RerankError                  the reranker failed
 ├── ForeignRetrieverError        the user's own retriever failed, or returned what is no document
-├── StoreError                   the vector store failed
-│   ├── StoreUnreachableError    nothing answers at the URL, or the folder does not exist
-│   ├── StoreLockedError         another process holds the embedded store
-│   ├── StoreTimeoutError        the store did not answer in time
-│   ├── BatchTooLargeError       the store takes fewer queries or points in one request
-│   ├── StoreFullError           the disk has no room for what was to be written
-│   ├── StoreUnsupportedError    the embedded engine cannot do what was asked
-│   ├── CollectionNotFoundError  the store has no such collection
-│   ├── CollectionStateError     the collection is unfinished, lacks a vector, or is not ours to write to
-│   ├── CollectionDamagedError   its files are not as they were written
+├── StoreError                   the vector store failed, or a collection is not what the settings say
+│   ├── CollectionNotFoundError  there is none of that name, or it has to be made again
 │   ├── CollectionChangedError   the collection was written to during a search
-│   └── EmbeddingMismatchError   the collection holds vectors of another model or dimension
+│   └── BatchTooLargeError       the store takes fewer queries or points in one request
 └── IndexingError                pages cannot be indexed; every fault is listed
 """
 
@@ -56,12 +48,6 @@ class RetrievalError(Exception):
         self.transient, self.retry_after_s, self.timed_out = transient, retry_after_s, timed_out
         return self
 
-    def tried(self, stage: str, attempts: int, said: str) -> Self:
-        """Return this error, marked as the last of some attempts, with a remark on them behind its text."""
-        self.stage, self.attempts = stage, attempts
-        self.args = (f"{self}{said}",)
-        return self
-
 
 class ConfigError(RetrievalError):
     """A setting is missing, unknown or out of range."""
@@ -88,53 +74,19 @@ class ForeignRetrieverError(RetrievalError):
 
 
 class StoreError(RetrievalError):
-    """The vector store refused or failed a request."""
-
-
-class StoreUnreachableError(StoreError):
-    """Nothing answers at the URL, or the embedded store's folder does not exist."""
-
-
-class StoreLockedError(StoreError):
-    """Another process holds the embedded store."""
-
-
-class StoreTimeoutError(StoreError):
-    """The store did not answer within the time allowed."""
-
-    timed_out = True
-
-
-class BatchTooLargeError(StoreError):
-    """The store takes fewer queries or points in one request."""
-
-
-class StoreFullError(StoreError):
-    """The disk has no room for what was to be written; the collection is as it was."""
-
-
-class StoreUnsupportedError(StoreError):
-    """The embedded engine cannot do what was asked; nothing was done."""
+    """The vector store failed or refused a request, or a collection is not what the settings say."""
 
 
 class CollectionNotFoundError(StoreError):
-    """The store has no collection of that name."""
-
-
-class CollectionStateError(StoreError):
-    """The collection is unfinished or lacks a vector, or was not made by `retrievers index` and is not written to."""
-
-
-class CollectionDamagedError(StoreError):
-    """The files of an embedded collection are not as they were written: it must be indexed again."""
+    """The store has no collection of that name that can be read: it is missing, or has to be made again."""
 
 
 class CollectionChangedError(StoreError):
     """The collection was written to during a search: what was found is no longer there."""
 
 
-class EmbeddingMismatchError(StoreError):
-    """The collection holds vectors of another model or dimension than the one configured."""
+class BatchTooLargeError(StoreError):
+    """The store takes fewer queries or points in one request."""
 
 
 class IndexingError(RetrievalError):
@@ -154,4 +106,4 @@ def nearest(name: str, known: Iterable[str], limit: int = 3) -> str:
     known = list(dict.fromkeys(known))
     matches = get_close_matches(name, known, n=limit, cutoff=0.5)
     matches = matches or [k for k in known if name and (name in k or k in name)][:limit]
-    return f"; did you mean {' or '.join(repr(m) for m in matches)}?" if matches else ""
+    return f"; did you mean {' or '.join(map(repr, matches))}?" if matches else ""

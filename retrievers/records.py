@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Literal
 
 Distance = Literal["cosine", "dot"]
@@ -19,17 +18,14 @@ Status = Literal["success", "error", "timeout"]
 PREVIEW_LENGTH = 200
 
 # Other names of a field, to its canonical name.
-ALIASES: Mapping[str, str] = MappingProxyType(
-    {
-        "url": "source_url",
-        # What LangChain's document loaders write.
-        "source": "source_url",
-        "document_section": "section_path",
-        "source_document": "source_document_id",
-        "document_id": "source_document_id",
-        "vector_id": "point_id",
-    }
-)
+ALIASES: Mapping[str, str] = {
+    "url": "source_url",
+    "source": "source_url",  # what LangChain's document loaders write
+    "document_section": "section_path",
+    "source_document": "source_document_id",
+    "document_id": "source_document_id",
+    "vector_id": "point_id",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

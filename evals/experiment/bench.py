@@ -18,7 +18,7 @@ from evals.report.text import spent
 from retrievers.config import RetrieverConfig, factory
 from retrievers.config.indexing import recorded_settings
 from retrievers.embedding.models import make_embeddings
-from retrievers.errors import CollectionDamagedError, CollectionNotFoundError, ConfigError
+from retrievers.errors import CollectionNotFoundError, ConfigError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.index import IndexOptions, index_corpus
 from retrievers.indexing.pages import Corpus, read_corpus
@@ -158,7 +158,7 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
         return False
     client = open_client(retriever.store, env, create=True)
     try:
-        with suppress(CollectionNotFoundError, CollectionDamagedError):
+        with suppress(CollectionNotFoundError):
             if not _differences(config, corpus, describe(client, retriever).manifest):
                 return False
         embeddings = make_embeddings(retriever.embedding, env)

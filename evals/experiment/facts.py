@@ -5,7 +5,7 @@ import json
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -137,7 +137,7 @@ def collection_facts(retriever: Retriever) -> CollectionFacts | None:
         points=info.points,
         fingerprint=_fingerprint({"points": info.points, **known}),
         content=known,
-        server={name: value for name, value in asdict(server).items() if value is not None} if server else None,
+        server={name: value for name, value in server.items() if value is not None} if server else None,
     )
 
 

@@ -166,6 +166,6 @@ def export(settings: RetrieverConfig | None, outputs: Outputs) -> None:
     if outputs.export and settings:
         import yaml
 
-        from retrievers.store.location import portable_settings
+        from retrievers.store.opening import portable_settings
 
         write(outputs.export, yaml.safe_dump(portable_settings(settings), sort_keys=False))

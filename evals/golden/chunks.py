@@ -30,7 +30,7 @@ from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
 from retrievers.store import describe, open_client
-from retrievers.store.stored_chunks import scroll
+from retrievers.store.chunks import scroll
 from retrievers.terminal.command import print_out
 from retrievers.text.printable import json_text
 

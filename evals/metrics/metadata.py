@@ -16,7 +16,7 @@ from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.results import Results, Values
 from evals.metrics.texts import NO_SOURCES
 from retrievers.records import Chunk
-from retrievers.store.payload import usual_fields
+from retrievers.store.chunks import usual_fields
 from retrievers.text.quoting import clipped, quoted
 
 HASHES = {32: "md5", 40: "sha1", 64: "sha256"}

@@ -17,12 +17,10 @@ from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import (
     BatchTooLargeError,
-    CollectionDamagedError,
     CollectionNotFoundError,
-    CollectionStateError,
     ConfigError,
-    EmbeddingMismatchError,
     IndexingError,
+    StoreError,
 )
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.pages import Corpus
@@ -39,10 +37,9 @@ from retrievers.store import (
     store_errors,
 )
 from retrievers.store.building import check_room
+from retrievers.store.checks import other_model
+from retrievers.store.chunks import DERIVED_FIELDS, filter_path, payload_keys, records, to_chunk, to_metadata
 from retrievers.store.embedded import EmbeddedClient, is_embedded
-from retrievers.store.payload import DERIVED_FIELDS, filter_path, payload_keys, to_chunk, to_metadata
-from retrievers.store.recorded_model import other_model
-from retrievers.store.stored_chunks import records
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
@@ -148,9 +145,8 @@ def index_corpus(
         IndexingError: Pages are broken and `skip_broken` is off, or none is left; nothing was changed.
         ConfigError: `metadata` gives two fields one payload key, `keyword.encoder` is a model of the user's own,
             or `within` is set.
-        CollectionStateError: The collection exists and was not made by this function, or with other settings.
-        EmbeddingMismatchError: It was made with another model.
-        StoreFullError: The disk has no room for it; an embedded collection is as it was.
+        StoreError: The collection exists and was not made by this function, or with other settings or another model;
+            or the disk has no room for it. An embedded collection is as it was.
     """
     options = options or IndexOptions()
     if config.keyword.scale != "bm25":
@@ -169,7 +165,7 @@ def index_corpus(
     stored = dict(payloads(client, config, info.limits)) if info else {}
     changes = _compare(config.metadata, chunks, stored, layout(info) if info else config.metadata)
     if len(changes.removed) * 2 > len(stored) and not options.replace:
-        raise CollectionStateError(
+        raise StoreError(
             f"collection {config.collection!r} holds {len(stored)} chunks, of which {len(changes.removed)} would be "
             "removed: are these the same pages? choose another name with --collection, or allow it with --replace"
         )
@@ -237,22 +233,21 @@ def _existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
     """Return the collection of that name; None where there is none.
 
     Raises:
-        CollectionStateError: Another program made it.
-        EmbeddingMismatchError: It was made with another model.
+        StoreError: Another program or another model made it.
     """
     try:
         info = describe(client, config)
-    except (CollectionNotFoundError, CollectionDamagedError):  # a damaged one can only be made again
+    except CollectionNotFoundError:  # a damaged one can only be made again
         return None
     recorded = info.manifest.get("embedding")
     if not recorded:
-        raise CollectionStateError(
+        raise StoreError(
             f"collection {info.name!r} at {location(config.store)} was not made by `retrievers index` and is "
             "left alone; choose another name with --collection"
         )
     other = other_model(config.embedding, recorded)
     if other:
-        raise EmbeddingMismatchError(
+        raise StoreError(
             f"collection {info.name!r} was embedded by {other[0]}, not by "
             f"{other[1]}; one collection holds one model: choose another name"
         )
@@ -265,13 +260,13 @@ def kept(
     """Return the collection if it can be brought up to date; None where it is to be made, or made again.
 
     Raises:
-        CollectionStateError: It can only be made again, and `replace` is off.
+        StoreError: It can only be made again, and `replace` is off.
     """
     if info is None:
         return None
     other = _other_keyword_side(config, info) or _other_settings(settings, info)
     if other and not replace:
-        raise CollectionStateError(f"collection {info.name!r} {other}; index it again with --replace")
+        raise StoreError(f"collection {info.name!r} {other}; index it again with --replace")
     return None if other else info
 
 
@@ -316,11 +311,11 @@ def embedded_by(
     """Return the model and the length of its vectors, from the new and the existing ones.
 
     Raises:
-        EmbeddingMismatchError: They have several lengths.
+        StoreError: They have several lengths.
     """
     lengths = {len(vector) for vector in vectors.values()} | ({info.dimension} if info else set())
     if len(lengths) > 1:
-        raise EmbeddingMismatchError(
+        raise StoreError(
             f"{config.embedding.label} and collection {config.collection!r} give "
             f"vectors of {' and '.join(map(str, sorted(lengths)))} dimensions; one collection holds one length: "
             "choose another name with --collection"
@@ -457,7 +452,7 @@ def _refuse_forgetful(client: "QdrantClient", config: RetrieverConfig) -> None:
     """Refuse a server before 1.16: it drops the metadata, so that nothing would name the model of the vectors."""
     if not describe(client, config).manifest:
         client.delete_collection(config.collection)
-        raise CollectionStateError(
+        raise StoreError(
             f"the Qdrant at {location(config.store)} does not keep collection metadata; "
             "indexing needs version 1.16 or later"
         )
@@ -495,7 +490,7 @@ def to_points(
 
 
 def to_payload(chunk: Chunk, config: MetadataConfig) -> dict[str, Any]:
-    """Return the payload that `retrievers.store.payload.to_chunk` reads with the same settings, and the preview."""
+    """Return the payload that `retrievers.store.chunks.to_chunk` reads with the same settings, and the preview."""
     fields = {config.map.get(name, name): value for name, value in to_metadata(chunk).items()}
     return {config.text_key: chunk.text} | ({config.nested_under: fields} if config.nested_under else fields)
 

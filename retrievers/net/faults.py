@@ -3,10 +3,7 @@
 import math
 import socket
 import ssl
-import time
 from collections.abc import Iterator, Mapping
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from retrievers.text.secrets import redacted
@@ -18,6 +15,8 @@ DROPPED = frozenset(
     {"ConnectionError", "APIConnectionError", "ClientConnectionError"}
     | {"ConnectError", "ReadError", "WriteError", "RemoteProtocolError"}
 )
+# Characters of a provider's own words that are quoted.
+QUOTED = 200
 
 
 def is_transient(error: BaseException) -> bool:
@@ -25,13 +24,18 @@ def is_transient(error: BaseException) -> bool:
 
     Classified by the first of the error and its causes that has a status, or a class of one of the names above.
     """
-    origin = _decisive(error)
-    if origin is None:
+    decisive = _decisive(error)
+    if decisive is None:
         return False
-    status = status_of(origin)
-    if status:
+    if status := status_of(decisive):
         return status in TRANSIENT_STATUSES
-    return is_named(origin, TIMEOUTS) or not any(lasts(cause) for cause in causes(error))
+    return is_named(decisive, TIMEOUTS) or not any(map(lasts, causes(error)))
+
+
+def timed_out(error: BaseException) -> bool:
+    """Return True if no answer came in time."""
+    decisive = _decisive(error)
+    return decisive is not None and not status_of(decisive) and is_named(decisive, TIMEOUTS)
 
 
 def is_untrusted(error: BaseException) -> bool:
@@ -39,52 +43,36 @@ def is_untrusted(error: BaseException) -> bool:
     return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes(error))
 
 
-def timed_out(error: BaseException) -> bool:
-    """Return True if no answer came in time."""
-    cause = _decisive(error)
-    return cause is not None and not status_of(cause) and is_named(cause, TIMEOUTS)
+def lasts(error: BaseException) -> bool:
+    """Return True for a host that does not exist, or a TLS fault other than a connection closed in its handshake."""
+    if isinstance(error, socket.gaierror):
+        return error.errno != socket.EAI_AGAIN
+    return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
 
 
 def status_of(error: BaseException) -> int | None:
     """Return the HTTP status of an error: its `status_code`, its `status`, or that of its `response`."""
-    response = getattr(error, "response", None)
-    if isinstance(response, Mapping):
-        status = _aws(response).get("HTTPStatusCode")
-        return status if isinstance(status, int) else None
-    for holder, name in ((error, "status_code"), (error, "status"), (response, "status_code"), (response, "status")):
-        status = getattr(holder, name, None)
-        if isinstance(status, int) and 100 <= status <= 599:
-            return status
-    return None
+    holders = (error, getattr(error, "response", None))
+    found = (getattr(holder, name, None) for holder in holders for name in ("status_code", "status"))
+    return next((status for status in found if isinstance(status, int) and 100 <= status <= 599), None)
 
 
 def headers_of(error: BaseException) -> Any:
     """Return the headers of the answer behind an error, None without one."""
-    response = getattr(error, "response", None)
-    if isinstance(response, Mapping):
-        return _aws(response).get("HTTPHeaders")
-    return getattr(error, "headers", None) or getattr(response, "headers", None)
-
-
-def _aws(response: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what botocore's errors hold of an answer."""
-    metadata = response.get("ResponseMetadata")
-    return metadata if isinstance(metadata, Mapping) else {}
+    return getattr(error, "headers", None) or getattr(getattr(error, "response", None), "headers", None)
 
 
 def retry_after_s(headers: Any) -> float | None:
-    """Return the seconds that a Retry-After header asks for; None without a header, or when it cannot be read.
+    """Return the seconds that a Retry-After header asks for; None without a header, or one that is no number.
 
     Args:
         headers: A mapping of header names, in any case, to values; anything else holds none.
     """
-    if not isinstance(headers, Mapping):
-        return None
-    value = next((str(v).strip() for k, v in headers.items() if str(k).lower() == "retry-after"), "")
+    named = headers.items() if isinstance(headers, Mapping) else ()
     try:
-        seconds = float(value)
+        seconds = float(next((str(value) for name, value in named if str(name).lower() == "retry-after"), ""))
     except ValueError:
-        return _until(value)
+        return None
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
@@ -95,46 +83,18 @@ def cause(error: BaseException, settings: str = "embedding") -> str:
         error: Error of the provider's library.
         settings: The group of settings that the provider is configured by.
     """
-    status = status_of(error)
-    hint = {
+    status, body = status_of(error), getattr(error, "body", None)
+    remedies = {
         200: f"the answer is not the provider's; is {settings}.base_url right?",
         401: "the API key was refused",
         403: "the API key may not do this",
         429: "the rate limit was hit",
     }
-    if status:
-        body = getattr(error, "body", None)
-        detail = hint.get(status) or _one_line(body.get("message", "") if isinstance(body, Mapping) else "")
-    elif "timeout" in type(error).__name__.lower():
-        detail = "no answer in time"
-    else:
-        detail = _one_line(error)
-    parts = [type(error).__name__, f"status {status}" if status else "", detail]
-    return ", ".join(part for part in parts if part)
-
-
-def _decisive(error: BaseException) -> BaseException | None:
-    """Return the first of an error and its causes that shows the kind of failure."""
-    kinds = TIMEOUTS | DROPPED
-    return next((cause for cause in causes(error) if is_named(cause, kinds) or status_of(cause)), None)
-
-
-def _one_line(text: object) -> str:
-    return redacted(str(text).strip().split("\n")[0])[:200]
-
-
-def _until(date: str) -> float | None:
-    try:
-        moment = parsedate_to_datetime(date)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, moment.timestamp() - time.time())
-
-
-def is_named(error: BaseException, names: frozenset[str]) -> bool:
-    """Return True if the class of an error, or a class it derives from, has one of these names."""
-    return any(parent.__name__ in names for parent in type(error).__mro__)
+    said = body.get("message", "") if isinstance(body, Mapping) else "" if status else error
+    if not status and timed_out(error):
+        said = "no answer in time"
+    detail = remedies.get(status or 0) or redacted(str(said).strip().split("\n")[0])[:QUOTED]
+    return ", ".join(filter(None, (type(error).__name__, f"status {status}" if status else "", detail)))
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -146,8 +106,11 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def lasts(error: BaseException) -> bool:
-    """Return True for a host that does not exist, or a TLS fault other than a connection closed in its handshake."""
-    if isinstance(error, socket.gaierror):
-        return error.errno != socket.EAI_AGAIN
-    return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+def is_named(error: BaseException, names: frozenset[str]) -> bool:
+    """Return True if the class of an error, or a class it derives from, has one of these names."""
+    return any(parent.__name__ in names for parent in type(error).__mro__)
+
+
+def _decisive(error: BaseException) -> BaseException | None:
+    """Return the first of an error and its causes that shows the kind of failure."""
+    return next((cause for cause in causes(error) if is_named(cause, TIMEOUTS | DROPPED) or status_of(cause)), None)

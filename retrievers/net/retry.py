@@ -33,20 +33,11 @@ logging.getLogger("stamina").addFilter(lambda record: __name__ not in str(record
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long requests are repeated.
-
-    Attributes:
-        wait_s: Seconds for which one request is tried again.
-        setting: The setting that says so; empty in an application.
-        busy: The stages that asked to wait, each told of once.
-    """
+    """How long one request is tried again, by which setting, and the stages that were told to ask for a wait."""
 
     wait_s: float = SEARCH_S
     setting: str = ""
     busy: set[str] = field(default_factory=set)
-
-
-_patience: ContextVar[Patience | None] = ContextVar("retrievers.net.retry", default=None)
 
 
 # By thread: a wait of one search must not shorten the measured time of another.
@@ -54,6 +45,7 @@ class _Lost(threading.local):
     seconds = 0.0
 
 
+_patience: ContextVar[Patience | None] = ContextVar("retrievers.net.retry", default=None)
 _lost = _Lost()
 
 
@@ -72,36 +64,35 @@ def working_time() -> float:
     return time.perf_counter() - _lost.seconds
 
 
-def attempt(action: Callable[[], Result], *, name: str, collection: str = "", retried: bool = True) -> Result:
+def attempt(action: Callable[[], Result], *, name: str, retried: bool = True) -> Result:
     """Call an action, again while its fault may pass.
 
     Args:
         action: Function to call; it raises a `RetrievalError` whose `transient` is True if a retry may help.
         name: The stage that it is, for errors and the log.
-        collection: The collection it concerns, for the log.
         retried: False to call it only once.
 
     Raises:
         RetrievalError: Error of the last attempt, with the number of attempts and their duration.
     """
     run = _patience.get()
-    patience = run or Patience()
-    started, before, attempts, attempt_started = time.monotonic(), working_time(), 0, 0.0
+    patience, began, before = run or Patience(), time.monotonic(), time.perf_counter()
+    attempts, last = 0, before
 
     def passes(error: Exception) -> bool | float:
-        late = time.monotonic() - started >= patience.wait_s
+        late = time.monotonic() - began >= patience.wait_s
         if late or not isinstance(error, RetrievalError) or not error.transient:
             return False
         asked = error.retry_after_s or 0.0
         if asked > patience.wait_s:
             return False
         if attempts == 1:
-            _tell(error, name, collection, patience)
+            _tell(error, name, patience)
         return asked if asked >= FIRST_S else True
 
     def once() -> Result:
-        nonlocal attempts, attempt_started
-        attempts, attempt_started = attempts + 1, working_time()
+        nonlocal attempts, last
+        attempts, last = attempts + 1, time.perf_counter()
         return action()
 
     # stamina costs 50 µs a call, which models in this process do without.
@@ -112,23 +103,22 @@ def attempt(action: Callable[[], Result], *, name: str, collection: str = "", re
     try:
         result = tried()
     except RetrievalError as error:
-        error.tried(name, attempts, _said(error, attempts, time.monotonic() - started, patience))
+        error.stage, error.attempts = name, attempts
+        error.args = (f"{error}{_said(error, attempts, time.monotonic() - began, patience)}",)
         raise
-    if run and attempts > 1:
-        _lost.seconds += attempt_started - before
-        log.info("%s: answered after %d attempts in %.1f s", name, attempts, time.monotonic() - started)
+    if run:
+        _lost.seconds += last - before
     return result
 
 
-def _tell(error: RetrievalError, name: str, collection: str, patience: Patience) -> None:
+def _tell(error: RetrievalError, name: str, patience: Patience) -> None:
     """Tell of a request that will be repeated; in a run once of a stage that asks to wait."""
+    level, plan = logging.WARNING, f"trying again for up to {patience.wait_s:g} s{patience.setting}"
     if error.retry_after_s:
         level = logging.DEBUG if name in patience.busy else logging.WARNING
-        patience.busy.add(name)
         plan = f"waiting {error.retry_after_s:g} s, as asked"
-    else:
-        level, plan = logging.WARNING, f"trying again for up to {patience.wait_s:g} s{patience.setting}"
-    log.log(level, "%s: %s: %s", name, plan, error, extra={"stage": name, "collection": collection, "attempt": 1})
+        patience.busy.add(name)
+    log.log(level, "%s: %s: %s", name, plan, error, extra={"stage": name, "attempt": 1})
 
 
 def _said(error: RetrievalError, attempts: int, seconds: float, patience: Patience) -> str:

@@ -31,8 +31,7 @@ from retrievers.search.candidates import CandidateTable, ChunkList, joined, tabl
 from retrievers.search.query import check_query
 from retrievers.search.selection import answered, failed
 from retrievers.store import CollectionInfo, Deployment, client_errors, read_info, survey
-from retrievers.store.payload import to_chunk
-from retrievers.store.stored_chunks import records, scroll
+from retrievers.store.chunks import records, scroll, to_chunk
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient

@@ -44,11 +44,9 @@ from retrievers.store import (
     survey,
     with_distance,
 )
-from retrievers.store.chunk_table import ChunkTable
+from retrievers.store.chunks import ChunkTable, all_metadata, records, scroll
 from retrievers.store.embedded import is_embedded
-from retrievers.store.local_mode import expect_exact_search
-from retrievers.store.payload import all_metadata
-from retrievers.store.stored_chunks import records, scroll
+from retrievers.store.opening import expect_exact_search
 
 log = logging.getLogger(__name__)
 BATCH = 32

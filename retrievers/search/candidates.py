@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrievers.records import Chunk, Distance, RetrievedChunk, ScoreScale, StageTimings
-from retrievers.store.chunk_table import Codes
+from retrievers.store.chunks import Codes
 
 Floats = NDArray[np.float64]
 Places = Sequence[int] | NDArray[np.integer]

@@ -18,8 +18,7 @@ from retrievers.errors import StoreError
 from retrievers.search.candidates import CandidateTable, Floats, make_table
 from retrievers.search.query import Encoded, Vector
 from retrievers.store import NO_LIMITS, Limits, parts, store_errors
-from retrievers.store.chunk_table import ChunkTable, Codes
-from retrievers.store.stored_chunks import without_vector
+from retrievers.store.chunks import ChunkTable, Codes, without_vector
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
@@ -64,7 +63,7 @@ class Search:
 
         Raises:
             CollectionChangedError: The collection was written to meanwhile.
-            CollectionStateError: A candidate has no vector, and so no cosine.
+            StoreError: A candidate has no vector, and so no cosine.
             StoreError: The store failed.
         """
         mode, fusion = self.config.mode, self.config.used_fusion

@@ -18,7 +18,7 @@ from retrievers.embedding.sparse import Terms
 from retrievers.errors import ConfigError, EmbeddingError, QueryError, nearest
 from retrievers.records import ALIASES, METADATA_FIELDS
 from retrievers.store import CollectionInfo, store_errors
-from retrievers.store.payload import filter_path, payload_keys
+from retrievers.store.chunks import filter_path, payload_keys
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient

@@ -22,8 +22,7 @@ from retrievers.net import retry
 from retrievers.net.faults import cause
 from retrievers.search.candidates import Candidates, CandidateTable, Floats, joined, make_table
 from retrievers.search.find import in_order
-from retrievers.store.chunk_table import ChunkTable
-from retrievers.store.stored_chunks import vectors_of
+from retrievers.store.chunks import ChunkTable, vectors_of
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient

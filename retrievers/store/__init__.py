@@ -1,7 +1,7 @@
-"""Settings to a Qdrant client, and the checks before a collection may be queried. Never falls back."""
+"""Settings to a Qdrant client, what it holds, and the checks before a collection may be queried. Never falls back."""
 
-from retrievers.store.checks import check_collection, check_index, with_distance
-from retrievers.store.client import open_client
+from retrievers.store.checks import check_collection, check_index, least_cosine, other_model, with_distance
+from retrievers.store.chunks import ChunkTable
 from retrievers.store.collection import (
     MANIFEST_KEY,
     NO_LIMITS,
@@ -14,12 +14,12 @@ from retrievers.store.collection import (
     read_info,
     survey,
 )
-from retrievers.store.errors import client_errors, store_errors
-from retrievers.store.location import embedded_folder, location
+from retrievers.store.opening import client_errors, embedded_folder, location, open_client, store_errors
 
 __all__ = [
     "MANIFEST_KEY",
     "NO_LIMITS",
+    "ChunkTable",
     "CollectionInfo",
     "Deployment",
     "Limits",
@@ -29,8 +29,10 @@ __all__ = [
     "describe",
     "embedded_folder",
     "least",
+    "least_cosine",
     "location",
     "open_client",
+    "other_model",
     "parts",
     "read_info",
     "store_errors",

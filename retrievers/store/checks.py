@@ -1,27 +1,24 @@
-"""The checks before a collection may be queried: its distance, its state, its model."""
+"""The checks before a collection may be queried: its state, its vectors, the model that made them."""
 
-import logging
-from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+import numpy as np
 from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
 
-from retrievers.config import EMBEDDING_PROVIDERS, EmbeddingConfig, IndexSettings, MetadataConfig, RetrieverConfig
-from retrievers.errors import CollectionStateError, ConfigError, EmbeddingMismatchError
+from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig
+from retrievers.errors import ConfigError, StoreError
 from retrievers.records import Distance
-from retrievers.store.collection import CollectionInfo
-from retrievers.store.errors import store_errors
-from retrievers.store.payload import to_chunk
-from retrievers.store.recorded_model import other_model, settings_of
+from retrievers.store.chunks import to_chunk
+from retrievers.store.collection import CollectionInfo, by_name, least
+from retrievers.store.opening import store_errors
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-log = logging.getLogger(__name__)
 SAME_MODEL_COSINE = 0.999
-OTHER_DIMENSIONS = {384: "a MiniLM or *-light-v3.0 model"}
+INDEX_AGAIN = "index the pages again (python -m retrievers index DIR)"
 
 
 def check_collection(
@@ -29,32 +26,18 @@ def check_collection(
 ) -> None:
     """Make sure that a query embedded by `embeddings` may be compared with what the collection holds.
 
-    The recorded model must be the configured one. Where none is recorded, three stored chunks are embedded again and
-    must come out the same (cosine at least 0.999), unless `trust_embedding` is set.
+    Three stored chunks are embedded again and must come out the same (cosine at least 0.999), unless `trust_embedding`
+    is set.
 
     Raises:
-        CollectionStateError: An indexing run did not finish, points are gone, or the collection allows no search as
-            deep as `candidates`.
-        EmbeddingMismatchError: Another model or dimension.
+        StoreError: It is unfinished, has lost points, was indexed under other payload keys, lacks the sparse vector of
+            the mode, allows no search as deep as `candidates`, or was embedded by another model.
     """
-    if info.manifest.get("state", "complete") != "complete":
-        raise CollectionStateError(
-            f"collection {info.name!r} is unfinished: an indexing run was interrupted; "
-            "run it again (python -m retrievers index DIR) before searching"
-        )
-    if info.lost:
-        raise CollectionStateError(
-            f"collection {info.name!r} holds {info.points} of the {info.points + info.lost} points that were indexed; "
-            "index the pages again (python -m retrievers index DIR)"
-        )
-    _check_depth(config, info)
-    _check_layout(config.metadata, info)
-    _check_keyword_side(config, info)
-    recorded = info.manifest.get("embedding")
-    if recorded and config.python is None:
-        _check_model(config.embedding, recorded, info)
-    elif not config.trust_embedding and not (config.python and not info.points):
-        _check_by_example(client, config, embeddings, info)
+    if fault := next(_faults(config, info), ""):
+        raise StoreError(f"collection {info.name!r} {fault}")
+    # Of a user's own store that is empty nothing can be said.
+    if not config.trust_embedding and (info.points or config.python is None):
+        _check_model(client, config, embeddings, info)
 
 
 def check_index(settings: IndexSettings, name: str, recorded: Mapping[str, Any]) -> None:
@@ -66,160 +49,121 @@ def check_index(settings: IndexSettings, name: str, recorded: Mapping[str, Any])
         recorded: What it records of them; empty where `retrievers index` did not make it.
 
     Raises:
-        CollectionStateError: It was indexed with another setting, or records none.
+        StoreError: It was indexed with another setting, or records none.
     """
     for setting, value in settings.named.items():
-        if not recorded:
-            raise CollectionStateError(
-                f"collection {name!r} records no index settings: `retrievers index` did not make it; expected "
-                f"index.{setting} {value!r}; leave index.{setting} out"
-            )
         if recorded.get(setting) != value:
-            raise CollectionStateError(
-                f"collection {name!r} was indexed with index.{setting} {recorded.get(setting)!r}, but {value!r} is "
-                f"expected; set index.{setting} to the former or leave it out, or index the pages again "
-                f"(python -m retrievers index DIR --{setting.replace('_', '-')} {str(value).lower()} --replace)"
+            was = f"index.{setting} {recorded.get(setting)!r}" if recorded else "no recorded settings"
+            raise StoreError(
+                f"collection {name!r} was indexed with {was}, but index.{setting} {value!r} is expected; leave "
+                f"index.{setting} out, or index the pages again (python -m retrievers index DIR "
+                f"--{setting.replace('_', '-')} {str(value).lower()} --replace)"
             )
-
-
-def _check_depth(config: RetrieverConfig, info: CollectionInfo) -> None:
-    """Refuse a depth that strict mode would refuse at the first query, and scores that are no cosines."""
-    named, most = config.search_params or {}, info.limits.results
-    quantization = named.get("quantization", {})
-    idle = quantization.get("ignore") or named.get("exact") or config.mode == "keyword"
-    if info.quantization == "binary" and quantization.get("rescore") is False and not idle:
-        raise CollectionStateError(
-            f"collection {info.name!r} has binary quantisation, whose scores are counts of bits and no cosines, which "
-            "the threshold reads; leave search_params.quantization.rescore out, or set it to true"
-        )
-    if most and config.candidates > most:
-        raise CollectionStateError(
-            f"collection {info.name!r} is in strict mode and allows at most {most:g} results a query "
-            f"(max_query_limit), but candidates is {config.candidates}; set candidates to {most:g} or less"
-        )
-
-
-def _check_layout(config: MetadataConfig, info: CollectionInfo) -> None:
-    other = config.unread(info.manifest.get("payload") or config.layout)
-    if other:
-        raise CollectionStateError(
-            f"collection {info.name!r} was indexed under other payload keys; expected "
-            f"{', '.join(f'metadata.{key}: {value!r}' for key, value in other.items())}; set that, or index the pages "
-            "again with the keys that are set (python -m retrievers index DIR)"
-        )
-
-
-def _check_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> None:
-    if config.mode == "semantic":
-        return
-    name = config.keyword.vector_name
-    if name not in info.sparse_vectors:
-        have = ", ".join(map(repr, info.sparse_vectors)) or "none"
-        raise CollectionStateError(
-            f"collection {info.name!r} has no sparse vector {name!r}, which mode {config.mode!r} searches: it has "
-            f"{have}; "
-            "set keyword.vector_name, search by meaning alone (mode: semantic), or index the pages again (python -m "
-            "retrievers index DIR --replace)"
-        )
-    if config.keyword.scale != "bm25":
-        return
-    if name in info.without_idf:
-        raise CollectionStateError(
-            f"sparse vector {name!r} of collection {info.name!r} has no IDF modifier, so that its scores would not be "
-            "BM25; set keyword.vector_name, or keyword.encoder: python:module:factory where it is of another model, or "
-            "index the pages again (python -m retrievers index DIR --replace)"
-        )
-    language = info.manifest.get("bm25", {}).get("language", config.keyword.language)
-    if language != config.keyword.language:
-        raise CollectionStateError(
-            f"collection {info.name!r} was tokenised as {language}, but the query would be as "
-            f"{config.keyword.language}; set keyword.language to the former"
-        )
-
-
-def _check_model(config: EmbeddingConfig, recorded: Mapping[str, Any], info: CollectionInfo) -> None:
-    other = other_model(config, recorded)
-    if other:
-        raise EmbeddingMismatchError(
-            f"collection {info.name!r} was embedded by {other[0]}, but the query would "
-            f"be embedded by {other[1]}; set {settings_of(config, recorded)} to "
-            "the former, or index again into another collection"
-        )
-
-
-def _check_by_example(
-    client: "QdrantClient", config: RetrieverConfig, embeddings: Embeddings, info: CollectionInfo
-) -> None:
-    texts, stored = _examples(client, config, info)
-    embedded = embeddings.embed_documents(texts)
-    name = getattr(embeddings, "name", config.embedding.label)
-    if len(embedded[0]) != info.dimension:
-        dimensions = [declared.dimensions for declared in EMBEDDING_PROVIDERS.values()]
-        hint = ChainMap(OTHER_DIMENSIONS, *map(dict, dimensions)).get(info.dimension)
-        raise EmbeddingMismatchError(
-            f"collection {info.name!r} holds vectors of {info.dimension} dimensions"
-            f"{f' (as {hint} makes)' if hint else ''}, but {name} makes {len(embedded[0])}; "
-            "set embedding.provider and embedding.model"
-        )
-    least = least_cosine(embedded, stored)
-    if not least >= SAME_MODEL_COSINE:
-        raise EmbeddingMismatchError(
-            f"collection {info.name!r} records no embedding model, and {name} is not it: embedding stored chunks again "
-            f"gives cosine {least:.3f}, expected at least {SAME_MODEL_COSINE}; configure the model it was made "
-            "with, or set trust_embedding: true if you know better"
-        )
-    log.info("collection %r records no model; %s reproduces %d stored vectors", info.name, name, len(texts))
-
-
-def _examples(client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo) -> tuple[list[str], list[Any]]:
-    """Return the texts of up to three stored chunks, and their vectors."""
-    with store_errors(config.store, info.name):
-        records, _ = client.scroll(info.name, limit=3, with_payload=True, with_vectors=True)
-    texts, stored = [], []
-    for record in records:
-        vector: Any = record.vector
-        text = to_chunk(record.id, record.payload, config.metadata).text
-        dense = vector.get(config.vector_name) if isinstance(vector, dict) else vector
-        if text and dense is not None:
-            texts.append(text)
-            stored.append(dense)
-    if not texts:
-        raise EmbeddingMismatchError(
-            f"collection {info.name!r} records no embedding model and holds no vector with a text under payload key "
-            f"{config.metadata.text_key!r} to check it by; set metadata.text_key (see: python -m retrievers inspect), "
-            "or trust_embedding: true"
-        )
-    return texts, stored
-
-
-def least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence[float]]) -> float:
-    """Return the least cosine of vectors with their counterparts: 0, not NaN, for a zero vector."""
-    import numpy as np
-
-    a, b = np.asarray(embedded), np.asarray(stored, dtype=float)
-    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    return float(((a * b).sum(axis=1) / np.where(lengths > 0, lengths, 1)).min())
 
 
 def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverConfig:
     """Return the settings with the distance and the name of the vector that the collection has, checked by them.
 
     Raises:
-        CollectionStateError: It has a distance of which a lower score is the nearer.
-        ConfigError: They name another distance, a threshold that is one on cosine similarity, or a fusion that is of
-            no use with this distance.
+        StoreError: It has a distance of which a lower score is the nearer.
+        ConfigError: They do not go with its distance.
     """
-    if settings.python is None and info.vector_name != settings.vector_name:
-        settings = settings.model_copy(update={"vector_name": info.vector_name})
     if settings.python is not None:
         return settings
     has = f"collection {info.name!r} has the distance {info.distance}"
     if info.distance not in get_args(Distance):
-        raise CollectionStateError(
+        raise StoreError(
             f"{has}, and only cosine and dot are searched: copy its vectors into a collection of one of these"
         )
     try:
-        return settings.compared_by(cast(Distance, info.distance))
+        completed = settings.compared_by(cast(Distance, info.distance))
     except ValidationError as error:
         messages = [str(fault["msg"]).removeprefix("Value error, ") for fault in error.errors()]
         raise ConfigError(f"{has}: {'; '.join(messages)}") from None
+    return completed.model_copy(update={"vector_name": info.vector_name})
+
+
+def other_model(config: EmbeddingConfig, recorded: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the recorded model and that of the settings, with lengths and prefixes; None if they are the same."""
+    told, used = (_model(identity) for identity in (recorded, config.identity))
+    return None if told == used else (told, used)
+
+
+def least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence[float]]) -> float:
+    """Return the least cosine of vectors with their counterparts: 0, not NaN, for a zero vector."""
+    a, b = np.asarray(embedded), np.asarray(stored, dtype=float)
+    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    return float(((a * b).sum(axis=1) / np.where(lengths > 0, lengths, 1)).min())
+
+
+def _faults(config: RetrieverConfig, info: CollectionInfo) -> Iterator[str]:
+    """Yield why a collection cannot be searched by some settings, as clauses behind its name."""
+    if info.manifest.get("state", "complete") != "complete":
+        yield f"is unfinished: an indexing run was interrupted; {INDEX_AGAIN}"
+    if info.lost:
+        yield f"holds {info.points} of the {info.points + info.lost} points that were indexed; {INDEX_AGAIN}"
+    if config.candidates > least(config.candidates, info.limits.results):
+        yield (
+            f"is in strict mode and allows at most {info.limits.results} results a query (max_query_limit), but "
+            f"candidates is {config.candidates}; set candidates to {info.limits.results} or less"
+        )
+    if other := config.metadata.unread(info.manifest.get("payload") or config.metadata.layout):
+        expected = ", ".join(f"metadata.{key}: {value!r}" for key, value in other.items())
+        yield f"was indexed under other payload keys; set {expected}, or {INDEX_AGAIN}"
+    name, language = config.keyword.vector_name, config.keyword.language
+    if config.mode == "semantic":
+        return
+    if name not in info.sparse_vectors:
+        yield (
+            f"has no sparse vector {name!r}, which mode {config.mode!r} searches: it has "
+            f"{', '.join(map(repr, info.sparse_vectors)) or 'none'}; set keyword.vector_name or mode: semantic, or "
+            f"{INDEX_AGAIN[:-1]} --replace)"
+        )
+    if config.keyword.scale == "bm25" and name in info.without_idf:
+        yield (
+            f"has no IDF modifier on sparse vector {name!r}, so that its scores would not be BM25; set "
+            f"keyword.vector_name, keyword.encoder: python:module:factory for another model, or {INDEX_AGAIN[:-1]} "
+            "--replace)"
+        )
+    recorded = info.manifest.get("bm25", {}).get("language", language)
+    if config.keyword.scale == "bm25" and recorded != language:
+        yield f"was tokenised as {recorded}, but the query would be as {language}; set keyword.language to the former"
+
+
+def _check_model(client: "QdrantClient", config: RetrieverConfig, embeddings: Embeddings, info: CollectionInfo) -> None:
+    """Embed the texts of up to three stored chunks again.
+
+    Raises:
+        StoreError: There is none to check by, or the vectors are others.
+    """
+    with store_errors(config.store, info.name):
+        records, _ = client.scroll(info.name, limit=3, with_payload=True, with_vectors=True)
+    read = [(to_chunk(r.id, r.payload, config.metadata), by_name(r.vector).get(config.vector_name)) for r in records]
+    pairs = [(chunk.indexed_text, vector) for chunk, vector in read if chunk.text and vector is not None]
+    if not pairs:
+        raise StoreError(
+            f"collection {info.name!r} holds no vector with a text under payload key {config.metadata.text_key!r} to "
+            "check the embedding model by; set metadata.text_key (see: python -m retrievers inspect), or "
+            "trust_embedding: true"
+        )
+    stored: list[Sequence[float]] = [vector for _, vector in pairs]
+    embedded = embeddings.embed_documents([text for text, _ in pairs])
+    if len(embedded[0]) != len(stored[0]):
+        found = f"makes {len(embedded[0])} dimensions, and the collection holds {len(stored[0])}"
+    elif (cosine := least_cosine(embedded, stored)) < SAME_MODEL_COSINE:
+        found = f"gives stored texts a vector of cosine {cosine:.3f} to theirs, expected at least {SAME_MODEL_COSINE}"
+    else:
+        return
+    recorded = info.manifest.get("embedding")
+    by = f"was embedded by {_model(recorded)}" if recorded else "records no embedding model"
+    name = getattr(embeddings, "name", config.embedding.label)
+    raise StoreError(
+        f"collection {info.name!r} {by}, and {name} {found}; set embedding to the model and prefixes it was made with, "
+        "or trust_embedding: true if you know better"
+    )
+
+
+def _model(identity: Mapping[str, Any]) -> str:
+    named = {name: identity.get(name) for name in ("dimensions", "query_prefix", "document_prefix")}
+    beside = ", ".join(f"{name} {value!r}" for name, value in named.items() if value is not None)
+    return f"{identity.get('provider')}:{identity.get('model')}{beside and f' with {beside}'}"

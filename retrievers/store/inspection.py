@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from retrievers.config import RetrieverConfig
 from retrievers.records import ALIASES, METADATA_FIELDS
-from retrievers.store import NO_LIMITS, Limits
-from retrievers.store.stored_chunks import records
+from retrievers.store.chunks import records
+from retrievers.store.collection import NO_LIMITS, Limits
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -18,7 +18,7 @@ SAMPLE = 256
 # Fields that our own indexing writes under some settings: no other key stands for them, and none is missed.
 OUR_OWN = ("chunk_context", "chunk_headings", "page_number")
 # A place in characters, which is no line and no number of a chunk.
-OFFSETS = ("start_index", "end_index", "start_char", "end_char", "start_offset", "end_offset", "offset")
+OFFSETS = {"start_index", "end_index", "start_char", "end_char", "start_offset", "end_offset", "offset"}
 # Keys under which LangChain and Haystack put what describes a text.
 NESTING = ("metadata", "meta")
 TEXT_KEYS = ("page_content", "text", "content", "chunk_text", "chunk", "body", "document", "passage")
@@ -83,38 +83,28 @@ def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:
     """Guess the `metadata` setting: by equal names, then aliases and common names, then near spellings."""
     nested = next((key for key in NESTING if any(isinstance(p.get(key), Mapping) for p in payloads)), "")
     inner = [p.get(nested) or {} for p in payloads] if nested else payloads
-    keys = list(dict.fromkeys(key for payload in inner for key in payload))
     text = next((key for key in TEXT_KEYS if any(isinstance(p.get(key), str) for p in payloads)), None)
-    free = [key for key in keys if key != text]
-    same = tuple(name for name in METADATA_FIELDS if name in free)
-    free = [key for key in free if key not in same]
+    keys = dict.fromkeys(key for payload in inner for key in payload if key != text)
+    same = tuple(name for name in METADATA_FIELDS if name in keys)
+    free = {key.lower().replace("-", "_"): key for key in keys if key not in same}
     sought = [name for name in METADATA_FIELDS if name not in (*same, *OUR_OWN)]
     mapping: dict[str, str] = {}
-    # what is certain first: chunk_idx is spelt more like chunk_id than like chunk_index
+    # What is certain first: chunk_idx is spelt more like chunk_id than like chunk_index.
     for guess in (_by_name, _by_spelling):
-        for name in (n for n in sought if n not in mapping):
-            key = guess(name, free)
-            if key:
-                mapping[name] = key
-                free.remove(key)
-    missing = tuple(n for n in sought if n not in mapping)
+        for name in (name for name in sought if name not in mapping):
+            if found := guess(name, free):
+                mapping[name] = free.pop(found)
+    missing = tuple(name for name in sought if name not in mapping)
     return Proposal(text_key=text, nested_under=nested, map=mapping, same_name=same, missing=missing)
 
 
-def _by_name(name: str, free: Sequence[str]) -> str | None:
-    lower = _lower(free)
+def _by_name(name: str, free: Mapping[str, str]) -> str | None:
     aliases = [alias for alias, canonical in ALIASES.items() if canonical == name]
-    return next((lower[candidate] for candidate in (name, *aliases, *HINTS.get(name, ())) if candidate in lower), None)
+    return next((known for known in (name, *aliases, *HINTS.get(name, ())) if known in free), None)
 
 
-def _by_spelling(name: str, free: Sequence[str]) -> str | None:
-    lower = {key: own for key, own in _lower(free).items() if key not in OFFSETS}
-    matches = get_close_matches(name, lower, n=1, cutoff=0.8)
-    return lower[matches[0]] if matches else None
-
-
-def _lower(keys: Sequence[str]) -> dict[str, str]:
-    return {key.lower().replace("-", "_"): key for key in keys}
+def _by_spelling(name: str, free: Mapping[str, str]) -> str | None:
+    return next(iter(get_close_matches(name, free.keys() - OFFSETS, n=1, cutoff=0.8)), None)
 
 
 def _flat(payload: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

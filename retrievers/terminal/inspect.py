@@ -18,11 +18,10 @@ from retrievers.errors import ConfigError, RetrievalError, StoreError
 from retrievers.records import ALIASES, Chunk
 from retrievers.retriever.opened import open_retriever
 from retrievers.store import CollectionInfo, describe, embedded_folder, open_client, read_info, store_errors
-from retrievers.store.checks import SAME_MODEL_COSINE, least_cosine
+from retrievers.store.checks import SAME_MODEL_COSINE, least_cosine, other_model
+from retrievers.store.chunks import all_metadata, to_chunk
+from retrievers.store.chunks import payload_keys as keys_of
 from retrievers.store.inspection import SAMPLE, PayloadKey, Proposal, payload_keys, propose, sample
-from retrievers.store.payload import all_metadata, to_chunk
-from retrievers.store.payload import payload_keys as keys_of
-from retrievers.store.recorded_model import other_model, settings_of
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
@@ -311,8 +310,8 @@ def _same_model(read: Reading) -> str:
     embedding, recorded = read.config.embedding, read.info.manifest.get("embedding")
     if recorded and (models := other_model(embedding, recorded)):
         return (
-            f"it was embedded by {models[0]}, and queries would be by {models[1]}; set "
-            f"{settings_of(embedding, recorded)} to what is recorded, or index into another collection"
+            f"it was embedded by {models[0]}, and queries would be by {models[1]}; set embedding to what is recorded, "
+            "or index into another collection"
         )
     chosen = [point for point in read.points if point.dense and point.chunk.text]
     chosen = chosen[:: max(1, len(chosen) // EMBEDDED_AGAIN)][:EMBEDDED_AGAIN]

@@ -7,7 +7,7 @@ from typing import Any
 
 from retrievers.config import RERANKERS
 from retrievers.records import Confidence, RetrievalSession, RetrievedChunk
-from retrievers.store.payload import all_metadata
+from retrievers.store.chunks import all_metadata
 
 WIDTH = 100
 

@@ -1,34 +1,30 @@
-"""Character sets of files and web pages."""
+"""Character sets of files and web pages: marks and declarations are believed, other bytes are not guessed at."""
 
 import codecs
 import re
 
-# Others, such as UTF-7, can hide markup, and some of Python's codecs are no charsets.
-CHARSETS = frozenset(
-    {"utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-2", "iso8859-15", "cp1250", "cp1251", "cp1252", "koi8-r"}
-    | {"utf-16", "utf-16-le", "utf-16-be", "shift_jis", "euc_jp", "gbk", "gb18030", "big5", "euc_kr"}
-)
 # The longer mark first: that of UTF-32 begins with that of UTF-16.
-MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 DECLARATION = re.compile(rb"""<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*["']?\s*([\w:.-]{1,40})""", re.I)
 # Bytes of an HTML page among which browsers look for its declaration.
 DECLARED_WITHIN = 1_024
 
 
-def charset(name: str | None, default: str = "utf-8") -> str:
-    """Return the codec of a character set; the default for one that is unknown."""
+def charset(name: str | None) -> str:
+    """Return the codec of a character set; UTF-8 for one that is unknown, or no character set of pages."""
     try:
-        codec = codecs.lookup(name or default).name
-    except (LookupError, ValueError):  # unknown, or no name at all
-        codec = default
-    # What pages call Latin-1 is read by browsers as its superset.
-    return {"iso8859-1": "cp1252", "ascii": "cp1252"}.get(codec, codec) if codec in CHARSETS else default
+        codec = codecs.lookup(name or "utf-8").name
+        "x".encode(codec)
+    except (LookupError, ValueError, UnicodeError):  # unknown, no name at all, or one of Python's codecs of bytes
+        return "utf-8"
+    # What pages call Latin-1 is read by browsers as its superset; UTF-7 can hide markup.
+    return {"iso8859-1": "cp1252", "ascii": "cp1252", "utf-7": "utf-8"}.get(codec, codec)
 
 
 def decoded(data: bytes) -> str:
@@ -37,7 +33,7 @@ def decoded(data: bytes) -> str:
     Raises:
         UnicodeDecodeError: It is not of that encoding.
     """
-    return data.decode(next((name for mark, name in MARKS if data.startswith(mark)), "utf-8"))
+    return data.decode(_marked(data) or "utf-8")
 
 
 def decoded_html(data: bytes) -> str:
@@ -45,10 +41,9 @@ def decoded_html(data: bytes) -> str:
 
     Bytes that are none of the declared character set become U+FFFD, as in browsers.
     """
-    if any(data.startswith(mark) for mark, _ in MARKS):
-        return decoded(data)
-    declared = DECLARATION.search(data[:DECLARED_WITHIN])
-    if declared:
+    if mark := _marked(data):
+        return data.decode(mark, "replace")
+    if declared := DECLARATION.search(data[:DECLARED_WITHIN]):
         codec = charset(declared[1].decode("ascii", "replace"))
         # A declaration that can be read as ASCII is not in UTF-16.
         return data.decode("utf-8" if codec.startswith("utf-16") else codec, "replace")
@@ -56,3 +51,7 @@ def decoded_html(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError:
         return data.decode("cp1252", "replace")
+
+
+def _marked(data: bytes) -> str | None:
+    return next((codec for mark, codec in MARKS.items() if data.startswith(mark)), None)

@@ -15,7 +15,7 @@ STEERING = re.compile(
 
 def printable(text: str) -> str:
     r"""Escape a text for display: control characters as `\x1b` and so on, known secrets as `***`."""
-    return STEERING.sub(_escaped, without_secrets(text).replace("\r\n", "\n"))
+    return STEERING.sub(lambda found: ascii(found[0])[1:-1], without_secrets(text).replace("\r\n", "\n"))
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
@@ -25,8 +25,4 @@ def json_text(value: Any, indent: int | None = None) -> str:
         ValueError: It holds a number that JSON has no way to write.
     """
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
-    return STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return ascii(match[0])[1:-1]
+    return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

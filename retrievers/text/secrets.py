@@ -13,7 +13,7 @@ SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|ACCESS_KEY|SECRET|SECRET_KEY|TOKEN
 WORD = re.compile(r"[^\s'\"]+")
 BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]+", re.IGNORECASE)
 QUERY_VALUE = re.compile(r"([?&][\w.-]+=)[^\s&'\"]+")
-ADDRESS_QUERY = re.compile(r"([?&#](?:[\w.-]+=)?)[^&#]+")
+AFTER_PATH = re.compile(r"([?&#](?:[\w.-]+=)?)[^&#]+")
 
 _known: tuple[str, ...] = ()
 
@@ -61,8 +61,5 @@ def redacted(text: str) -> str:
 
 def _redacted_word(word: re.Match[str]) -> str:
     scheme, mark, rest = word[0].partition("://")
-    if not mark:
-        return word[0]
-    _, at, host = rest.rpartition("@")
-    shown = ADDRESS_QUERY.sub(rf"\1{HIDDEN}", host)
-    return f"{scheme}{mark}{HIDDEN}@{shown}" if at else f"{scheme}{mark}{shown}"
+    credentials, at, path = rest.rpartition("@")
+    return scheme + mark + (credentials and HIDDEN) + at + AFTER_PATH.sub(rf"\1{HIDDEN}", path) if mark else word[0]

@@ -28,7 +28,7 @@ from qdrant_client import QdrantClient
 from retrievers.embedding.static import StaticEmbeddings
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.pages import read_corpus
-from retrievers.store.payload import to_metadata
+from retrievers.store.chunks import to_metadata
 from retrievers.embedding.tokens import count_tokens
 
 

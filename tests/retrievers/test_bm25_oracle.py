@@ -18,7 +18,7 @@ from retrievers.search.sides import Search
 
 from retrievers.embedding.bm25 import B, Bm25Encoder, K
 from retrievers.search.query import encode
-from retrievers.store.chunk_table import ChunkTable
+from retrievers.store.chunks import ChunkTable
 from tests.support.bm25 import BruteForceBm25
 from tests.support.collections import settings
 from tests.support.hybrid import fill_sparse

@@ -12,7 +12,7 @@ from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.embedding.models import CheckedEmbeddings
 from retrievers.indexing.chunking import point_id
-from retrievers.store.payload import to_metadata
+from retrievers.store.chunks import to_metadata
 from tests.support.observed import make_chunk
 from tests.support.writable import writable
 

@@ -43,7 +43,7 @@ def change(path: Path, version: int) -> None:
 
 def look(path: Path) -> tuple[int, bool]:
     """Return the version that the collection claims to be (0: there is none), and True if it is exactly that."""
-    if not (path / "edge.json").exists():
+    if not (path / "collections").exists():
         return 0, True
     with closing(EmbeddedClient(path)) as client:
         if not client.collection_exists(NAME):

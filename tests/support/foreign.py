@@ -19,7 +19,7 @@ from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.markdown import parse_page
 from retrievers.records import Chunk
-from retrievers.store.payload import to_metadata
+from retrievers.store.chunks import to_metadata
 from tests.support.embeddings import WORDS, Counting
 from tests.support.experiment import PAGES
 

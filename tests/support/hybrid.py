@@ -12,7 +12,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
 from retrievers.search.rerank import mmr_order
-from retrievers.store.stored_chunks import vectors_of
+from retrievers.store.chunks import vectors_of
 from tests.support.bm25 import BruteForceBm25
 
 Scores = dict[str, float]

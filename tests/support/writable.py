@@ -7,7 +7,7 @@ from typing import Any
 from qdrant_client import models
 
 from retrievers.config import StoreConfig
-from retrievers.errors import CollectionDamagedError
+from retrievers.errors import CollectionNotFoundError
 from retrievers.store import embedded_folder
 from retrievers.store.embedded import EmbeddedClient
 
@@ -87,7 +87,7 @@ def writable(store: StoreConfig) -> Any:
 def mark(store: StoreConfig, name: str, **manifest: Any) -> None:
     """Change what a collection records of itself."""
     client = writable(store)
-    with suppress(CollectionDamagedError):
+    with suppress(CollectionNotFoundError):
         recorded = (client.get_collection(name).config.metadata or {}).get("retrieval_evals", {})
         client.update_collection(name, metadata={"retrieval_evals": {**recorded, **manifest}})
     client.close()

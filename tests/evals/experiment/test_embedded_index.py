@@ -8,7 +8,7 @@ from evals.experiment.bench import index_if_stale, open_bench
 from evals.experiment.inputs import load_inputs
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
-from retrievers.errors import CollectionStateError, EmbeddingMismatchError, IndexingError
+from retrievers.errors import IndexingError, StoreError
 from retrievers.store import open_client
 from tests.support.experiment import PAGES, Experiment, index_once, make_experiment, settings, silent
 
@@ -84,7 +84,7 @@ def test_a_collection_that_is_not_its_own_is_refused_with_another_context(made: 
     index_once(made)
     inputs = load_inputs(settings(made, index__collection=None, index__context="none"))
     with (
-        pytest.raises(CollectionStateError, match=r"with index\.context 'path', but 'none' is expected"),
+        pytest.raises(StoreError, match=r"with index\.context 'path', but 'none' is expected"),
         open_bench(inputs, {}, silent),
     ):
         pass
@@ -162,7 +162,7 @@ def test_a_collection_of_another_model_is_not_written_over(made: Experiment) -> 
     index_once(made)
     made.write_pages({"new.md": "# New\n\nA new page.\n"})
     other = {"provider": "python", "model": "tests.support.embeddings:Counting"}
-    with pytest.raises(EmbeddingMismatchError):
+    with pytest.raises(StoreError):
         index_if_stale(settings(made, retriever__embedding=other), {}, silent)
 
 

@@ -18,7 +18,7 @@ from evals.metrics.results import NO_CHUNKS
 from retrievers.config import MetadataConfig
 from retrievers.indexing.markdown import parse_page
 from retrievers.records import Chunk
-from retrievers.store.payload import to_chunk
+from retrievers.store.chunks import to_chunk
 from tests.support.observed import make_chunk, make_context, observe, results
 from tests.support.pages import read_pages, true_chunks
 from tests.support.scored import results_of, scored, scorer

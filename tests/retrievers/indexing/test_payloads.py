@@ -8,7 +8,7 @@ from retrievers.config import MetadataConfig
 from retrievers.errors import ConfigError
 from retrievers.indexing.index import check_writable, to_payload, written_part
 from retrievers.records import METADATA_FIELDS, Chunk
-from retrievers.store.payload import payload_keys, to_chunk
+from retrievers.store.chunks import payload_keys, to_chunk
 
 CHUNK = Chunk(
     chunk_id="c",

@@ -17,18 +17,13 @@ from langchain_qdrant import QdrantVectorStore, RetrievalMode
 from qdrant_client import QdrantClient, models
 
 from retrievers.errors import (
-    CollectionDamagedError,
     CollectionNotFoundError,
-    EmbeddingMismatchError,
     StoreError,
-    StoreFullError,
-    StoreUnreachableError,
-    StoreUnsupportedError,
 )
 from retrievers.store import building
 from retrievers.store.building import check_room
 from retrievers.store.embedded import EmbeddedClient
-from tests.support.collections import settings
+from tests.support.collections import index_pages, settings
 from tests.support.foreign import Terms
 from tests.support.indexing import write_pages
 from tests.support.writable import WritableClient
@@ -157,8 +152,18 @@ def test_a_search_short_of_memory_damages_nothing(client: WritableClient, limit:
         assert client.count(NAME).count == 4
 
 
-@pytest.mark.parametrize("how", ["shorter", "gone", "more", "no record", "other engine", "earlier version", "points"])
-def test_a_damaged_collection_is_to_be_indexed_again(client: WritableClient, how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("shorter", "its files have other sizes"),
+        ("gone", "its files have other sizes"),
+        ("more", "its files have other sizes"),
+        ("no record", "Expecting property name"),
+        ("other engine", r"built by qdrant-edge 0\.1, this is"),
+        ("points", "expected 7 points, found 4"),
+    ],
+)
+def test_a_damaged_collection_is_to_be_indexed_again(client: WritableClient, how: str, said: str) -> None:
     client.close()
     folder = client.path / "collections" / NAME
     record = folder / "collection.json"
@@ -166,61 +171,54 @@ def test_a_damaged_collection_is_to_be_indexed_again(client: WritableClient, how
     file = folder / "shard" / max(content["files"], key=lambda name: (content["files"][name], name))
     if how == "shorter":
         with file.open("r+b") as opened:
-            opened.truncate(content["files"][str(file.relative_to(folder / "shard"))] // 2)
+            opened.truncate(file.stat().st_size // 2)
     elif how == "gone":
         file.unlink()
     elif how == "more":
         (folder / "shard" / "more").write_bytes(b"x")
     elif how == "no record":
         record.write_text("{")
-    elif how == "earlier version":
-        record.unlink()
     else:
-        record.write_text(json.dumps(content | ({"engine": "0.1"} if how == "other engine" else {"points": 7})))
+        other = {"engine": "0.1"} if how == "other engine" else {"info": content["info"] | {"points_count": 7}}
+        record.write_text(json.dumps(content | other))
     with closing(WritableClient(client.path)) as reader:
-        with pytest.raises(CollectionDamagedError, match=r"is not as it was written: .*; index the pages again"):
+        with pytest.raises(CollectionNotFoundError, match=rf"is not as it was written \(.*{said}.*\); index the pages"):
             reader.count(NAME)
-        with reader.building(NAME, vectors=DENSE) as build:
-            build.upsert([point.model_copy(update={"vector": {"": point.vector[""]}}) for point in points()])  # type: ignore[index,call-overload]
+        with reader.building(NAME, vectors=DENSE, sparse=SPARSE) as build:
+            build.upsert(points())
         assert reader.count(NAME).count == 4
 
 
 def test_too_little_room_is_refused_before(client: WritableClient, monkeypatch: pytest.MonkeyPatch) -> None:
     check_room(client.path, NAME, 1_000)
     monkeypatch.setattr(building.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 8, 10**6))  # type: ignore[attr-defined]
-    with pytest.raises(StoreFullError, match=r"has 1 MB free, .*'pages' may take 203 MB; .*nothing was changed"):
+    with pytest.raises(StoreError, match=r"has 1 MB free, .*'pages' may take 203 MB .*nothing was changed"):
         check_room(client.path, NAME, 1_000_000)
 
 
 @pytest.mark.parametrize(
-    ("vector", "error", "said"),
+    ("vector", "said"),
     [
-        ([1.0] * 25, EmbeddingMismatchError, "point 7: expected 26 dimensions in vector '', got 25"),
-        ([float("nan")] * 26, StoreError, "point 7: vector '' holds a value that is not a finite number"),
+        ([1.0] * 25, "expected dim: 26, got 25"),
+        ([float("nan")] * 26, "point 7: vector '' holds a value that is not a finite number"),
     ],
 )
-def test_vectors_that_do_not_fit_are_named(client: WritableClient, vector: Any, error: Any, said: str) -> None:
-    with pytest.raises(error) as caught:
+def test_vectors_that_do_not_fit_are_named(client: WritableClient, vector: Any, said: str) -> None:
+    with pytest.raises(StoreError, match=said):
         client.upsert(NAME, [models.PointStruct(id=7, vector=vector)])
-    assert str(caught.value).startswith(said)
     assert client.count(NAME).count == 4
 
 
 def test_what_is_not_there_and_what_cannot_be_asked(client: WritableClient, tmp_path: Path) -> None:
-    with pytest.raises(CollectionNotFoundError, match=r"no collection 'page' at .*: it has 'pages'; did you mean"):
+    with pytest.raises(CollectionNotFoundError, match=r"no collection 'page' at .*; did you mean 'pages'"):
         client.count("page")
-    with pytest.raises(StoreUnreachableError, match="no embedded store"):
+    with pytest.raises(StoreError, match="no embedded store"):
         EmbeddedClient(tmp_path / "gone")
-    with pytest.raises(StoreUnsupportedError, match="a query of type RecommendQuery"):
+    with pytest.raises(StoreError, match="a query of type RecommendQuery"):
         client.query_points(NAME, models.RecommendQuery(recommend=models.RecommendInput(positive=[1])))
-    with pytest.raises(StoreUnsupportedError, match="filter condition MatchText"):
+    with pytest.raises(StoreError, match="filter condition MatchText"):
         text = models.FieldCondition(key="page_content", match=models.MatchText(text="robots"))
         client.count(NAME, models.Filter(must=[text]))
-    with pytest.raises(StoreError, match="distance Euclid: an embedded collection has cosine or dot"):
-        client.create_collection("e", models.VectorParams(size=2, distance=models.Distance.EUCLID))
-    client.close()
-    with pytest.raises(StoreError, match="has been closed"):
-        client.count(NAME)
 
 
 @pytest.mark.parametrize("name", ["a/b", ".hidden", "x.new", "ä ö", "%2E", "..", "CON"])
@@ -281,17 +279,19 @@ def test_its_retriever_and_its_checks_accept_the_collection(client: WritableClie
     assert filled(client).as_retriever(search_kwargs={"k": 1}).invoke("wheels roll")[0].metadata["n"] == 3
 
 
-def test_a_collection_of_the_version_before_is_indexed_again_by_index(tmp_path: Path) -> None:
-    from tests.support.collections import index_pages
-
+def test_a_collection_of_an_earlier_version_is_none_until_it_is_indexed_again(tmp_path: Path) -> None:
     config = settings(store={"path": tmp_path / "store"}, collection="pages")
-    generation = tmp_path / "store" / "collections" / "pages" / ("0" * 32)
-    (generation / "shard").mkdir(parents=True)
-    (generation.parent / "CURRENT").write_text("0" * 32)
-    (tmp_path / "store" / "edge.json").write_text('{"format": "retrievers.edge", "version": 1}')
+    (tmp_path / "store" / "collections" / "pages" / ("0" * 32) / "shard").mkdir(parents=True)
     with closing(EmbeddedClient(tmp_path / "store")) as reader:
-        with pytest.raises(CollectionDamagedError, match="an earlier version built it; index the pages again"):
+        with pytest.raises(CollectionNotFoundError, match=r"no collection 'pages' at "):
             reader.count("pages")
-    index_pages(config, write_pages(tmp_path / "docs", {"a.md": "# Topics\n\nA topic is a named bus.\n"}))
-    with closing(EmbeddedClient(tmp_path / "store")) as reader:
+        index_pages(config, write_pages(tmp_path / "docs", {"a.md": "# Topics\n\nA topic is a named bus.\n"}))
         assert reader.count("pages").count == 1
+
+
+def test_one_builds_while_others_read(client: WritableClient) -> None:
+    with closing(EmbeddedClient(client.path)) as other, client.building("other", vectors=DENSE):
+        assert other.count(NAME).count == 4
+        with pytest.raises(StoreError, match="is being written to by another"), other.building(NAME, vectors=DENSE):
+            raise AssertionError("built")
+    assert client.collection_exists("other")

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import pytest
 
-from retrievers.errors import ConfigError, EmbeddingError, StoreLockedError
+from retrievers.errors import ConfigError, EmbeddingError, StoreError
 from retrievers.terminal.command import (
     Parser,
     add_logging_flags,
@@ -43,9 +43,7 @@ def test_a_commands_own_exit_code_is_kept(code: int) -> None:
     assert run(lambda: code) == code
 
 
-@pytest.mark.parametrize(
-    "error", [ConfigError("top_k: too large"), EmbeddingError("no model"), StoreLockedError("busy")]
-)
+@pytest.mark.parametrize("error", [ConfigError("top_k: too large"), EmbeddingError("no model"), StoreError("busy")])
 def test_an_error_of_ours_is_one_message_and_exit_code_2(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(raising(error)) == 2
     assert capsys.readouterr() == ("", f"error: {error}\n")

@@ -1,0 +1,344 @@
+"""The chunks of a collection: payload to chunk and back, found points read once each, listing without a search."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrievers.config import REQUIRED_METADATA, MetadataConfig, RetrieverConfig
+from retrievers.errors import CollectionChangedError, StoreError
+from retrievers.records import ALIASES, METADATA_FIELDS, Chunk
+from retrievers.store.collection import NO_LIMITS, CollectionInfo, Limits, least
+from retrievers.store.opening import store_errors
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient, models
+
+# Chunks by their number in a chunk table.
+Codes = NDArray[np.int32]
+# Written for readers of the payload, never read back.
+DERIVED_FIELDS = ("chunk_text_preview",)
+SCROLL_PAGE = 1_000
+TEXT, IDENTIFIER, TEXTS = "text", "text or a whole number", "a list of texts"
+COUNT, NUMBER = "a whole number from 0", "a number"
+KINDS: Mapping[str, str] = {
+    **dict.fromkeys(METADATA_FIELDS, TEXT),
+    **dict.fromkeys(("chunk_id", "source_document_id"), IDENTIFIER),
+    **dict.fromkeys(("chunk_index", "total_chunks", "chunk_token_count", "start_line", "end_line"), COUNT),
+    **dict.fromkeys(("tags", "chunk_headings"), TEXTS),
+    "page_number": COUNT,
+    "sidebar_position": NUMBER,
+}
+"""Fields of a chunk to what is expected under their keys."""
+_ALIASES = {name: [alias for alias, known in ALIASES.items() if known == name] for name in METADATA_FIELDS}
+_OWN_KEYS = frozenset((*METADATA_FIELDS, *DERIVED_FIELDS))
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+# Payloads
+
+
+def to_metadata(chunk: Chunk) -> dict[str, Any]:
+    """Return the metadata that indexing writes: every known field, and the preview."""
+    values = {name: getattr(chunk, name) for name in (*METADATA_FIELDS, *DERIVED_FIELDS)}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items() if v is not None}
+
+
+def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataConfig) -> Chunk:
+    """Read a payload. A value of the wrong type is left out and named in `problems`; nothing is guessed.
+
+    A point without a `chunk_id` is known by its point id, so that scores and golden ids have something to hold on to.
+    """
+    payload = payload or {}
+    nested = payload.get(config.nested_under) if config.nested_under else payload
+    metadata: Mapping[str, Any] = nested if isinstance(nested, Mapping) else {}
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, kind in KINDS.items():
+        raw = _raw(metadata, name, config.map)
+        if raw is not None and (value := _read(raw, kind)) is not None:
+            values[name] = value
+        elif raw is not None:
+            problems.append(f"{name}: expected {kind}, got {raw!r}")
+    text = payload.get(config.text_key)
+    if not isinstance(text, str):
+        problems.append(f"text: expected text under payload key {config.text_key!r}, got {text!r}")
+    beside = payload.keys() - {config.text_key, config.nested_under} if config.nested_under else set()
+    extra = {key: payload[key] for key in payload if key in beside}
+    extra |= {key: metadata[key] for key in metadata if key not in _OWN_KEYS and key != config.text_key}
+    return Chunk(
+        point_id=str(point_id),
+        text=_whole(text) if isinstance(text, str) else "",
+        problems=tuple(problems),
+        extra=extra or _NOTHING,
+        **{"chunk_id": str(point_id), **values},
+    )
+
+
+def all_metadata(chunk: Chunk) -> dict[str, Any]:
+    """Return every field of a chunk, and the rest of its payload."""
+    return {**chunk.extra, **to_metadata(chunk)}
+
+
+def usual_fields(chunks: Sequence[Chunk]) -> tuple[str, ...]:
+    """Return the fields of `REQUIRED_METADATA` that at least half of some chunks have.
+
+    So a field that some chunks lack by mistake is missed, and one that the collection was made without is not.
+    """
+    counts = {name: sum(getattr(chunk, name) not in (None, "") for chunk in chunks) for name in REQUIRED_METADATA}
+    return tuple(name for name, count in counts.items() if chunks and 2 * count >= len(chunks))
+
+
+def payload_keys(name: str, config: MetadataConfig) -> tuple[str, ...]:
+    """Return the full payload keys a field may have, e.g. `metadata.source_url`."""
+    canonical = ALIASES.get(name, name)
+    keys = [config.map[canonical]] if canonical in config.map else [canonical, *_ALIASES[canonical]]
+    return tuple(f"{config.nested_under}.{key}" if config.nested_under else key for key in keys)
+
+
+def filter_path(key: str) -> str:
+    """Write a payload key for Qdrant's filters: quoted between the dots where it is not a plain word."""
+    return ".".join(part if re.fullmatch(r"[\w-]+", part) else f'"{part}"' for part in key.split("."))
+
+
+def _raw(metadata: Mapping[str, Any], name: str, renamed: Mapping[str, str]) -> Any:
+    if name in renamed:
+        return metadata.get(renamed[name])
+    return next((raw for key in (name, *_ALIASES[name]) if (raw := metadata.get(key)) is not None), None)
+
+
+def _read(raw: Any, kind: str) -> Any:
+    """Return a value as a chunk holds it, None for one of another kind."""
+    # In Python a bool is an int, in JSON it is not a number.
+    number, whole = isinstance(raw, int | float) and not isinstance(raw, bool), type(raw) is int
+    if kind == NUMBER:
+        return raw if number else None
+    if kind == COUNT:
+        return raw if whole and raw >= 0 else None
+    if kind == TEXTS:
+        texts = isinstance(raw, list | tuple) and all(isinstance(item, str) for item in raw)
+        return tuple(map(_whole, raw)) if texts else None
+    if kind == IDENTIFIER and whole:
+        return str(raw)
+    return _whole(raw) if isinstance(raw, str) and raw.strip() else None
+
+
+def _whole(text: str) -> str:
+    """Replace halves of surrogate pairs by U+FFFD: such a text cannot be embedded, hashed, sent or stored."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+# Points
+
+
+class ChunkTable:
+    """The chunks of points, for the length of a search or of a run. It grows, and a chunk keeps its number."""
+
+    def __init__(self, client: "QdrantClient", config: RetrieverConfig) -> None:
+        self._client, self._config = client, config
+        self._codes: dict[Any, int] = {}
+        self._points: list[Any] = []
+        self._chunks: dict[int, Chunk] = {}
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def codes(self, points: Iterable[Any]) -> Codes:
+        """Number points, which are ids as the store gives them; a known one keeps its number."""
+        known = self._codes
+        codes = np.asarray([known.setdefault(point, len(known)) for point in points], dtype=np.int32)
+        if len(known) > len(self._points):
+            self._points = list(known)
+        return codes
+
+    def read(self, codes: Iterable[int]) -> None:
+        """Read chunks that are not known yet: one request for all of them, none for none.
+
+        Raises:
+            CollectionChangedError: One of them is gone.
+            StoreError: The store failed.
+        """
+        missing = [code for code in dict.fromkeys(codes) if code not in self._chunks]
+        if not missing:
+            return
+        name = self._config.collection
+        with store_errors(self._config.store, name):
+            found = self._client.retrieve(name, [self._points[code] for code in missing], with_payload=True)
+        payloads = {str(record.id): record.payload for record in found}
+        for code in missing:
+            point = self.point(code)
+            if point not in payloads:
+                raise _changed(self._config, point)
+            self._chunks[code] = to_chunk(point, payloads[point], self._config.metadata)
+
+    def point(self, code: int) -> str:
+        """Return the id of a chunk's point, as text."""
+        return str(self._points[code])
+
+    def given(self, codes: Codes) -> list[Any]:
+        """Return the ids of points as the store gave them, which it takes back at less cost than text."""
+        return [self._points[code] for code in codes.tolist()]
+
+    def chunk_id(self, code: int) -> str:
+        """Return the id of a chunk that was read."""
+        return self._chunks[code].chunk_id
+
+    def name(self, code: int) -> tuple[str, str]:
+        """Return the chunk id and the point id of a chunk that was read: its place among equal scores."""
+        return self.chunk_id(code), self.point(code)
+
+    def __getitem__(self, code: int) -> Chunk:
+        """Return a chunk that was read."""
+        return self._chunks[code]
+
+
+def vectors_of(client: "QdrantClient", config: RetrieverConfig, points: Sequence[Any]) -> NDArray[np.float64]:
+    """Return the stored vectors of points, one row each, shape (points, dimension).
+
+    Args:
+        client: An open client.
+        config: Names the collection and its vector.
+        points: Ids as the store gave them.
+
+    Raises:
+        CollectionChangedError: One of them is gone.
+        StoreError: One of them has no vector, and so nothing that the threshold could read; or the store failed.
+    """
+    if not points:
+        return np.empty((0, 0))
+    name = config.vector_name
+    with store_errors(config.store, config.collection):
+        ids = [as_id(point) for point in points]
+        found = client.retrieve(config.collection, ids, with_payload=False, with_vectors=[name] if name else True)
+    stored: dict[str, Any] = {str(record.id): record.vector for record in found}
+    vectors = {point: of.get(name) if isinstance(of, dict) else of for point, of in stored.items()}
+    for point in map(str, points):
+        if point not in vectors:
+            raise _changed(config, point)
+        if vectors[point] is None:
+            raise StoreError(
+                f"point {point} of collection {config.collection!r} has no dense vector {name!r}, which the threshold "
+                "reads; store one for every point, or set vector_name to one that all have"
+            )
+    return np.asarray([vectors[str(point)] for point in points], dtype=float)
+
+
+def without_vector(client: "QdrantClient", config: RetrieverConfig, points: Sequence[str]) -> NoReturn:
+    """Say why points have no cosine.
+
+    Raises:
+        CollectionChangedError: One of them is gone, or was.
+        StoreError: They have no vector.
+    """
+    vectors_of(client, config, points)
+    raise _changed(config, points[0])
+
+
+def _changed(config: RetrieverConfig, point: str) -> CollectionChangedError:
+    return CollectionChangedError(
+        f"collection {config.collection!r} changed during the search: point {point}, which it found, is gone; try again"
+    )
+
+
+# Without a search
+
+
+def records(
+    client: "QdrantClient",
+    config: RetrieverConfig,
+    limits: Limits = NO_LIMITS,
+    *,
+    among: "models.Filter | None" = None,
+    count: int | None = None,
+) -> "Iterator[models.Record]":
+    """Read points with their payloads, page by page, in the store's order.
+
+    Args:
+        client: An open client.
+        config: Names the collection.
+        limits: Limits of the collection on one request.
+        among: Condition on every point.
+        count: Number of at most; all when left out.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    offset: Any = None
+    left = math.inf if count is None else count
+    while left > 0:
+        size = least(int(min(SCROLL_PAGE, left)), limits.results)
+        with store_errors(config.store, config.collection):
+            points, offset = client.scroll(config.collection, among, limit=size, offset=offset, with_payload=True)
+        yield from points
+        left = 0 if offset is None else left - len(points)
+
+
+def scroll(
+    client: "QdrantClient",
+    config: RetrieverConfig,
+    where: Mapping[str, Sequence[str]] | None = None,
+    info: CollectionInfo | None = None,
+) -> list[Chunk]:
+    """Read chunks without searching, ordered by chunk id.
+
+    Where the collection does not take the conditions (strict mode), all chunks are read and matched here.
+
+    Args:
+        client: An open client.
+        config: Names the collection and its payload.
+        where: Field to the values it may have, `point_id` included; all chunks when left out.
+        info: Properties of the collection; without them no limits are assumed.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    from qdrant_client import models
+
+    where = where or {}
+    limits = info.limits if info else NO_LIMITS
+    there = info is None or _taken(where, config, info)
+    among = models.Filter(must=[_condition(*each, config) for each in where.items()]) if where and there else None
+    found = (to_chunk(r.id, r.payload, config.metadata) for r in records(client, config, limits, among=among))
+    return sorted((chunk for chunk in found if there or _matches(chunk, where)), key=lambda chunk: chunk.chunk_id)
+
+
+def as_id(point: Any) -> Any:
+    """Return the id of a point that was found, as Qdrant takes it."""
+    return int(point) if isinstance(point, str) and point.isdecimal() else point
+
+
+def point_id(value: str) -> Any:
+    """Return an id as Qdrant takes it, a whole number or a UUID; None for another text."""
+    try:
+        return int(value) if value.isdecimal() else str(UUID(value))
+    except ValueError:
+        return None
+
+
+def _taken(where: Mapping[str, Sequence[str]], config: RetrieverConfig, info: CollectionInfo) -> bool:
+    """Return True if the collection takes such conditions: none of too many values, or on a key without an index."""
+    if any(len(values) > least(len(values), info.limits.values) for values in where.values()):
+        return False
+    keys = [filter_path(key) for name in where if name != "point_id" for key in payload_keys(name, config.metadata)]
+    return info.limits.unindexed or all(info.indexed.get(key) == "keyword" for key in keys)
+
+
+def _matches(chunk: Chunk, where: Mapping[str, Sequence[str]]) -> bool:
+    """Return True if every field of a chunk has, or as a list holds, one of its values."""
+    held = {name: getattr(chunk, ALIASES.get(name, name)) for name in where}
+    return all(not {*(held[n] if isinstance(held[n], tuple) else [held[n]])}.isdisjoint(v) for n, v in where.items())
+
+
+def _condition(name: str, values: Sequence[str], config: RetrieverConfig) -> "models.Condition":
+    from qdrant_client import models
+
+    if name == "point_id":
+        return models.HasIdCondition(has_id=[known for value in values if (known := point_id(value)) is not None])
+    match = models.MatchAny(any=list(values))
+    keys = map(filter_path, payload_keys(name, config.metadata))
+    return models.Filter(should=[models.FieldCondition(key=key, match=match) for key in keys])

@@ -1,0 +1,324 @@
+"""What a collection says of itself, and the checks before it may be queried."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from qdrant_client import models
+
+from retrievers import QdrantRetriever
+from retrievers.config import IndexSettings, RetrieverConfig
+from retrievers.config.indexing import recorded_settings
+from retrievers.embedding.models import make_embeddings
+from retrievers.errors import CollectionNotFoundError, StoreError
+from retrievers.store import MANIFEST_KEY, Deployment, check_index, open_client, read_info, survey
+from tests.support.checked import OTHER, TABLE, accepted, at, check, described, texts
+from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages
+from tests.support.hybrid import fill_sparse
+from tests.support.qdrant_rules import Rules, recorded
+from tests.support.qdrant_server import KEY, QdrantServer
+from tests.support.recorded_server import RecordedServer
+
+DENSE = models.VectorParams(size=3, distance=models.Distance.COSINE)
+TABLED = TableEmbeddings(TABLE)
+
+
+def held(server: QdrantServer, vectors: Any = None, payloads: Any = None, **parts: Any) -> None:
+    """Fill the collection `mine`, by default with the table's texts and vectors."""
+    vectors = [*TABLE.values()] if vectors is None else vectors
+    fill(server.client, "mine", vectors, texts(*TABLE) if payloads is None else payloads, **parts)
+
+
+# Properties
+
+
+def test_an_indexed_collection_describes_itself(pages: RetrieverConfig) -> None:
+    info = described(pages)
+    assert (info.name, info.points, info.dimension, info.distance) == ("pages", 9, 256, "cosine")
+    assert (info.vectors, info.sparse_vectors, info.without_idf) == ({"": 256}, ("bm25",), ())
+    assert info.manifest["embedding"] == {"provider": "wordllama", "model": "l2_supercat_256", "dimension": 256}
+    assert (info.manifest["state"], info.indexed["metadata.module"]) == ("complete", "keyword")
+
+
+def test_the_vector_that_is_searched_is_the_named_or_the_only_one(server: QdrantServer) -> None:
+    several = models.VectorParams(
+        size=3,
+        distance=models.Distance.COSINE,
+        multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
+    )
+    two = {"dense": DENSE, "other": models.VectorParams(size=2, distance=models.Distance.DOT), "colbert": several}
+    server.client.create_collection("mine", two, sparse_vectors_config={"bm25": models.SparseVectorParams()})
+    info = described(at(server, vector_name="dense"))
+    assert (info.dimension, info.distance, info.vectors) == (3, "cosine", {"dense": 3, "other": 2, "colbert": 3})
+    assert (info.without_idf, info.manifest, info.points) == (("bm25",), {}, 0)
+    for name in ("", "colbert"):
+        with pytest.raises(
+            StoreError, match=rf"vector '{name}': it has 'dense', 'other', 'colbert' \(a multi-vector, which"
+        ):
+            described(at(server, vector_name=name))
+    server.client.create_collection("one", {"dense": DENSE})
+    assert described(at(server, collection="one")).vector_name == "dense"
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["pages", "papers"], "it has 'pages', 'papers'; did you mean 'pages'"),
+        (["unlike"], "it has 'unlike' (set"),
+        ([], "it has none (set"),
+    ],
+)
+def test_a_missing_collection_names_the_nearest(server: QdrantServer, names: list[str], said: str) -> None:
+    for name in names:
+        fill(server.client, name, [[1.0]], [{}])
+    with pytest.raises(CollectionNotFoundError) as caught:
+        described(at(server, collection="pagse"))
+    assert str(caught.value).startswith(f"no collection 'pagse' at {server.url}: {said}")
+
+
+@pytest.mark.parametrize(
+    ("recording", "in_hnsw", "quantization"),
+    [
+        ("info-big", True, ""),  # 50,613 points, of which nearly all dense vectors are indexed
+        ("info-handbook", False, ""),  # too small: only its sparse vectors are
+        ("info-q_bq", False, "binary"),
+    ],
+)
+def test_a_real_server_tells_whether_its_search_may_miss_something(
+    recording: str, in_hnsw: bool, quantization: str
+) -> None:
+    with RecordedServer(recording) as server:
+        config = settings(store={"url": server.url})
+        client = open_client(config.store, {})
+        info = read_info(client, config)
+        client.close()
+    assert (info.in_hnsw, info.quantization) == (in_hnsw, quantization)
+    assert info.is_approximate == (in_hnsw or bool(quantization))
+
+
+# How a server runs it
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[QdrantServer, RetrieverConfig]]:
+    with QdrantServer() as server:
+        config = settings(store={"url": server.url}, collection="pages", threshold=0)
+        index_pages(config, write_pages(tmp_path_factory.mktemp("pages")))
+        server.aliases["prod"] = "pages"
+        told = recorded("info-sharded")["answer"]["result"]["config"]
+        server.config = {
+            "params": {k: v for k, v in told["params"].items() if k not in ("vectors", "sparse_vectors")},
+            "hnsw_config": told["hnsw_config"],
+            "quantization_config": {"binary": {"always_ram": True}},
+        }
+        yield server, config
+
+
+def surveyed(config: RetrieverConfig, **changes: Any) -> Deployment | None:
+    client = open_client(config.store, {"QDRANT_API_KEY": KEY})
+    try:
+        return survey(client, config.model_copy(update=changes))[1]
+    finally:
+        client.close()
+
+
+def test_version_shards_replicas_and_indexes_are_told(running: tuple[QdrantServer, RetrieverConfig]) -> None:
+    _, config = running
+    told = surveyed(config, collection="prod")
+    assert told and (told["version"], told["shards"], told["replicas"], told["alias_of"]) == ("1.18.3", 4, 2, "pages")
+    assert (told["hnsw"]["m"], told["quantization"]) == (16, {"binary": {"always_ram": True}})
+    with pytest.raises(CollectionNotFoundError, match="did you mean 'pages'"):
+        surveyed(config, collection="page")
+
+
+def test_a_key_for_one_collection_is_enough(running: tuple[QdrantServer, RetrieverConfig]) -> None:
+    server, config = running
+    server.rules = Rules(api_key=KEY, scope="pages", read_only=True)
+    told = surveyed(config)
+    assert told and (told["version"], told["shards"], told["alias_of"]) == ("1.18.3", 4, None)
+    hybrid = config.model_copy(update={"mode": "hybrid"})
+    with QdrantRetriever.open(hybrid, env={"QDRANT_API_KEY": KEY}) as retriever:
+        assert retriever.search("who sends messages").status == "success"
+        assert len(retriever.chunks({"source_url": ["/docs/ros2/topics"]})) == 4
+    server.rules = Rules(api_key=KEY, scope="others")
+    with pytest.raises(StoreError, match=r"may not do this \(Forbidden: Access to collection pages is required\)"):
+        surveyed(config)
+
+
+# The model
+
+
+def test_the_model_is_checked_by_embedding_three_chunks_again(server: QdrantServer) -> None:
+    held(server)
+    asked: list[list[str]] = []
+
+    class Recording(TableEmbeddings):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            asked.append(texts)
+            return super().embed_documents(texts)
+
+    check(at(server), Recording(TABLE))
+    assert asked == [["a", "b", "c"]]
+    with pytest.raises(
+        StoreError, match=r"records no embedding model, and python:mine:make gives stored texts a vector"
+    ):
+        check(at(server), TableEmbeddings(OTHER))
+    check(at(server, trust_embedding=True), TableEmbeddings({}))
+
+
+def test_a_recorded_model_is_checked_too_and_named(pages: RetrieverConfig, server: QdrantServer) -> None:
+    assert accepted(pages, make_embeddings(pages.embedding, {})).points == 9
+    held(server, metadata={MANIFEST_KEY: {"embedding": {"provider": "cohere", "model": "v3", "query_prefix": "q: "}}})
+    check(at(server), TABLED)  # by another name, as its vectors are the same
+    with pytest.raises(StoreError, match=r"'mine' was embedded by cohere:v3 with query_prefix 'q: ', and python:mine"):
+        check(at(server), TableEmbeddings(OTHER))
+
+
+@pytest.mark.parametrize(
+    ("made", "same"),
+    [
+        (lambda v: v, True),
+        (lambda v: [7 * x for x in v], True),  # another length
+        (lambda v: [0.0005**0.5 * 1.4, *v[1:]] if v == TABLE["c"] else v, True),  # providers round
+        (lambda v: [0.0545, *v[1:]] if v == TABLE["c"] else v, False),  # one of three chunks decides
+        (lambda _: [0.0, 0.0, 0.0], False),
+    ],
+)
+def test_nearly_the_same_vectors_are_the_same_model(server: QdrantServer, made: Any, same: bool) -> None:
+    held(server)
+    embeddings = TableEmbeddings({text: made(vector) for text, vector in TABLE.items()})
+    if same:
+        check(at(server), embeddings)
+    else:
+        with pytest.raises(StoreError, match=r"cosine 0\.\d+ to theirs, expected at least 0\.999; set embedding"):
+            check(at(server), embeddings)
+
+
+@pytest.mark.parametrize("distance", [models.Distance.DOT, models.Distance.COSINE])
+@pytest.mark.parametrize("datatype", [models.Datatype.FLOAT16, models.Datatype.FLOAT32])
+def test_distance_and_number_type_change_no_model(server: QdrantServer, distance: Any, datatype: Any) -> None:
+    held(server, params=models.VectorParams(size=3, distance=distance, datatype=datatype))
+    check(at(server), TABLED)
+    with pytest.raises(StoreError):
+        check(at(server), TableEmbeddings(OTHER))
+
+
+def test_another_dimension_is_told(server: QdrantServer) -> None:
+    held(server, [[1.0] * 1024], texts("a"))
+    with pytest.raises(
+        StoreError, match=r"python:mine:make makes 3 dimensions, and the collection holds 1024; set emb"
+    ):
+        check(at(server), TABLED)
+
+
+def test_a_named_vector_is_the_one_verified_and_points_without_it_are_passed_over(server: QdrantServer) -> None:
+    vectors: list[Any] = [{}, *({"dense": vector, "other": vector[::-1]} for vector in TABLE.values())]
+    held(server, vectors, texts("none", *TABLE), params={"dense": DENSE, "other": DENSE})
+    check(at(server, vector_name="dense"), TABLED)
+    with pytest.raises(StoreError, match="gives stored texts"):
+        check(at(server, vector_name="other"), TABLED)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "payloads"), [([], []), ([TABLE["a"]], [{"text": "a"}]), ([TABLE["a"]], [{"page_content": ""}])]
+)
+def test_a_collection_without_text_to_verify_by_is_refused(server: QdrantServer, vectors: Any, payloads: Any) -> None:
+    held(server, vectors, payloads, params=DENSE)
+    with pytest.raises(StoreError, match=r"holds no vector with a text under payload key 'page_content'"):
+        check(at(server), TABLED)
+
+
+# Its state, its payload, its keyword side
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        ({"state": "indexing"}, "is unfinished: an indexing run was interrupted; index the pages again"),
+        ({"state": "complete", "points": 6}, "holds 4 of the 6 points that were indexed; index the pages again"),
+        ({"state": "complete", "points": 4}, None),
+        ({"state": "complete", "points": 3}, None),
+    ],
+)
+def test_a_collection_that_is_not_whole_is_refused(server: QdrantServer, manifest: Any, said: str | None) -> None:
+    held(server, metadata={MANIFEST_KEY: manifest})
+    if said is None:
+        check(at(server), TABLED)
+        return
+    with pytest.raises(StoreError, match=f"collection 'mine' {said}"):
+        check(at(server, trust_embedding=True), TABLED)
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "expected"),
+    [
+        ({}, {"text_key": "body"}, "metadata.text_key: 'page_content'"),
+        ({"nested_under": ""}, {}, "metadata.nested_under: ''"),
+        ({"map": {"title": "name"}}, {}, "metadata.map: {'title': 'name'}"),
+        ({}, {}, None),
+        ({"map": {"url": "url"}}, {}, None),  # an alias is read without being told
+        ({"map": {"title": "name"}}, {"map": {"title": "heading"}}, None),  # on purpose
+    ],
+)
+def test_a_collection_is_read_under_the_keys_it_was_indexed_under(
+    server: QdrantServer, written: dict[str, Any], read: dict[str, Any], expected: str | None
+) -> None:
+    layout = at(server, metadata=written).metadata.layout
+    held(server, metadata={MANIFEST_KEY: {"payload": layout}})
+    config = at(server, metadata=read, trust_embedding=True)
+    if expected is None:
+        check(config, TABLED)
+        return
+    with pytest.raises(StoreError, match=rf"'mine' was indexed under other payload keys; set {expected}, or index the"):
+        check(config, TABLED)
+
+
+@pytest.mark.parametrize("mode", ["keyword", "hybrid"])
+def test_a_search_by_keywords_needs_its_sparse_vector(server: QdrantServer, pages: RetrieverConfig, mode: str) -> None:
+    rows: list[tuple[Any, str, dict[str, Any]]] = [(vector, text, {}) for text, vector in TABLE.items()]
+    held(server)
+    fill_sparse(server.client, "terms", rows)
+    fill_sparse(server.client, "plain", rows, modifier=None)
+    check(at(server, collection="terms", mode=mode), TABLED)
+    faults = {
+        "mine": rf"has no sparse vector 'bm25', which mode '{mode}' searches: it has none; set keyword\.vector_name",
+        "plain": r"has no IDF modifier on sparse vector 'bm25', so that its scores would not be BM25",
+    }
+    for name, fault in faults.items():
+        check(at(server, collection=name), TABLED)
+        with pytest.raises(StoreError, match=fault):
+            check(at(server, collection=name, mode=mode), TABLED)
+    german = {"mode": mode, "keyword": settings(keyword={"language": "german"}).keyword}
+    with pytest.raises(StoreError, match="was tokenised as english, but the query would be as german; set keyword"):
+        check(pages.model_copy(update=german), make_embeddings(pages.embedding, {}))
+
+
+def test_index_settings_that_are_named_must_be_the_recorded_ones() -> None:
+    def indexed(changes: dict[str, Any], **named: Any) -> None:
+        manifest = {"embedding": {"provider": "wordllama"}, **changes} if changes else {}
+        check_index(IndexSettings.model_validate(named), "mine", recorded_settings(manifest))
+
+    recorded = {"index": {"context": "path", "max_tokens": 128}}
+    indexed(recorded, context="path", max_tokens=128)
+    indexed(recorded)
+    indexed({})
+    indexed({"max_tokens": 64}, context="none", max_tokens=64)  # as earlier versions recorded it
+    with pytest.raises(
+        StoreError, match=r"with index\.context 'path', but index\.context 'title' is expected; .* title"
+    ):
+        indexed(recorded, context="title")
+    with pytest.raises(StoreError, match=r"with no recorded settings, but index\.context 'none' is expected; leave"):
+        indexed({}, context="none")
+
+
+def test_reading_leaves_the_folder_as_it_was(pages: RetrieverConfig) -> None:
+    def contents() -> dict[str, bytes]:
+        folder = pages.store.path or Path()
+        return {str(file): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+    before = contents()
+    with QdrantRetriever.open(pages, env={}) as retriever:
+        retriever.search("how do topics work")
+        retriever.chunks()
+    assert contents() == before

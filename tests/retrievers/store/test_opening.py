@@ -1,0 +1,512 @@
+"""Where a store is; a server and Cohere over HTTP with every fault in every stage; a folder of local mode."""
+
+import hashlib
+import logging
+import pickle
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from langchain_core.documents import Document
+from langchain_qdrant import QdrantVectorStore
+from qdrant_client import QdrantClient
+
+from retrievers import QdrantRetriever
+from retrievers.__main__ import main
+from retrievers.config import RetrieverConfig, StoreConfig
+from retrievers.embedding.static import StaticEmbeddings
+from retrievers.errors import ConfigError, EmbeddingError, RerankError, RetrievalError, StoreError
+from retrievers.store import describe, embedded_folder, location, open_client, store_errors
+from retrievers.store.opening import portable_settings
+from tests.support import cohere_server, qdrant_server
+from tests.support.checked import TABLE, at, described, texts
+from tests.support.clock import ATTEMPTS, TRIED, Clock, patient
+from tests.support.cohere_server import CohereServer
+from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages
+from tests.support.loopback import Fault, LoopbackServer, Reply, Request, free_port
+from tests.support.qdrant_server import FAULTS, KEY, QdrantServer
+from tests.support.raw_server import HEAD, drip, flood, raw_server
+from tests.support.tls import authority
+
+# The Cohere libraries call what Pydantic deprecates; it is silenced where they are built, here once for many tests.
+pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock().rules(monkeypatch)
+
+
+# Places
+
+
+def test_a_store_is_where_it_says_or_in_the_working_folder_or_the_users_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert location(settings(store={"url": "http://h:1"}).store) == "http://h:1"
+    assert location(settings(store={"path": "a/b"}).store) == "a/b"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    kept, here, store = tmp_path / "cache" / "retrieval-evals" / ".qdrant", Path(".qdrant"), settings().store
+    assert embedded_folder(store) == here
+    kept.mkdir(parents=True)
+    assert (embedded_folder(store), embedded_folder(store, create=True)) == (kept, here)
+    here.mkdir()
+    assert embedded_folder(store) == here
+
+
+def test_reading_makes_no_folder_and_indexing_may(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for name in ("none", "file"):
+        with pytest.raises(StoreError, match=rf"embedded store at .*{name}"):
+            open_client(settings(store={"path": str(tmp_path / name)}).store, {})
+    with pytest.raises(StoreError, match=r"embedded store at .*file cannot be opened"):
+        open_client(settings(store={"path": str(tmp_path / "file")}).store, {}, create=True)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+    open_client(settings(store={"path": str(tmp_path / "new")}).store, {}, create=True).close()
+    assert (tmp_path / "new" / "collections").is_dir()
+
+
+def test_whatever_a_client_raises_is_a_store_error() -> None:
+    config = settings(store={"path": "p"}, collection="c")
+    with pytest.raises(
+        StoreError, match=r"collection 'c' at p: cannot be read or written \(OperationalError: readonly"
+    ):
+        with store_errors(config.store, config.collection):
+            raise sqlite3.OperationalError("readonly database")
+
+
+# Keys and refusals
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({}, "answered 401 Unauthorized: it wants an API key, and none was sent"),
+        (
+            {"TEAM_KEY": "SECRET-other"},
+            r"401 Unauthorized: the API key in TEAM_KEY was refused \(Invalid API key or JWT",
+        ),
+    ],
+)
+def test_a_missing_or_wrong_key_names_its_variable_and_not_the_key(
+    server: QdrantServer, env: dict[str, str], said: str
+) -> None:
+    server.rules.api_key = KEY
+    fill(server.client, "mine", [[1.0]], texts("a"))
+    config = at(server, store={"url": server.url, "api_key_env": "TEAM_KEY"})
+    with closing(open_client(config.store, env)) as client, pytest.raises(StoreError, match=said) as caught:
+        describe(client, config)
+    assert "SECRET" not in str(caught.value)
+    server.requests.clear()
+    with closing(open_client(config.store, {"TEAM_KEY": f"{KEY}\n"})) as client:
+        assert describe(client, config).points == 1
+    assert {request.headers["api-key"] for request in server.requests} == {KEY}
+    with pytest.raises(ConfigError, match=r"^TEAM_KEY: holds a line break"):
+        open_client(config.store, {"TEAM_KEY": "SEC\nRET"})
+
+
+@pytest.mark.parametrize(
+    ("fault", "said", "requests"),
+    [
+        ("401", "answered 401 Unauthorized: it wants an API key, and none was sent", 1),
+        ("403", "answered 403 Forbidden: the API key may not do this", 1),
+        ("404", "answered 404 Not Found: not found (no such path); is the address that of Qdrant itself?", 1),
+        ("429", "answered 429 Too Many Requests: requests come too fast (Rate limit); wait, and try again", ATTEMPTS),
+        ("500", "answered 500 Internal Server Error: panicked; see the log of the server", ATTEMPTS),
+        ("503", "answered 503 Service Unavailable: see the log of the server", ATTEMPTS),
+        ("502 HTML", "answered 502 Bad Gateway: see the log of the server", ATTEMPTS),
+        ("200 HTML", "answered something that is not Qdrant's; is the address right?", 1),
+        ("200 truncated", "answered something that is not Qdrant's; is the address right?", 1),
+        ("200 other", "answered something that is not Qdrant's; is the address right?", 1),
+    ],
+)
+def test_every_fault_of_a_server_is_a_store_error_with_a_remedy(
+    server: QdrantServer, fault: str, said: str, requests: int
+) -> None:
+    with server.failing(FAULTS[fault]), pytest.raises(StoreError) as caught:
+        described(at(server))
+    assert str(caught.value).startswith(f"collection 'mine' at {server.url}: {said}")
+    assert (f" ({ATTEMPTS} attempts in " in str(caught.value)) == (requests == ATTEMPTS)
+    assert len(server.requests) == requests
+
+
+@pytest.mark.slow
+def test_a_server_that_does_not_answer_or_drips_is_a_timeout(server: QdrantServer) -> None:
+    with server.failing(FAULTS["slow"]), pytest.raises(StoreError, match=r"no answer in time; raise store.timeout_s"):
+        described(at(server, store={"url": server.url, "timeout_s": 0.2}))
+    assert len(server.requests) == ATTEMPTS
+    with raw_server(lambda _: drip(HEAD + b"\r\n")) as host, pytest.raises(StoreError, match="no answer in time"):
+        described(settings(store={"url": f"http://{host}", "timeout_s": 0.3}))
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"[" * 100_000 + b"]" * 100_000, "answered something that is not Qdrant's"),
+        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "answered something that is not Qdrant's"),
+        (
+            b'{"result": {"exists": ' + b"9" * 10_000 + b"}}",
+            r"cannot be read or written \(ValueError: Exceeds the limit",
+        ),
+        (None, r"sent an answer of more than .* bytes; is the address right\?"),
+    ],
+    ids=["nested lists", "nested objects", "a long number", "without end"],
+)
+def test_an_answer_too_large_or_too_deep_is_refused(
+    body: bytes | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("retrievers.store.opening.MOST_BYTES", 5_000_000)
+    whole = [] if body is None else [HEAD + b"Content-Length: %d\r\n\r\n" % len(body), body]
+    with raw_server(lambda _: whole or flood(HEAD + b"\r\n")) as host, pytest.raises(StoreError, match=said):
+        described(settings(store={"url": f"http://{host}", "timeout_s": 5}))
+
+
+def test_an_old_server_that_drops_the_metadata_is_searched_and_not_written_to(
+    server: QdrantServer, tmp_path: Path
+) -> None:
+    server.keeps_metadata = False
+    with pytest.raises(StoreError, match=r"does not keep collection metadata; indexing needs version 1\.16"):
+        index_pages(settings(store={"url": server.url}, collection="pages"), write_pages(tmp_path))
+    assert server.client.get_collections().collections == []
+    fill(server.client, "mine", [*TABLE.values()], texts(*TABLE))
+    with QdrantRetriever.open(at(server), env={}, embeddings=TableEmbeddings(TABLE)) as retriever:
+        assert [c.chunk.text for c in retriever.search("b").chunks][:3] == ["b", "a", "c"]
+
+
+# Every fault in every stage
+
+ENV = {"COHERE_API_KEY": cohere_server.KEY}
+QUERY = "who sends messages to listeners"
+PASSING = ["429", "500", "502 HTML", "reset", "torn"]
+LASTING = ["401", "403", "404", "200 HTML", "200 truncated"]
+COHERE_NAMES = {"200 HTML": "html", "200 truncated": "truncated"}
+
+
+class Stage(NamedTuple):
+    path: str
+    name: str
+    said: str
+    error: type[RetrievalError]
+
+
+STAGES = {
+    "embed": Stage("/v1/embed", "embed", "cohere:embed-english-v3.0 failed to embed: ", EmbeddingError),
+    "search": Stage("/points/query/batch", "store", "collection 'pages' at ", StoreError),
+    "rerank": Stage("/v2/rerank", "rerank", "cohere:rerank-v3.5 failed to rerank ", RerankError),
+}
+
+
+class Provider(CohereServer):
+    """Embeds, and reranks by the length of the texts."""
+
+    def answer(self, request: Request) -> Reply:
+        if request.path != "/v2/rerank":
+            return super().answer(request)
+        texts = request.body["documents"]
+        results = [{"index": i, "relevance_score": 1 / (1 + len(text))} for i, text in enumerate(texts)]
+        return Reply.json({"id": "0", "results": results, "meta": {}})
+
+
+class World(NamedTuple):
+    """Two servers, the settings of a search that asks both, and the retriever."""
+
+    store: QdrantServer
+    provider: Provider
+    config: RetrieverConfig
+    retriever: QdrantRetriever
+
+    def at(self, stage: str) -> LoopbackServer:
+        return self.store if stage == "search" else self.provider
+
+    def fault(self, stage: str, name: str, **changes: Any) -> Fault:
+        faults = qdrant_server.FAULTS if stage == "search" else cohere_server.FAULTS
+        key = name if stage == "search" else COHERE_NAMES.get(name, name)
+        return replace(faults[key], on=STAGES[stage].path, **changes)
+
+    def asked(self, stage: str) -> int:
+        """Return the number of requests of the stage."""
+        return sum(request.path.endswith(STAGES[stage].path) for request in self.at(stage).requests)
+
+    def search(self) -> Any:
+        return self.retriever.search(QUERY, use_cache=False)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with QdrantServer() as store, Provider() as provider:
+        config = settings(
+            store={"url": store.url},
+            collection="pages",
+            embedding={"provider": "cohere", "base_url": provider.url},
+            rerank="cross-encoder",
+            cross_encoder={"provider": "cohere", "base_url": provider.url},
+        )
+        index_pages(config, write_pages(tmp_path_factory.mktemp("pages")), ENV)
+        with QdrantRetriever.open(config, env=ENV) as retriever:
+            yield World(store, provider, config, retriever)
+
+
+@pytest.fixture
+def world(running: World) -> World:
+    running.store.requests.clear()
+    running.provider.requests.clear()
+    return running
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("fault", PASSING)
+def test_a_fault_that_may_pass_is_repeated_for_five_seconds(
+    world: World, clock: Clock, stage: str, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with world.at(stage).failing(world.fault(stage, fault)):
+        session = world.search()
+    assert (session.status, session.chunks, world.asked(stage)) == ("error", (), ATTEMPTS)
+    assert session.error.startswith(STAGES[stage].said) and session.error.endswith(TRIED)
+    assert clock.waits == [0.25, 0.5, 1, 2, 2]
+    logged = [(r.levelname, r.__dict__["stage"], r.__dict__["attempt"]) for r in caplog.records]
+    assert logged == [("WARNING", STAGES[stage].name, 1), ("ERROR", STAGES[stage].name, ATTEMPTS)]
+    with world.at(stage).failing(world.fault(stage, fault, times=3)):
+        passed = world.search()
+    expected = world.search()
+    assert [(c.chunk, c.score) for c in passed.chunks] == [(c.chunk, c.score) for c in expected.chunks] != []
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("fault", LASTING)
+def test_a_fault_that_lasts_is_one_request(
+    world: World, clock: Clock, stage: str, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with world.at(stage).failing(world.fault(stage, fault)):
+        session = world.search()
+    assert (session.status, world.asked(stage), clock.waits) == ("error", 1, [])
+    assert session.error.startswith(STAGES[stage].said) and "attempt" not in session.error
+    assert [r.levelno for r in caplog.records] == [logging.ERROR]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_who_asks_to_wait_is_waited_for_in_a_run_and_not_by_an_application(
+    world: World, clock: Clock, stage: str
+) -> None:
+    with world.at(stage).failing(world.fault(stage, "429 with Retry-After", times=3)), patient(60):
+        session = world.search()
+    assert (session.status, world.asked(stage), clock.waits) == ("success", 4, [7, 7, 7])
+    with world.at(stage).failing(world.fault(stage, "429 with Retry-After")):
+        session = world.search()
+    assert (session.status, world.asked(stage), clock.waits) == ("error", 5, [7, 7, 7])
+    assert session.error.endswith(" (asked to wait 7 s, more than 5 s)")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_invoke_raises_the_type_of_the_stage(world: World, clock: Clock, stage: str) -> None:
+    other = world.retriever.with_settings(world.config.model_copy(update={"top_k": 4}))  # of which nothing is kept
+    with world.at(stage).failing(world.fault(stage, "500")), pytest.raises(STAGES[stage].error) as caught:
+        other.invoke(f"{QUERY} {stage}")
+    error = caught.value
+    assert (error.transient, error.attempts, error.stage) == (True, ATTEMPTS, STAGES[stage].name)
+
+
+def test_a_server_that_restarts_for_five_seconds_is_outlived_in_a_run(world: World, clock: Clock) -> None:
+    back = clock.time + 5
+    faults = {"meanwhile": lambda: clock.time >= back and setattr(world.store, "fault", None)}
+    with world.store.failing(world.fault("search", "reset", **faults)), patient(60):
+        assert world.search().status == "success"
+    assert 5 <= sum(clock.waits) < 9
+
+
+def test_nobody_listening_is_told_in_either_place(world: World, clock: Clock) -> None:
+    nobody = f"http://127.0.0.1:{free_port()}"
+    gone = world.config.model_copy(update={"store": settings(store={"url": nobody}).store})
+    with pytest.raises(
+        StoreError, match=r"cannot be reached \(ConnectError.*is the server running.*\(6 attempts in 5\.8"
+    ):
+        QdrantRetriever.open(gone, env=ENV)
+    embedding = world.config.embedding.model_copy(update={"base_url": nobody})
+    with pytest.raises(EmbeddingError, match=r"ConnectError.*\(6 attempts in 5\.8 s\)$"):
+        QdrantRetriever.open(world.config.model_copy(update={"embedding": embedding}), env=ENV)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["429", "torn"])
+@pytest.mark.parametrize("on", ["/pages/points", "/exists"])
+def test_indexing_gets_over_faults_and_writes_nothing_twice(tmp_path: Path, clock: Clock, fault: str, on: str) -> None:
+    with QdrantServer() as server:
+        config = settings(store={"url": server.url}, collection="pages")
+        with server.failing(replace(qdrant_server.FAULTS[fault], on=on, times=2)):
+            index_pages(config, write_pages(tmp_path))
+        assert len(clock.waits) == 2
+        info = described(config)
+        assert (info.points, info.manifest["state"]) == (9, "complete")
+
+
+def test_a_collection_is_made_by_one_request(tmp_path: Path, clock: Clock) -> None:
+    """Its answer is lost: a second request would find what the first one made."""
+    with QdrantServer() as server:
+        config = settings(store={"url": server.url}, collection="pages")
+        with server.failing(Fault(reset=True, on="/collections/pages", times=1)):
+            with pytest.raises(StoreError, match="cannot be reached"):
+                index_pages(config, write_pages(tmp_path))
+        assert [request.method for request in server.requests if request.path == "/collections/pages"] == ["PUT"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "fusion"),
+    [("semantic", "weighted"), ("keyword", "weighted"), ("hybrid", "weighted"), ("hybrid", "rrf"), ("hybrid", "dbsf")],
+)
+def test_a_server_gives_what_an_embedded_store_gives(tmp_path: Path, mode: str, fusion: str) -> None:
+    pages = write_pages(tmp_path / "pages")
+    common = {"collection": "pages", "mode": mode, "fusion": fusion}
+    with QdrantServer() as server:
+        remote = settings(store={"url": server.url}, **common)
+        local = settings(store={"path": str(tmp_path / "store")}, **common)
+        index_pages(remote, pages)
+        index_pages(local, pages)
+        with QdrantRetriever.open(remote, env={}) as one, QdrantRetriever.open(local, env={}) as other:
+            for query in (QUERY, "glossary words", "imu drift", "of the", "zzz"):
+                expected: Any = [
+                    (c.chunk.chunk_id, pytest.approx(c.score, abs=1e-6)) for c in other.search(query).chunks
+                ]
+                assert [(c.chunk.chunk_id, c.score) for c in one.search(query).chunks] == expected
+
+
+# TLS
+
+
+def test_the_standard_variable_names_the_authority_of_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    ca, context = authority(tmp_path)
+    with QdrantServer(tls=context) as server:
+        config = settings(store={"url": server.url}, collection="pages")
+        with pytest.raises(StoreError, match=r"certificate is not trusted \(.*name the authority.* in SSL_CERT_FILE$"):
+            described(config)
+        monkeypatch.setenv("SSL_CERT_FILE", str(ca))
+        index_pages(config, write_pages(tmp_path / "pages"))
+        assert server.url.startswith("https://") and described(config).points == 9
+    (tmp_path / "other").mkdir()
+    ca, context = authority(tmp_path / "other", "127.0.0.2")
+    monkeypatch.setenv("SSL_CERT_FILE", str(ca))
+    with QdrantServer(tls=context) as server, pytest.raises(StoreError, match="certificate is not trusted"):
+        described(settings(store={"url": server.url}))
+    assert clock.waits == []
+
+
+def test_http_for_https_and_the_other_way_is_told_at_once(clock: Clock) -> None:
+    said = "cannot be reached .* the address with http:// or https:// right"
+    with QdrantServer() as server, pytest.raises(StoreError, match=said):
+        described(settings(store={"url": server.url.replace("http:", "https:")}))
+    alert = b"\x15\x03\x01\x00\x02\x02\x46"  # by which a server says that it speaks TLS
+    with raw_server(lambda _: [alert]) as host, pytest.raises(StoreError, match=said):
+        described(settings(store={"url": f"http://{host}"}))
+    assert clock.waits == []
+
+
+# Local mode
+
+TEXTS = ("An encoder counts the turns of a joint.", "A gripper holds a cup.", "Maps show where walls are.")
+
+
+@pytest.fixture(scope="module")
+def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as a LangChain tutorial makes it."""
+    folder = tmp_path_factory.mktemp("tutorial") / "db"
+    documents = [
+        Document(page_content=text, metadata={"source": f"docs/{at}.md", "start_index": at})
+        for at, text in enumerate(TEXTS)
+    ]
+    store = QdrantVectorStore.from_documents(
+        documents, StaticEmbeddings(), path=str(folder), collection_name="my_documents"
+    )
+    store.client.close()
+    return folder
+
+
+def local(folder: Path) -> RetrieverConfig:
+    return settings(store={"path": f"local:{folder}"}, collection="my_documents")
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_it_is_searched_as_the_store_itself_does_and_stays_as_it_is(tutorial: Path) -> None:
+    before = hashes(tutorial)
+    with QdrantRetriever.open(local(tutorial)) as retriever, closing(open_client(local(tutorial).store, {})) as second:
+        found = retriever.search("what counts turns?").chunks
+        assert second.count("my_documents").count == 3
+        # The folder is free while the retriever is open.
+        own = QdrantVectorStore.from_existing_collection("my_documents", StaticEmbeddings(), path=str(tutorial))
+        [document] = retriever.invoke("what counts turns?")[:1]
+        expected = own.similarity_search_with_score("what counts turns?", k=3)
+        own.client.close()
+    assert [hit.chunk.text for hit in found] == [document.page_content for document, _ in expected]
+    assert [hit.score for hit in found] == pytest.approx([max(0.0, score) for _, score in expected], abs=1e-6)
+    assert document.metadata.items() >= {"source": "docs/0.md", "start_index": 0}.items()
+    with pytest.raises(StoreError, match="never written to: name another folder"):
+        open_client(local(tutorial).store, {}, create=True)
+    assert hashes(tutorial) == before
+
+
+def test_an_open_client_holds_it(tutorial: Path) -> None:
+    with (
+        closing(QdrantClient(path=str(tutorial))),
+        pytest.raises(StoreError, match=r"db: a client of .*local mode has this folder open.* call its close\(\)"),
+    ):
+        open_client(local(tutorial).store, {})
+
+
+@pytest.mark.parametrize("damage", [b"no database", b""])
+def test_damage_is_named(tutorial: Path, tmp_path: Path, damage: bytes) -> None:
+    with pytest.raises(StoreError, match=r"expected a folder that qdrant-client's local mode has made"):
+        open_client(local(tmp_path / "db").store, {})
+    shutil.copytree(tutorial, tmp_path / "db")
+    (tmp_path / "db" / "collection" / "my_documents" / "storage.sqlite").write_bytes(damage)
+    (tmp_path / "db" / "meta.json").write_text('{"collections": {"my_documents": 3}}')
+    with pytest.raises(
+        StoreError, match=r"db: the folder of qdrant-client's local mode cannot be read, is damaged, or"
+    ):
+        open_client(local(tmp_path / "db").store, {})
+
+
+class Evil:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.file,)
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_plain_path_unpickles_nothing_and_says_what_to_write(tutorial: Path, tmp_path: Path, create: bool) -> None:
+    folder, ran = tmp_path / "db", tmp_path / "ran"
+    shutil.copytree(tutorial, folder)
+    [file] = folder.rglob("storage.sqlite")
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE points SET point = ?", (pickle.dumps(Evil(ran)),))
+    plain = StoreConfig.model_validate({"path": str(folder)})
+    with pytest.raises(StoreError, match=r"write --store\.path local:.*/db\. Opening it runs the pickles in it"):
+        open_client(plain, {}, create=create)
+    assert not ran.exists()
+    # The test would see it: said explicitly, the folder is opened.
+    with pytest.raises(StoreError, match="is damaged"):
+        open_client(local(folder).store, {})
+    assert ran.exists()
+
+
+def test_settings_that_are_written_name_it_from_any_folder(
+    tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tutorial.parent)
+    named = ["--store.path", "local:db", "--collection", "my_documents"]
+    assert main(["inspect", *named, "--write", str(tmp_path / "mine.yaml")]) == 0
+    monkeypatch.chdir(tmp_path)
+    assert main(["search", "what counts turns?", "--config", "mine.yaml"]) == 0
+    assert portable_settings(local(Path("db")))["store"]["path"] == f"local:{tmp_path / 'db'}"
