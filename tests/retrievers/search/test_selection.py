@@ -43,7 +43,7 @@ def settled(**values: Any) -> RetrieverConfig:
 def session(
     found: Sequence[RetrievedChunk], other_side: Side | None = None, *, spreads: bool = True, **values: Any
 ) -> RetrievalSession:
-    told = {"parameters": {}, "embedding": {}}
+    told: dict[str, Any] = {"parameters": {}, "embedding": {}}
     return answered(candidates_of(found), settled(**values), told, other_side=other_side, spreads=spreads)
 
 
@@ -70,7 +70,7 @@ def test_a_selection_is_that_by_brute_force(
         replace(hit, chunk=replace(hit.chunk, source_url=url)) for hit, url in zip(hits(*pairs), urls, strict=False)
     ]
     group_by = "source_url" if grouped else None
-    given = {"top_k": top_k, "threshold": threshold, "threshold_on": on, "group_by": group_by}
+    given: dict[str, Any] = {"top_k": top_k, "threshold": threshold, "threshold_on": on, "group_by": group_by}
     ours, expected = session(found, **given), select_by_hand(found, top_k, threshold, on=on, group_by=group_by)
     assert (ours.chunks, ours.below_threshold) == (expected.chunks, expected.below_threshold)
     assert (ours.filtered_out, ours.candidates_found) == (expected.filtered_out, len(found))
