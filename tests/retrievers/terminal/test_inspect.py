@@ -13,7 +13,8 @@ from qdrant_client import QdrantClient, models
 from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig
 from retrievers.store import MANIFEST_KEY, CollectionInfo
-from retrievers.terminal.inspect import CHECKS, Look
+from retrievers.terminal.audit import CHECKS
+from retrievers.terminal.inspect import Look
 from tests.support.bm25 import bm25_of
 from tests.support.command import call
 from tests.support.loopback import Fault, Reply
