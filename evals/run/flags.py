@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evals.config.experiment import ExperimentConfig
-from evals.config.folders import PRESETS, experiment_file, named_folders, packaged
+from evals.config.files import PRESETS, experiment_file, named_folders, packaged
 from evals.run.help import add_help
 from retrievers.config.layers import add_flags, build, environment_layer, file_layer, flag_layer, flatten
 from retrievers.terminal.command import Parser, add_logging_flags, path_argument

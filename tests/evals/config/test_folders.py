@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from evals.config.experiment import ExperimentConfig
-from evals.config.folders import named_folders
+from evals.config.files import named_folders
 from evals.run.flags import PRESETS, load_config, parser
 
 ROOT = Path(__file__).parents[3]
