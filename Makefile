@@ -82,7 +82,7 @@ schema: $(VENV)/.installed-dev  ## write the report's JSON Schema, the field tab
 	$(BIN)/python -m evals.report.generate
 
 baseline: $(VENV)/.installed-dev  ## measure the default experiment again and write its baseline (evals/config/presets/baseline-default.json)
-	$(BIN)/python -m evals.run.baseline
+	$(BIN)/python -m evals.baseline
 
 lock: $(VENV)/.installed-dev  ## write requirements.lock anew from pyproject.toml (needs uv)
 	$(uv) pip compile --quiet --upgrade --universal --generate-hashes --custom-compile-command "make lock" --python-version 3.11 \

@@ -419,7 +419,7 @@ class RetrieverConfig(Settings):
         if self.python is not None and "store" in self.model_fields_set and not self.names_collection:
             yield f"store: name the collection that python {self.python!r} reads from, or leave store out"
         if self.top_k > self.candidates:
-            yield f"top_k is {self.top_k} and exceeds the candidate depth {self.candidates}; raise candidates"
+            yield f"top_k is {self.top_k} and exceeds the candidate depth {self.candidates}; raise candidates or lower top_k"
         if self.reranker.fusion and self.mode != "hybrid":
             yield f"rerank {self.rerank!r} fuses two searches and needs mode 'hybrid', got mode {self.mode!r}"
         if self.keyword.encoder == "server" and self.mode != "semantic" and not self.store.url:
@@ -428,8 +428,8 @@ class RetrieverConfig(Settings):
             yield f"fusion 'weighted' adds shares from 0 to 1, and {self.used_distance} scores have no bounds; use rrf"
         if self.threshold_on == "final" and self.score_scale in UNSCALED:
             yield (
-                f"threshold_on 'final' would read {self.score_scale} scores, which have no fixed scale; use "
-                "threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
+                f"threshold_on 'final' would compare the threshold with {self.score_scale} scores, which have no fixed "
+                "scale; use threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
             )
 
     @model_serializer(mode="wrap")

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from evals.config.experiment import ExperimentConfig
-from evals.config.files import named_folders
-from evals.run.flags import PRESETS, load_config, parser
+from evals.config.files import PRESETS, named_folders
+from evals.run import load_config, parser
 
 ROOT = Path(__file__).parents[3]
 INSTALLED = ["site-packages/evals/datasets", "site-packages/datasets"]

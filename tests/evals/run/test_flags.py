@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from evals.config.experiment import ExperimentConfig
-from evals.run.flags import load_config, packaged, parser
+from evals.config.files import packaged
+from evals.run import load_config, parser
 from retrievers.config.layers import leaves
 from tests.support.experiment import SETTINGS, Experiment, make_experiment
 

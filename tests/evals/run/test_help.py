@@ -3,8 +3,7 @@
 import pytest
 
 from evals.config.experiment import ExperimentConfig
-from evals.run.flags import parser
-from evals.run.help import USUAL
+from evals.run import USUAL, parser
 from retrievers.config.layers import leaves
 
 
