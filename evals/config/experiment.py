@@ -5,7 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, field_serializer, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from evals.config.files import named_folders
 from evals.config.judge import JudgeConfig
@@ -29,7 +37,9 @@ class DatasetConfig(Settings):
     hub: str | None = Field(None, description="Hugging Face hub id, in place of path")
     revision: str | None = Field(None, description="commit hash of the hub data set; required with hub")
     split: str | None = Field(None, description="only cases of this split")
-    ids: tuple[Annotated[str, Field(pattern=r"\S")], ...] = Field((), description="only these case ids (of any split)")
+    ids: tuple[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)], ...] = Field(
+        (), description="only these case ids (of any split)"
+    )
     limit: int | None = Field(None, ge=1, description="at most this many cases")
 
     @model_validator(mode="after")
@@ -170,6 +180,17 @@ class ExperimentConfig(Settings):
         own["retriever"] = {name: value for name, value in own.get("retriever", {}).items() if name in SHARED}
         layers = [Layer(label="the experiment", values=own), Layer(label="reference", values=dict(self.reference))]
         return build(type(self), layers)
+
+    @model_validator(mode="after")
+    def _searches_what_it_builds(self) -> Self:
+        if self.index.collection is not None and self.retriever.python is None:
+            try:
+                for threshold in (self.retriever.threshold, *self.sweep.threshold):
+                    self.retriever.model_copy(update={"threshold": threshold}).compared_by("cosine")
+            except ValidationError as error:
+                faults = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
+                raise ValueError(f"retriever.{'; '.join(faults).replace('Value error, ', '')}") from None
+        return self
 
     @field_validator("reference")
     @classmethod

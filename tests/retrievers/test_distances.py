@@ -109,7 +109,7 @@ def test_hybrid_by_rrf_fuses_the_places_of_both(made: Any) -> None:
 def test_a_threshold_is_raw(made: Any, mode: str, on: str) -> None:
     distance, store = made
     threshold = 0.5 if distance == "cosine" else float(np.quantile(semantic(distance, 0), 0.3))
-    way = {"mode": mode, "fusion": "rrf", "distance": distance, "top_k": DEPTH}
+    way = {"mode": mode, "fusion": "rrf", "top_k": DEPTH}
     with opened(store, threshold=threshold, threshold_on=on, **way) as retriever:
         for number, query in enumerate(QUERIES):
             scores, session = semantic(distance, number), retriever.search(query)
@@ -154,22 +154,14 @@ def test_without_a_named_threshold_nothing_is_cut(distance: Distance, tmp_path: 
         assert document.metadata["score_scale"] == document.metadata["distance"] == distance
 
 
-@pytest.mark.parametrize("distance", OTHERS)
-def test_a_threshold_for_cosines_is_named_and_refused(distance: Distance, tmp_path: Path) -> None:
-    with collection("edge", distance, tmp_path) as store:
-        said = rf"'mine' has the distance {distance}, where .*, and threshold 0\.28 is one on cosine similarity; leave "
-        with pytest.raises(ConfigError, match=said + rf".*set distance: {distance} beside a threshold"):
-            QdrantRetriever.open(config(store, threshold=0.28), embeddings=EMBEDDINGS)
-        with opened(store, threshold=0.28, distance=distance) as retriever:
-            assert retriever.settings.used_threshold == 0.28
-
-
-def test_a_distance_that_the_collection_has_not_is_refused(tmp_path: Path) -> None:
+def test_a_threshold_is_on_the_scale_of_the_collection(tmp_path: Path) -> None:
+    with collection("edge", "dot", tmp_path) as store, opened(store, threshold=2.5) as retriever:
+        assert (retriever.settings.used_threshold, retriever.settings.threshold_scale) == (2.5, "dot")
     with (
-        collection("edge", "dot", tmp_path) as store,
-        pytest.raises(ConfigError, match="has the distance dot, and the settings say cosine; set distance to it"),
+        collection("edge", "cosine", tmp_path / "cosine") as store,
+        pytest.raises(ConfigError, match="has the distance cosine: expected a number from 0 to 1"),
     ):
-        QdrantRetriever.open(config(store, distance="cosine"), embeddings=EMBEDDINGS)
+        QdrantRetriever.open(config(store, threshold=2.5), embeddings=EMBEDDINGS)
 
 
 def test_weighted_fusion_of_an_open_scale_is_refused_with_the_remedy(tmp_path: Path) -> None:
