@@ -1,4 +1,4 @@
-"""What `QdrantRetriever.search` costs over the raw client, for each provider of embeddings, query vectors of hosted ones cached.
+"""What `QdrantRetriever.search` costs over the raw client, for each provider of embeddings.
 
 python benchmarks/search_overhead.py [--models wordllama cohere openai fastembed huggingface:PATH] [--rounds 20]
 
