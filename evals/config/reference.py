@@ -16,9 +16,11 @@ NAMES = {str: "text", Path: "path", int: "whole number", float: "number", bool: 
 HEAD = """# Settings
 
 Each setting of an experiment, with its type, its default and what it is for. Every one is a flag of
-`python -m evals.run` (`--retriever.top-k 10`). Those of the retriever and of indexing are flags of `python -m retrievers`,
-without `retriever.` and `index.`. The precedence is flag, experiment file, environment, `.env`, default. Five variables
-set what is left out: {variables}. No other variable does.
+`python -m evals.run` (`--retriever.top-k 10`). Those of the retriever and of indexing are flags of
+`python -m retrievers`, without `retriever.` and `index.`.
+
+The precedence is flag, experiment file, environment, `.env`, default. Five variables set what is left out:
+{variables}. No other variable does.
 
 Lists are `[a, b]`, on the command line also `a, b`; mappings `{{a: b}}`; numbers of a sweep `1:20` or `0:0.95:0.05`.
 `null` unsets a setting. [own_data.md](own_data.md#a-whole-experiment-line-by-line) explains a whole file.
