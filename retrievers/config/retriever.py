@@ -37,6 +37,8 @@ ALWAYS_THERE = ("point_id", "text", "chunk_text_preview")
 FOREIGN_SETTINGS = ("python", "store", "collection", "metadata", "top_k", "threshold", "candidates")
 # What a `QdrantVectorStore` of the user's own brings along; all else may be set for one.
 OF_THE_STORE = ("embedding", "vector_name")
+# The distance of a collection that was not opened yet.
+UNOPENED: Distance | None = None
 # Scales without fixed bounds, on which a threshold means something else for every query.
 UNSCALED = ("rrf", "dbsf", "bm25", "sparse")
 
@@ -296,7 +298,7 @@ class RetrieverConfig(Settings):
         None, description="field of which each value is returned once"
     )
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
-    _distance: Distance | None = PrivateAttr(default=None)
+    _distance = PrivateAttr(default=UNOPENED)
 
     def compared_by(self, distance: Distance) -> Self:
         """Return the settings for a collection of that distance.

@@ -99,7 +99,7 @@ BAD = {
     "rrf of one search": (["--rerank", "rrf"], "rerank 'rrf' fuses two searches and needs mode 'hybrid'"),
     "a home of nobody": (
         ["--store.path", "~nobody-of-that-name/store"],
-        "store.path: there is no home folder for '~nobody-of-that-name'; write the path out",
+        "store.path: expected the path of a file or folder (Could not determine home directory.)",
     ),
 }
 
