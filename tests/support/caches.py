@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from retrievers import QdrantRetriever
-from retrievers.embedding.cache import EmbeddingCache, ResultCache
+from retrievers.embedding.cache import KEPT_S, EmbeddingCache, ResultCache
 from tests.support.clock import Clock
 
 
@@ -15,9 +15,8 @@ def clocked(retriever: QdrantRetriever, clock: Clock, vectors: Path | None = Non
         clock: The clock.
         vectors: File of the query vectors; that cache stays as it is where it is left out.
     """
-    kept = retriever.settings.cache
-    retriever._results = ResultCache(retriever._results.size, kept.results_ttl_s, lambda: clock.time)
+    retriever._results = ResultCache(retriever._results.size, None, lambda: clock.time)
     if vectors is not None:
         assert retriever._vectors is not None
         retriever._vectors.close()
-        retriever._vectors = EmbeddingCache(vectors, kept.ttl_s, lambda: clock.time)
+        retriever._vectors = EmbeddingCache(vectors, KEPT_S, lambda: clock.time)
