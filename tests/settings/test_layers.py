@@ -152,18 +152,22 @@ def test_another_providers_model_gets_nothing_of_the_one_below(arguments: list[s
 
 
 def test_a_retriever_of_the_users_own_replaces_all_but_how_much_is_read_and_what_it_is_called() -> None:
-    below = layer(
-        **{"mode": "hybrid", "embedding": {"provider": "cohere"}, "threshold": 0.7, "filters": "a = 1"},
-        **{"store": {"path": "/s"}, "collection": "c", "top_k": 8, "candidates": 50, "metadata": {"nested_under": "m"}},
-    )
+    whole: dict[str, Any] = {
+        "mode": "hybrid",
+        "embedding": {"provider": "cohere"},
+        "threshold": 0.7,
+        "store": {"path": "/s"},
+    }
+    kept: dict[str, Any] = {"top_k": 8, "candidates": 50, "metadata": {"nested_under": "m"}}
+    below = Layer(label="file", values={**whole, **kept, "collection": "c", "filters": "a = 1"})
     made = build(RetrieverConfig, [below, flags("--python", "m:f")])
     assert (made.python, made.top_k, made.candidates, made.metadata.nested_under) == ("m:f", 8, 50, "m")
     assert made.model_fields_set == {"python", "top_k", "candidates", "metadata"}
     beside = build(RetrieverConfig, [below, flags("--python", "m:f", "--collection", "d", "--top-k", "2")])
     assert (beside.collection, beside.top_k, beside.names_collection) == ("d", 2, True)
     assert "settles vector_name by itself" in faults(layer(python="m:f"), flags("--vector-name", "v"))[0]
-    whole = [layer(name="n", retriever__mode="hybrid", seed=3), layer(retriever__python="m:f")]
-    of_experiment = build(ExperimentConfig, whole)
+    layers = [layer(name="n", retriever__mode="hybrid", seed=3), layer(retriever__python="m:f")]
+    of_experiment = build(ExperimentConfig, layers)
     assert (of_experiment.seed, of_experiment.retriever.model_fields_set) == (3, {"python"})
 
 
@@ -308,7 +312,7 @@ def test_every_fault_is_told_at_once_with_value_origin_and_nearest_name(file: Pa
         "(set by the environment)",
     ]
     assert faults(layer("low", top_k=3), layer("high", top_k=0))[0].endswith("got 0 (set by high)")
-    assert len(faults(layer(**{f"a{n}": 1 for n in range(80)}))) == 51
+    assert len(faults(Layer(label="f", values={f"a{n}": 1 for n in range(80)}))) == 51
 
 
 @pytest.mark.parametrize(
