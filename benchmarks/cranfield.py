@@ -29,7 +29,6 @@ TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL)
 CONTENDERS: Mapping[str, Mapping[str, Any]] = {
     "semantic": {"mode": "semantic"},
     "keyword": {"mode": "keyword"},
-    "keyword, terms once": {"mode": "keyword", "keyword": {"term_counts": False}},
     "hybrid weighted": {"mode": "hybrid", "fusion": "weighted"},
     "hybrid rrf": {"mode": "hybrid", "fusion": "rrf"},
     "hybrid dbsf": {"mode": "hybrid", "fusion": "dbsf"},
@@ -99,15 +98,14 @@ def field(block: str, name: str) -> str:
 
 def index(path: Path, chunks: Sequence[Any], embedding: Mapping[str, Any] | None = None) -> Any:
     """Write the chunks into an embedded store, as indexing does; the settings to open it with."""
-    from retrievers.config import CacheConfig, RetrieverConfig, StoreConfig
+    from retrievers.config import RetrieverConfig, StoreConfig
     from retrievers.embedding.bm25 import Bm25Encoder
     from retrievers.embedding.models import make_embeddings
     from retrievers.indexing.index import Changes, Order, write
     from retrievers.store import open_client
 
-    cache = CacheConfig.model_validate({"results": 0, "embeddings": "off"})
     store = StoreConfig.model_validate({"path": path})
-    settings = {"store": store, "collection": "cranfield", "threshold": 0, "cache": cache, "embedding": embedding or {}}
+    settings = {"store": store, "collection": "cranfield", "threshold": 0, "embedding": embedding or {}}
     config = RetrieverConfig.model_validate(settings)
     texts = list(dict.fromkeys(chunk.text for chunk in chunks))
     vectors = dict(zip(texts, make_embeddings(config.embedding, {}).embed_documents(texts), strict=True))

@@ -50,9 +50,9 @@ def taken_apart(arguments: list[str]) -> dict[str, float]:
 
     silence(hub=False)
     imports = timed(lambda: [importlib.import_module(name) for name in LIBRARIES])
+    from evals import run
     from evals.collect import passes as candidates
     from evals.experiment import bench as opening
-    from evals.run import command as run
     from evals.tracking import runs
 
     spent: dict[str, float] = {"retrieval": 0.0, "mlflow": 0.0}

@@ -116,7 +116,6 @@ def through_retriever(path: Path, queries: Sequence[str], rounds: int, size: int
             "candidates": DEPTH,
             "threshold": 0,
             "trust_embedding": True,
-            "cache": {"results": 0, "embeddings": "off"},
         }
     )
 

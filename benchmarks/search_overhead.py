@@ -1,4 +1,4 @@
-"""What `QdrantRetriever.search` costs over the raw client, for each provider of embeddings, query vectors cached.
+"""What `QdrantRetriever.search` costs over the raw client, for each provider of embeddings.
 
 python benchmarks/search_overhead.py [--models wordllama cohere openai fastembed huggingface:PATH] [--rounds 20]
 
@@ -76,10 +76,7 @@ def measured(folder: Path, settings: Mapping[str, Any], env: Mapping[str, str], 
         "search": retriever.search,
     }
     times = interleaved(contenders, queries, rounds)
-    caching = retriever.search(queries[0]).cache["embedding"]
     retriever.close()
-    if caching != "hit":
-        raise SystemExit(f"the query vector was not cached: {caching}")
     raw, over = times["raw"], times["search"] - times["raw"]
     shown = [f"{len(vectors[queries[0]])}", *(f"{value:.3f}" for value in (*times.values(), over))]
     return f"| {' | '.join(shown)} | {over / max(0.1 * raw, 0.5):.2f} |"
@@ -111,9 +108,8 @@ def open_handbook(folder: Path, settings: Mapping[str, Any], env: Mapping[str, s
     from retrievers.retriever.qdrant import QdrantRetriever
     from retrievers.store import open_client
 
-    cache = {"embeddings": "on", "path": folder / "vectors.sqlite", "results": 0}
     config = RetrieverConfig.model_validate(
-        {"store": {"path": folder / "qdrant"}, "embedding": dict(settings), "cache": cache, "threshold": 0}
+        {"store": {"path": folder / "qdrant"}, "embedding": dict(settings), "threshold": 0}
     )
     client = open_client(config.store, env, create=True)
     index_corpus(client, config, make_embeddings(config.embedding, env), read_corpus(DATA / "docs"))

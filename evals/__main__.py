@@ -23,7 +23,7 @@ class Command(NamedTuple):
 
 _RETRIEVERS = "retrievers.__main__:main"
 COMMANDS: Mapping[str, Command] = {
-    "run": Command("run golden queries through a retriever, score what comes back", "evals.run.command:main"),
+    "run": Command("run golden queries through a retriever, score what comes back", "evals.run:main"),
     "compare": Command("compare runs with a baseline", "evals.compare:main"),
     "ui": Command("show the runs in MLflow's user interface", "evals.tracking.ui:main"),
     "tracking": Command("complete the MLflow run of a kept report", "evals.tracking.__main__:main"),

@@ -42,7 +42,7 @@ def test_a_reranker_touches_two_files_and_orders_what_is_returned(tmp_path: Path
     touched = follow("Add a reranker", tmp_path, ("evals", "retrievers", "datasets"))
     flags = ("--metrics", "ranking/*", "--retriever.rerank", "brevity", "--retriever.threshold", "0")
     report = experiment(tmp_path, *flags)
-    assert touched == {"retrievers/rerank/brevity.py", "retrievers/config/rerankers.py"}
+    assert touched == {"retrievers/rerank/brevity.py", "retrievers/config/retriever.py"}
     assert report["config"]["retriever"]["rerank"] == "brevity"
     assert all(query["retrieved"] for query in report["queries"])
     session = run(tmp_path, "-m", "retrievers", "search", "robot arm", "--rerank", "brevty")
@@ -66,10 +66,9 @@ def test_a_provider_touches_one_file_and_embeds_with_its_key(tmp_path: Path) -> 
 
 def test_an_axis_touches_one_file_and_tells_variants_apart(tmp_path: Path) -> None:
     touched = follow("Add a sweep axis", tmp_path, ("evals", "retrievers", "datasets"))
-    expansion = ("--retriever.keyword.expansion", "list", "--retriever.keyword.synonyms", "{robot: [arm]}")
     hybrid = ("--retriever.mode", "hybrid", "--retriever.fusion", "rrf", "--metrics", "ranking/*")
-    report = experiment(tmp_path, *hybrid, *expansion, "--sweep.synonym-weight", "0.2,0.8")
+    report = experiment(tmp_path, *hybrid, "--sweep.rrf-constant", "1,60")
     assert touched == {"evals/config/sweep.py"}
     variants = report["grid"]["configurations"]
-    assert [one["name"] for one in variants] == ["hybrid rrf synonym_weight 0.2", "hybrid rrf synonym_weight 0.8"]
-    assert [one["parameters"]["synonym_weight"] for one in variants] == [0.2, 0.8]
+    assert [one["name"] for one in variants] == ["hybrid rrf rrf_constant 1", "hybrid rrf rrf_constant 60"]
+    assert [one["parameters"]["rrf_constant"] for one in variants] == [1.0, 60.0]

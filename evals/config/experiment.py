@@ -3,15 +3,22 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, field_serializer, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    StringConstraints,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
-from evals.config.folders import named_folders
+from evals.config.files import named_folders
 from evals.config.judge import JudgeConfig
 from evals.config.sweep import ObjectiveConfig, SweepConfig
 from evals.config.values import by_metric, checked_conditions
-from retrievers.config import TABLE, IndexSettings, RetrieverConfig, Settings, host, page_base
+from retrievers.config import TABLE, IndexSettings, RetrieverConfig, Settings, host, page_base, section
 from retrievers.config.layers import Layer, build, environment, environment_layer, file_layer, flatten, nest, tables
 from retrievers.text.quoting import quoted
 from retrievers.text.secrets import redacted
@@ -29,15 +36,10 @@ class DatasetConfig(Settings):
     hub: str | None = Field(None, description="Hugging Face hub id, in place of path")
     revision: str | None = Field(None, description="commit hash of the hub data set; required with hub")
     split: str | None = Field(None, description="only cases of this split")
-    ids: tuple[str, ...] = Field((), description="only these case ids (of any split)")
+    ids: tuple[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)], ...] = Field(
+        (), description="only these case ids (of any split)"
+    )
     limit: int | None = Field(None, ge=1, description="at most this many cases")
-
-    @field_validator("ids")
-    @classmethod
-    def _named(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
-        if not all(case_id.strip() for case_id in ids):
-            raise ValueError("expected ids of cases separated by commas, and one of them is empty")
-        return ids
 
     @model_validator(mode="after")
     def _pinned(self) -> Self:
@@ -52,18 +54,12 @@ class SourcesConfig(Settings):
     """Source pages that metadata and content are checked against: a folder, or the hosts of a site."""
 
     dir: Path | None = Field(None, description="folder of the source pages")
-    http: tuple[str, ...] = Field((), description="hosts to fetch source pages from, and no others")
-    base_url: str = Field("/docs", description="start of page addresses; for http, base of relative ones")
-
-    @field_validator("http")
-    @classmethod
-    def _hosts(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(host(name) for name in names)
-
-    @field_validator("base_url")
-    @classmethod
-    def _without_secrets(cls, url: str) -> str:
-        return page_base(url)
+    http: tuple[Annotated[str, AfterValidator(host)], ...] = Field(
+        (), description="hosts to fetch source pages from, and no others"
+    )
+    base_url: Annotated[str, AfterValidator(page_base)] = Field(
+        "/docs", description="start of page addresses; for http, base of relative ones"
+    )
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -86,14 +82,9 @@ class LatencyConfig(Settings):
 
     warmup: int = Field(5, ge=0, description="calls before the measurement")
     repeats: int = Field(2, ge=1, le=1000, description="calls of every query")
-    concurrency: tuple[int, ...] = Field((1, 4), description="calls at once; 1 is serial")
-
-    @field_validator("concurrency")
-    @classmethod
-    def _positive(cls, values: tuple[int, ...]) -> tuple[int, ...]:
-        if any(value < 1 or value > 64 for value in values):
-            raise ValueError("expected numbers from 1 to 64")
-        return tuple(sorted({1, *values}))
+    concurrency: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=64)], ...], AfterValidator(lambda values: tuple(sorted({1, *values})))
+    ] = Field((1, 4), description="calls at once; 1 is serial")
 
 
 class DeterminismConfig(Settings):
@@ -132,15 +123,11 @@ class ExperimentConfig(Settings):
     """A whole experiment."""
 
     name: str = Field("experiment", min_length=1, description="name of the experiment")
-    dataset: DatasetConfig = Field(default_factory=lambda: DatasetConfig.model_validate({}), description="golden data")
-    retriever: RetrieverConfig = Field(
-        default_factory=lambda: RetrieverConfig.model_validate({}), description="the retriever to evaluate"
-    )
-    threshold: ThresholdConfig = Field(
-        default_factory=lambda: ThresholdConfig.model_validate({}), description="a threshold with a promise"
-    )
-    sources: SourcesConfig = Field(default_factory=lambda: SourcesConfig.model_validate({}), description="pages")
-    index: IndexConfig = Field(default_factory=lambda: IndexConfig.model_validate({}), description="indexing")
+    dataset: DatasetConfig = section(DatasetConfig, "golden data")
+    retriever: RetrieverConfig = section(RetrieverConfig, "the retriever to evaluate")
+    threshold: ThresholdConfig = section(ThresholdConfig, "a threshold with a promise")
+    sources: SourcesConfig = section(SourcesConfig, "pages")
+    index: IndexConfig = section(IndexConfig, "indexing")
     metrics: tuple[str, ...] = Field(("*",), min_length=1, description="metric names or patterns such as ranking/*")
     criteria: Mapping[str, str] = Field(
         default_factory=dict, description="conditions on the run, e.g. {ranking/mrr_at_10: '>= 0.8'}"
@@ -153,16 +140,12 @@ class ExperimentConfig(Settings):
         description="retriever and index settings that differ in the run that this one is shown beside",
         json_schema_extra=TABLE,
     )
-    judge: JudgeConfig = Field(default_factory=lambda: JudgeConfig.model_validate({}), description="the judge")
-    latency: LatencyConfig = Field(default_factory=lambda: LatencyConfig.model_validate({}), description="latency")
-    determinism: DeterminismConfig = Field(
-        default_factory=lambda: DeterminismConfig.model_validate({}), description="determinism"
-    )
-    sweep: SweepConfig = Field(default_factory=lambda: SweepConfig.model_validate({}), description="the grid")
-    objective: ObjectiveConfig = Field(
-        default_factory=lambda: ObjectiveConfig.model_validate({}), description="objective of the choice of a cell"
-    )
-    tracking: TrackingConfig = Field(default_factory=lambda: TrackingConfig.model_validate({}), description="MLflow")
+    judge: JudgeConfig = section(JudgeConfig, "the judge")
+    latency: LatencyConfig = section(LatencyConfig, "latency")
+    determinism: DeterminismConfig = section(DeterminismConfig, "determinism")
+    sweep: SweepConfig = section(SweepConfig, "the grid")
+    objective: ObjectiveConfig = section(ObjectiveConfig, "objective of the choice of a cell")
+    tracking: TrackingConfig = section(TrackingConfig, "MLflow")
     seed: int = Field(0, ge=0, description="seed of all resampling")
 
     @model_validator(mode="after")
@@ -213,6 +196,14 @@ class ExperimentConfig(Settings):
         layers = [Layer(label="the experiment", values=own), Layer(label="reference", values=dict(self.reference))]
         return build(type(self), layers)
 
+    @model_validator(mode="after")
+    def _searches_what_it_builds(self) -> Self:
+        """Refuse thresholds that are no cosines, where the collection is the evaluation's own."""
+        for threshold in (self.retriever.threshold, *self.sweep.threshold) if self.index.collection else ():
+            if threshold is not None and not 0 <= threshold <= 1:
+                raise ValueError(f"retriever.threshold: expected a number from 0 to 1, got {threshold:g}")
+        return self
+
     @field_validator("reference")
     @classmethod
     def _of_retrieval(cls, reference: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -230,3 +221,29 @@ class ExperimentConfig(Settings):
     @classmethod
     def _conditions(cls, criteria: Mapping[str, str]) -> Mapping[str, str]:
         return checked_conditions(criteria)
+
+
+# The names of runs
+
+
+def run_label(retriever: RetrieverConfig) -> str:
+    """Return mode, reranker, cut and threshold, such as `hybrid k5 t0.3` or `hybrid+mmr k5 t0.3`.
+
+    That is about twelve letters, which is what MLflow's tables show of a run's name. A retriever of the user's own has
+    the name of its factory in place of the mode.
+    """
+    return label(retriever.python or retriever.mode, retriever.rerank, retriever.top_k, retriever.used_threshold)
+
+
+def label(which: str, rerank: str, top_k: int, threshold: float | None) -> str:
+    """Return the same of single settings.
+
+    Args:
+        which: The mode, or `module:factory` of the user's own retriever.
+        rerank: The reranker.
+        top_k: The cut.
+        threshold: The threshold; None where none is in force.
+    """
+    _, is_own, factory = which.rpartition(":")
+    reranked = "" if rerank == "none" or is_own else f"+{rerank}"
+    return f"{factory if is_own else which}{reranked} k{top_k}{'' if threshold is None else f' t{threshold:.3g}'}"

@@ -1,12 +1,12 @@
 """The settings of the judge."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from retrievers.config import TABLE, Settings, VariableName, address
+from retrievers.config import TABLE, Settings, VariableName, address, section
 
 Sample = Literal["all", "auto"] | int | float
 """Which queries are judged: all, a share below 1, a number of them, or as many as the interval of the mean needs."""
@@ -115,12 +115,10 @@ class JudgeConfig(Settings):
     sample: Annotated[Sample, BeforeValidator(read_sample)] = Field(
         "all", description="queries to judge, drawn at random: all, auto, a share (0.1) or a number (40)"
     )
-    stop: StopConfig = Field(default_factory=lambda: StopConfig.model_validate({}), description="end of judging a grid")
-    second: SecondConfig = Field(
-        default_factory=lambda: SecondConfig.model_validate({}), description="a stronger judge of a sample"
-    )
+    stop: StopConfig = section(StopConfig, "end of judging a grid")
+    second: SecondConfig = section(SecondConfig, "a stronger judge of a sample")
     rejudge: int = Field(0, ge=0, description="queries to judge a second time: does the judge agree with itself?")
-    budget: BudgetConfig = Field(default_factory=lambda: BudgetConfig.model_validate({}), description="limits")
+    budget: BudgetConfig = section(BudgetConfig, "limits")
     prices: Mapping[str, PriceConfig] = Field(
         default_factory=dict, description="model: {input, output} in USD per million tokens", json_schema_extra=TABLE
     )
@@ -131,43 +129,35 @@ class JudgeConfig(Settings):
         return None if url is None else address(url, "http://localhost:8000/v1", "named by judge.api_key_env")
 
     @model_validator(mode="after")
-    def _second_judges_a_part(self) -> Self:
-        if self.second.model is None:
-            if self.second.sample != "all":
-                raise ValueError(f"second.sample is {self.second.sample}, but second.model names no stronger judge")
-            return self
-        if not self.model:
-            raise ValueError("second is set, but no model: expected the judge that judges everything in judge.model")
-        if self.sample != "all":
-            raise ValueError(
-                f"{self.model} judges everything that {self.second.model} could be asked, and what it says corrects "
-                f"the mean; write sample: {self.sample} into judge.second"
-            )
-        if self.second.sample == "all" and self.stop.margin is None:
-            raise ValueError(
-                f"second: {self.second.model} judges every query, so that no other is needed; give it a sample, such "
-                "as sample: 0.1"
-            )
+    def _together(self) -> Self:
+        """Check what no setting can tell alone."""
+        if faults := [*self._faults()]:
+            raise ValueError("; ".join(faults))
         return self
 
-    @model_validator(mode="after")
-    def _dollars_need_a_price(self) -> Self:
-        for model in [self.model or "", *([self.second.model] if self.second.model else [])]:
-            if self.budget.usd is not None and model not in self.prices:
-                raise ValueError(
-                    f"budget.usd is set, but prices has no entry for {model or None!r}; "
-                    "write what its tokens cost, such as prices: {" + f"{model}: {{input: 2.5, output: 10}}}}"
-                )
-        return self
+    def _faults(self) -> Iterator[str]:
+        second = self.second.model
+        if second is None and self.second.sample != "all":
+            yield f"second.sample is {self.second.sample}, but second.model names no stronger judge"
+        if second and not self.model:
+            yield "second is set, but no model: expected the judge that judges everything in judge.model"
+        if second and self.model and self.sample != "all":
+            yield f"{self.model} judges everything beside {second}; write sample: {self.sample} into judge.second"
+        if second and self.second.sample == "all" and self.stop.margin is None:
+            yield f"second: {second} would judge every query alone; give it a sample, such as sample: 0.1"
+        for model in (self.model, second) if second else (self.model,):
+            if self.budget.usd is not None and (model or "") not in self.prices:
+                entry = f"prices: {{{model}: {{input: 2.5, output: 10}}}}"
+                yield f"budget.usd is set, but prices has no entry for {model!r}; write what its tokens cost: {entry}"
 
     @property
     def by_tier(self) -> "tuple[JudgeConfig, ...]":
         """The settings of each judge as if it were alone, the stronger one last."""
         if self.second.model is None:
             return (self,)
-        none = SecondConfig.model_validate({})
-        first = {"second": none, "rejudge": 0, "stop": StopConfig.model_validate({})}
-        strong = {"second": none, "model": self.second.model, "sample": self.second.sample}
+        alone = SecondConfig.model_validate({})
+        first = {"second": alone, "rejudge": 0, "stop": StopConfig.model_validate({})}
+        strong = {"second": alone, "model": self.second.model, "sample": self.second.sample}
         if self.second.model.partition(":")[0] != self.provider:
             strong |= {"base_url": None, "api_key_env": None}
         return self.model_copy(update=first), self.model_copy(update=strong)

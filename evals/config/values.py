@@ -27,10 +27,10 @@ def numbers(written: Any) -> tuple[float, ...]:
     Raises:
         ValueError: It says what was expected and what was found.
     """
-    values = list(islice((value for part in _parts(written) for value in _values(part)), MOST + 1))
+    values = [*islice((value for part in _parts(written) for value in _values(part)), MOST + 1)]
     if len(values) > MOST:
         raise ValueError(f"{quoted(written)}: holds more than {MOST:,} values")
-    return tuple(float(value) for value in sorted(set(values)))
+    return tuple(map(float, sorted(set(values))))
 
 
 def integers(written: Any) -> tuple[int, ...]:
@@ -40,23 +40,24 @@ def integers(written: Any) -> tuple[int, ...]:
         ValueError: One of them is not, or `numbers` cannot read them.
     """
     values = numbers(written)
-    broken = [value for value in values if not value.is_integer()]
-    if broken:
+    if broken := [value for value in values if not value.is_integer()]:
         raise ValueError(f"expected whole numbers, found {broken[0]:g}")
-    return tuple(int(value) for value in values)
+    return tuple(map(int, values))
 
 
 def _parts(written: Any) -> Iterator[str]:
-    if isinstance(written, str):
-        yield from (part.strip() for part in written.strip().removeprefix("[").removesuffix("]").split(","))
-    elif isinstance(written, Sequence):
-        for part in written:
-            yield from _parts(part)
-    elif isinstance(written, int | float | Decimal) and not isinstance(written, bool):
-        # The shortest text that means this float.
-        yield repr(written) if isinstance(written, float) else str(written)
-    else:
-        raise ValueError(f"{WRITTEN}, found {quoted(written)}")
+    match written:
+        case str():
+            yield from (part.strip() for part in written.strip().removeprefix("[").removesuffix("]").split(","))
+        case bool():
+            raise ValueError(f"{WRITTEN}, found {quoted(written)}")
+        case int() | float() | Decimal():
+            yield str(written)  # of a float the shortest text that means it
+        case Sequence():
+            for part in written:
+                yield from _parts(part)
+        case _:
+            raise ValueError(f"{WRITTEN}, found {quoted(written)}")
 
 
 def _values(part: str) -> list[Decimal]:
@@ -67,20 +68,14 @@ def _values(part: str) -> list[Decimal]:
     if not rest:
         return [first]
     last, step = rest[0], rest[1] if len(rest) == 2 else Decimal(1)
-    if step <= 0:
-        raise ValueError(f"{part}: the step must be above 0, found {step}")
-    if last < first:
-        raise ValueError(f"{part}: a range goes from the lower value to the higher, found {first} before {last}")
-    return _counted(part, first, last, step)
-
-
-def _counted(part: str, first: Decimal, last: Decimal, step: Decimal) -> list[Decimal]:
+    if step <= 0 or last < first:
+        raise ValueError(f"{part}: expected a range from the lower value to the higher, by a step above 0")
     if (last - first) / step >= MOST:
         raise ValueError(f"{part}: holds more than {MOST:,} values")
     steps, left = divmod(last - first, step)
     if left:
-        below, above = last - left, last - left + step
-        raise ValueError(f"{part}: steps of {step} lead from {first} to {below} or {above} and miss {last}")
+        below = last - left
+        raise ValueError(f"{part}: steps of {step} lead from {first} to {below} or {below + step} and miss {last}")
     return [first + step * number for number in range(int(steps) + 1)]
 
 
@@ -89,12 +84,9 @@ def _number(piece: str, part: str) -> Decimal:
         value = Decimal(piece.strip())
     except InvalidOperation:
         raise ValueError(f"{WRITTEN}, found {quoted(part)}") from None
-    if not value.is_finite():
-        raise ValueError(f"expected finite numbers, found {quoted(part)}")
-    if len(piece) > LONGEST or abs(value.adjusted()) > LARGEST_EXPONENT:
+    if not value.is_finite() or len(piece) > LONGEST or abs(value.adjusted()) > LARGEST_EXPONENT:
         raise ValueError(
-            f"expected numbers of at most {LONGEST} characters, up to 1e{LARGEST_EXPONENT} and down to "
-            f"1e-{LARGEST_EXPONENT}, found {quoted(part)}"
+            f"expected finite numbers of at most {LONGEST} characters, up to 1e{LARGEST_EXPONENT}, found {quoted(part)}"
         )
     return value
 
@@ -114,12 +106,11 @@ def by_metric(written: Any) -> Any:
     Raises:
         ValueError: A text is not a metric and a condition.
     """
-    if isinstance(written, str):
-        written = written.split(",")
-    if not isinstance(written, list | tuple):
+    texts = written.split(",") if isinstance(written, str) else written
+    if not isinstance(texts, list | tuple):
         return written
-    conditions = {}
-    for text in written:
+    conditions: dict[str, str] = {}
+    for text in texts:
         parts = CONDITION.fullmatch(text) if isinstance(text, str) else None
         if parts is None:
             raise ValueError("expected a metric and a condition such as 'scope/false_answer <= 0.1'")

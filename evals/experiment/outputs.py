@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evals.config.experiment import ExperimentConfig, TrackingConfig
+from evals.config.experiment import ExperimentConfig, TrackingConfig, run_label
 from evals.config.files import check_writable, write
-from evals.config.run_label import run_label
 from evals.grid.axes import Plan
 from evals.tracking import FOLDER, check_store
 from retrievers.config import RetrieverConfig

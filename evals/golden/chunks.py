@@ -16,7 +16,7 @@ from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
 from evals.config.experiment import ExperimentConfig
-from evals.config.folders import experiment_file, named_folders
+from evals.config.files import experiment_file, named_folders
 from evals.errors import DatasetError
 from evals.experiment.bench import index_if_stale
 from retrievers.config import MAX_QUERY_CHARACTERS, RetrieverConfig

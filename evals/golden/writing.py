@@ -19,8 +19,7 @@ import numpy as np
 
 from evals.cases.relevance import normalise
 from evals.collect.observations import Unscored
-from evals.config.files import write
-from evals.config.folders import experiment_file, named_folders
+from evals.config.files import experiment_file, named_folders, write
 from evals.config.judge import JudgeConfig
 from evals.config.telemetry import silence
 from evals.errors import DatasetError

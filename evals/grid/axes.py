@@ -149,7 +149,7 @@ def _changed(base: RetrieverConfig, changes: Mapping[str, Any]) -> RetrieverConf
         axis = AXES[name]
         *groups, last = axis.setting.split(".")
         reduce(lambda group, key: group.setdefault(key, {}), groups, plain)[last] = value
-    return RetrieverConfig.model_validate(plain, context={"distance": base.used_distance})
+    return RetrieverConfig.model_validate(plain, context={"distance": base.distance})
 
 
 def _said(error: ValidationError) -> str:

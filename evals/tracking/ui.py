@@ -15,8 +15,7 @@ from tempfile import TemporaryFile
 
 from evals.errors import TrackingError
 from evals.tracking.store import FOLDER, PORT, SQLITE, database_file, query
-from retrievers.terminal.browser import has_display
-from retrievers.terminal.command import Parser, print_out, run, whole_number
+from retrievers.terminal.command import Parser, has_display, print_out, run, whole_number
 from retrievers.text.secrets import redacted
 
 EXPERIMENT = "retrieval-evals"

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evals.collect.observations import SampledMean, Summary
-from evals.config.experiment import ExperimentConfig
-from evals.config.run_label import label
+from evals.config.experiment import ExperimentConfig, label
 from evals.grid.axes import CELL_AXES, dotted
 from evals.grid.cells import pareto_front
 from evals.grid.objective import TOKENS

@@ -22,7 +22,17 @@ from retrievers.config.retriever import (
     Threshold,
     ThresholdOn,
 )
-from retrievers.config.settings import TABLE, Settings, UnshownError, VariableName, address, dump, host, page_base
+from retrievers.config.settings import (
+    TABLE,
+    Settings,
+    UnshownError,
+    VariableName,
+    address,
+    dump,
+    host,
+    page_base,
+    section,
+)
 
 __all__ = [
     "CROSS_ENCODER_PROVIDERS",
@@ -56,4 +66,5 @@ __all__ = [
     "dump",
     "host",
     "page_base",
+    "section",
 ]

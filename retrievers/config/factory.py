@@ -40,22 +40,14 @@ def find(target: str, setting: str) -> Callable[[], Any]:
     try:
         module = import_module(name)
     except (Exception, SystemExit) as error:
-        raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}{_searched(error, name)}") from error
-    factory = getattr(module, attribute, None)
-    if factory is None:
-        names = [defined for defined in vars(module) if not defined.startswith("_")]
-        raise ConfigError(
-            f"{setting} {target!r} cannot be loaded: AttributeError, module {name!r} has no {attribute!r}"
-            f"{nearest(attribute, names)}"
-        )
+        is_missing = isinstance(error, ModuleNotFoundError) and error.name in (name, name.partition(".")[0])
+        where = f"; neither in {Path.cwd()} nor among the installed packages" if is_missing else ""
+        raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}{where}") from error
+    factory: Any = getattr(module, attribute, None)
     if not callable(factory):
-        raise ConfigError(f"{setting} {target!r}: expected a function or class to call, got {type(factory).__name__}")
+        names = [defined for defined, value in vars(module).items() if callable(value) and defined[0] != "_"]
+        raise ConfigError(
+            f"{setting} {target!r}: expected a function or class of {name}, found none{nearest(attribute, names)}"
+        )
     call: Callable[[], Any] = factory
     return call
-
-
-def _searched(error: BaseException, name: str) -> str:
-    """Return a note on the searched folders if the factory's own module is missing."""
-    if not isinstance(error, ModuleNotFoundError) or error.name not in (name, name.partition(".")[0]):
-        return ""
-    return f"; neither in the current folder ({Path.cwd()}) nor among the installed packages"

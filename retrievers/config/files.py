@@ -2,12 +2,12 @@
 
 import contextlib
 import json
-import math
 import os
 import sqlite3
 import stat
 from collections import Counter
 from collections.abc import Callable, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -18,15 +18,6 @@ from retrievers.text.quoting import quoted
 
 # Before the path of a folder of qdrant-client's local mode, whose points are pickled: the user says that it is trusted.
 LOCAL_MODE = "local:"
-KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a pipe, which might never end",
-    stat.S_IFCHR: "a device, which might never end",
-    stat.S_IFBLK: "a device, which might never end",
-    stat.S_IFSOCK: "a socket",
-}
-# Digits of an integer in JSON.
-MOST_DIGITS = 100
 # pathlib makes folders one within another, and cannot do so for ever.
 DEEPEST = 200
 # Seconds to wait for another process that is writing an SQLite file.
@@ -34,7 +25,7 @@ TIMEOUT_S = 30.0
 
 
 def read_text(file: Path, expected: str, most_bytes: int, error: Callable[[str], RetrievalError] = ConfigError) -> str:
-    """Read a file in UTF-8, with or without a byte order mark.
+    """Read a regular file in UTF-8, with or without a byte order mark.
 
     Args:
         file: The file.
@@ -43,33 +34,27 @@ def read_text(file: Path, expected: str, most_bytes: int, error: Callable[[str],
         error: Function that makes the error for a file that cannot be read.
 
     Raises:
-        RetrievalError: It is missing, no regular file, too large, or not UTF-8.
+        RetrievalError: It is missing, no regular file (a pipe might never end), too large, or not UTF-8.
     """
     try:
-        return read_bytes(file, expected, most_bytes, error).decode("utf-8-sig")
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a folder" if file.is_dir() else "a pipe or device"
+            raise error(f"{file}: expected {expected}, found {kind}; name a file")
+        if status.st_size > most_bytes:
+            raise error(f"{file}: expected {expected} of at most {most_bytes:,} bytes, found {status.st_size:,}")
+        return file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         raise error(f"{file}: not UTF-8 (byte {fault.start}: {fault.reason}); expected {expected}") from None
     except (OSError, ValueError) as fault:  # a name that no file can have
-        reason = getattr(fault, "strerror", None) or fault
-        raise error(f"{file}: cannot be read: {reason}; expected {expected}") from None
+        raise error(f"{file}: cannot be read: {_reason(fault)}; expected {expected}") from None
 
 
-def read_bytes(
-    file: Path, expected: str, most_bytes: int, error: Callable[[str], RetrievalError] = ConfigError
-) -> bytes:
-    """Read a regular file of bounded size; the arguments are those of `read_text`.
+def _reason(fault: Exception) -> object:
+    return getattr(fault, "strerror", None) or fault
 
-    Raises:
-        RetrievalError: It is no regular file, or too large.
-        OSError: It is missing, or cannot be read.
-    """
-    status = file.stat()
-    kind = KINDS.get(stat.S_IFMT(status.st_mode))
-    if kind:
-        raise error(f"{file}: expected {expected}, found {kind}; name a file")
-    if status.st_size > most_bytes:
-        raise error(f"{file}: expected {expected} of at most {most_bytes:,} bytes, found {status.st_size:,}")
-    return file.read_bytes()
+
+# JSON
 
 
 def load_json(text: str) -> Any:
@@ -80,14 +65,11 @@ def load_json(text: str) -> Any:
     """
     try:
         value = json.loads(
-            text,
-            object_pairs_hook=_unambiguous,
-            parse_int=_integer,
-            parse_float=_finite,
-            parse_constant=_no_number,
+            text, object_pairs_hook=_unambiguous, parse_int=_number, parse_float=_number, parse_constant=_no_number
         )
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
+        return value
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if "\n" in text else ""
         raise ValueError(f"not valid JSON: {error.msg} at {line}column {error.colno}") from None
@@ -97,7 +79,6 @@ def load_json(text: str) -> Any:
         raise ValueError("not valid JSON: nested too deep") from None
     except ValueError as error:
         raise ValueError(f"not valid JSON: {error}") from None
-    return value
 
 
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -108,17 +89,10 @@ def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _integer(digits: str) -> int:
-    if len(digits) > MOST_DIGITS:
-        raise ValueError(f"a number of {len(digits):,} digits, expected at most {MOST_DIGITS}")
-    return int(digits)
-
-
-def _finite(number: str) -> float:
-    value = float(number)
-    if not math.isfinite(value):
-        raise ValueError(f"{quoted(number)} is larger than any number of a computer")
-    return value
+def _number(text: str) -> int | float:
+    if not isfinite(float(text)):
+        raise ValueError(f"{quoted(text)} is larger than any number of a computer")
+    return int(text) if text.removeprefix("-").isdigit() else float(text)
 
 
 def _no_number(constant: str) -> NoReturn:
@@ -140,19 +114,16 @@ def user_path(text: str | Path) -> Path:
     Raises:
         ValueError: `~name` names no user, or no file can have such a name.
     """
-    if len(Path(text).parts) > DEEPEST:
-        raise ValueError(f"expected a path of at most {DEEPEST} folders, got one of {len(Path(text).parts) - 1:,}")
+    path = Path(text)
+    if len(path.parts) > DEEPEST:
+        raise ValueError(f"expected a path of at most {DEEPEST} folders, got one of {len(path.parts) - 1:,}")
     try:
-        path = Path(text).expanduser()
+        path = path.expanduser()
         path.lstat()
-    except RuntimeError:
-        raise ValueError(f"there is no home folder for {Path(text).parts[0]!r}; write the path out") from None
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        # The open that follows reports it.
-        return path
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"expected the path of a file or folder ({reason})") from None
+        pass  # the open that follows reports it
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ValueError(f"expected the path of a file or folder ({_reason(error)})") from None
     return path
 
 
@@ -198,20 +169,18 @@ class FileLock:
         OSError: The file cannot be opened, or the file system cannot lock.
     """
 
+    _fd: int | None = None
+
     def __init__(self, path: Path, *, shared: bool = False, create: bool = False, wait: bool = False) -> None:
-        self._fd: int | None = None
-        mode = os.O_RDONLY if shared else os.O_RDWR | (os.O_CREAT if create else 0)
-        descriptor = os.open(path, mode, 0o644)
-        flags = portalocker.LockFlags.SHARED if shared else portalocker.LockFlags.EXCLUSIVE
+        self._fd = os.open(path, os.O_RDONLY if shared else os.O_RDWR | (os.O_CREAT if create else 0), 0o644)
+        kind = portalocker.LockFlags.SHARED if shared else portalocker.LockFlags.EXCLUSIVE
         try:
-            portalocker.lock(descriptor, flags if wait else flags | portalocker.LockFlags.NON_BLOCKING)
-        except portalocker.AlreadyLocked as error:
-            os.close(descriptor)
-            raise LockBusyError(str(path)) from error
+            portalocker.lock(self._fd, kind if wait else kind | portalocker.LockFlags.NON_BLOCKING)
         except portalocker.LockException as error:
-            os.close(descriptor)
+            self.release()
+            if isinstance(error, portalocker.AlreadyLocked):
+                raise LockBusyError(str(path)) from error
             raise OSError(f"{path}: cannot be locked: {error}") from error
-        self._fd = descriptor
 
     def release(self) -> None:
         """Let go; a second call does nothing."""

@@ -139,7 +139,9 @@ def _condition(field: str, operator: str, given: Any, where: str = "filters") ->
         raise ConfigError(f"{where}: {field}: unknown operator {quoted(operator)}{nearest(operator, OPERATORS)}")
     values = given if isinstance(given, list) and known in ("in", "contains") else [given]
     if not values:
-        raise ConfigError(f"{where}: {field}: expected values, got an empty list, which nothing matches")
+        raise ConfigError(
+            f"{where}: {field}: the list of values is empty, so nothing could match; leave the filter out"
+        )
     for value in values:
         if not isinstance(value, str | int | float) or (
             not isinstance(value, str) and not -LARGEST <= value <= LARGEST

@@ -7,12 +7,11 @@ with the value, where it came from and what was expected.
 import argparse
 import os
 import re
-from collections import abc
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType, NoneType, UnionType
-from typing import Any, TypeVar, get_args
+from types import MappingProxyType, NoneType
+from typing import Any, TypeVar, get_args, get_origin
 
 import yaml
 from dotenv import dotenv_values
@@ -20,14 +19,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from retrievers.config import TABLE, UnshownError
-from retrievers.config.files import without_mark
+from retrievers.config.files import read_text, without_mark
 from retrievers.config.removed import removed
 from retrievers.errors import ConfigError, nearest
 from retrievers.text.quoting import quoted
 from retrievers.text.secrets import redacted, remember, remember_environment
 
 Model = TypeVar("Model", bound=BaseModel)
-# Environment variables that set retriever settings where the experiment file is silent.
+# Environment variables that set retriever settings where the experiment file is silent; no other variable does.
 ENVIRONMENT: Mapping[str, str] = {
     "QDRANT_URL": "store.url",
     "RAG_DEFAULT_COLLECTION": "collection",
@@ -35,23 +34,26 @@ ENVIRONMENT: Mapping[str, str] = {
     "RAG_SIMILARITY_THRESHOLD": "threshold",
     "RAG_SEARCH_MODE": "mode",
 }
-MAX_FAULTS_SHOWN = 50
-# Settings of which a higher layer's choice replaces the lower layer's other one.
-EXCLUSIVE = (("store.url", "store.path"), ("dataset.path", "dataset.hub"))
-# Settings of lower layers that say nothing any more when a higher layer sets one of those behind them.
-OUTDATED_BY: Mapping[str, tuple[str, ...]] = {
-    "baseline": ("dataset.path", "dataset.hub", "dataset.split", "dataset.ids"),
-    "reference": ("dataset.path", "dataset.hub", "sources.dir", "retriever.python", "retriever.collection",
-                  "retriever.store.url"),
-}  # fmt: skip
+# A setting, and what lower layers say that means nothing beside it. The retriever's have no prefix here.
+REPLACES: Mapping[str, tuple[str, ...]] = {
+    "store.url": ("store.path", "reference"),
+    "store.path": ("store.url",),
+    "collection": ("reference",),
+    "python": ("reference",),
+    "dataset.path": ("dataset.hub", "baseline", "reference"),
+    "dataset.hub": ("dataset.path", "baseline", "reference"),
+    "dataset.split": ("baseline",),
+    "dataset.ids": ("baseline",),
+    "sources.dir": ("reference",),
+}
 # Settings of lower layers that still count when a higher layer names the user's own retriever (`python`).
 KEPT = ("top_k", "candidates", "metadata")
 # Settings of a model that fit no other provider's.
-OF_PROVIDER = (
-    "model", "provider", "base_url", "api_key_env", "dimensions", "query_prefix", "document_prefix", "options",
-)  # fmt: skip
-# YAML 1.1, which PyYAML reads, takes digits joined by colons (`1:20`) for base 60; YAML 1.2 has dropped that.
-BASE_60 = re.compile(r"^[-+]?[0-9][0-9_]*(?::[0-9_.]+)+$")
+OF_PROVIDER = frozenset(
+    ("model", "provider", "base_url", "api_key_env", "dimensions", "query_prefix", "document_prefix", "options")
+)
+MAX_FAULTS_SHOWN = 50
+MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +70,8 @@ class Layer:
 
     def place(self, name: str) -> str:
         """Return the origin of a setting, or of the nearest one above it."""
-        while name and name not in self.lines:
-            name = name.rpartition(".")[0]
-        return f"{self.label}:{self.lines[name]}" if name else self.label
+        known = next((part for part in (name, *above(name)) if part in self.lines), None)
+        return f"{self.label}:{self.lines[known]}" if known else self.label
 
 
 # The layers
@@ -88,7 +89,6 @@ def environment(environ: Mapping[str, str], dotenv: Path = Path(".env")) -> dict
         read = dotenv_values(dotenv, encoding="utf-8-sig") if dotenv.is_file() else {}
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{dotenv}: cannot be read ({error}); expected a .env file of NAME=value lines") from None
-    # The process environment wins: a `.env` file only fills gaps.
     env = {**{name: value for name, value in read.items() if value is not None}, **environ}
     remember_environment(env)
     return env
@@ -124,16 +124,12 @@ def file_layer(path: Path, model: type[BaseModel], folders: Mapping[str, Path] =
     Raises:
         ConfigError: The file cannot be read, is not YAML, is not a mapping, or says one thing twice.
     """
+    text = read_text(path, "a YAML file of settings", MOST_BYTES)
     try:
-        values, lines = _load(path.read_text(encoding="utf-8-sig"), _SettingsLoader)
-    except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigError(f"{path}{line}: not valid YAML: {_problem(error)}") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}; expected a YAML file of settings") from None
-    # Not UTF-8, a date that is none, or a character that YAML does not have.
-    except (ValueError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: not valid YAML: {error}") from None
+        values, lines = _load(text, _Settings)
+    except (ValueError, yaml.YAMLError) as error:  # a date that is none, too
+        mark = getattr(error, "problem_mark", None)
+        raise ConfigError(f"{path}{f':{mark.line + 1}' if mark else ''}: not valid YAML: {_problem(error)}") from None
     if not isinstance(values, dict):
         actual = "and the file is empty" if values is None else f"got {quoted(values)}"
         raise ConfigError(f"{path}: expected a mapping of settings, {actual}")
@@ -141,16 +137,19 @@ def file_layer(path: Path, model: type[BaseModel], folders: Mapping[str, Path] =
     if isinstance(values.get("retriever"), dict) and "retriever" not in model.model_fields:
         values = values["retriever"]
         lines = {name.removeprefix("retriever."): line for name, line in lines.items()}
-    layer = Layer(label=str(path), values=values, lines=lines)
-    flat = _flat(layer, model)
+    pairs = [*flatten(values, unopened=tables(model))]
+    flat, names = dict(pairs), [name for name, _ in pairs]
+    if clash := next((n for n in names if names.count(n) > 1 or not flat.keys().isdisjoint(above(n))), None):
+        place = Layer(label=str(path), values={}, lines=lines).place(clash)
+        raise ConfigError(f"{place}: {clash} is given twice, nested and dotted; leave one of them out")
     for name, info in leaves(model).items():
-        if Path in _types(info.annotation) and isinstance(flat.get(name), str):
+        if Path in _types(info) and isinstance(flat.get(name), str):
             mark, written = without_mark(flat[name])
+            folder, _, rest = written.partition(":")
+            inside = folders[folder] / rest if folder in folders else path.parent / written
             if not written.startswith("~"):
-                folder, _, rest = written.partition(":")
-                inside = folders[folder] / rest if folder in folders else path.parent / written
                 flat[name] = mark + os.path.abspath(inside)  # noqa: PTH100 - of what no file can be called, too
-    return Layer(label=layer.label, values=nest(flat), lines=lines)
+    return Layer(label=str(path), values=nest(flat), lines=lines)
 
 
 def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
@@ -159,17 +158,23 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
     for name, info in leaves(model).items():
         title = name.rpartition(".")[0] or "settings"
         group = groups.setdefault(title, parser.add_argument_group(title))
-        default = info.get_default(call_default_factory=True) if not info.is_required() else None
-        plain = ", ".join(map(str, default)) if isinstance(default, list | tuple) else str(default)
-        unsaid = default in (None, "", ()) or isinstance(default, BaseModel | dict)
+        default = default_text(info)
         group.add_argument(
             f"--{name.replace('_', '-')}",
             dest=name,
             # A missing flag stays out of the namespace, so that no default of it overrides lower layers.
             default=argparse.SUPPRESS,
             metavar=name.rpartition(".")[2].upper(),
-            help=((info.description or "") + ("" if unsaid else f" (default: {plain})")).replace("%", "%%"),
+            help=f"{info.description}{f' (default: {default})' if default else ''}".replace("%", "%%"),
         )
+
+
+def default_text(info: FieldInfo) -> str:
+    """Return the default of a setting as it is written; empty for none."""
+    default = None if info.is_required() else info.get_default(call_default_factory=True)
+    if isinstance(default, list | tuple):
+        return ", ".join(map(str, default))
+    return "" if default in (None, "") or isinstance(default, BaseModel | dict) else str(default)
 
 
 def flag_layer(namespace: argparse.Namespace, model: type[BaseModel]) -> Layer:
@@ -182,7 +187,7 @@ def flag_layer(namespace: argparse.Namespace, model: type[BaseModel]) -> Layer:
         ConfigError: A list or mapping is not valid YAML.
     """
     settings = leaves(model)
-    values = {name: _parse(name, raw, settings[name]) for name, raw in vars(namespace).items() if name in settings}
+    values = {name: _flag(name, raw, settings[name]) for name, raw in vars(namespace).items() if name in settings}
     return Layer(label="the command line", values=nest(values))
 
 
@@ -198,14 +203,8 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
     merged: dict[str, Any] = {}
     for layer in layers:
         values = dict(flatten(layer.values, unopened=tables(model)))
-        # Before the merge, while the layer of each value is still known.
-        _drop_outdated(merged, values)
-        uppers = {upper for new in values for upper in above(new)}
-        # A mapping set higher up replaces single entries below, and the other way round.
-        for name in list(merged):
-            if name in uppers or any(upper in values for upper in above(name)):
-                del merged[name]
-        merged.update(values)
+        _drop_replaced(merged, values)
+        merged |= values
     try:
         return model.model_validate(nest(merged))
     except ValidationError as error:
@@ -213,6 +212,35 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
         faults = [_explain(model, dict(item), layers) for item in items[:MAX_FAULTS_SHOWN]]
         more = [f"… and {len(items) - MAX_FAULTS_SHOWN} more"] if len(items) > MAX_FAULTS_SHOWN else []
         raise ConfigError("\n".join([*faults, *more])) from None
+
+
+def _drop_replaced(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Drop of the lower layers what the values of the next one replace, or what means nothing beside them."""
+    given = {name.removeprefix("retriever.") for name, value in values.items() if value is not None}
+    replaced = {name for setting in given for name in REPLACES.get(setting, ())}
+    uppers = {upper for name in values for upper in above(name)}
+    for name in [*merged]:
+        # A mapping replaces single entries below it, and the other way round.
+        overlaps = name in uppers or not values.keys().isdisjoint(above(name))
+        short = name.removeprefix("retriever.")
+        of_retriever = "retriever.python" not in values or short != name
+        idle = "python" in given and of_retriever and short.partition(".")[0] not in KEPT
+        if overlaps or idle or short in replaced:
+            del merged[name]
+    for group in {name.rpartition(".")[0] for name in values if name.endswith((".model", ".provider"))}:
+        new, old = _provider(values, group), _provider(merged, group)
+        if old and not new:  # a model by its name alone is another of the same provider
+            merged[f"{group}.provider"] = old
+        elif old != new:
+            for name in [n for n in merged if n.startswith(f"{group}.")]:
+                if name.removeprefix(f"{group}.").partition(".")[0] in OF_PROVIDER:
+                    del merged[name]
+
+
+def _provider(values: Mapping[str, Any], group: str) -> str | None:
+    """Return the provider that a group of settings names, also as `provider:model`; None where it names none."""
+    name, colon, _ = str(values.get(f"{group}.model") or "").partition(":")
+    return values.get(f"{group}.provider") or (name if colon else None)
 
 
 def leaves(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
@@ -259,154 +287,84 @@ def above(name: str) -> Iterator[str]:
         yield name
 
 
-def _drop_outdated(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Drop from the merged settings of lower layers what means nothing beside the values of the next layer."""
-    given = {name for name, value in values.items() if value is not None}
-    for pair in EXCLUSIVE:
-        for first, other in (pair, pair[::-1]):
-            for name in (n for n in given if n == first or n.endswith(f".{first}")):
-                replaced = name.removesuffix(first) + other
-                if replaced not in values:
-                    merged.pop(replaced, None)
-    for name in given & {"python", "retriever.python"}:
-        prefix = name.removesuffix("python")
-        for below in [n for n in merged if n.startswith(prefix)]:
-            if below.removeprefix(prefix).partition(".")[0] not in KEPT:
-                del merged[below]
-    _drop_other_provider(merged, values, given)
-    for name, others in OUTDATED_BY.items():
-        if given.intersection(others):
-            merged.pop(name, None)
-
-
-def _drop_other_provider(merged: dict[str, Any], values: Mapping[str, Any], given: set[str]) -> None:
-    """Drop the settings of a lower layer's model where a layer names another provider's.
-
-    The address of one provider's server, or the prefixes of its model, would be wrong for another.
-    """
-    for group in {group for name in given for group, _, last in [name.rpartition(".")] if last in OF_PROVIDER[:2]}:
-        new, old = _provider(values, group), _provider(merged, group)
-        if new and f"{group}.provider" not in values:
-            merged.pop(f"{group}.provider", None)
-        if new and old not in (None, new):
-            for name in OF_PROVIDER:
-                for below in [n for n in merged if n == f"{group}.{name}" or n.startswith(f"{group}.{name}.")]:
-                    del merged[below]
-        elif old and not new:  # a model by its name alone is another of the same provider
-            merged[f"{group}.provider"] = old
-
-
-def _provider(values: Mapping[str, Any], group: str) -> str | None:
-    """Return the provider that a group of settings names, also as `provider:model`; None where it names none."""
-    provider, model = values.get(f"{group}.provider"), str(values.get(f"{group}.model") or "")
-    name, colon, _ = model.partition(":")
-    return str(provider) if provider is not None else name if colon else None
-
-
-def _flat(layer: Layer, model: type[BaseModel]) -> dict[str, Any]:
-    """Return the settings of a layer by their dotted names.
-
-    Raises:
-        ConfigError: A name is given twice, dotted and nested.
-    """
-    flat: dict[str, Any] = {}
-    for name, value in flatten(layer.values, unopened=tables(model)):
-        if name in flat:
-            raise ConfigError(f"{layer.place(name)}: {name} is given twice, nested and dotted; leave one of them out")
-        flat[name] = value
-    # `nest` could not hold a value at a name and below it.
-    clash = next(((upper, name) for name in flat for upper in above(name) if upper in flat), None)
-    if clash:
-        raise ConfigError(
-            f"{layer.place(clash[1])}: {clash[0]} is given a value and {clash[1]} as well; expected one of them"
-        )
-    return flat
-
-
-def _types(annotation: Any) -> Iterable[Any]:
-    yield annotation
-    for argument in get_args(annotation):
-        yield from _types(argument)
-
-
 # YAML
 
 
-class _UniqueKeys(yaml.constructor.BaseConstructor):
-    """The first base of a loader that refuses a repeated key."""
+class _Settings(yaml.SafeLoader):
+    """The safe loader with unique keys, and without numbers in base 60: `1:20` is a range, as in YAML 1.2."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         lines: dict[str, int] = {}
         for key, _ in node.value:
-            name = str(key.value)
-            if name in lines:
+            if (name := str(key.value)) in lines:
                 problem = f"{name!r} is given twice, first at line {lines[name]}; leave one of them out"
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             lines[name] = key.start_mark.line + 1
         return super().construct_mapping(node, deep)
 
 
-class _SettingsLoader(_UniqueKeys, yaml.SafeLoader):
-    """The safe loader without numbers in base 60."""
-
-
-_SettingsLoader.yaml_implicit_resolvers = {
-    first: [("tag:yaml.org,2002:str", BASE_60), *resolvers]
+_Settings.yaml_implicit_resolvers = {
+    first: [("tag:yaml.org,2002:str", re.compile(r"^[-+]?[0-9][0-9_]*(?::[0-9_.]+)+$")), *resolvers]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
 
-class _FlagLoader(_UniqueKeys, yaml.BaseLoader):
-    """A loader that leaves all scalars text: an id 12 is no number, `yes` no boolean."""
+class _Words(_Settings):
+    """The same with all scalars left text: an id 12 is no number, `yes` no boolean."""
 
 
-def _load(text: str, loader: type[_SettingsLoader | _FlagLoader]) -> tuple[Any, dict[str, int]]:
+_Words.yaml_implicit_resolvers = {}
+
+
+def _load(text: str, loader: type[_Settings]) -> tuple[Any, dict[str, int]]:
     """Return the value of a YAML text, and the line of each key by its dotted name."""
     reading = loader(text)
     node = reading.get_single_node()
-    return (None, {}) if node is None else (reading.construct_document(node), dict(_lines(node, "")))
+    return (None, {}) if node is None else (reading.construct_document(node), dict(_lines(node)))
 
 
-def _lines(node: yaml.Node, prefix: str) -> list[tuple[str, int]]:
-    if not isinstance(node, yaml.MappingNode):
-        return []
-    lines: list[tuple[str, int]] = []
-    for key, value in node.value:
-        name = f"{prefix}{key.value}"
-        lines += [(name, key.start_mark.line + 1), *_lines(value, f"{name}.")]
-    return lines
+def _lines(node: yaml.Node, prefix: str = "") -> Iterator[tuple[str, int]]:
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        yield f"{prefix}{key.value}", key.start_mark.line + 1
+        yield from _lines(value, f"{prefix}{key.value}.")
 
 
-def _problem(error: yaml.MarkedYAMLError) -> str:
-    return ": ".join(filter(None, (error.context, error.problem)))
+def _problem(error: Exception) -> str:
+    return ": ".join(filter(None, (getattr(error, "context", None), getattr(error, "problem", None)))) or str(error)
 
 
-def _parse(name: str, raw: str, info: FieldInfo) -> Any:
-    kinds = [*_types(info.annotation)]
+def _types(info: FieldInfo) -> set[Any]:
+    """Return every type in the annotation of a setting, generic ones by their origin."""
+
+    def opened(annotation: Any) -> Iterator[Any]:
+        yield get_origin(annotation) or annotation
+        for argument in get_args(annotation):
+            yield from opened(argument)
+
+    return {*opened(info.annotation)}
+
+
+def _flag(name: str, raw: str, info: FieldInfo) -> Any:
+    kinds = _types(info)
     if raw == "null" and NoneType in kinds:
         return None
-    origins = {getattr(kind, "__origin__", kind) for kind in kinds}
-    is_list = bool(origins & {list, tuple, abc.Sequence})
-    # pydantic converts numbers and booleans from text, with the setting's own message.
-    if not is_list and not origins & {dict, abc.Mapping}:
-        return raw
-    if not raw.lstrip().startswith(("{", "[") if is_list else "{"):
+    is_list = not kinds.isdisjoint({list, tuple, Sequence}) and Mapping not in kinds
+    if not raw.lstrip().startswith(("{", "[") if is_list else "{") or not (is_list or Mapping in kinds):
+        # pydantic converts numbers and booleans from text, with the setting's own message.
         return [part.strip() for part in raw.split(",")] if is_list else raw
-    # A table of the user's own or a text, such as a filter, has its numbers as numbers.
-    typed = info.json_schema_extra == TABLE and isinstance(info.annotation, UnionType)
     try:
-        return _load(raw, _SettingsLoader if typed else _FlagLoader)[0]
+        # Values of any type are as YAML reads them, all others as pydantic does.
+        return _load(raw, _Settings if Any in kinds else _Words)[0]
     except yaml.YAMLError as error:
-        problem = _problem(error) if isinstance(error, yaml.MarkedYAMLError) else error
-        flag = f"--{name.replace('_', '-')}"
-        raise ConfigError(f"{flag}: {quoted(raw)} is not valid YAML: {problem}") from None
+        problem = f"{quoted(raw)} is not valid YAML: {_problem(error)}"
+        raise ConfigError(f"--{name.replace('_', '-')}: {problem}") from None
 
 
 # The faults
 
 
 def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Layer]) -> str:
-    name = ".".join(str(part) for part in item["loc"])
+    name, value = ".".join(map(str, item["loc"])), item["input"]
     # The highest layer that sets the name, or a part of it, is at fault.
     origin = next((la for la in reversed(layers) if any(_same(name, n) for n, _ in flatten(la.values))), None)
     where = f" (set by {origin.place(name)})" if origin else ""
@@ -414,17 +372,14 @@ def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Laye
         if successor := removed(name):
             return f"{name}: is no setting any more{where}: {successor}"
         return f"{name}: unknown setting{where}{nearest(name, leaves(model))}"
-    if successor := removed(name, item["input"]):
-        value = item["input"][0] if isinstance(item["input"], list) else item["input"]
+    if successor := removed(name, value):
         return f"{name}: {quoted(value)} is no value any more{where}: {successor}"
     if item["type"] == "missing":
         return f"{name}: this setting is required"
-    message = str(item["msg"]).removeprefix("Value error, ")
     # A whole section would bury the message, and may hold secrets.
     secret = isinstance(item.get("ctx", {}).get("error"), UnshownError)
-    unshown = isinstance(item["input"], Mapping | BaseModel) or secret
-    got = "" if unshown else f", got {redacted(quoted(item['input']))}"
-    return f"{name or 'settings'}: {message}{got}{where}"
+    got = "" if secret or isinstance(value, Mapping | BaseModel) else f", got {redacted(quoted(value))}"
+    return f"{name or 'settings'}: {str(item['msg']).removeprefix('Value error, ')}{got}{where}"
 
 
 def _same(name: str, other: str) -> bool:

@@ -37,7 +37,8 @@ ALWAYS_THERE = ("point_id", "text", "chunk_text_preview")
 FOREIGN_SETTINGS = ("python", "store", "collection", "metadata", "top_k", "threshold", "candidates")
 # What a `QdrantVectorStore` of the user's own brings along; all else may be set for one.
 OF_THE_STORE = ("embedding", "vector_name")
-COSINE: Distance = "cosine"
+# The distance of a collection that was not opened yet.
+UNOPENED: Distance | None = None
 # Scales without fixed bounds, on which a threshold means something else for every query.
 UNSCALED = ("rrf", "dbsf", "bm25", "sparse")
 
@@ -243,8 +244,7 @@ class RetrieverConfig(Settings):
     With `python` the retriever is the user's own. Where it is no `QdrantVectorStore`, only `FOREIGN_SETTINGS` may be
     given, of which `store` and `collection` name where its chunks are listed; that is checked when it is opened.
 
-    The distance of the vectors is the collection's (`compared_by`), of which only an embedded folder's is known before
-    it is opened: cosine.
+    The distance of the vectors is the collection's, which tells it when it is opened (`compared_by`).
 
     Attributes:
         python: `module:factory` of a LangChain `BaseRetriever` or `QdrantVectorStore`, called without arguments.
@@ -298,7 +298,7 @@ class RetrieverConfig(Settings):
         None, description="field of which each value is returned once"
     )
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
-    _distance = PrivateAttr(default=COSINE)
+    _distance = PrivateAttr(default=UNOPENED)
 
     def compared_by(self, distance: Distance) -> Self:
         """Return the settings for a collection of that distance.
@@ -309,9 +309,14 @@ class RetrieverConfig(Settings):
         return type(self).model_validate(self.model_dump(exclude_unset=True), context={"distance": distance})
 
     @property
-    def used_distance(self) -> Distance:
-        """The distance of the dense vector: a cosine unless an opened collection has another."""
+    def distance(self) -> Distance | None:
+        """The distance of the collection's dense vectors; None until it is opened."""
         return self._distance
+
+    @property
+    def used_distance(self) -> Distance:
+        """The distance in force: a cosine unless an opened collection has another."""
+        return self._distance or "cosine"
 
     @property
     def used_threshold(self) -> float | None:
@@ -365,13 +370,9 @@ class RetrieverConfig(Settings):
     def _on_its_scale(cls, threshold: float | None, info: ValidationInfo) -> float | None:
         given, distance = info.data, (info.context or {}).get("distance")
         reranked = given.get("mode") != "semantic" or RERANKERS[given.get("rerank", "none")].scale
-        store = given.get("store")
-        # Before it is opened, a collection may be one of dot products only where others have made it.
-        of_others = store is not None and given.get("python") is None and (store.url or store.local_mode)
-        bounded = distance == "cosine" or (distance is None and not of_others)
-        if threshold is None or (isfinite(threshold) and 0 <= threshold <= 1):
-            return threshold
-        if bounded or (given.get("threshold_on") == "final" and reranked) or not isfinite(threshold):
+        # A collection tells its distance when it is opened; until then only infinity is out of the question.
+        is_bounded = distance == "cosine" or given.get("python") or (given.get("threshold_on") == "final" and reranked)
+        if threshold is not None and not (0 <= threshold <= 1 if is_bounded else isfinite(threshold)):
             raise ValueError("expected a number from 0 to 1")
         return threshold
 
@@ -407,7 +408,7 @@ class RetrieverConfig(Settings):
     @model_validator(mode="after")
     def _together(self, info: ValidationInfo) -> Self:
         """Check what no setting can tell alone."""
-        self._distance = (info.context or {}).get("distance", COSINE)
+        self._distance = (info.context or {}).get("distance")
         if faults := [*self._faults()]:
             raise ValueError("; ".join(faults))
         return self
@@ -419,17 +420,18 @@ class RetrieverConfig(Settings):
         if self.python is not None and "store" in self.model_fields_set and not self.names_collection:
             yield f"store: name the collection that python {self.python!r} reads from, or leave store out"
         if self.top_k > self.candidates:
-            yield f"top_k is {self.top_k} and exceeds the candidate depth {self.candidates}; raise candidates"
+            depth = f"the candidate depth {self.candidates}; raise candidates or lower top_k"
+            yield f"top_k is {self.top_k} and exceeds {depth}"
         if self.reranker.fusion and self.mode != "hybrid":
             yield f"rerank {self.rerank!r} fuses two searches and needs mode 'hybrid', got mode {self.mode!r}"
         if self.keyword.encoder == "server" and self.mode != "semantic" and not self.store.url:
             yield "keyword.encoder 'server' needs a Qdrant server, in store.url; leave keyword.encoder out"
         if self.mode == "hybrid" and self.used_fusion == "weighted" and self.used_distance != "cosine":
-            yield f"fusion 'weighted' adds shares from 0 to 1, and {self.used_distance} scores have no bounds; use rrf"
+            yield f"fusion 'weighted' adds scores from 0 to 1, not {self.used_distance} scores; use fusion: rrf or dbsf"
         if self.threshold_on == "final" and self.score_scale in UNSCALED:
             yield (
-                f"threshold_on 'final' would read {self.score_scale} scores, which have no fixed scale; use "
-                "threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
+                f"threshold_on 'final' would compare the threshold with {self.score_scale} scores, which have no fixed "
+                "scale; use threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
             )
 
     @model_serializer(mode="wrap")

@@ -1,4 +1,4 @@
-"""The base of all commands: errors to exit codes, logging, progress."""
+"""The base of all commands: flags, errors to exit codes, output, logging, progress."""
 
 import argparse
 import logging
@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,19 +29,13 @@ EXIT_TERMINATED = 143
 # What a command's name begins with, however it was started: `python -m evals.golden` is `retrieval-evals golden`.
 MODULE = re.compile(r"^python -m (evals\.|evals$|retrievers) ?")
 INVALID_CHOICE = re.compile(r"(?:invalid choice:|unknown command) '([^']*)'")
-# Digits of a number argument; int() of a long text takes quadratic time.
-MOST_DIGITS = 10
 LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
 # Loggers whose errors the user sees as the last message of the command.
 SHOWN_AT_THE_END = ("retrievers.retriever.qdrant", "retrievers.foreign.adapter")
 log = logging.getLogger(__name__)
 
 
-class Progress(Protocol):
-    """Callback with the progress of a stage."""
-
-    def __call__(self, stage: str, done: int, total: int, detail: str = "") -> None:
-        """Show it."""
+# Flags
 
 
 class Parser(argparse.ArgumentParser):
@@ -49,8 +43,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         # An abbreviation would become ambiguous with every new setting.
-        kwargs.setdefault("allow_abbrev", False)
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})  # type: ignore[arg-type]
 
     def error(self, message: str) -> NoReturn:
         """Print the message, with the nearest known flag or what took its place, and exit with 2."""
@@ -61,10 +54,9 @@ class Parser(argparse.ArgumentParser):
         if successor := removed(name):
             self.exit(EXIT_USER_ERROR, f"{self.prog}: {name} is gone: {successor}\n")
         # The rest of the line may be a key.
-        message = f"{text}{mark}{flag}" if flag.startswith("-") else message
-        options = [option for option in _options(self) if option.startswith("--")]
-        text = f"{self.prog}: {shortened(redacted(message))}{nearest(flag, options) if flag else ''} (see --help)"
-        self.exit(EXIT_USER_ERROR, f"{printable(text)}\n")
+        said = shortened(redacted(f"{text}{mark}{flag}" if flag.startswith("-") else message))
+        near = nearest(flag, (option for option in _options(self) if option.startswith("--"))) if flag else ""
+        self.exit(EXIT_USER_ERROR, f"{printable(f'{self.prog}: {said}{near} (see --help)')}\n")
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -74,7 +66,30 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
             yield from _options(subparser)
 
 
-NO_MEMORY = "this process may take no more memory; raise its limit (ulimit -v, or that of the container)"
+def path_argument(text: str) -> Path:
+    """Parse a path argument.
+
+    Raises:
+        ArgumentTypeError: It cannot be one.
+    """
+    try:
+        return user_path(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """Return a parser of a whole number argument, of `least` or more."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch("[0-9]{1,9}", text) or int(text) < least:
+            raise argparse.ArgumentTypeError(f"expected a whole number of {least} or more, got {quoted(text)}")
+        return int(text)
+
+    return read
+
+
+# Exit codes
 
 
 def run(main: Callable[[], int], *, prefix: str = "") -> int:
@@ -91,28 +106,30 @@ def run(main: Callable[[], int], *, prefix: str = "") -> int:
         # Otherwise a closed pipe is noticed only when the interpreter ends.
         sys.stdout.flush()
         return code
-    except (RetrievalError, MemoryError) as error:
-        log.debug("stopped", exc_info=True)
-        said = NO_MEMORY if isinstance(error, MemoryError) else _with_prefix(str(error), prefix)
-        print_error(f"error: {said}")
-        return EXIT_USER_ERROR
-    except KeyboardInterrupt:
-        print_error("terminated" if received else "interrupted")
-        return EXIT_TERMINATED if received else EXIT_INTERRUPTED
     except BrokenPipeError:
         _discard_output()
         return 0
-    except ImportError as error:
-        log.debug("stopped", exc_info=True)
-        print_error(
-            f"error: {error}: this Python ({sys.executable}) has not all that the project needs; "
-            "install the project here (pip install, with its wheel or checkout), or run the command in its environment"
-        )
-        return EXIT_USER_ERROR
-    except Exception as error:  # a fault of ours must not pass for a criterion that failed, which exits with 1
-        log.exception("internal error")
-        print_error(f"internal error, please report it with the lines above: {type(error).__name__}: {error}")
-        return EXIT_INCOMPLETE
+    except (Exception, KeyboardInterrupt) as error:
+        code, said = _ending(error, prefix, terminated=bool(received))
+        log.log(logging.ERROR if code == EXIT_INCOMPLETE else logging.DEBUG, "stopped", exc_info=True)
+        print_error(said)
+        return code
+
+
+def _ending(error: BaseException, prefix: str, *, terminated: bool) -> tuple[int, str]:
+    """Return exit code and last line of a command that an error ended."""
+    match error:
+        case KeyboardInterrupt():
+            return (EXIT_TERMINATED, "terminated") if terminated else (EXIT_INTERRUPTED, "interrupted")
+        case RetrievalError():
+            return EXIT_USER_ERROR, f"error: {_with_prefix(str(error), prefix)}"
+        case MemoryError():
+            return EXIT_USER_ERROR, "error: this process may take no more memory; raise its limit (ulimit -v)"
+        case ImportError():
+            return EXIT_USER_ERROR, f"error: {error}: install the project for this Python ({sys.executable})"
+    # It must not pass for a criterion that failed, which exits with 1.
+    said = f"internal error, please report it with the lines above: {type(error).__name__}: {error}"
+    return EXIT_INCOMPLETE, said
 
 
 def _with_prefix(message: str, prefix: str) -> str:
@@ -137,7 +154,6 @@ def _handled(received: list[int]) -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         """Do what Ctrl-C does now: a running event loop handles it between steps, where an exception breaks one."""
         received.append(number)
-        # asyncio.run replaces this handler while its loop runs.
         handler = signal.getsignal(signal.SIGINT)
         if not callable(handler):
             raise KeyboardInterrupt
@@ -154,19 +170,7 @@ def _handled(received: list[int]) -> Iterator[None]:
         signal.signal(signal.SIGINT, at_ctrl_c)
 
 
-@contextmanager
-def unread_output_allowed() -> Iterator[None]:
-    """Let the work go on where the reader of standard output went away within the block, as `head` does."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _discard_output()
-
-
-def _discard_output() -> None:
-    # Else the interpreter's own flush at exit would fail with a message.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+# Output
 
 
 def print_error(text: str) -> None:
@@ -185,6 +189,21 @@ def print_rendered(text: str) -> None:
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
+@contextmanager
+def unread_output_allowed() -> Iterator[None]:
+    """Let the work go on where the reader of standard output went away within the block, as `head` does."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+
+
+def _discard_output() -> None:
+    # Else the interpreter's own flush at exit would fail with a message.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def terminal_width() -> int:
     """Return the columns that a text may fill: those of the terminal, at least 60; 80 where there is none."""
     return max(60, shutil.get_terminal_size((80, 40)).columns)
@@ -195,27 +214,12 @@ def in_color() -> bool:
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
-def path_argument(text: str) -> Path:
-    """Parse a path argument.
-
-    Raises:
-        ArgumentTypeError: It cannot be one.
-    """
-    try:
-        return user_path(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+def has_display(env: Mapping[str, str], platform: str) -> bool:
+    """Return True where a browser has a window; one of the terminal would take it over."""
+    return platform in ("darwin", "win32") or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY"))
 
 
-def whole_number(least: int) -> Callable[[str], int]:
-    """Return a parser of a whole number argument, of `least` or more."""
-
-    def read(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and len(text) < MOST_DIGITS and int(text) >= least):
-            raise argparse.ArgumentTypeError(f"expected a whole number of {least} or more, got {quoted(text)}")
-        return int(text)
-
-    return read
+# Logging
 
 
 def add_logging_flags(parser: argparse.ArgumentParser, *, quiet: str = "print nothing but errors") -> None:
@@ -236,25 +240,12 @@ def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False)
     Raises:
         ConfigError: The file cannot be written.
     """
-    ours = [logging.getLogger(name) for name in ("retrievers", "evals")]
     console = logging.StreamHandler()
     console.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
     console.addFilter(lambda record: record.name not in SHOWN_AT_THE_END or record.levelno < logging.ERROR)
     console.setFormatter(_Lines("%(levelname)s %(name)s: %(message)s"))
-    handlers: list[logging.Handler] = [console]
-    if log_file:
-        if log_file.exists() and not log_file.is_file():
-            raise ConfigError(f"--log-file {log_file}: expected a file to append to, found a folder, device or pipe")
-        try:
-            log_file.parent.mkdir(parents=True, exist_ok=True)
-            # Queries and answers are in the log: create it with mode 600 before anything is written.
-            if not log_file.exists():
-                make_private(log_file)
-            file = _LogFile(log_file, encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"--log-file {log_file}: cannot be written: {error.strerror}") from error
-        file.setFormatter(_JsonLines())
-        handlers.append(file)
+    handlers: list[logging.Handler] = [console, *([_opened(log_file)] if log_file else [])]
+    ours = [logging.getLogger(name) for name in ("retrievers", "evals")]
     # Both loggers share their handlers; a set closes each once.
     for old in {handler for logger in ours for handler in logger.handlers}:
         old.close()
@@ -263,6 +254,64 @@ def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False)
         # Libraries that configure the root logger would print every record again.
         logger.propagate = False
         logger.handlers[:] = handlers
+
+
+def _opened(file: Path) -> "_LogFile":
+    if file.exists() and not file.is_file():
+        raise ConfigError(f"--log-file {file}: expected a file to append to, found a folder, device or pipe")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Queries and answers are in the log: it is its owner's alone before anything is written.
+        if not file.exists():
+            make_private(file)
+        handler = _LogFile(file, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--log-file {file}: cannot be written: {error.strerror}") from error
+    handler.setFormatter(_JsonLines())
+    return handler
+
+
+class _LogFile(logging.FileHandler):
+    """A log file that ends, with a line on it, at its first write error, such as that of a full disk."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        self.setLevel(logging.CRITICAL + 1)
+        print_error(f"--log-file {self.baseFilename}: cannot be written any more: {sys.exc_info()[1]}")
+
+    def close(self) -> None:
+        with suppress(OSError):
+            super().close()
+
+
+class _Lines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(redacted(super().format(record)))
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": redacted(record.getMessage()),
+        }
+        for name in LOG_FIELDS:
+            if (value := getattr(record, name, None)) is not None:
+                entry[name] = value if isinstance(value, int) else without_secrets(str(value))
+        if record.exc_info:
+            entry["exception"] = redacted(self.formatException(record.exc_info))
+        return json_text(entry)
+
+
+# Progress
+
+
+class Progress(Protocol):
+    """Callback with the progress of a stage."""
+
+    def __call__(self, stage: str, done: int, total: int, detail: str = "") -> None:
+        """Show it."""
 
 
 @contextmanager
@@ -274,14 +323,7 @@ def progress_bar(*, shown: bool) -> Iterator[Progress]:
     from rich import progress
     from rich.console import Console
 
-    columns = (
-        progress.TextColumn("{task.description:<12}"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
-        progress.TextColumn("{task.fields[detail]}"),
-    )
+    columns = (*progress.Progress.get_default_columns(), progress.TextColumn("{task.fields[detail]}"))
     with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, progress.TaskID] = {}
 
@@ -291,46 +333,3 @@ def progress_bar(*, shown: bool) -> Iterator[Progress]:
             bar.update(tasks[stage], completed=done, total=total, detail=detail)
 
         yield show
-
-
-class _Lines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(redacted(super().format(record)))
-
-
-class _LogFile(logging.FileHandler):
-    """Log file whose first write error is reported once, where logging would print a traceback a record."""
-
-    _reported = False
-
-    def close(self) -> None:
-        # The remaining output has no room on the disk.
-        with suppress(OSError):
-            super().close()
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            super().handleError(record)
-        elif not self._reported:
-            self._reported = True
-            print_error(
-                f"--log-file {self.baseFilename}: cannot be written any more: {error.strerror}; the rest is lost"
-            )
-
-
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        entry: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": redacted(record.getMessage()),
-        }
-        fields = {name: getattr(record, name) for name in LOG_FIELDS if hasattr(record, name)}
-        entry |= {
-            name: value if isinstance(value, int) else without_secrets(str(value)) for name, value in fields.items()
-        }
-        if record.exc_info:
-            entry["exception"] = redacted(self.formatException(record.exc_info))
-        return json_text(entry)

@@ -20,6 +20,7 @@ from retrievers.config.layers import (
 )
 from retrievers.errors import ConfigError
 from retrievers.terminal.command import (
+    EXIT_USER_ERROR,
     Parser,
     add_logging_flags,
     path_argument,
@@ -63,24 +64,20 @@ def _run(namespace: argparse.Namespace) -> int:
     if namespace.command == "index" and not any("collection" in dict(flatten(layer.values)) for layer in layers):
         layers.insert(0, Layer(label="the folder's name", values={"collection": default_collection(namespace.folder)}))
     config = build(RetrieverConfig, layers)
-    if namespace.command == "search":
-        config = _as_recorded(namespace, config, layers, env)
-    if config.python is not None and namespace.command not in ("search", "inspect"):
-        raise ConfigError(
-            f"python: {namespace.command} works on a collection, not on {config.python!r}; leave python out"
-        )
-    commands = {"search": _search, "index": _index, "inspect": _inspect}
-    return commands[namespace.command](namespace, config, env)
+    match namespace.command:
+        case "search":
+            return _search(namespace, _as_recorded(namespace.query, config, layers, env), env)
+        case "index":
+            return _index(namespace, config, env)
+    return _inspect(namespace, config, env)
 
 
-def _as_recorded(
-    namespace: argparse.Namespace, config: RetrieverConfig, layers: Sequence[Layer], env: dict[str, str]
-) -> RetrieverConfig:
+def _as_recorded(query: str, config: RetrieverConfig, layers: Sequence[Layer], env: dict[str, str]) -> RetrieverConfig:
     """Return the settings over those with which the experiment that made the collection searches it."""
     from retrievers.retriever.opened import recorded_search
     from retrievers.search.query import check_query
 
-    check_query(namespace.query)
+    check_query(query)
     label, settings = f"the record of collection {config.collection!r}", recorded_search(config, env)
     return build(RetrieverConfig, [Layer(label=label, values=settings), *layers]) if settings else config
 
@@ -94,7 +91,7 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
         session = retriever.search(namespace.query)
     if session.status != "success":
         print_error(f"error: {session.error}")
-        return 2
+        return EXIT_USER_ERROR
     if namespace.json:
         print_rendered(json_text(session_json(session), indent=2))
     else:
@@ -109,6 +106,8 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
     from retrievers.store import location, open_client
     from retrievers.terminal.inspect import look, write_experiment
 
+    if config.python is not None:
+        raise ConfigError(f"python: index works on a collection, not on {config.python!r}; leave python out")
     _check_new(namespace.write)
     options = IndexOptions(
         settings=build(IndexSettings, [flag_layer(namespace, IndexSettings)]),
@@ -125,18 +124,18 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
         client.close()
     for fault in report.skipped:
         print_error(f"skipped: {fault}")
-    for note in () if namespace.quiet else corpus.notes:
-        print_error(f"note: {note}")
-    if not namespace.quiet:
-        print_out(
-            f"{report.pages} {corpus.unit}, {report.chunks} chunks in collection "
-            f"{config.collection!r} at {location(config.store)}: {report.added} added, {report.refreshed} refreshed, "
-            f"{report.removed} removed, {report.unchanged} unchanged"
-        )
+    said = [
+        f"{report.pages} {corpus.unit}, {report.chunks} chunks in collection {config.collection!r} at "
+        f"{location(config.store)}: {report.added} added, {report.refreshed} refreshed, {report.removed} removed, "
+        f"{report.unchanged} unchanged"
+    ]
     if namespace.write:
         write_experiment(namespace.write, look(config, env), env)
-        if not namespace.quiet:
-            print_out(f"Written: {namespace.write}, for golden data in {namespace.write.parent / 'golden.jsonl'}")
+        said.append(f"Written: {namespace.write}, for golden data in {namespace.write.parent / 'golden.jsonl'}")
+    if not namespace.quiet:
+        for note in corpus.notes:
+            print_error(f"note: {note}")
+        print_out("\n".join(said))
     return 0
 
 
@@ -169,25 +168,43 @@ def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[s
     print_out(seen.text())
     if namespace.write:
         write_experiment(namespace.write, seen, env)
+        golden = namespace.write.parent / "golden.jsonl"
         print_out(
             f"\nWritten: {namespace.write}. Next: python -m evals.golden init --config {namespace.write} --out "
-            f"{namespace.write.parent / 'golden.jsonl'}, then fill in its queries and: python -m evals.run --config "
-            f"{namespace.write}"
+            f"{golden}, then fill in its queries and: python -m evals.run --config {namespace.write}"
         )
     return 0
+
+
+# Flags
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """Return the parser of the commands, called `prog` in its messages."""
     arguments = Parser(prog=prog, description="Index pages into Qdrant, search them, look at a collection.")
     commands = arguments.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    search = commands.add_parser("search", help="search a collection", description="Search a collection.")
+    about = {
+        "search": "search a collection",
+        "index": "index a folder of pages: Markdown, HTML, text and PDF; or a dataset",
+        "inspect": "look at a collection, propose a map of its payload, audit it; nothing is written there",
+    }
+    search, index, inspect = (commands.add_parser(name, help=text, description=text) for name, text in about.items())
     search.add_argument("query", help="what to look for")
-    add_flags(search, IndexSettings)
     search.add_argument("--json", action="store_true", help="print the whole session as JSON")
-    index = commands.add_parser(
-        "index", help="index a folder of pages", description="Index Markdown, HTML, text and PDF."
-    )
+    _add_sources(index)
+    for command in (index, inspect):
+        about_file = "write an experiment on the collection, for evals.run --config"
+        command.add_argument("--write", type=path_argument, metavar="FILE", help=about_file)
+    for command in (search, index):
+        add_flags(command, IndexSettings)
+    for command in (search, index, inspect):
+        command.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")
+        add_logging_flags(command, quiet="print the result and errors alone: no progress, no warnings of the log")
+        add_flags(command, RetrieverConfig)
+    return arguments
+
+
+def _add_sources(index: argparse.ArgumentParser) -> None:
     index.add_argument(
         "folder",
         type=path_argument,
@@ -203,30 +220,8 @@ def parser(prog: str) -> argparse.ArgumentParser:
     index.add_argument(
         "--base-url", type=_base, default="/docs", help="what page addresses begin with (default: /docs)"
     )
-    add_flags(index, IndexSettings)
-    index.add_argument(
-        "--write",
-        type=path_argument,
-        metavar="FILE",
-        help="write an experiment on it, for evals.run --config",
-    )
     index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
     index.add_argument("--replace", action="store_true", help="allow more than half of the stored chunks to be removed")
-    inspect = commands.add_parser(
-        "inspect",
-        help="look at a collection, and audit it",
-        description="Show a collection, propose a map, audit it. Nothing is written there.",
-    )
-    inspect.add_argument(
-        "--write", type=path_argument, metavar="FILE", help="write an experiment on it, with the proposed setting"
-    )
-    nothing = "print nothing but errors"
-    result_alone = "print the result and errors alone: no progress, no warnings of the log"
-    for command, quiet in ((search, result_alone), (index, nothing), (inspect, result_alone)):
-        command.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")
-        add_logging_flags(command, quiet=quiet)
-        add_flags(command, RetrieverConfig)
-    return arguments
 
 
 def _base(text: str) -> str:

@@ -1,6 +1,6 @@
 """A session as text for a person, and as JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -9,12 +9,12 @@ from retrievers.config import RERANKERS
 from retrievers.records import Confidence, RetrievalSession, RetrievedChunk
 from retrievers.store.chunks import all_metadata
 
-WIDTH = 100
+PREVIEW = 86
+INDENT = " " * 11
 
 
-def session_json(session: RetrievalSession, *, include_metadata: bool = True) -> dict[str, Any]:
-    """Convert a session to plain JSON values: every field, chunks with their whole metadata or text and score alone."""
-    chunk = chunk_json if include_metadata else text_json
+def session_json(session: RetrievalSession) -> dict[str, Any]:
+    """Convert a session to plain JSON values: every field, chunks with their whole metadata."""
     return {
         "session_id": session.session_id,
         "query": session.query,
@@ -30,14 +30,9 @@ def session_json(session: RetrievalSession, *, include_metadata: bool = True) ->
         "warnings": list(session.warnings),
         "suggestions": list(session.suggestions),
         "sources": dict(session.sources),
-        "chunks": [chunk(result) for result in session.chunks],
-        "below_threshold": [chunk(result) for result in session.below_threshold],
+        "chunks": [*map(chunk_json, session.chunks)],
+        "below_threshold": [*map(chunk_json, session.below_threshold)],
     }
-
-
-def text_json(result: RetrievedChunk) -> dict[str, Any]:
-    """Return text and score of a retrieved chunk."""
-    return {"rank": result.rank, "score": result.score, "score_scale": result.score_scale, "text": result.chunk.text}
 
 
 def chunk_json(result: RetrievedChunk) -> dict[str, Any]:
@@ -59,22 +54,16 @@ def chunk_json(result: RetrievedChunk) -> dict[str, Any]:
     }
 
 
-def session_text(session: RetrievalSession, *, verbose: bool = False, include_metadata: bool = True) -> str:
-    """Render a session for the terminal: ranked results, then the summary.
-
-    Args:
-        session: The session.
-        verbose: Show all scores and whole texts.
-        include_metadata: Otherwise results have text and score alone.
-    """
+def session_text(session: RetrievalSession, *, verbose: bool = False) -> str:
+    """Render a session for the terminal: ranked results, then the summary; `verbose`: all scores and whole texts."""
     if session.error:
         return f"{session.status}: {session.error}"
-    lines = [line for chunk in session.chunks for line in _result(chunk, verbose, include_metadata)]
+    lines = [line for chunk in session.chunks for line in _result(chunk, verbose)]
     if not session.chunks:
         lines += ["No result.", ""]
         if session.below_threshold:
             lines.append("Best matches below the threshold (not part of the result):")
-            lines += [line for chunk in session.below_threshold for line in _result(chunk, verbose, include_metadata)]
+            lines += [line for chunk in session.below_threshold for line in _result(chunk, verbose)]
     return "\n".join([*lines, *_summary(session, verbose)])
 
 
@@ -83,90 +72,69 @@ def score_text(score: float | None) -> str:
     return "  –  " if score is None else f"{score:.3f}"
 
 
-def _result(result: RetrievedChunk, verbose: bool, include_metadata: bool) -> list[str]:
-    indent = " " * 11
-    location = f"  {result.source}{_before(result)}" if include_metadata else ""
-    lines = [f"{result.rank:>2}  {_scored(result)}{location}"]
-    if include_metadata:
-        lines.append(f"{indent}{result.breadcrumb}")
+def _result(result: RetrievedChunk, verbose: bool) -> Iterator[str]:
+    moved = result.original_rank is not None and result.original_score is not None
+    before = f"  (before reranking: {result.original_rank}, {result.original_score:.3f})" if moved else ""
+    yield f"{result.rank:>2}  {_scored(result)}  {result.source}{before}"
+    yield f"{INDENT}{result.breadcrumb}"
     if verbose:
-        scores = ", ".join(f"{name} {score:.3f}" for name, score in result.scores.items())
-        parts = [f"{indent}{scores}"] if include_metadata else []
-        return [*lines, *parts, *(f"{indent}{line}" for line in result.chunk.text.split("\n")), ""]
-    preview = result.chunk.chunk_text_preview
-    return [*lines, f"{indent}{preview[: WIDTH - 14]}{'…' if len(preview) > WIDTH - 14 else ''}", ""]
+        yield INDENT + ", ".join(f"{name} {score:.3f}" for name, score in result.scores.items())
+        yield from (f"{INDENT}{line}" for line in result.chunk.text.split("\n"))
+    else:
+        preview = result.chunk.chunk_text_preview
+        yield f"{INDENT}{preview[:PREVIEW]}{'…' if len(preview) > PREVIEW else ''}"
+    yield ""
 
 
 def _scored(result: RetrievedChunk) -> str:
     """Format the score; where it is no cosine, with its scale, and the score of its vector that the threshold reads."""
-    score = score_text(result.score)
+    score, of_vector = score_text(result.score), result.scores.get("semantic")
     if result.score_scale in ("cosine", "unknown", "none"):
         return score
-    of_vector = result.scores.get("semantic")
-    if of_vector is None or result.score_scale == result.distance:
-        return f"{score} {result.score_scale}"
-    return f"{score} {result.score_scale} ({result.distance} {of_vector:.3f})"
+    shown = of_vector is not None and result.score_scale != result.distance
+    return f"{score} {result.score_scale}" + (f" ({result.distance} {of_vector:.3f})" if shown else "")
 
 
-def _before(result: RetrievedChunk) -> str:
-    if result.original_rank is None or result.original_score is None:
-        return ""
-    return f"  (before reranking: {result.original_rank}, {result.original_score:.3f})"
-
-
-def _how(parameters: Mapping[str, Any]) -> str:
-    strategy = dict.fromkeys(parameters.get(name) for name in ("python", "mode", "fusion", "rerank"))
-    filters = f"where {parameters['filters']}" if parameters.get("filters") else None
-    group = f"one for each {parameters['group_by']}" if parameters.get("group_by") else None
-    return ", ".join(str(part) for part in (*strategy, filters, group) if part)
-
-
-def _threshold(parameters: Mapping[str, Any]) -> str:
-    """Format the threshold, with the score it reads where that is not the one shown."""
-    threshold = parameters.get("threshold")
-    if threshold is None:
-        return "no threshold"
-    distance = parameters.get("distance", "cosine")
-    scored = RERANKERS[parameters.get("rerank", "none")].scale is not None
-    other = scored or parameters.get("mode", "semantic") != "semantic"
-    shown = f"threshold {threshold:g}"
-    if parameters.get("threshold_on") == "final":
-        return f"{shown} on the final score"
-    if parameters.get("threshold_on") == "best":
-        return f"{shown} on the best {distance}"
-    if distance != "cosine":
-        return f"{shown} on the {distance} score"
-    return shown + (" on the cosine" if other else "")
-
-
-def _summary(session: RetrievalSession, verbose: bool) -> list[str]:
-    timings, parameters = session.timings, session.parameters
+def _summary(session: RetrievalSession, verbose: bool) -> Iterator[str]:
+    timings, used = session.timings, session.parameters
+    found = f"{len(session.chunks)} returned of {session.candidates_found} found"
+    counts = f"{found}, {session.filtered_out} below the threshold"
+    settings = (_how(used), f"top_k {used.get('top_k')}", _threshold(used), used.get("collection"))
+    yield " · ".join(str(part) for part in (counts, *settings) if part)
     stages = {"embed": timings.embed_ms, "search": timings.search_ms, "rerank": timings.rerank_ms}
     spent = ", ".join(f"{name} {value:.1f} ms" for name, value in stages.items() if value is not None)
-    settings = [
-        _how(parameters),
-        f"top_k {parameters.get('top_k')}",
-        _threshold(parameters),
-        parameters.get("collection"),
-    ]
-    lines = [
-        f"{len(session.chunks)} returned of {session.candidates_found} found, "
-        f"{session.filtered_out} below the threshold · " + " · ".join(str(part) for part in settings if part),
-        f"{timings.total_ms:.1f} ms" + (f" ({spent})" if spent else ""),
-    ]
-    lines += _confidence(session.confidence, verbose)
+    yield f"{timings.total_ms:.1f} ms" + (f" ({spent})" if spent else "")
+    if session.confidence and session.confidence.average is not None:
+        yield _confidence(session.confidence, verbose)
     if len(session.sources) > 1 or verbose:
-        lines += ["From " + ", ".join(f"{page} ({count})" for page, count in session.sources.items())]
-    lines += [f"Warning: {text}" for text in session.warnings]
-    lines += [f"Try: {text}" for text in session.suggestions]
-    return lines
+        yield "From " + ", ".join(f"{page} ({count})" for page, count in session.sources.items())
+    yield from (f"Warning: {text}" for text in session.warnings)
+    yield from (f"Try: {text}" for text in session.suggestions)
 
 
-def _confidence(confidence: Confidence | None, verbose: bool) -> list[str]:
-    if confidence is None or confidence.average is None:
-        return []
+def _how(used: Mapping[str, Any]) -> str:
+    parts = [*dict.fromkeys(used.get(name) for name in ("python", "mode", "fusion", "rerank"))]
+    parts.append(f"where {used['filters']}" if used.get("filters") else None)
+    parts.append(f"one for each {used['group_by']}" if used.get("group_by") else None)
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _threshold(used: Mapping[str, Any]) -> str:
+    """Format the threshold, with the score it reads where that is not the one shown."""
+    if used.get("threshold") is None:
+        return "no threshold"
+    distance = used.get("distance", "cosine")
+    other = RERANKERS[used.get("rerank", "none")].scale or used.get("mode", "semantic") != "semantic"
+    each = f" on the {distance}" if other or distance != "cosine" else ""
+    read = {"final": " on the final score", "best": f" on the best {distance}"}.get(
+        used.get("threshold_on", "each"), each
+    )
+    return f"threshold {used['threshold']:g}{read}"
+
+
+def _confidence(confidence: Confidence, verbose: bool) -> str:
     line = f"Confidence {confidence.level}: {confidence.reason}; average {confidence.average:.2f}"
     if verbose:
         line += f", {confidence.minimum:.2f} to {confidence.maximum:.2f}, standard deviation {confidence.deviation:.2f}"
         line += f"; coverage {confidence.coverage:.0%}"
-    return [line]
+    return line

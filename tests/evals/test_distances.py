@@ -9,8 +9,6 @@ import pytest
 
 from evals import Evaluation, Experiment, Outputs, evaluate, sweep
 from evals.collect.saved import read
-from evals.errors import ExperimentError
-from retrievers.errors import ConfigError
 from retrievers.records import Distance
 from tests.support.distances import QUERIES, chunk_id, collection, ranked, semantic
 
@@ -42,7 +40,6 @@ def experiment(store: dict[str, Any], values: dict[str, Any], **others: Any) -> 
         "embedding": {"provider": "python", "model": "tests.support.distances:embeddings"},
         "metadata": {"required": []},
         "candidates": 20,
-        "cache": {"results": 0, "embeddings": "off"},
     }
     return Experiment.model_validate({"retriever": {**own, **values}, **{"metrics": METRICS, **others}})
 
@@ -58,7 +55,7 @@ def best_of(distance: Distance) -> list[float]:
 def test_a_run_scores_what_a_raw_threshold_keeps(made: tuple[Distance, dict[str, Any]], tmp_path: Path) -> None:
     distance, store = made
     threshold = float(np.quantile(semantic(distance, 0), 0.8))
-    run = evaluate(golden=GOLDEN, experiment=experiment(store, {"distance": distance, "threshold": threshold}))
+    run = evaluate(golden=GOLDEN, experiment=experiment(store, {"threshold": threshold}))
     for number, row in enumerate(run.report.queries):
         scores = semantic(distance, number)
         keeps = scores >= threshold
@@ -81,10 +78,10 @@ def test_every_cell_of_a_grid_is_a_run_of_its_own(made: tuple[Distance, dict[str
     distance, store = made
     thresholds = [round(float(np.quantile(semantic(distance, 0), share)), 3) for share in (0.05, 0.3, 0.6, 1)]
     axes = {"mode": ["semantic", "keyword", "hybrid"], "top_k": [1, 4], "threshold": thresholds}
-    grid = sweep(experiment(store, {"fusion": "rrf", "distance": distance}, sweep=axes), golden=GOLDEN)
+    grid = sweep(experiment(store, {"fusion": "rrf"}, sweep=axes), golden=GOLDEN)
     assert len(grid.cells) == 3 * 2 * 4
     for _, cell in grid.cells.iterrows():
-        values = {"fusion": "rrf", "distance": distance, "mode": cell["mode"], "top_k": int(cell["top_k"])}
+        values = {"fusion": "rrf", "mode": cell["mode"], "top_k": int(cell["top_k"])}
         alone = evaluate(golden=GOLDEN, experiment=experiment(store, {**values, "threshold": cell["threshold"]}))
         for name, value in figures(alone).items():
             if name in grid.cells and value is not None:
@@ -97,32 +94,25 @@ def test_every_cell_of_a_grid_is_a_run_of_its_own(made: tuple[Distance, dict[str
 
 
 def test_among_equal_cells_the_laxest_threshold_is_recommended(made: tuple[Distance, dict[str, Any]]) -> None:
-    distance, store = made
+    _, store = made
     ends = (-60.0, -50.0)
     axes = {"threshold": list(ends), "top_k": [3]}
-    grid = sweep(experiment(store, {"distance": distance}, sweep=axes), golden=GOLDEN)
+    grid = sweep(experiment(store, {}, sweep=axes), golden=GOLDEN)
     assert grid.recommended is not None
     assert grid.recommended.threshold == ends[0]
     assert grid.report.head is not None
-    assert f"--retriever.threshold {ends[0]} --retriever.distance {distance}" in grid.report.head.next_flags
+    assert f"--retriever.threshold {ends[0]}" in grid.report.head.next_flags
 
 
 def test_the_distance_is_read_where_none_is_named(made: tuple[Distance, dict[str, Any]]) -> None:
     distance, store = made
     run = evaluate(golden=GOLDEN, experiment=experiment(store, {}))
     assert [len(row.retrieved) for row in run.report.queries] == [5, 5, 5]
-    assert run.report.config["retriever"]["distance"] == distance
+    assert run.report.facts.collection is not None
+    assert run.report.facts.collection.content["distance"] == distance
     assert run.report.config["retriever"]["threshold"] is None
     grid = sweep(experiment(store, {}, sweep={"top_k": [1, 2]}), golden=GOLDEN)
     assert grid.cells["threshold"].isna().all() if "threshold" in grid.cells else True
-
-
-def test_a_threshold_for_cosines_is_refused_before_anything_is_searched(tmp_path: Path) -> None:
-    with collection("edge", "dot", tmp_path) as store:
-        with pytest.raises(ConfigError, match=r"has the distance dot, .* threshold 0\.28 is one on cosine"):
-            evaluate(golden=GOLDEN, experiment=experiment(store, {"threshold": 0.28}))
-        with pytest.raises(ExperimentError, match=r"threshold: expected a number from 0 to 1; one on dot products"):
-            sweep(experiment(store, {}, sweep={"threshold": "0:2:0.5"}), golden=GOLDEN)
 
 
 def test_a_saved_retrieval_keeps_scores_and_direction(made: tuple[Distance, dict[str, Any]], tmp_path: Path) -> None:
@@ -140,15 +130,15 @@ def test_page_and_figures_show_the_distance(made: tuple[Distance, dict[str, Any]
     distance, store = made
     axes = {"threshold": sorted(best_of(distance)), "top_k": [1, 3]}
     page = tmp_path / "page.html"
-    sweep(experiment(store, {"distance": distance}, sweep=axes), golden=GOLDEN, outputs=Outputs(html=page))
+    sweep(experiment(store, {}, sweep=axes), golden=GOLDEN, outputs=Outputs(html=page))
     evaluate(golden=GOLDEN, experiment=experiment(store, {}), outputs=Outputs(html=tmp_path / "run.html"))
     assert '"scale": "dot product"' in (tmp_path / "run.html").read_text(encoding="utf-8")
     assert f"distance {distance}" in page.read_text(encoding="utf-8")
 
 
 def test_what_is_repeated_is_compared_as_it_is_shown(made: tuple[Distance, dict[str, Any]]) -> None:
-    distance, store = made
-    whole = experiment(store, {"distance": distance}, metrics=("determinism/*", "latency/*"))
+    _, store = made
+    whole = experiment(store, {}, metrics=("determinism/*", "latency/*"))
     run = evaluate(golden=GOLDEN, experiment=whole)
     assert figures(run)["determinism/rate"] == 1
     assert figures(run)["determinism/max_score_delta"] == pytest.approx(0, abs=1e-6)

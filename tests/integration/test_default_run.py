@@ -21,8 +21,8 @@ from mlflow.entities import Run
 from scipy.stats import binomtest
 
 from evals import Experiment
+from evals.config.files import PRESETS
 from evals.metrics import Reach, choose
-from evals.run import PRESETS
 from retrievers.config import dump
 from tests.support.child import Finished
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from evals.run import PRESETS, load_config, main, parser
+from evals.config.files import PRESETS
+from evals.run import load_config, main, parser
 from tests.support.chat_requests import ChatRequest
 from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.child import python

@@ -13,7 +13,7 @@ LIBRARIES = (
     "evals.grid.measure",
     "evals.report.building",
     "evals.report.terminal",
-    "evals.run.command",
+    "evals.experiment.flow",
     "httpcore",
     "langchain.chat_models",
     "langchain_cohere",

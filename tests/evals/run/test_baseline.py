@@ -2,8 +2,8 @@
 
 import json
 
+from evals.baseline import CHUNKS, committed
 from evals.report.parsing import parse
-from evals.run.baseline import CHUNKS, committed
 from tests.support.results import facts, report
 
 

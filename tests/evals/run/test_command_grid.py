@@ -1,6 +1,5 @@
 """`python -m evals.run` with a sweep."""
 
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -129,11 +128,6 @@ def test_the_page_shows_the_recommendation_and_the_maps_of_the_grid(swept: Path)
     assert 'id="figure-cells"' in page and 'id="figure-tradeoff"' in page
 
 
-def test_a_single_run_has_no_grid(run: Run, folder: Path) -> None:
-    assert run("--output", "r.json").code == 0
-    assert "grid" not in load_report(folder / "r.json")
-
-
 def test_the_exported_settings_are_those_of_the_chosen_cell(run: Run, folder: Path, indexed: Experiment) -> None:
     store = ("--retriever.store.path", os.path.relpath(indexed.store))
     assert run(*SWEEP, *store, "--output", "r.json", "--export", "retriever.yaml").code == 0
@@ -156,37 +150,6 @@ def test_the_exported_settings_are_those_of_the_chosen_cell(run: Run, folder: Pa
 )
 def test_criteria_are_held_against_the_chosen_cell(run: Run, criterion: str, code: int) -> None:
     assert run(*SWEEP, "--criteria", criterion).code == code
-
-
-def test_held_out_evidence_that_is_nowhere_is_refused_before_anything_is_searched(
-    run: Run, folder: Path, indexed: Experiment
-) -> None:
-    cases = [json.loads(line) for line in indexed.golden.read_text(encoding="utf-8").splitlines()]
-    nowhere = {"source_url": "/docs/nowhere", "heading": "Nothing", "quote": "Nobody has written this."}
-    unseen = {"id": "unseen", "query": "what is where", "split": "test", "evidence": [nowhere]}
-    lines = [json.dumps(case) for case in [*({**case, "split": "dev"} for case in cases), unseen]]
-    (folder / "golden.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    done = run(*SWEEP, "--dataset.path", "golden.jsonl", "--dataset.split", "dev", "--output", "r.json")
-    assert (done.code, done.out) == (2, "")
-    assert f"golden.jsonl:{len(lines)}: " in done.err and "/docs/nowhere" in done.err
-    assert not (folder / "r.json").exists()
-
-
-def test_every_mode_in_one_grid(run: Run, folder: Path) -> None:
-    modes = (
-        "--sweep.mode",
-        "semantic,keyword,hybrid",
-        "--sweep.fusion",
-        "[weighted, rrf]",
-        "--sweep.rerank",
-        "none,mmr",
-    )
-    assert run(*SWEEP, *modes, "--output", "r.json").code == 0
-    names = [one["name"] for one in load_report(folder / "r.json")["grid"]["configurations"]]
-    assert names == [
-        "semantic", "semantic mmr", "keyword", "keyword mmr", "hybrid weighted", "hybrid weighted mmr",
-        "hybrid rrf", "hybrid rrf mmr",
-    ]  # fmt: skip
 
 
 def test_latency_and_determinism_are_of_the_configuration(run: Run, folder: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from evals.tracking import ui
 from evals.tracking.ui import main
-from retrievers.terminal.browser import has_display
+from retrievers.terminal.command import has_display
 from tests.support.child import environment
 from tests.support.loopback import free_port
 from tests.support.results import report

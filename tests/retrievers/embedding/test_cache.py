@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrievers.config import EMBEDDING_PROVIDERS, CacheConfig
+from retrievers.config import EMBEDDING_PROVIDERS
 from retrievers.embedding.cache import CacheStats, EmbeddingCache, ResultCache, open_embedding_cache
 from retrievers.errors import ConfigError
 from tests.support.clock import Clock
@@ -266,22 +266,12 @@ def test_a_file_that_fails_later_costs_the_vectors_and_nothing_else(
 
 
 @pytest.mark.parametrize(
-    ("embeddings", "provider", "kept"),
-    [
-        ("auto", "cohere", True),
-        ("auto", "wordllama", False),
-        ("auto", "python", False),
-        ("on", "wordllama", True),
-        ("on", "python", True),
-        ("off", "cohere", False),
-    ],
+    ("provider", "kept"),
+    [("cohere", True), ("wordllama", False), ("python", False)],
 )
-def test_vectors_of_hosted_models_are_kept_unless_told_otherwise(
-    tmp_path: Path, embeddings: str, provider: str, kept: bool
-) -> None:
-    config = CacheConfig.model_validate({"embeddings": embeddings})
+def test_vectors_of_hosted_models_are_kept(tmp_path: Path, provider: str, kept: bool) -> None:
     hosted = EMBEDDING_PROVIDERS[provider].hosted is True
-    opened = open_embedding_cache(config, {"XDG_CACHE_HOME": str(tmp_path)}, hosted=hosted)
+    opened = open_embedding_cache({"XDG_CACHE_HOME": str(tmp_path)}, hosted=hosted)
     assert (opened is not None) == kept == (tmp_path / "retrieval-evals" / "query-vectors.sqlite").exists()
     if opened:
         opened.close()

@@ -1,4 +1,3 @@
-import argparse
 import asyncio
 import json
 import logging
@@ -11,16 +10,13 @@ from typing import NoReturn
 
 import pytest
 
-from retrievers.errors import ConfigError, EmbeddingError, StoreError
+from retrievers.errors import ConfigError
 from retrievers.terminal.command import (
     Parser,
-    add_logging_flags,
-    in_color,
     print_out,
     progress_bar,
     run,
     set_up_logging,
-    terminal_width,
 )
 from tests.support.commands import own_logging
 
@@ -38,15 +34,23 @@ def raising(error: BaseException) -> Callable[[], NoReturn]:
     return main
 
 
-@pytest.mark.parametrize("code", [0, 1, 2, 3])
-def test_a_commands_own_exit_code_is_kept(code: int) -> None:
-    assert run(lambda: code) == code
-
-
-@pytest.mark.parametrize("error", [ConfigError("top_k: too large"), EmbeddingError("no model"), StoreError("busy")])
-def test_an_error_of_ours_is_one_message_and_exit_code_2(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(raising(error)) == 2
-    assert capsys.readouterr() == ("", f"error: {error}\n")
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (None, 1, ""),
+        (ConfigError("top_k: too large"), 2, "error: top_k: too large\n"),
+        (MemoryError(), 2, "error: this process may take no more memory; raise its limit (ulimit -v)\n"),
+        (ModuleNotFoundError("No module named 'x'"), 2, "error: No module named 'x': install the project for this Py"),
+        (ZeroDivisionError("why"), 3, "internal error, please report it with the lines above: ZeroDivisionError: why"),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+    ],
+)
+def test_an_error_is_an_exit_code_and_a_last_line(
+    error: BaseException | None, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(raising(error) if error else lambda: code) == code
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(said) and bool(err) == bool(error)
 
 
 @pytest.mark.parametrize(
@@ -65,11 +69,6 @@ def test_flags_in_errors_are_those_of_the_command(
     assert run(raising(ConfigError(said)), prefix="retriever.") == 2
     assert run(raising(ConfigError(said))) == 2
     assert capsys.readouterr().err == f"error: {shown or said}\nerror: {said}\n"
-
-
-def test_an_interruption_is_exit_code_130(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(raising(KeyboardInterrupt())) == 130
-    assert capsys.readouterr().err == "interrupted\n"
 
 
 @pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
@@ -120,24 +119,6 @@ def test_a_termination_interrupts_where_ctrl_c_is_ignored() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_any_other_error_is_a_defect_and_does_not_pass_for_a_failed_criterion(
-    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    assert run(raising(ZeroDivisionError("why"))) == 3
-    assert "internal error, please report it" in capsys.readouterr().err
-    assert "ZeroDivisionError: why" in caplog.text
-
-
-def test_a_missing_dependency_is_a_fault_of_the_environment(capsys: pytest.CaptureFixture[str]) -> None:
-    def fail() -> int:
-        raise ModuleNotFoundError("No module named 'qdrant_client'")
-
-    assert run(fail) == 2
-    said = capsys.readouterr().err
-    assert "No module named 'qdrant_client': this Python (" in said and "has not all that the project needs" in said
-    assert "please report" not in said
-
-
 def test_a_reader_that_went_away_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -180,13 +161,6 @@ def test_a_wrong_flag_is_told_with_the_nearest_and_exit_code_2(
         parser.parse_args(arguments)
     assert caught.value.code == 2
     assert capsys.readouterr().err.startswith(message)
-
-
-def test_logging_has_its_flags() -> None:
-    parser = argparse.ArgumentParser()
-    add_logging_flags(parser)
-    given = parser.parse_args(["--quiet", "--verbose", "--log-file", "a/b.jsonl"])
-    assert (given.quiet, given.verbose, given.log_file) == (True, True, Path("a/b.jsonl"))
 
 
 @pytest.mark.parametrize(
@@ -237,21 +211,6 @@ def test_a_log_file_holds_json_lines_with_what_is_known(tmp_path: Path) -> None:
     assert third["exception"].splitlines()[-1] == "ValueError: cause"
 
 
-def test_a_log_file_is_continued_and_closed_before_the_next(tmp_path: Path) -> None:
-    for name in ("a", "b", "a"):
-        set_up_logging(verbose=False, log_file=tmp_path / name)
-        logging.getLogger("retrievers.test").warning("to %s", name)
-    assert [len((tmp_path / name).read_text().splitlines()) for name in "ab"] == [2, 1]
-
-
-def test_logs_of_others_are_left_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    before = logging.getLogger().handlers[:]
-    set_up_logging(verbose=True, log_file=tmp_path / "log")
-    logging.getLogger("httpx").info("request")
-    assert (logging.getLogger().handlers, (tmp_path / "log").read_text()) == (before, "")
-    assert "request" not in capsys.readouterr().err
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_a_log_file_on_a_full_disk_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logging(verbose=False, log_file=tmp_path / "log")
@@ -260,8 +219,8 @@ def test_a_log_file_on_a_full_disk_is_told_once(tmp_path: Path, capsys: pytest.C
     file.stream = Path("/dev/full").open("w", encoding="utf-8")
     for _ in range(3):
         logging.getLogger("retrievers.x").info("searched")
-    said = f"--log-file {tmp_path / 'log'}: cannot be written any more: No space left on device; the rest is lost\n"
-    assert capsys.readouterr().err == said
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and said.startswith(f"--log-file {tmp_path / 'log'}: cannot be written any more: ")
 
 
 def test_a_log_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -271,23 +230,6 @@ def test_a_log_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         set_up_logging(verbose=False, log_file=target)
     with pytest.raises(ConfigError, match=f"--log-file {tmp_path}: expected a file to append to"):
         set_up_logging(verbose=False, log_file=tmp_path)
-
-
-@pytest.mark.parametrize(("columns", "width"), [("40", 60), ("80", 80), ("181", 181)])
-def test_a_table_is_as_wide_as_the_terminal_and_never_narrow(
-    columns: str, width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    assert terminal_width() == width
-
-
-def test_colours_are_for_a_terminal_whose_user_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    assert not in_color()
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert in_color()
-    monkeypatch.setenv("NO_COLOR", "")
-    assert not in_color()
 
 
 def test_no_bar_is_drawn_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

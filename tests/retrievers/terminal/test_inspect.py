@@ -13,10 +13,10 @@ from qdrant_client import QdrantClient, models
 from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig
 from retrievers.store import MANIFEST_KEY, CollectionInfo
-from retrievers.terminal.inspect import CHECKS, Look
+from retrievers.terminal.audit import CHECKS
+from retrievers.terminal.inspect import Look
 from tests.support.bm25 import bm25_of
 from tests.support.command import call
-from tests.support.loopback import Fault, Reply
 from tests.support.qdrant_server import QdrantServer
 from tests.support.recorded_server import RecordedServer
 
@@ -114,16 +114,6 @@ def test_a_fault_of_late_points_is_seen_in_a_big_collection(
     ]
     assert 400 <= int(read) <= 512
     assert 0.35 < int(empty) / int(read) < 0.65
-
-
-def test_an_older_server_that_draws_nothing_by_chance_shows_its_first_points(
-    server: QdrantServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fill(server, [f"{TEXTS[i % len(TEXTS)]} {i}" for i in range(600)])
-    refused = Reply.json({"status": {"error": "did not match any variant of untagged enum VectorInput"}}, 400)
-    server.fault = Fault(reply=refused, on="points/query")
-    done = call(main, ["inspect", "--store.url", server.url, "--collection", "made"], capsys)
-    assert "Checked on 600 points:" in done.out
 
 
 @pytest.mark.parametrize(

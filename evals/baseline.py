@@ -1,11 +1,11 @@
-"""`python -m evals.run.baseline`: measure the default experiment and write it as its own baseline."""
+"""`python -m evals.baseline`: measure the default experiment and write it as its own baseline."""
 
 from typing import Any
 
 from evals.api import evaluate
-from evals.config.files import write
+from evals.config.files import PRESETS, write
 from evals.report.model import Report
-from evals.run.flags import PRESETS, load_config, parser
+from evals.run import load_config, parser
 from retrievers.text.printable import json_text
 
 FILE = PRESETS / "baseline-default.json"

@@ -1,0 +1,236 @@
+"""`python -m evals.run`: one experiment or grid, from its settings to report, exit code and MLflow run.
+
+The functions import what they call: while that is imported, Ctrl-C ends the command with a line already.
+"""
+
+import argparse
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from retrievers.terminal import start
+
+if TYPE_CHECKING:
+    from evals.config.experiment import ExperimentConfig
+    from evals.experiment.evaluation import Evaluation
+
+EXIT_FAILED = 1
+DEFAULT = Path("default")
+# Settings that name other golden data than those of the default experiment.
+OTHER_DATA = {"dataset.path", "dataset.hub"}
+# Flags that `--help` shows; `--help-all` shows every one.
+USUAL = (
+    "--config", "--dataset.path", "--dataset.split", "--limit", "--retriever.mode", "--retriever.top-k",
+    "--retriever.threshold", "--retriever.rerank", "--metrics", "--judge.model", "--sweep.mode", "--sweep.top-k",
+    "--sweep.threshold", "--output", "--html", "--export", "--plan", "--no-gate", "--print-config", "--verbose",
+    "--help-all",
+)  # fmt: skip
+# Flags of a run that the next one on the same data takes, too; of these the ones that are refused without a sweep.
+CARRIED = ("dataset", "retriever", "index", "sources", "judge")
+OF_SWEEPS = "judge.stop."
+
+
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.run") -> int:
+    """Parse and run; return the exit code. Usage and errors call the command `prog`."""
+    from retrievers.terminal.command import run
+
+    namespace = parser(prog).parse_args(arguments)
+    return run(lambda: _main(namespace, prog), prefix="retriever.")
+
+
+def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> "ExperimentConfig":
+    """Build the experiment from flags, file and environment; the default one has no part in a run on other data.
+
+    Raises:
+        ConfigError: Any setting has a fault; the message names every one.
+    """
+    from evals.config.experiment import ExperimentConfig
+    from evals.config.files import experiment_file, named_folders
+    from retrievers.config.layers import build, environment_layer, file_layer, flag_layer, flatten
+
+    flags = flag_layer(namespace, ExperimentConfig)
+    layers = [environment_layer(env, "retriever."), flags]
+    # What the default experiment says, it says of its own golden data.
+    if namespace.config is not DEFAULT or OTHER_DATA.isdisjoint(dict(flatten(flags.values))):
+        layers.insert(1, file_layer(experiment_file(namespace.config), ExperimentConfig, named_folders(env)))
+    return build(ExperimentConfig, layers)
+
+
+def _main(namespace: argparse.Namespace, prog: str) -> int:
+    from evals.config.telemetry import silence
+    from retrievers.config.layers import environment
+    from retrievers.errors import ConfigError
+    from retrievers.terminal.command import print_out, print_rendered, set_up_logging, terminal_width
+
+    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
+    if namespace.list_metrics:
+        from evals.metrics.listing import listing
+
+        print_out(listing())
+        return 0
+    env = environment(os.environ)
+    config = load_config(namespace, env)
+    if namespace.print_config:
+        import yaml
+
+        from retrievers.config import dump
+
+        print_out(yaml.safe_dump(dump(config), sort_keys=False).rstrip())
+        return 0
+    if not (config.dataset.path or config.dataset.hub):
+        raise ConfigError(
+            f"{namespace.config}: names no golden data: set dataset.path (a file or folder) or dataset.hub"
+        )
+    silence(hub=bool(config.dataset.hub))
+    if not namespace.plan:
+        return _run(config, namespace, env, prog)
+    from evals.experiment.flow import plan_experiment
+
+    shown, width = not namespace.quiet, terminal_width()
+    plan = plan_experiment(config, env, shown=shown, width=width, from_retrieval=namespace.from_retrieval)
+    print_rendered(plan.rstrip())
+    return 0
+
+
+def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping[str, str], prog: str) -> int:
+    from evals.api import evaluate, sweep
+    from evals.experiment.outputs import Outputs
+    from evals.tracking import late_command
+    from retrievers.terminal.command import EXIT_INCOMPLETE, print_error, print_out
+
+    outputs = Outputs(
+        report=namespace.output,
+        junit=namespace.junit,
+        html=namespace.html,
+        export=namespace.export,
+        retrieval=namespace.save_retrieval,
+    )
+    show = partial(_show, everything=namespace.verbose, command=partial(_next, namespace, prog))
+    evaluation = (sweep if config.sweep.axes else evaluate)(
+        experiment=config,
+        outputs=outputs,
+        from_retrieval=namespace.from_retrieval,
+        env=env,
+        track=config.tracking.enabled,
+        progress=not namespace.quiet,
+        measured=None if namespace.quiet else show,
+    )
+    check, file = evaluation.report.ragas_check, evaluation.outputs.report
+    said = [check.line] if check and not check.problem else []
+    said += [f"Page: {evaluation.outputs.html}"] if evaluation.outputs.html else []
+    if config.tracking.enabled and not evaluation.untracked:
+        from evals.tracking.store import ui_command
+
+        said.append(f"MLflow: {evaluation.address or ui_command(config.tracking.uri)}")
+    for line in () if namespace.quiet else said:
+        print_out(line)
+    if evaluation.incomplete:
+        remedy = f"; {late_command(file, config.tracking)} writes it" if file and evaluation.untracked else ""
+        print_error(f"incomplete: {evaluation.incomplete}{f' (the report is at {file}{remedy})' if file else ''}")
+        return EXIT_INCOMPLETE
+    return 0 if evaluation.passed or namespace.no_gate else EXIT_FAILED
+
+
+def _show(evaluation: "Evaluation", *, everything: bool, command: Callable[[str], str]) -> None:
+    from evals.report.terminal import render
+    from retrievers.terminal.command import in_color, print_out, print_rendered, terminal_width, unread_output_allowed
+
+    report, width, color = evaluation.report, terminal_width(), in_color()
+    beginning = command(report.head.next_flags if report.head else "")
+    # Page and MLflow come after this, whoever reads it.
+    with unread_output_allowed():
+        print_rendered(render(report, width=width, color=color, everything=everything, command=beginning).rstrip())
+        if evaluation.outputs.report:
+            print_out(f"Report: {evaluation.outputs.report}")
+
+
+def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
+    """Return the beginning of the next command: its experiment, and the flags of this run without the further ones."""
+    from retrievers.text.secrets import redacted
+
+    file = [] if namespace.config is DEFAULT else [f"--config {quote(str(namespace.config))}"]
+    carried = {
+        f"--{name.replace('_', '-')}": raw
+        for name, raw in vars(namespace).items()
+        if name.partition(".")[0] in CARRIED and isinstance(raw, str)
+        if "--sweep." in further or not name.startswith(OF_SWEEPS)
+    }
+    flags = [f"{flag} {quote(redacted(raw))}" for flag, raw in carried.items() if flag not in further.split()]
+    return " ".join((prog, *file, *flags))
+
+
+# Flags
+
+
+def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
+    """Return the parser of the command's flags: the short ones, then one for every setting."""
+    from evals.config.experiment import ExperimentConfig
+    from evals.config.files import packaged
+    from retrievers.config.layers import add_flags
+    from retrievers.terminal.command import Parser, add_logging_flags, path_argument
+
+    command = Parser(
+        prog=prog,
+        description="Run golden queries through a retriever, score what comes back, log it to MLflow.",
+        usage=f"{prog} [--config FILE] [--SETTING VALUE ...]",
+        add_help=False,
+        epilog="Exit codes: 0 passed, 1 a criterion failed, 2 user error, 3 incomplete, "
+        "130 interrupted, 143 terminated.",
+    )
+    command.add_argument("-h", "--help", action=_ShortHelp, help="show the flags that people use, and stop")
+    command.add_argument("--help-all", action="help", help="show every flag, one for each setting, and stop")
+    command.add_argument(
+        "--config",
+        type=path_argument,
+        default=DEFAULT,
+        metavar="FILE",
+        help=f"experiment file, or a packaged one by its name: {', '.join(packaged())} (default: default, "
+        "but on data of your own none)",
+    )
+    for name, setting, value, about in (
+        ("--limit", "dataset.limit", "N", "at most N cases"),
+        ("--ids", "dataset.ids", "A,B", "only these cases"),
+    ):
+        command.add_argument(name, dest=setting, default=argparse.SUPPRESS, metavar=value, help=about)
+    either = command.add_mutually_exclusive_group()
+    for group, flag, about in (
+        (command, "--output", "where to write the JSON report"),
+        (command, "--junit", "where to write criteria and queries as JUnit XML"),
+        (command, "--html", "where to write the report as one HTML page"),
+        (command, "--export", "write the retriever's settings for an application"),
+        (either, "--save-retrieval", "save what was retrieved, so that other runs can start from it"),
+        (either, "--from-retrieval", "start from a saved retrieval: no store is opened, and nothing embedded"),
+    ):
+        group.add_argument(flag, type=path_argument, metavar="FILE", help=about)
+    for flag, about in (
+        ("--plan", "say what the run would call and cost, and stop"),
+        ("--no-gate", "exit with 0 although a criterion failed"),
+        ("--list-metrics", "list all metrics and stop"),
+        ("--print-config", "print the resolved configuration and stop"),
+    ):
+        command.add_argument(flag, action="store_true", help=about)
+    add_logging_flags(command)
+    add_flags(command, ExperimentConfig)
+    return command
+
+
+class _ShortHelp(argparse.Action):
+    """Print the flags of USUAL and stop."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest=argparse.SUPPRESS, default=argparse.SUPPRESS, nargs=0, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Hide the other flags, which is safe as the command ends here."""
+        for action in parser._actions:
+            if not set(action.option_strings) & set(USUAL):
+                action.help = argparse.SUPPRESS
+        parser.print_help()
+        parser.exit()
+
+
+if __name__ == "__main__":
+    start("evals.run:main")

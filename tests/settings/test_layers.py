@@ -1,0 +1,340 @@
+"""Settings out of layers: which one wins, what a file and a flag may say, how faults are told."""
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evals.config.experiment import ExperimentConfig
+from retrievers.config import EmbeddingConfig, RetrieverConfig, dump
+from retrievers.config.layers import (
+    ENVIRONMENT,
+    Layer,
+    add_flags,
+    api_key,
+    build,
+    environment,
+    environment_layer,
+    file_layer,
+    flag_layer,
+    leaves,
+    nest,
+)
+from retrievers.errors import ConfigError
+
+LAYERS = (".env", "environment", "file", "flags")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "retriever.yaml"
+
+
+def read(file: Path, text: str, **folders: Path) -> Layer:
+    file.write_text(text, encoding="utf-8")
+    return file_layer(file, RetrieverConfig, folders)
+
+
+def flags(*arguments: str) -> Layer:
+    parser = argparse.ArgumentParser()
+    add_flags(parser, RetrieverConfig)
+    return flag_layer(parser.parse_args(arguments), RetrieverConfig)
+
+
+def layer(label: str = "f", **values: Any) -> Layer:
+    return Layer(label=label, values=nest({name.replace("__", "."): value for name, value in values.items()}))
+
+
+def faults(*layers: Layer, model: Any = RetrieverConfig) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        build(model, layers)
+    return str(caught.value).splitlines()
+
+
+@pytest.mark.parametrize("given", [LAYERS[:n] for n in range(5)])
+def test_the_highest_layer_that_speaks_wins(given: tuple[str, ...], file: Path) -> None:
+    """Default 5; `.env` 11; environment 12; file 13; flag 14."""
+    dotenv = file.with_name(".env")
+    dotenv.write_text("RAG_DEFAULT_TOP_K=11\nRAG_DEFAULT_COLLECTION=only_here\n" if ".env" in given else "")
+    env = environment({"RAG_DEFAULT_TOP_K": "12", "QDRANT_URL": ""} if "environment" in given else {}, dotenv)
+    layers = [environment_layer(env)]
+    layers += [read(file, "top_k: 13")] if "file" in given else []
+    layers += [flags("--top-k", "14")] if "flags" in given else []
+    config = build(RetrieverConfig, layers)
+    assert config.top_k == [5, 11, 12, 13, 14][len(given)]
+    assert config.collection == ("only_here" if ".env" in given else "physical_ai_handbook")
+
+
+def test_five_variables_set_a_setting_each() -> None:
+    texts = ("http://h:1", "c", "7", "0.5", "keyword")
+    env = dict(zip(ENVIRONMENT, texts, strict=True)) | {"TOP_K": "9", "RAG_RERANK": "mmr"}
+    config = build(RetrieverConfig, [environment_layer(env)])
+    assert (config.store.url, config.collection, config.top_k, config.threshold, config.mode) == (
+        "http://h:1", "c", 7, 0.5, "keyword"
+    )  # fmt: skip
+    assert config.model_fields_set == {"store", "collection", "top_k", "threshold", "mode"}
+
+
+# What a higher layer replaces
+
+
+@pytest.mark.parametrize(
+    ("lower", "higher", "store"),
+    [
+        ({"url": "http://h"}, {"path": "/p"}, (None, "/p")),
+        ({"path": "/p"}, {"url": "http://h"}, ("http://h", None)),
+        ({"url": "http://h"}, {"path": None}, ("http://h", None)),
+        ({"url": "http://h"}, {"timeout_s": 3}, ("http://h", None)),
+        ({"path": "/p"}, {"url": None, "path": "/q"}, (None, "/q")),
+    ],
+)
+def test_a_higher_choice_of_the_store_replaces_the_lower_one(lower: Any, higher: Any, store: Any) -> None:
+    found = build(RetrieverConfig, [layer(store=lower), layer(store=higher)]).store
+    assert (found.url, None if found.path is None else str(found.path)) == store
+
+
+TABLES: dict[str, Any] = {
+    "filters": {"metadata.source_url": "/a", "tags": {"contains": "b"}, "n": {"gte": 5}},
+    "abbreviations": {"e.g.": "for example", "R&D": "research"},
+    "keyword": {"synonyms": {"node.js": ["javascript"], "C++": ["cpp"]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("lower", "higher", "name", "value"),
+    [
+        ({"metadata__map": {"title": "t"}}, {"metadata__map": {}}, "metadata.map", {}),
+        ({"metadata__map": {}}, {"metadata__map": {"title": "t"}}, "metadata.map", {"title": "t"}),
+        (TABLES, {"filters": {"tags": "a"}}, "filters", {"tags": "a"}),
+        (TABLES, {"filters": "tags = a"}, "filters", "tags = a"),
+        ({"filters": "tags = a"}, TABLES, "filters", TABLES["filters"]),
+        (TABLES, {"abbreviations": {"IMU": "sensor"}}, "abbreviations", {"IMU": "sensor"}),
+        (TABLES, {"keyword__synonyms": {}}, "keyword.synonyms", {}),
+    ],
+)
+def test_a_mapping_of_the_users_own_keys_is_replaced_as_a_whole(
+    lower: dict[str, Any], higher: dict[str, Any], name: str, value: Any
+) -> None:
+    found: Any = build(RetrieverConfig, [layer(**lower), layer(**higher)])
+    for part in name.split("."):
+        found = getattr(found, part)
+    assert found == value
+
+
+def test_a_value_above_a_section_replaces_it_as_a_whole() -> None:
+    (fault,) = faults(layer("low", store__path="p"), layer("high", store="somewhere"))
+    assert fault.startswith("store: Input should be a valid dictionary") and fault.endswith("(set by high)")
+
+
+BELOW = layer(
+    embedding={
+        "model": "openai:e5", "base_url": "http://localhost:8000/v1", "api_key_env": "MINE", "query_prefix": "query: ",
+        "dimensions": 64, "options": {"chunk_size": 8},
+    }
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--embedding.model", "cohere:embed-v4.0"], {"model": "cohere:embed-v4.0"}),
+        (["--embedding.provider", "cohere", "--embedding.model", "embed-v4.0"], {"model": "cohere:embed-v4.0"}),
+        (["--embedding.model", "openai:other"], {**BELOW.values["embedding"], "model": "openai:other"}),
+        (["--embedding.model", "other"], {**BELOW.values["embedding"], "model": "openai:other"}),
+    ],
+)
+def test_another_providers_model_gets_nothing_of_the_one_below(arguments: list[str], expected: dict[str, Any]) -> None:
+    made = build(RetrieverConfig, [BELOW, flags(*arguments)]).embedding
+    assert dump(made) == dump(EmbeddingConfig.model_validate(expected))
+
+
+def test_a_retriever_of_the_users_own_replaces_all_but_how_much_is_read_and_what_it_is_called() -> None:
+    whole: dict[str, Any] = {
+        "mode": "hybrid",
+        "embedding": {"provider": "cohere"},
+        "threshold": 0.7,
+        "store": {"path": "/s"},
+    }
+    kept: dict[str, Any] = {"top_k": 8, "candidates": 50, "metadata": {"nested_under": "m"}}
+    below = Layer(label="file", values={**whole, **kept, "collection": "c", "filters": "a = 1"})
+    made = build(RetrieverConfig, [below, flags("--python", "m:f")])
+    assert (made.python, made.top_k, made.candidates, made.metadata.nested_under) == ("m:f", 8, 50, "m")
+    assert made.model_fields_set == {"python", "top_k", "candidates", "metadata"}
+    beside = build(RetrieverConfig, [below, flags("--python", "m:f", "--collection", "d", "--top-k", "2")])
+    assert (beside.collection, beside.top_k, beside.names_collection) == ("d", 2, True)
+    assert "settles vector_name by itself" in faults(layer(python="m:f"), flags("--vector-name", "v"))[0]
+    layers = [layer(name="n", retriever__mode="hybrid", seed=3), layer(retriever__python="m:f")]
+    of_experiment = build(ExperimentConfig, layers)
+    assert (of_experiment.seed, of_experiment.retriever.model_fields_set) == (3, {"python"})
+
+
+def test_what_the_default_experiment_is_compared_with_goes_with_its_data() -> None:
+    file = layer(baseline="b.json", reference={"retriever": {"top_k": 3}}, dataset={"path": "a.jsonl"})
+    assert build(ExperimentConfig, [file, layer(seed=1)]).referenced is not None
+    for name, value in (("dataset__path", "b.jsonl"), ("retriever__collection", "c"), ("sources__dir", "d")):
+        assert build(ExperimentConfig, [file, layer(**{name: value})]).reference == {}
+    assert build(ExperimentConfig, [file, layer(dataset__split="dev")]).baseline is None
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [
+        ("db", "{folder}/db"),
+        ("../db", "{folder}/../db"),
+        ("/abs/db", "/abs/db"),
+        ("~/db", "~/db"),
+        ("./~/db", "{folder}/~/db"),
+        ("data:db", "{folder}/elsewhere/db"),
+        ("date:db", "{folder}/date:db"),
+        ("local:db", "local:{folder}/db"),
+    ],
+)
+def test_a_relative_path_starts_at_the_folder_of_its_file(written: str, path: str, file: Path) -> None:
+    found = read(file, f"store: {{path: '{written}'}}", data=file.parent / "elsewhere").values["store"]["path"]
+    assert found == path.replace("{folder}/..", str(file.parent.parent)).format(folder=file.parent)
+
+
+def test_the_tilde_is_the_users_home_wherever_a_path_comes_from(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    for given in (read(file, "store: {path: ~/db}"), flags("--store.path", "~/db")):
+        assert build(RetrieverConfig, [given]).store.path == Path("/home/ada/db")
+    assert build(RetrieverConfig, [flags("--store.path", "db")]).store.path == Path("db")
+    assert "home directory" in faults(flags("--store.path", "~nobody-of-that-name/db"))[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("top_k: 3\ntop_k: 4", ":2: not valid YAML: 'top_k' is given twice, first at line 1; leave one of them out"),
+        ("{store: {path: a, path: b}}", ":1: not valid YAML: 'path' is given twice"),
+        ("store.path: x\nstore:\n  path: y", ":3: store.path is given twice, nested and dotted"),
+        ("store: x\nstore.path: y", ":2: store.path is given twice"),
+        ("a: [1", ":1: not valid YAML: while parsing a flow sequence"),
+        ("a: !!python/object:os.system x", ":1: not valid YAML: could not determine a constructor"),
+        ("threshold: 2024-13-45", "not valid YAML: month must be in 1..12"),
+        ("- a", ": expected a mapping of settings, got ['a']"),
+        ("", ": expected a mapping of settings, and the file is empty"),
+        ("a: \x07", "not valid YAML"),
+    ],
+)
+def test_a_file_that_is_none_of_settings_is_named_with_its_line(text: str, said: str, file: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(file, text)
+    assert str(caught.value).startswith(str(file)) and said in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(file: Path) -> None:
+    (file.parent / "latin.yaml").write_bytes(b"name: \xe9")
+    os.mkfifo(file.parent / "pipe")
+    (file.parent / "huge.yaml").write_bytes(b"#" * (1 << 21))
+    said = {"gone.yaml": "No such file", "latin.yaml": "not UTF-8", "pipe": "found a pipe", "huge.yaml": "1,048,576"}
+    for name, reason in said.items():
+        with pytest.raises(ConfigError, match=reason):
+            file_layer(file.parent / name, RetrieverConfig)
+
+
+def test_an_experiment_is_read_for_its_retriever(file: Path) -> None:
+    layers = [read(file, "seed: 3\nretriever: {top_k: 0}\n")]
+    assert faults(*layers) == [f"top_k: Input should be greater than or equal to 1, got 0 (set by {file}:2)"]
+
+
+# Flags
+
+
+@pytest.mark.parametrize(
+    ("flag", "raw", "value"),
+    [
+        ("metadata.required", "title, url", ["title", "url"]),
+        ("metadata.required", "[12, yes, '>= 1']", ["12", "yes", ">= 1"]),
+        ("metadata.map", "{title: t, url: href}", {"title": "t", "url": "href"}),
+        ("keyword.synonyms", "{bus: [stream, 5]}", {"bus": ["stream", "5"]}),
+        ("search_params", "{hnsw_ef: 256, exact: true}", {"hnsw_ef": 256, "exact": True}),
+        ("embedding.options", "{dimensions: 256}", {"dimensions": 256}),
+        ("filters", "{n: {gte: 5}, draft: true, v: '5'}", {"n": {"gte": 5}, "draft": True, "v": "5"}),
+        ("filters", json.dumps(TABLES["filters"]), TABLES["filters"]),
+        ("filters", "[module]", "[module]"),
+        ("filters", "5", "5"),
+        ("vector_name", "1", "1"),
+        ("embedding.model", "null", None),
+        ("threshold", "none", "none"),
+    ],
+)
+def test_a_flag_is_written_as_in_a_file(flag: str, raw: str, value: Any) -> None:
+    assert flags(f"--{flag.replace('_', '-')}", raw).values == nest({flag: value})
+
+
+def test_a_flag_that_is_not_yaml_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"--metadata.map: '\{a' is not valid YAML"):
+        flags("--metadata.map", "{a")
+    assert faults(flags("--metadata.map", "title"))[0].startswith("metadata.map: Input should be a valid")
+
+
+@pytest.mark.parametrize("model", [RetrieverConfig, ExperimentConfig])
+def test_every_setting_has_a_flag_with_its_default(model: Any) -> None:
+    parser = argparse.ArgumentParser()
+    add_flags(parser, model)
+    shown = parser.format_help().split()
+    assert {f"--{name.replace('_', '-')}" for name in leaves(model)} <= {*shown}
+    assert "most chunks to return (default: 5)" in " ".join(shown)
+    assert all(info.description for info in leaves(model).values())
+    assert vars(parser.parse_args([])) == {}
+
+
+@pytest.mark.parametrize("written", ["none", "null"])
+def test_no_threshold_is_one_that_was_chosen(file: Path, written: str) -> None:
+    low = read(file, "threshold: 0.28\n")
+    assert build(RetrieverConfig, [low, flags("--threshold", written)]).used_threshold is None
+    assert "got 'null'" in faults(flags("--top-k", "null"))[0]
+
+
+# Faults
+
+
+def test_every_fault_is_told_at_once_with_value_origin_and_nearest_name(file: Path) -> None:
+    layers = [
+        environment_layer({"RAG_DEFAULT_TOP_K": "many"}),
+        read(file, "mmr_lambda: 1.5\nstore: {pth: x}\ncolection: y\nkeyword_weight: 0.3\n"),
+        flags("--candidates", "0"),
+    ]
+    assert sorted(faults(*layers)) == [
+        "candidates: Input should be greater than or equal to 1, got '0' (set by the command line)",
+        f"colection: unknown setting (set by {file}:3); did you mean 'collection' or 'vector_name'?",
+        f"keyword_weight: is no setting any more (set by {file}:4): the keyword side has what semantic_weight leaves",
+        f"mmr_lambda: Input should be less than or equal to 1, got 1.5 (set by {file}:1)",
+        f"store.pth: unknown setting (set by {file}:2); did you mean 'store.path' or 'store.wait_s' or 'store.url'?",
+        "top_k: Input should be a valid integer, unable to parse string as an integer, got 'many' "
+        "(set by the environment)",
+    ]
+    assert faults(layer("low", top_k=3), layer("high", top_k=0))[0].endswith("got 0 (set by high)")
+    assert len(faults(Layer(label="f", values={f"a{n}": 1 for n in range(80)}))) == 51
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://user:s3cret@h:6333", "http://s3cret@h", "http://h?key=s3cret", "http://user:pa/s3cret@h", "user:s3cret@h"],
+)
+@pytest.mark.parametrize("setting", ["store__url", "embedding__base_url"])
+def test_a_secret_in_an_address_is_not_printed(address: str, setting: str) -> None:
+    (fault,) = faults(layer(**{setting: address}))
+    assert fault.startswith(setting.replace("__", ".")) and "s3cret" not in fault
+
+
+@pytest.mark.parametrize("key", ["sk-0123456789abcdef", "x7KdQ2mZp8Lr4TnV9sWb3HcY6fJg1AeR5uXo0iBt", "", "A" * 32, 5])
+def test_a_key_in_place_of_its_variable_is_refused_and_not_told(key: object) -> None:
+    (fault,) = faults(layer(store={"api_key_env": key}))
+    assert fault.endswith("such as COHERE_API_KEY, and not the key itself (set by f)")
+    assert str(key) not in fault or not key
+
+
+@pytest.mark.parametrize("key", ["s3cret\nmore", "s3crét", "s3cret\x00", "s3cret\ud800"])
+def test_a_key_that_no_header_can_carry_is_refused_unseen(key: str) -> None:
+    assert api_key({"K": " abc\n"}, "K") == "abc" and api_key({}, "K") is None
+    with pytest.raises(ConfigError, match=r"^COHERE_API_KEY: ") as caught:
+        api_key({"COHERE_API_KEY": key}, "COHERE_API_KEY")
+    assert "s3cr" not in str(caught.value)

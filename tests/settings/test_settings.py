@@ -1,0 +1,367 @@
+"""Tables of values: what each setting takes, and what is said of what it does not."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from evals.cases.reading import load_golden
+from evals.config.experiment import ExperimentConfig
+from evals.config.files import PRESETS, check_writable, named_folders, probe, write
+from evals.config.judge import JudgeConfig
+from evals.config.patterns import compiled, found
+from evals.config.reference import PAGE, page
+from evals.config.telemetry import OFFLINE, SILENCED, silence
+from evals.config.values import MOST, by_metric, checked_conditions, integers, numbers
+from evals.metrics import VERDICT_METRIC, choose
+from evals.metrics.criteria import check_names
+from evals.run import load_config, parser
+from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig, dump
+from retrievers.config.factory import build as build_factory
+from retrievers.config.files import load_json, make_private, read_text, user_path
+from retrievers.config.indexing import DEFAULTS, recorded_settings
+from retrievers.config.layers import leaves, nest
+from retrievers.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+RETRIEVER, EXPERIMENT, JUDGE, INDEX = RetrieverConfig, ExperimentConfig, JudgeConfig, IndexSettings
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "given", "kept"),
+    [
+        (RETRIEVER, "store.url", "https://xyz.cloud.qdrant.io/", "https://xyz.cloud.qdrant.io"),
+        (RETRIEVER, "store.url", "http://[::1]:6333", "http://[::1]:6333"),
+        (RETRIEVER, "collection", "Handbuch für Roboter", "Handbuch für Roboter"),
+        (RETRIEVER, "top_k", 100, 100),
+        (RETRIEVER, "threshold", 1, 1.0),
+        (RETRIEVER, "metadata.map", {"url": "href", "document_id": "doc"}, {"source_url": "href",
+         "source_document_id": "doc"}),
+        (RETRIEVER, "metadata.required", ["url", "source_url", "vector_id"], ["source_url", "point_id"]),
+        (RETRIEVER, "keyword.encoder", "python:my.module:make", "python:my.module:make"),
+        (RETRIEVER, "search_params", {"hnsw_ef": 64}, {"hnsw_ef": 64}),
+        (RETRIEVER, "group_by", "url", "source_url"),
+        (EXPERIMENT, "latency.concurrency", [8, 4, 8], [1, 4, 8]),
+        (EXPERIMENT, "sources.base_url", "https://docs.example.com/en", "https://docs.example.com/en"),
+        (EXPERIMENT, "sources.http", ["localhost:3000", "[::1]:80"], ["localhost:3000", "[::1]:80"]),
+        (EXPERIMENT, "sweep.top_k", "1:3", [1, 2, 3]),
+        (EXPERIMENT, "sweep.top_k", ["1:2", 3], [1, 2, 3]),
+        (EXPERIMENT, "sweep.threshold", "0:0.2:0.05", [0.0, 0.05, 0.1, 0.15, 0.2]),
+        (EXPERIMENT, "sweep.mode", "semantic, hybrid,semantic", ["semantic", "hybrid"]),
+        (EXPERIMENT, "objective.metrics", "ranking/mrr_at_5, scope/abstention", {"ranking/mrr_at_5": 1.0,
+         "scope/abstention": 1.0}),
+        (EXPERIMENT, "objective.constraints", "scope/false_answer <= 0.1", {"scope/false_answer": "<= 0.1"}),
+        (EXPERIMENT, "criteria", ["ranking/mrr_at_10>=0.8", "determinism/rate == 1"], {"ranking/mrr_at_10": ">= 0.8",
+         "determinism/rate": "== 1"}),
+        (EXPERIMENT, "tracking.uri", "https://me:s3cret@mlflow.example", "https://***@mlflow.example"),
+        (EXPERIMENT, "tracking.uri", "sqlite:////var/runs.db", "sqlite:////var/runs.db"),
+        (JUDGE, "model", "", None),
+        (JUDGE, "sample", "0.1", 0.1),
+        (JUDGE, "sample", 40.0, 40),
+    ],
+)  # fmt: skip
+def test_a_value_is_kept(model: type[BaseModel], name: str, given: Any, kept: Any) -> None:
+    plain: Any = dump(model.model_validate(nest({name: given})))
+    for part in name.split("."):
+        plain = plain[part]
+    assert plain == kept
+
+
+HYBRID, FINAL = {"mode": "hybrid"}, {"threshold_on": "final"}
+SECOND = {"model": "cohere:large", "sample": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "place", "said"),
+    [
+        *((RETRIEVER, {"top_k": value}, "top_k", "Input should be") for value in (0, 101, 2.5)),
+        *((RETRIEVER, {"collection": name}, "collection", "expected a name without < > :")
+          for name in ("  ", "..", "a/b", "a\\b", "a?b", "<a>", "a\nb")),
+        *((RETRIEVER, {"store": {"url": url}}, "store.url", "expected an http:// or https:// address")
+          for url in ("localhost:6333", "ftp://host", "http://", "http://ho st", "")),
+        (RETRIEVER, {"store": {"url": "http://h:99999"}}, "store.url", "port is not a number from 0 to 65535"),
+        (RETRIEVER, {"store": {"url": "http://[bad"}}, "store.url", "expected an address"),
+        (RETRIEVER, {"store": {"path": "a", "url": "http://h"}}, "store", "give either url or path, got both"),
+        (RETRIEVER, {"store": {"timeout_s": float("inf")}}, "store.timeout_s", "less than or equal to 3600"),
+        (RETRIEVER, {"threshold": float("nan")}, "threshold", "expected a number from 0 to 1"),
+        (RETRIEVER, {"threshold": 2, **FINAL, "mode": "hybrid"}, "threshold", "expected a number from 0 to 1"),
+        (RETRIEVER, {"mode": "fuzzy"}, "mode", "'semantic', 'keyword' or 'hybrid'"),
+        (RETRIEVER, {"rerank": "crossencoder"}, "rerank", "did you mean 'cross-encoder'"),
+        (RETRIEVER, {"semantic_weight": 1.1}, "semantic_weight", "less than or equal to 1"),
+        (RETRIEVER, {"metadata": {"map": {"titel": "t"}}}, "metadata.map", "did you mean 'title'"),
+        (RETRIEVER, {"metadata": {"required": ["problems"]}}, "metadata.required", "is not a field of a chunk"),
+        (RETRIEVER, {"group_by": "page"}, "group_by", "'page' is not a field of a chunk"),
+        (RETRIEVER, {"keyword": {"language": "klingon"}}, "keyword.language", "no stop words and stemmer"),
+        (RETRIEVER, {"keyword": {"encoder": "python:x"}}, "keyword.encoder", "expected bm25, server, or python"),
+        (RETRIEVER, {"keyword": {"synonyms": {"-": ["x"]}}}, "keyword.synonyms", "holds no word"),
+        (RETRIEVER, {"keyword": {"encoder": "server", "synonyms": {"a": ["b"]}}}, "keyword.synonyms", "leave synonyms"),
+        (RETRIEVER, {"abbreviations": {" ": "x"}}, "abbreviations", "a blank is no abbreviation"),
+        (RETRIEVER, {"search_params": {"hnsw_ef": "x"}}, "search_params", "no SearchParams of Qdrant: hnsw_ef"),
+        (RETRIEVER, {"python": "module"}, "python", "expected 'module:factory'"),
+        (RETRIEVER, {"python": "m:f", "store": {"path": "p"}}, "", "name the collection that python 'm:f' reads"),
+        (RETRIEVER, {"top_k": 6, "candidates": 5}, "", "top_k is 6 and exceeds the candidate depth 5"),
+        (RETRIEVER, {"rerank": "rrf"}, "", "needs mode 'hybrid', got mode 'semantic'"),
+        (RETRIEVER, {**HYBRID, "fusion": "rrf", **FINAL}, "", "would compare the threshold with rrf scores"),
+        (RETRIEVER, {**HYBRID, "keyword": {"encoder": "server"}}, "", "needs a Qdrant server"),
+        (RETRIEVER, {"colection": "x"}, "colection", "Extra inputs"),
+        (INDEX, {"overlap": 256}, "overlap", "expected less than max_tokens, which is 256"),
+        (INDEX, {"max_tokens": 15}, "max_tokens", "greater than or equal to 16"),
+        (INDEX, {"context": "heading"}, "context", "'none', 'title' or 'path'"),
+        *((EXPERIMENT, {"sources": {"base_url": url}}, "sources.base_url", "expected a path such as /docs")
+          for url in ("https://me:s3cret@h", "//s3cret@h/x", "https://h?token=s3cret", "/docs#s3cret", "ftp://h")),
+        *((EXPERIMENT, {"sources": {"http": [name]}}, "sources.http.0", "expected hosts such as docs.example.com")
+          for name in ("https://h", "me:s3cret@h", "host/path", "", "host:port")),
+        (EXPERIMENT, {"sources": {"dir": "a", "http": ["h"]}}, "sources", "either dir or http"),
+        (EXPERIMENT, {"latency": {"concurrency": [65]}}, "latency.concurrency.0", "less than or equal to 64"),
+        (EXPERIMENT, {"dataset": {"hub": "a/b"}}, "dataset", "hub needs a revision"),
+        (EXPERIMENT, {"dataset": {"ids": ["q1", " "]}}, "dataset.ids.1", "at least 1 character"),
+        (EXPERIMENT, {"criteria": {"a": "high"}}, "criteria", "a: expected a condition such as '>= 0.8', got 'high'"),
+        (EXPERIMENT, {"sweep": {"top_k": "0:3"}}, "sweep.top_k", "expected whole numbers from 1"),
+        (EXPERIMENT, {"sweep": {"threshold": [0, float("inf")]}}, "sweep.threshold", "expected finite"),
+        (EXPERIMENT, {"sweep": {"mode": "semantik"}}, "sweep.mode.0", "'semantic', 'keyword' or 'hybrid'"),
+        (EXPERIMENT, {"objective": {"metrics": {"a": 0}}}, "objective.metrics", "a: expected a weight above or below"),
+        (EXPERIMENT, {"reference": {"judge": {}}}, "reference", "expected settings of retriever and index"),
+        (EXPERIMENT, {"index": {"collection": "c"}, "retriever": {"threshold": 30}}, "", "retriever.threshold: exp"),
+        (EXPERIMENT, {"index": {"collection": "c"}, "sweep": {"threshold": "0:2"}}, "", "retriever.threshold: exp"),
+        *((JUDGE, {"model": name}, "model", "expected p") for name in ("command-a", "cohere:", "python:module")),
+        *((JUDGE, {"sample": value}, "sample", "expected all, auto, a share") for value in (True, 1.5, "some", 0)),
+        (JUDGE, {"second": {"sample": 0.1}}, "", "second.model names no stronger judge"),
+        (JUDGE, {"second": SECOND}, "", "expected the judge that judges everything in judge.model"),
+        (JUDGE, {"model": "a:b", "second": SECOND, "sample": 0.5}, "", "write sample: 0.5 into judge.second"),
+        (JUDGE, {"model": "a:b", "second": {"model": "a:c"}}, "", "give it a sample, such as sample: 0.1"),
+        (JUDGE, {"model": "a:b", "budget": {"usd": 1}}, "", "prices has no entry for 'a:b'"),
+        (JUDGE, {"prices": {"m": {"input": -1, "output": 0}}}, "prices.m.input", "greater than or equal to 0"),
+    ],
+)  # fmt: skip
+def test_a_value_that_cannot_be_is_refused(model: type[BaseModel], values: Any, place: str, said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate(values)
+    [fault] = caught.value.errors()
+    assert ".".join(map(str, fault["loc"])) == place
+    assert said in fault["msg"] and "s3cret" not in fault["msg"]
+
+
+def test_defaults_and_what_is_in_force() -> None:
+    config = RetrieverConfig()
+    assert (config.top_k, config.used_threshold, config.candidates, config.mode) == (5, None, 100, "semantic")
+    assert (config.fusion, config.semantic_weight, config.rrf_constant, config.rerank) == ("weighted", 0.7, 60, "none")
+    assert (config.embedding.label, config.cross_encoder.label) == ("wordllama:l2_supercat_256", "cohere:rerank-v3.5")
+    assert len(leaves(RetrieverConfig)) + len(leaves(IndexSettings)) <= 50
+    assert len(leaves(ExperimentConfig)) - len(leaves(RetrieverConfig)) - len(leaves(IndexSettings)) <= 60
+    own = RetrieverConfig(python="m:f", top_k=3)
+    assert own.model_dump(exclude_unset=True) == {"python": "m:f", "top_k": 3}
+    assert {"python", "top_k", "candidates", "metadata"} == own.model_dump().keys()
+    dot = RetrieverConfig.model_validate({"store": {"url": "http://h"}, "threshold": 30}).compared_by("dot")
+    assert (dot.used_distance, dot.threshold_scale, dot.model_copy().used_distance) == ("dot", "dot", "dot")
+    with pytest.raises(ValidationError, match="fusion 'weighted' adds scores from 0 to 1, not dot scores"):
+        RetrieverConfig(mode="hybrid").compared_by("dot")
+
+
+def test_a_second_judge_takes_over_what_fits_its_provider() -> None:
+    where = {"base_url": "http://localhost:1/v1", "api_key_env": "KEY"}
+    config = {"model": "cohere:small", "second": SECOND, "max_output_tokens": 100, **where}
+    first, second = JudgeConfig.model_validate(config).by_tier
+    assert (first.model, first.sample, first.second.model) == ("cohere:small", "all", None)
+    assert (second.model, second.sample, second.max_output_tokens) == ("cohere:large", 0.1, 100)
+    assert (second.base_url, second.api_key_env) == tuple(where.values())
+    _, other = JudgeConfig.model_validate(config | {"second": {"model": "openai:x", "sample": "0.05"}}).by_tier
+    assert (other.sample, other.base_url, other.api_key_env) == (0.05, None, None)
+
+
+def test_the_settings_of_indexing_are_the_collections_where_none_are_named() -> None:
+    recorded = {"context": "title", "splitter": "sections", "max_tokens": 128, "overlap": 8, "merge_small": True}
+    assert IndexSettings(max_tokens=64).over({}).named == {**DEFAULTS, "max_tokens": 64}
+    assert IndexSettings(context="path").over(recorded).named == {**recorded, "context": "path"}
+    with pytest.raises(ConfigError, match=r"max_tokens, which is 32 in the collection, got 100"):
+        IndexSettings(overlap=100).over({**DEFAULTS, "max_tokens": 32})
+    with pytest.raises(ConfigError, match=r"index\.overlap does nothing under index\.splitter whole"):
+        IndexSettings(splitter="whole", overlap=8).over({})
+    assert recorded_settings({}) == {}
+    assert recorded_settings({"embedding": {}, "max_tokens": 64}) == {**DEFAULTS, "max_tokens": 64}
+
+
+# Notations
+
+
+@given(st.integers(-1000, 1000), st.integers(0, 200), st.integers(1, 500), st.integers(0, 6))
+def test_a_range_is_exact_in_decimals(first: int, steps: int, step: int, places: int) -> None:
+    exact = [round((first + step * number) / 10**places, places) for number in range(steps + 1)]
+    assert numbers(f"{exact[0]:.{places}f}:{exact[-1]:.{places}f}:{step / 10**places:.{places}f}") == tuple(exact)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("0:1:0.3", "0:1:0.3: steps of 0.3 lead from 0 to 0.9 or 1.2 and miss 1"),
+        ("2:1", "2:1: expected a range from the lower value to the higher"),
+        ("1:2:0", "by a step above 0"),
+        *((text, "expected numbers such as 5, a list of them, or a range such as 1:20") for text in ("a", "", "1,,2")),
+        ("1:2:3:4", "found '1:2:3:4'"),
+        *((text, "expected finite numbers of at most 40 characters") for text in ("nan", "1e400", "1" * 5_000)),
+        ("0:20:1e-999999", "expected finite numbers of at most 40 characters"),
+        (["0:1:0.001"] * 11, f"holds more than {MOST:,} values"),
+        ("0:1e9", f"0:1e9: holds more than {MOST:,} values"),
+        (True, "found True"),
+        (None, "found None"),
+    ],
+)
+def test_what_is_no_range_is_refused_with_what_was_found(written: Any, said: str) -> None:
+    with pytest.raises(ValueError) as raised:
+        numbers(written)
+    assert said in str(raised.value) and len(str(raised.value)) < 300
+    with pytest.raises(ValueError, match=r"expected whole numbers, found 0\.5"):
+        integers("0:1:0.5")
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        *((text, "expected a metric and a condition such as") for text in ("", "<= 0.1", "a", ["a >= 0.8", 3])),
+        ("a >= 0.1, b >= 1, a <= 0.9", "'a' is given two conditions; leave one of them out"),
+        *(
+            (f"a >= {text}", "a: expected a condition such as")
+            for text in ("low", "1" * 100_000, "1e999", "nan", "0x1")
+        ),
+        *((f"a {text}", "expected a ") for text in ("=> 0.8", "!= 1", ">= 80%", "0.8")),
+    ],
+)
+def test_what_is_no_condition_is_shown_with_an_example(written: Any, said: str) -> None:
+    with pytest.raises(ValueError) as raised:
+        checked_conditions(by_metric(written))
+    assert said in str(raised.value) and len(str(raised.value)) < 300
+
+
+@given(st.from_regex(r"\A(?:[ab/.]|[ab][*+?]|\([ab]\|[ab]\)){0,6}\Z"), st.text("ab/\n", max_size=12))
+def test_a_pattern_of_golden_data_finds_what_the_standard_library_finds(pattern: str, text: str) -> None:
+    import re
+
+    assert found(pattern, text) == bool(re.search(pattern, text))
+
+
+def test_no_pattern_hangs_and_one_that_cannot_be_read_is_told() -> None:
+    begun = time.process_time()
+    assert not found(r"(a|aa)+$", "a" * 100_000 + "b") and not found(r"(.*,){20}x", "1," * 5_000)
+    assert time.process_time() - begun < 1
+    for pattern in ("(", "(?=a)", r"(a)\1", "a{1001}", "a{99999999999}", "(" * 5_000, "a\ud800"):
+        with pytest.raises(ValueError):
+            compiled(pattern)
+
+
+# Files
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS.glob("*.yaml")), ids=lambda file: file.stem)
+def test_the_packaged_experiments_are_in_order_and_need_nothing_of_the_environment(preset: Path) -> None:
+    config = ExperimentConfig.load(preset)
+    check_names(config.criteria, [*choose(config.metrics, config.latency.concurrency), VERDICT_METRIC])
+    assert load_golden(config.dataset).cases and config.sources.dir and config.sources.dir.is_dir()
+    assert (config.retriever.store.path, config.tracking.uri) == (ROOT / ".qdrant", None)
+    assert load_config(parser().parse_args(["--config", preset.stem]), {}) == config
+    demands = [metric for metric in config.criteria if metric.startswith("latency/")]
+    assert bool(demands) == (preset.stem == "spec"), "a busy machine would fail it, whatever the retriever does"
+
+
+def test_an_installed_package_has_the_data_inside_and_keeps_all_in_the_users_cache(tmp_path: Path) -> None:
+    (tmp_path / "evals" / "datasets").mkdir(parents=True)
+    found = named_folders({"XDG_CACHE_HOME": str(tmp_path)}, tmp_path / "evals")
+    assert found == {"datasets": tmp_path / "evals" / "datasets", "home": tmp_path / "retrieval-evals"}
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "a" / ("r" * 255)
+    check_writable(file)
+    assert [*tmp_path.rglob("*")] == []
+    write(file, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write(file, "\ud800")
+    assert (file.read_text(), [*file.parent.iterdir()]) == ("old", [file])
+    for place in (file / "r.json", tmp_path, tmp_path / ("ö" * 128), Path("/dev/null")):
+        with pytest.raises(ConfigError, match=r"cannot be written: |expected a file to write, found"):
+            check_writable(place)
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    with pytest.raises(OSError, match=r"No such file|Not a directory"):
+        probe(tmp_path / "link")
+    make_private(file)
+    assert file.stat().st_mode & 0o777 == 0o600 and file.read_text() == "old"
+
+
+def test_a_file_of_the_users_is_read_or_told(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"\xef\xbb\xbfa")
+    assert read_text(file, "a list", 10) == "a"
+    for made, said in ((lambda: file.write_bytes(b"a\xff"), r"not UTF-8 \(byte 1"), (file.unlink, "No such")):
+        made()
+        with pytest.raises(ConfigError, match=said):
+            read_text(file, "a list", 10)
+    for place in (Path("/dev/zero"), tmp_path):
+        with pytest.raises(ConfigError, match="expected a list, found a"):
+            read_text(place, "a list", 10)
+    for text in ("r" * 256, "r/" * 2_100, "a\0b"):
+        with pytest.raises(ValueError, match="expected "):
+            user_path(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"a": 1, "b": 2, "a": 1}', "'a' is given twice"), ('{\n "a": }', "Expecting value at line 2, column 7"),
+        ("NaN", "NaN is no JSON number"), ("1e999", "larger than any number"), ("9" * 5_000, "larger than any number"),
+        ("[" * 100_000, "nested too deep"), ('{"a": "\\ud800"}', "half of a surrogate pair"),
+    ],
+)  # fmt: skip
+def test_what_is_not_json_or_ambiguous_is_told(text: str, said: str) -> None:
+    assert load_json('{"a": [1, -1.5e3, "\\ud83e\\udd16"], "b": {}}') == {"a": [1, -1500.0, "🤖"], "b": {}}
+    with pytest.raises(ValueError, match=r"^not valid JSON: ") as caught:
+        load_json(text)
+    assert said in str(caught.value) and len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("no_such_module:make", "ModuleNotFoundError, No module named 'no_such_module'; neither in "),
+        ("tests.support.foreign:plane", "found none; did you mean 'plain'"),
+        ("tests.support.foreign:fail", "RuntimeError, no index at"),
+        ("tests.support.foreign:leave", "SystemExit, 0"),
+        ("tests.support.foreign:not_a_factory", "expected a function or class of tests.support.foreign"),
+    ],
+)
+def test_the_users_own_code_that_cannot_be_called_is_told_with_its_cause(target: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build_factory(target, "python")
+    assert str(caught.value).startswith(f"python {target!r}") and said in str(caught.value)
+    assert MetadataConfig().layout["text_key"] == "page_content"
+
+
+def test_nothing_phones_home_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    from langsmith import utils
+
+    read: Any = utils.get_env_var
+    for name in (*SILENCED, *OFFLINE):
+        monkeypatch.setenv(name, "true" if "TRACING" in name else "as the user has it")
+    read.cache_clear()
+    assert utils.tracing_is_enabled()
+    silence(hub=True)
+    assert {os.environ[name] for name in OFFLINE} == {"as the user has it"}
+    silence(hub=False)
+    assert {name: os.environ[name] for name in SILENCED | OFFLINE} == SILENCED | OFFLINE
+    read.cache_clear()
+    assert not utils.tracing_is_enabled()
+
+
+def test_the_reference_is_current_and_the_whole_experiment_of_the_docs_can_be_and_is_explained(tmp_path: Path) -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run make schema"
+    names = {line.split("`")[1] for line in page().splitlines() if line.startswith("| `")}
+    assert names == {*leaves(ExperimentConfig)}
+    text = (ROOT / "docs" / "own_data.md").read_text(encoding="utf-8")
+    whole = text.partition("## A whole experiment, line by line")[2].partition("```yaml\n")[2].partition("```")[0]
+    assert [line for line in whole.splitlines() if " # " not in line] == []
+    (tmp_path / "mine.yaml").write_text(whole, encoding="utf-8")
+    config = ExperimentConfig.load(tmp_path / "mine.yaml", env={})
+    assert config.sweep.threshold[-1] == 0.6 and config.judge.budget.usd == 5
+    assert ExperimentConfig.load(settings=dump(config), env={}) == config
