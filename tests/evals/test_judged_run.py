@@ -66,7 +66,7 @@ def run(
 ) -> Run:
     """Run with the judge behind the server, in an empty folder, with further arguments."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("evals.judge.faults.BASE_S", 0.0)
+    monkeypatch.setattr("evals.judge.asking.BASE_S", 0.0)
     for name, value in keys(server).items():
         monkeypatch.setenv(name, value)
     flags = [*judge_flags(server, tmp_path), "--output", tmp_path / "report.json"]

@@ -75,7 +75,7 @@ def commands(
 ) -> Commands:
     """In an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("evals.judge.faults.BASE_S", 0.0)
+    monkeypatch.setattr("evals.judge.asking.BASE_S", 0.0)
     monkeypatch.setenv("COHERE_API_KEY", server.key)
     return Commands(made, server, tmp_path, capsys)
 

@@ -146,8 +146,8 @@ PROTOCOL = MappingProxyType(
         "429 seconds": too_many(7),
         "429 date": too_many(7, as_date=True),
         "500": ChatFault(status=500),
-        "502 HTML": ChatFault(status=502, html=True),
         "503": ChatFault(status=503),
+        "502 HTML": ChatFault(status=502, html=True),
         "200 HTML": ChatFault(status=200, html=True),
         "reset": ChatFault(sent=-1.0),
         "torn": ChatFault(sent=0.5),
@@ -168,10 +168,8 @@ SPOKEN = MappingProxyType(
         "prose": says("The passage looks rather useful to me."),
         "wrong keys": says('{"answer": "yes", "score": 1}'),
         "null": says("null"),
-        "a list": says("[1, 0]"),
         "verdict in words": says('{"reason": "it helps", "verdict": "useful", "rating": "high"}'),
         "NaN": says('{"reason": "it helps", "verdict": NaN, "rating": NaN}'),
-        "python": says("{'reason': 'it helps', 'verdict': 1}"),
     }
 )
 """Faults of the model: what it says, in a reply that is otherwise in order."""
@@ -179,9 +177,3 @@ FAULTS = MappingProxyType({**PROTOCOL, **SPOKEN})
 
 
 FILTERED = ChatFault(says=lambda _: Output(text="", filtered=True))
-
-
-def said(name: str, right: str) -> str:
-    """Return the model's answer in the fault of that name, in place of the correct one."""
-    says = SPOKEN[name].says
-    return says(Output(text=right)).text if says else right
