@@ -127,13 +127,6 @@ def test_the_second_run_asks_nothing(run: Run, report: Report, server: ChatServe
         assert report()["metrics"][metric] == first["metrics"][metric]
 
 
-def test_the_second_run_asks_all_again_when_told_to(run: Run, server: ChatServer) -> None:
-    run()
-    asked = len(server.chats)
-    run("--judge.refresh", "true")
-    assert len(server.chats) == 2 * asked
-
-
 def test_a_spent_budget_is_exit_code_3_with_what_was_judged(run: Run, report: Report, server: ChatServer) -> None:
     done = run("--judge.budget.calls", "6", "--judge.max-concurrency", "1")
     assert done.code == 3

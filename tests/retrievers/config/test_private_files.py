@@ -1,5 +1,6 @@
 import os
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_caches_are_their_owners_alone(tmp_path: Path) -> None:
     old.chmod(0o644)
     vectors = EmbeddingCache(tmp_path / "vectors.sqlite", ttl_s=60)
     vectors.put([1.0], "key")
-    with VerdictStore(old):
+    with closing(VerdictStore(old)):
         kept = [file for file in tmp_path.iterdir() if file.suffix != ".lock"]
         assert len(kept) >= 4, "the journals too"
         assert {file.name: mode(file) for file in kept} == {file.name: 0o600 for file in kept}
