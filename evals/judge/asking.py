@@ -183,7 +183,7 @@ class Engine:
 
     async def _attempt(self, key: bytes, prompt: str, text: str, schema: type[BaseModel]) -> str | Unscored | Fault:
         """Make one call as pace and budget allow, and commit its verdict before another may take its place."""
-        async with self.pace.turn(len(text) // CHARACTERS_PER_TOKEN + self._usual_answer()):
+        async with self.pace.turn(len(text) // CHARACTERS_PER_TOKEN + USUAL_ANSWER):
             size = await self.account.reserve(text)
             if size is None:
                 return Unscored(reason=self.account.usage.stopped, missing=True)
@@ -254,10 +254,6 @@ class Engine:
         if fatal and self.fatal is None:
             self.fatal = JudgeError(reason)
         self.account.stop(reason)
-
-    def _usual_answer(self) -> int:
-        usage = self.account.usage
-        return usage.tokens_out // max(1, usage.calls) or min(USUAL_ANSWER, self._config.max_output_tokens)
 
 
 def _tokens(said: object, text: str) -> int:

@@ -63,6 +63,7 @@ class File:
 
 
 BISECT = "recall is asked for every distinct result"
+BEGUN = "of two judges each is asked about the first query twice, the second time out of what it said"
 CLAIMS = "claim recall went"
 WIDTHS = "--plan foretells no widths and margins"
 JUDGE = "judge.second took the place of judge.tiers; settings of the judge that nobody set went"
@@ -289,6 +290,15 @@ LEAVES: Sequence[Leaf] = (
     Leaf("saved/manifest.json:*", GONE, why=SAVED),
     *(Leaf("*:facts.saved_retrieval*", to, why=SAVED) for to in (ADDED, GONE)),
     Leaf("report.json:facts.collection_changed", GONE, only="saved-retrieval", why="such a run looks at none"),
+    *(
+        Leaf(f"report.json:{name}", CHANGED, only="judged-tiers", why=BEGUN)
+        for name in (
+            "caches.judge.*",
+            "judge.usage.hits",
+            "judge.tiers.*.usage.hits",
+            "metrics.cost/judge_cache_hits.value",
+        )
+    ),
 )
 LINES: Sequence[Line] = (
     Line(
@@ -409,6 +419,7 @@ LINES: Sequence[Line] = (
         )
     ),
     Line(r"^(At the .* cell, which|Metrics by )", why=FIGURES, only="grid-beacons"),
+    Line(r"^(2 judges|openai:[\w-]+): |^From caches: verdicts", why=BEGUN, only="judged-tiers"),
 )
 WENT = re.compile(r"(?<=[★✓])\?(?= |$)|^\?$| \?(?= )")
 """What went out of the midst of old lines: the mark of a cell whose chunks were sparsely judged."""

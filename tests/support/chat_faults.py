@@ -3,8 +3,6 @@
 import json
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -98,15 +96,9 @@ class Planned:
         return due
 
 
-def too_many(seconds: float | None = None, *, as_date: bool = False) -> ChatFault:
-    """Return 429, with the time to wait in `Retry-After` as seconds or as a date (of whole seconds, rounded up)."""
-    if seconds is None:
-        return ChatFault(status=429)
-    return ChatFault(status=429, headers=lambda: {"Retry-After": _http_date(seconds) if as_date else f"{seconds:g}"})
-
-
-def _http_date(seconds: float) -> str:
-    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds + 1), usegmt=True)
+def too_many(seconds: float | None = None) -> ChatFault:
+    """Return 429, with the seconds to wait in `Retry-After`."""
+    return ChatFault(status=429, headers=lambda: {} if seconds is None else {"Retry-After": f"{seconds:g}"})
 
 
 def says(text: str) -> ChatFault:
@@ -143,8 +135,6 @@ PROTOCOL = MappingProxyType(
         "401": ChatFault(status=401),
         "404": ChatFault(status=404),
         "429": too_many(),
-        "429 seconds": too_many(7),
-        "429 date": too_many(7, as_date=True),
         "500": ChatFault(status=500),
         "503": ChatFault(status=503),
         "502 HTML": ChatFault(status=502, html=True),
