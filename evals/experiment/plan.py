@@ -51,9 +51,7 @@ def describe_plan(inputs: Inputs, collaborators: Collaborators, saved: "SavedPoo
         held_out = max(_calls_of_a_cell(config, whole, number, find, judge) for number in range(len(whole.variants)))
     none = [f"none: all candidates are in the saved retrieval {saved.name!r}"] if saved else []
     searches = none or _searches(inputs, metrics, collaborators)
-    limits = stopped(config.judge.budget, calls)
-    margin = config.judge.stop.margin
-    return render_plan(calls, searches, margin=margin, stopped=limits, held_out=held_out, width=width)
+    return render_plan(calls, searches, limited=stopped(config.judge.budget, calls), held_out=held_out, width=width)
 
 
 def _tier_plans(
@@ -139,8 +137,7 @@ def render_plan(
     plans: Sequence[JudgePlan],
     retrieval: Sequence[str],
     *,
-    margin: float | None = None,
-    stopped: str = "",
+    limited: str = "",
     held_out: int | None = None,
     width: int,
 ) -> str:
@@ -149,16 +146,14 @@ def render_plan(
     Args:
         plans: Plan of the judge, of a cascade one of each judge, the cheapest first; none without a judge.
         retrieval: Lines on what retrieval itself calls.
-        margin: That of `judge.stop`, which ends judging earlier; None without one.
-        stopped: Part that the budget leaves out, empty when it covers everything.
+        limited: Part that the budget leaves out, empty when it covers everything.
         held_out: The most calls that measuring the chosen cell on held-out queries takes, None where it takes none.
         width: Width of the terminal, in columns.
     """
     sections = [Section(title="Retrieval", lines=[line(f"  {text}") for text in retrieval])]
     if not plans:
         sections.append(Section(title="Judge", lines=[line("  none (judge.model): no LLM-graded metric, no call")]))
-    sections += [_of_judge(each, plans, margin) for each in plans[:-1]]
-    sections += [_of_judge(each, plans, margin, held_out, stopped) for each in plans[-1:]]
+    sections += [_of_judge(each, plans, *((held_out, limited) if each is plans[-1] else ())) for each in plans]
     if len(plans) > 1:
         calls, usd = sum(plan.total.calls for plan in plans), [plan.usd for plan in plans if plan.usd is not None]
         money = f", about {sum(usd):,.2f} USD" if len(usd) == len(plans) else ""
@@ -166,14 +161,12 @@ def render_plan(
     return terminal(sections, width=width, color=False)
 
 
-def _of_judge(
-    plan: JudgePlan, plans: Sequence[JudgePlan], margin: float | None, held_out: int | None = None, stopped: str = ""
-) -> Section:
+def _of_judge(plan: JudgePlan, plans: Sequence[JudgePlan], held_out: int | None = None, limited: str = "") -> Section:
     """Return what a judge would be asked, by metric, and what that costs."""
     queries = f", {plan.drawn:,} queries" if len(plans) > 1 else ""
-    below = [line(f"  {text}") for text in _remarks(plan, margin, held_out)]
-    if stopped:
-        below.append(line(Cell(stopped, f"  The run would stop early: {stopped}.", "fair")))
+    below = [line(f"  {text}") for text in _remarks(plan, held_out)]
+    if limited:
+        below.append(line(Cell(limited, f"  The run would stop early: {limited}.", "fair")))
     return Section(
         lines=[line(Cell("Judge", tone="bold"), f" {plan.model}{queries}")],
         columns=[
@@ -194,12 +187,12 @@ def _of_judge(
     )
 
 
-def _remarks(plan: JudgePlan, margin: float | None, held_out: int | None) -> Iterator[str]:
+def _remarks(plan: JudgePlan, held_out: int | None) -> Iterator[str]:
     """Yield what the table leaves out and rests on, cost and time."""
     yield from _on_sample(plan)
-    if margin is not None:
+    if plan.margin is not None:
         yield (
-            f"judge.stop ends judging once a cell is proved at most {margin:g} below the best; "
+            f"judge.stop ends judging once a cell is proved at most {plan.margin:g} below the best; "
             "the table counts the most."
         )
     if held_out is not None:
@@ -227,8 +220,9 @@ def _on_sample(plan: JudgePlan) -> Iterator[str]:
             f"{all_would}."
         )
     else:
-        raised = isinstance(plan.sample, float) and plan.sample * plan.queries <= plan.drawn - 1
-        few = f", as many as an interval needs where {plan.sample:g} is fewer" if raised else ""
+        few = ""
+        if isinstance(plan.sample, float) and plan.sample * plan.queries <= plan.drawn - 1:
+            few = f", as many as an interval needs where {plan.sample:g} is fewer"
         yield f"The table counts the {counted} of judge.sample{few}; all would take {all_would}."
 
 

@@ -34,8 +34,8 @@ BASE_S, CAP_S = 0.5, 8.0
 # Seconds to wait after a rate limit of a server that names no time, at most; and that a server may let no call through
 # because of their rate, before judging ends.
 LONGEST_S, PATIENCE_S = 60.0, 180.0
-# Seconds between two looks whether another process still buys verdicts of the model, and until it is said.
-POLL_S, SAID_AFTER_S = 0.2, 5.0
+# Seconds between two looks whether another process still buys verdicts of the model, and after how many it is said.
+POLL_S, LOOKS = 0.2, 25
 # For the pace alone, which needs no exact count; English text has about four characters a token.
 CHARACTERS_PER_TOKEN, USUAL_ANSWER = 4, 150
 # No model reads or writes so many tokens: a server that says so is not believed.
@@ -156,12 +156,10 @@ class Engine:
         async with self._turn:
             looks = 0
             while not self._lock and not self.account.usage.stopped:
-                self._lock = store.buying(self._chat.label)
-                if self._lock is None:
-                    looks += 1
-                    if looks == SAID_AFTER_S // POLL_S:
-                        log.warning("waiting for another run, which buys verdicts of %s", self._chat.label)
-                    await asyncio.sleep(POLL_S)
+                self._lock, looks = store.buying(self._chat.label), looks + 1
+                if looks == LOOKS:
+                    log.warning("waiting for another run, which buys verdicts of %s", self._chat.label)
+                await asyncio.sleep(0 if self._lock else POLL_S)
 
     async def _bought(self, key: bytes, prompt: str, schema: type[BaseModel]) -> Outcome:
         """Ask until there is a verdict, or no attempt is left. A wait that the server asks for is no attempt."""

@@ -61,7 +61,7 @@ class JudgePlan:
         usd: Price of the calls by the price table, None without a price.
         seconds: Duration of the calls at the given limits; see `SECONDS_PER_CALL`.
         measured_answers: True if the answers' length is an average of stored ones, False for a guess.
-        sample: Which queries are judged, as set.
+        sample: Which queries are judged, as set; `margin`, that of `judge.stop`, which ends judging earlier.
         drawn: Number of queries that `shares` are of: all, or those of the sample (of `auto` its first round).
         queries: Number of all queries; `most`, the calls on them all, and `most_usd`, their price.
     """
@@ -72,6 +72,7 @@ class JudgePlan:
     seconds: float = 0.0
     measured_answers: bool = False
     sample: Sample = "all"
+    margin: float | None = None
     drawn: int = 0
     queries: int = 0
     most: int = 0
@@ -120,6 +121,7 @@ def plan(
         seconds=60 * max(minutes),
         measured_answers=first.measured,
         sample=config.sample,
+        margin=config.stop.margin,
         drawn=drawn,
         queries=len(order),
         most=whole.calls,

@@ -263,8 +263,8 @@ def _people_line(correction: Correction) -> str:
     mean = correction.corrected
     if mean.value is None:
         return f"{correction.metric} by people: not computable, {mean.note}"
-    ends = _ends(Interval(low=mean.ci_low, high=mean.ci_high))
-    return f"{correction.metric} by people, from {mean.n:,} queries: {mean.value:.3f}{ends}"
+    interval = _ends(Interval(low=mean.ci_low, high=mean.ci_high))
+    return f"{correction.metric} by people, from {mean.n:,} queries: {mean.value:.3f}{interval}"
 
 
 def _ends(interval: Interval) -> str:

@@ -19,7 +19,7 @@ def shown(stopped: str = "", **changes: Any) -> str:
         "usd": 5.05,
         "seconds": 153.2,
     }
-    return render_plan([JudgePlan(**(values | changes))], ["88 query embeddings"], stopped=stopped, width=200)
+    return render_plan([JudgePlan(**(values | changes))], ["88 query embeddings"], limited=stopped, width=200)
 
 
 def row(text: str, start: str) -> list[str]:
