@@ -412,7 +412,7 @@ def _proved(result: Swept, margin: float, bound: float | None) -> str:
     if bound is None or result.chosen is None:
         return f"Not proved: too few queries were judged to compare {len(result.grid):,} cells"
     name = describe(result.grid, result.chosen)
-    of = f"the best of {len(result.grid):,} cells by all verdicts that this judge, asked once, gives on these queries (95%)"
+    of = f"the best of {len(result.grid):,} cells by all verdicts of this judge, asked once, on these queries (95%)"
     if bound == 0:
         return f"Proved: {name} is {of}"
     started = "Proved" if bound <= margin else f"Not proved within {margin:g}"

@@ -422,7 +422,7 @@ LINES: Sequence[Line] = (
     ),
     Line(r"^(At the .* cell, which|Metrics by )", why=FIGURES, only="grid-beacons"),
     Line(r"^(2 judges|openai:[\w-]+): |^From caches: verdicts", why=BEGUN, only="judged-tiers"),
-    Line(r"by all verdicts (on|that)|judge, asked once", why=ONCE, only="judged-grid-*"),
+    Line(r"by all verdicts (on|of)|judge, asked once", why=ONCE, only="judged-grid-*"),
 )
 WENT = re.compile(r"(?<=[★✓])\?(?= |$)|^\?$| \?(?= )")
 """What went out of the midst of old lines: the mark of a cell whose chunks were sparsely judged."""

@@ -28,7 +28,7 @@ def test_a_proof_names_the_recommended_cell_and_the_verdicts_it_took(result: Swe
     assert proof is not None and chosen is not None
     assert text.startswith("Proved: ") and f"is at most {proof.within[chosen]:.3f} below" in text
     assert (
-        f"the best of {len(result.grid)} cells by all verdicts that this judge, asked once, gives on these queries (95%)"
+        f"the best of {len(result.grid)} cells by all verdicts of this judge, asked once, on these queries (95%)"
         in text
     )
     assert f"with {proof.questions} of {proof.all_questions} verdicts" in text
