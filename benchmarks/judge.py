@@ -234,10 +234,8 @@ def ragas_evaluate(observations: Sequence[Any], bound: float) -> None:
 
 def one_row(observation: Any, labels: Mapping[str, Any], store: Path) -> None:
     """One query with ten chunks: here they are asked at once, in ragas one after the other."""
-    from ragas.metrics.collections import ContextPrecisionWithReference
-
     from evals.judge.answers import Answer, read_verdict
-    from evals.judge.llm import RagasJudge
+    from evals.judge.tasks import JUDGED, PRECISION, by_ragas
 
     chat = in_process(labels, LATENCY)
 
@@ -247,10 +245,9 @@ def one_row(observation: Any, labels: Mapping[str, Any], store: Path) -> None:
             return read_verdict(Answer(text=text), schema)
 
     texts = [found.chunk.text for found in observation.selection]
-    metric = ContextPrecisionWithReference(llm=RagasJudge(Direct()))
     start = time.perf_counter()
     case = observation.case
-    asyncio.run(metric.ascore(user_input=case.query, reference=case.reference_answer or "", retrieved_contexts=texts))
+    asyncio.run(by_ragas(PRECISION, JUDGED[PRECISION].inputs(case.query, case.reference_answer or "", texts), Direct()))
     theirs = time.perf_counter() - start
     seconds, _ = judged([observation], chat, store)
     rounds = 2  # the first call proves the judge before the others are made

@@ -1,7 +1,6 @@
 """`--plan`: the calls of a run and their cost, without a call of the judge."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -52,23 +51,19 @@ def describe_plan(inputs: Inputs, collaborators: Collaborators, saved: "SavedPoo
         held_out = max(_calls_of_a_cell(config, whole, number, find, judge) for number in range(len(whole.variants)))
     none = [f"none: all candidates are in the saved retrieval {saved.name!r}"] if saved else []
     searches = none or _searches(inputs, metrics, collaborators)
-    return render_plan(calls, searches, held_out=held_out, width=width)
+    return render_plan(calls, searches, limited=stopped(config.judge.budget, calls), held_out=held_out, width=width)
 
 
 def _tier_plans(
     judge: Judge, metrics: Sequence[str], selected: Sequence[Observation], seed: int, *, in_rounds: bool = False
 ) -> list[JudgePlan]:
-    """Return the plan of each judge of a cascade, the cheapest first, or of the only one."""
-    if judge.below is None:
-        return [plan(judge, metrics, selected, _longest(selected), seed)]
+    """Return the plan of each judge that is asked, the cheaper one first."""
     queries = len({observation.case.id for observation in selected if observation.case.in_scope})
-    plans = [
+    return [
         plan(tier, metrics, selected, _longest(selected), seed)
         for tier, size in zip(judge.tiers, tier_sizes(judge, queries, in_rounds=in_rounds), strict=True)
-        if size
+        if size or tier is judge
     ]
-    whole = stopped(judge.config.budget, plans)
-    return [replace(one, stopped=whole if one is plans[-1] else "") for one in plans]
 
 
 def _finder(plan: Plan, golden: GoldenSet, collaborators: Collaborators, saved: "SavedPool | None") -> Find:
@@ -139,20 +134,26 @@ def _further_searches(config: ExperimentConfig, metrics: Iterable[str], cases: i
 
 
 def render_plan(
-    plans: Sequence[JudgePlan], retrieval: Sequence[str], *, held_out: int | None = None, width: int
+    plans: Sequence[JudgePlan],
+    retrieval: Sequence[str],
+    *,
+    limited: str = "",
+    held_out: int | None = None,
+    width: int,
 ) -> str:
     """Return the plan as text.
 
     Args:
         plans: Plan of the judge, of a cascade one of each judge, the cheapest first; none without a judge.
         retrieval: Lines on what retrieval itself calls.
+        limited: Part that the budget leaves out, empty when it covers everything.
         held_out: The most calls that measuring the chosen cell on held-out queries takes, None where it takes none.
         width: Width of the terminal, in columns.
     """
     sections = [Section(title="Retrieval", lines=[line(f"  {text}") for text in retrieval])]
     if not plans:
         sections.append(Section(title="Judge", lines=[line("  none (judge.model): no LLM-graded metric, no call")]))
-    sections += [_of_judge(plan, plans, held_out if plan is plans[-1] else None) for plan in plans]
+    sections += [_of_judge(each, plans, *((held_out, limited) if each is plans[-1] else ())) for each in plans]
     if len(plans) > 1:
         calls, usd = sum(plan.total.calls for plan in plans), [plan.usd for plan in plans if plan.usd is not None]
         money = f", about {sum(usd):,.2f} USD" if len(usd) == len(plans) else ""
@@ -160,12 +161,12 @@ def render_plan(
     return terminal(sections, width=width, color=False)
 
 
-def _of_judge(plan: JudgePlan, plans: Sequence[JudgePlan], held_out: int | None) -> Section:
+def _of_judge(plan: JudgePlan, plans: Sequence[JudgePlan], held_out: int | None = None, limited: str = "") -> Section:
     """Return what a judge would be asked, by metric, and what that costs."""
     queries = f", {plan.drawn:,} queries" if len(plans) > 1 else ""
     below = [line(f"  {text}") for text in _remarks(plan, held_out)]
-    if plan.stopped:
-        below.append(line(Cell(plan.stopped, f"  The run would stop early: {plan.stopped}.", "fair")))
+    if limited:
+        below.append(line(Cell(limited, f"  The run would stop early: {limited}.", "fair")))
     return Section(
         lines=[line(Cell("Judge", tone="bold"), f" {plan.model}{queries}")],
         columns=[
@@ -209,18 +210,20 @@ def _remarks(plan: JudgePlan, held_out: int | None) -> Iterator[str]:
 
 def _on_sample(plan: JudgePlan) -> Iterator[str]:
     """Yield what a sample of the queries costs that the table does not count."""
-    most = plan.samples[-1] if plan.samples else None
-    if most is None or plan.drawn == most.queries:
+    if plan.drawn == plan.queries:
         return
-    counted = f"{plan.drawn:,} of {most.queries:,} in-scope queries"
-    price = "" if most.usd is None else f", about {most.usd:,.2f} USD"
-    if plan.grows:
+    counted = f"{plan.drawn:,} of {plan.queries:,} in-scope queries"
+    all_would = f"{plan.most:,} calls" + ("" if plan.most_usd is None else f", about {plan.most_usd:,.2f} USD")
+    if plan.sample == "auto":
         yield (
             f"judge.sample auto judges at least its first round of {counted}, which the table counts, and at most all: "
-            f"{most.calls:,} calls{price}."
+            f"{all_would}."
         )
     else:
-        yield f"The table counts the {counted} of judge.sample{plan.few}; all would take {most.calls:,} calls{price}."
+        few = ""
+        if isinstance(plan.sample, float) and plan.sample * plan.queries <= plan.drawn - 1:
+            few = f", as many as an interval needs where {plan.sample:g} is fewer"
+        yield f"The table counts the {counted} of judge.sample{few}; all would take {all_would}."
 
 
 def retrieval_calls(config: RetrieverConfig, cases: int, latency_calls: int, determinism_calls: int) -> list[str]:

@@ -21,7 +21,7 @@ from evals.judge.asking import UnansweredError
 from evals.judge.chat import Chat
 from evals.judge.judge import Judge
 from evals.judge.store import VerdictStore
-from evals.judge.tasks import JUDGED
+from evals.judge.tasks import JUDGED, by_ragas
 from evals.report.model import RagasCheck
 from retrievers.text.secrets import redacted
 
@@ -139,21 +139,15 @@ def _without_model(name: str, result: Measured) -> Scorer:
 
 
 def _by_stored_verdicts(name: str, judge: Judge, store: VerdictStore) -> Scorer:
-    from ragas.metrics import collections
-
-    from evals.judge.llm import RagasJudge
-
-    how, kept = JUDGED[name], _Kept(judge.chat, store)
+    kept = _Kept(judge.chat, store)
 
     async def score(one: Observation) -> float | str:
-        model, texts = RagasJudge(kept), [chunk.text for chunk in one.selection.chunks]
-        inputs = how.inputs(one.case.query, one.case.reference_answer or "", texts)
+        texts = [chunk.text for chunk in one.selection.chunks]
+        inputs = JUDGED[name].inputs(one.case.query, one.case.reference_answer or "", texts)
         try:
-            value = (await getattr(collections, how.class_name)(llm=model).ascore(**inputs)).value
+            return (await by_ragas(name, inputs, kept))[0]
         except UnansweredError as error:
             return str(error)
-        # Context relevance swallows the errors of its model.
-        return str(model.unanswered) if model.unanswered else float(value)
 
     return score
 

@@ -11,12 +11,10 @@ from pydantic import BaseModel
 from evals.collect.observations import Failure, Unscored
 from evals.config.judge import JudgeConfig
 from evals.errors import JudgeError
-from evals.judge import faults
-from evals.judge.answers import Answer, MalformedError, read_verdict
-from evals.judge.budget import Account, Tokens
+from evals.judge.answers import MalformedError, read_verdict
+from evals.judge.budget import Account, Pace, Tokens
 from evals.judge.chat import Chat
-from evals.judge.faults import Fault, read_fault, rejects_structure
-from evals.judge.pace import Pace
+from evals.judge.faults import Fault, read_fault
 from evals.judge.store import VerdictStore
 from retrievers.config.files import FileLock
 from retrievers.embedding.tokens import count_tokens
@@ -27,24 +25,27 @@ Schema = TypeVar("Schema", bound=BaseModel)
 Result = TypeVar("Result")
 # The verdict as JSON, or why there is none.
 Outcome = str | Failure | Unscored
-# Attempts for one verdict, the repair of an invalid answer included; and their time, in timeouts of one request.
-ATTEMPTS, DEADLINE = 8, 3
-# Failures in a row, and at least twice the number of concurrent calls, after which judging ends; and refusals in a row
-# of a key or model that was accepted before, beyond the number of concurrent calls.
-FAILURES_IN_A_ROW, MORE_REFUSALS = 32, 2
-# Seconds that a server may let no call through because of their rate, before judging ends.
-PATIENCE_S = 180.0
-# Seconds between two looks whether another process still buys verdicts of the model, and until it is said.
-POLL_S, SAID_AFTER_S = 0.2, 5.0
+# Attempts for one verdict, where they fail by troubles that may pass; and of these, timeouts.
+ATTEMPTS, TIMEOUTS = 8, 3
+# Failures in a row, and at least twice the number of concurrent calls, after which judging ends.
+FAILURES_IN_A_ROW = 32
+# Seconds before the second attempt at most, before each further one twice as many, and the most.
+BASE_S, CAP_S = 0.5, 8.0
+# Seconds to wait after a rate limit of a server that names no time, at most; and that a server may let no call through
+# because of their rate, before judging ends.
+LONGEST_S, PATIENCE_S = 60.0, 180.0
+# Seconds between two looks whether another process still buys verdicts of the model, and after how many it is said.
+POLL_S, LOOKS = 0.2, 25
 # For the pace alone, which needs no exact count; English text has about four characters a token.
-CHARACTERS_PER_TOKEN = 4
-USUAL_ANSWER = 150
+CHARACTERS_PER_TOKEN, USUAL_ANSWER = 4, 150
 # No model reads or writes so many tokens: a server that says so is not believed.
 MOST_TOKENS = 10**9
 REPAIR = """{prompt}
 
 Your last answer could not be used: {reason}
 Answer again, with one JSON object that complies with the schema and nothing else."""
+# What a judge does that fails at its first call, by the kind of fault.
+AT_FIRST = {"hopeless": "refuses every call", "refused": "failed at the first call", "passing": "cannot be reached"}
 
 
 class Asker(Protocol):
@@ -83,7 +84,7 @@ class Engine:
         self._structured = True
         # True once key, model and address were accepted, and once there was a verdict.
         self._proved = self._judged = account.usage.tokens_out > 0
-        self._failures = self._refusals = 0
+        self._in_a_row = 0
         self._first, self._turn = asyncio.Lock(), asyncio.Lock()
         self._lock: FileLock | None = None
 
@@ -97,7 +98,7 @@ class Engine:
         known = key in self._asked
         if not known:
             # Stored before the first await, so that a concurrent equal prompt waits for it.
-            self._asked[key] = asyncio.ensure_future(self._find(key, prompt, schema))
+            self._asked[key] = asyncio.ensure_future(self._found(key, prompt, schema))
         # Whoever asks may be cancelled; a call that was sent is paid for, and its verdict is stored.
         outcome = await asyncio.shield(self._asked[key])
         if not isinstance(outcome, str):
@@ -107,7 +108,7 @@ class Engine:
         return schema.model_validate_json(outcome)
 
     async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do work that asks; whatever ends it, the calls in flight are waited for.
+        """Do work that asks; whatever ends it, the calls in flight are waited for, as they are paid for.
 
         Raises:
             JudgeError: Nothing can be judged.
@@ -119,180 +120,132 @@ class Engine:
                 text = "interrupted: waiting up to %g s for the %d calls in flight, whose verdicts are kept; again to "
                 log.warning(text + "end at once", self._config.timeout_s, count)
             self.account.stop("interrupted")
-            await self._calls_in_flight()
-            raise
-        except Exception:
-            await self._calls_in_flight()
             raise
         finally:
+            if unfinished := [task for task in self._asked.values() if not task.done()]:
+                await asyncio.wait(unfinished)
             if self._lock:
                 self._lock.release()
                 self._lock = None
 
-    async def _calls_in_flight(self) -> None:
-        """Wait for what is paid for."""
-        if unfinished := [task for task in self._asked.values() if not task.done()]:
-            await asyncio.wait(unfinished)
-
-    async def _find(self, key: bytes, prompt: str, schema: type[BaseModel]) -> Outcome:
+    async def _found(self, key: bytes, prompt: str, schema: type[BaseModel]) -> Outcome:
+        """Return the stored verdict, or buy it."""
+        kept = None
         try:
-            stored = self._stored(key, schema)
-            if stored is None and self._store:
-                await self._wait_for_others(self._store)
-                stored = self._stored(key, schema)
+            if self._store:
+                kept = self._store.get(key, schema)
+                if kept is None:
+                    await self._wait_for_others(self._store)
+                    kept = self._store.get(key, schema)
         except JudgeError as error:
             self.account.stop(str(error))
-            return self._held_back()
-        if stored is not None:
+        if kept is not None:
             self.account.count(hits=1)
-            return stored
+            return kept
         # The first call proves key, model and address before any other is made.
         if not self._proved:
             async with self._first:
                 if not self._proved and self.fatal is None:
-                    outcome = await self._buy(key, prompt, schema)
+                    outcome = await self._bought(key, prompt, schema)
                     self._proved = self.fatal is None
                     return outcome
-        return await self._buy(key, prompt, schema)
-
-    def _stored(self, key: bytes, schema: type[BaseModel]) -> str | None:
-        return self._store.get(key, schema) if self._store else None
-
-    def _held_back(self) -> Unscored:
-        return Unscored(reason=self.account.usage.stopped, missing=True)
+        return await self._bought(key, prompt, schema)
 
     async def _wait_for_others(self, store: VerdictStore) -> None:
         """Wait until no other process buys verdicts of the model, and keep others from it until the work is done."""
         async with self._turn:
             looks = 0
             while not self._lock and not self.account.usage.stopped:
-                self._lock = store.buying(self._chat.label)
-                if self._lock is None:
-                    looks += 1
-                    if looks == SAID_AFTER_S // POLL_S:
-                        log.warning("waiting for another run, which buys verdicts of %s", self._chat.label)
-                    await asyncio.sleep(POLL_S)
+                self._lock, looks = store.buying(self._chat.label), looks + 1
+                if looks == LOOKS:
+                    log.warning("waiting for another run, which buys verdicts of %s", self._chat.label)
+                await asyncio.sleep(0 if self._lock else POLL_S)
 
-    async def _buy(self, key: bytes, prompt: str, schema: type[BaseModel]) -> Outcome:
-        """Buy the verdict on a prompt, or return why it cannot be had.
+    async def _bought(self, key: bytes, prompt: str, schema: type[BaseModel]) -> Outcome:
+        """Ask until there is a verdict, or no attempt is left. A wait that the server asks for is no attempt."""
+        text, attempts = prompt, 0
+        while isinstance(said := await self._attempt(key, prompt, text, schema), Fault):
+            attempts += said.kind not in ("limited", "structure")
+            wait = self._wait_s(said, attempts, repaired=text is not prompt)
+            if wait is None or said.kind in ("malformed", "hopeless"):
+                self._note(said)
+            if wait is None:
+                self.account.count(failed=1)
+                return Failure(type=said.type, message=said.message + (f" ({attempts} attempts)" * (attempts > 1)))
+            if said.kind == "malformed":
+                text = REPAIR.format(prompt=prompt, reason=said.message)
+            about = {"stage": "judge", "attempt": attempts}
+            log.info("attempt %d failed, trying again in %.2f s: %s", attempts, wait, said.message, extra=about)
+            await asyncio.sleep(wait)
+        return said
 
-        A wait that the server asks for is no attempt and takes nothing of the verdict's time: it is the run's pace.
-        """
-        text, attempt, left = prompt, 1, DEADLINE * self._config.timeout_s
-        while True:
-            result, seconds = await self._attempt(key, prompt, text, schema, min(left, self._config.timeout_s))
-            left -= seconds
-            if isinstance(result, MalformedError):
-                # One repair only: a model that fails twice at the format rarely recovers, and each try is billed.
-                if text is not prompt or attempt >= ATTEMPTS or left <= 0:
-                    self.account.count(failed=1)
-                    return Failure(type="Malformed", message=str(result))
-                text = REPAIR.format(prompt=prompt, reason=result)
-            elif isinstance(result, Fault):
-                wait = self._wait_s(result, attempt, left)
-                if wait is None:
-                    return self._given_up(result, attempt)
-                if result.kind == "limited":
-                    self.pace.refused(wait)
-                    if result.retry_after_s:
-                        continue
-                else:
-                    about = {"stage": "judge", "attempt": attempt}
-                    log.info(
-                        "attempt %d failed, trying again in %.2f s: %s", attempt, wait, result.message, extra=about
-                    )
-                    await asyncio.sleep(wait)
-                    left -= wait
-            elif result is None:
-                continue
-            else:
-                return result
-            attempt += 1
-
-    async def _attempt(
-        self, key: bytes, prompt: str, text: str, schema: type[BaseModel], seconds: float
-    ) -> tuple[Outcome | MalformedError | Fault | None, float]:
-        """Make one call as the pace and the budget allow; None where the server takes no request for JSON.
-
-        Returns:
-            What came of it, and the seconds that the call took.
-        """
-        async with self.pace.turn(len(text) // CHARACTERS_PER_TOKEN + self._usual_answer()):
-            if not await self.account.reserve(text):
-                return self._held_back(), 0.0
-            clock = asyncio.get_running_loop().time
-            start, structured = clock(), self._structured
+    async def _attempt(self, key: bytes, prompt: str, text: str, schema: type[BaseModel]) -> str | Unscored | Fault:
+        """Make one call as pace and budget allow, and commit its verdict before another may take its place."""
+        async with self.pace.turn(len(text) // CHARACTERS_PER_TOKEN + USUAL_ANSWER):
+            size = await self.account.reserve(text)
+            if size is None:
+                return Unscored(reason=self.account.usage.stopped, missing=True)
             spent: Tokens | None = None
             try:
-                async with asyncio.timeout(seconds):
-                    answer = await self._chat.ask(text, schema, structured=structured)
+                async with asyncio.timeout(self._config.timeout_s):
+                    answer = await self._chat.ask(text, schema, structured=self._structured)
                 # Counts that no server can mean are estimated from the texts, so that a budget still holds.
                 spent = _tokens(answer.tokens_in, text), _tokens(answer.tokens_out, answer.text)
             except Exception as error:  # every provider has its own tree of errors
-                refused = structured and rejects_structure(error)
-                fault = None if refused else read_fault(error)
-                spent = None if fault and fault.billed else (0, 0)
-                if refused:
-                    self._without_structure(error)
-                return fault, clock() - start
+                fault = read_fault(error)
+                spent = None if fault.billed else (0, 0)
+                return fault
             finally:
                 # Also on cancellation: a reserve that stays would block the budget of all others.
-                self.account.settle(text, spent)
-            return self._read(key, prompt, schema, answer, spent), clock() - start
+                self.account.settle(size, spent)
+            self.pace.succeeded()
+            try:
+                # Again: the answer may have spelled a secret with escapes of JSON.
+                verdict = without_secrets(read_verdict(answer, schema, prompt).model_dump_json())
+                self._judged, self._in_a_row = True, 0
+                if self._store:
+                    self._store.put(key, self._chat.label, schema.__name__, verdict, spent)
+            except MalformedError as error:
+                return Fault(kind="malformed", type="Malformed", message=str(error))
+            except JudgeError as error:  # buying more would lose more
+                self.account.stop(str(error))
+            return verdict
 
-    def _read(
-        self, key: bytes, prompt: str, schema: type[BaseModel], answer: Answer, spent: Tokens
-    ) -> str | MalformedError:
-        """Read the verdict, and commit it before its call counts as done."""
-        self.pace.succeeded()
-        try:
-            # Again: the answer may have spelled a secret with escapes of JSON.
-            verdict = without_secrets(read_verdict(answer, schema, prompt).model_dump_json())
-        except MalformedError as error:
-            self._refusals = 0
-            self._note_failure(f"Malformed: {error}")
-            return error
-        self._judged, self._failures, self._refusals = True, 0, 0
-        try:
-            if self._store:
-                self._store.put(key, self._chat.label, schema.__name__, verdict, spent)
-        except JudgeError as error:  # buying more would lose more
-            self.account.stop(str(error))
-        return verdict
-
-    def _wait_s(self, fault: Fault, attempt: int, left: float) -> float | None:
+    def _wait_s(self, fault: Fault, attempts: int, *, repaired: bool) -> float | None:
         """Return the seconds until the next attempt; None where there is none."""
-        if fault.kind == "hopeless":
-            self._refusals += 1
-            if not self._proved or self._refusals >= self._config.max_concurrency + MORE_REFUSALS:
-                self._end(f"refuses every call: {fault.message}", fatal=not self._proved)
-        if fault.kind == "limited":
-            wait = fault.retry_after_s or min(faults.LONGEST_S, 2.0**attempt)
-            waited = self.pace.closed_s + wait
-            if waited > PATIENCE_S:
-                self._end(f"let no call through for {waited:.0f} s: {fault.message}", fatal=not self._judged)
-                return None
-            return wait if fault.retry_after_s or attempt < ATTEMPTS else None
-        # A key that was accepted before may be accepted again.
-        passes = fault.kind == "passing" or (fault.kind == "hopeless" and self._proved and attempt == 1)
-        wait = (fault.retry_after_s or 0.0) + random.uniform(0, min(faults.CAP_S, faults.BASE_S * 2 ** (attempt - 1)))
-        return wait if passes and attempt < ATTEMPTS and wait < left else None
+        wait = None
+        match fault.kind:
+            # One repair only: a model that fails twice at the format rarely recovers, and each try is billed.
+            case "malformed" if not repaired:
+                wait = 0.0
+            case "structure":  # calls that were sent before that was known find out as well
+                if self._structured:
+                    log.warning(
+                        "the judge's server takes no request for JSON, which is read in texts: %s", fault.message
+                    )
+                self._structured, wait = False, 0.0
+            case "limited":
+                pause = fault.retry_after_s or min(LONGEST_S, max(1.0, self.pace.closed_s))
+                if self.pace.closed_s + pause > PATIENCE_S:
+                    self._end(f"let no call through for {PATIENCE_S:.0f} s: {fault.message}", fatal=not self._judged)
+                else:
+                    self.pace.refused(pause)
+                    wait = 0.0
+            case "passing" if attempts < (TIMEOUTS if fault.type == "Timeout" else ATTEMPTS):
+                jitter = random.uniform(0, min(CAP_S, BASE_S * 2 ** (attempts - 1)))
+                wait = (fault.retry_after_s or 0.0) + jitter
+            case "hopeless" if self._proved and attempts == 1:  # a key that was accepted may be accepted again
+                wait = random.uniform(0, BASE_S)
+        return wait
 
-    def _given_up(self, fault: Fault, attempts: int) -> Failure:
-        message = fault.message + (f" ({attempts} attempts)" if attempts > 1 else "")
-        if self._proved or fault.of_prompt:
-            self._note_failure(message)
-        else:
-            verb = "failed at the first call" if fault.kind == "refused" else "cannot be reached"
-            self._end(f"{verb}: {message}", fatal=True)
-        self.account.count(failed=1)
-        return Failure(type=fault.type, message=message)
-
-    def _note_failure(self, reason: str) -> None:
-        """End judging where failures in a row are due to the judge, and not to the questions."""
-        self._failures += 1
-        if self._failures >= max(FAILURES_IN_A_ROW, 2 * self._config.max_concurrency):
-            self._end(f"failed {self._failures} times in a row, at last: {reason}", fatal=not self._judged)
+    def _note(self, fault: Fault) -> None:
+        """End judging where its first call fails, or where failures in a row are the judge's and not the questions'."""
+        self._in_a_row += 1
+        if not self._proved and fault.kind in AT_FIRST:
+            self._end(f"{AT_FIRST[fault.kind]}: {fault.message}", fatal=True)
+        elif self._in_a_row >= max(FAILURES_IN_A_ROW, 2 * self._config.max_concurrency):
+            reason = f"failed {self._in_a_row} times in a row, at last: {fault.type}: {fault.message}"
+            self._end(reason, fatal=not self._judged)
 
     def _end(self, reason: str, *, fatal: bool) -> None:
         reason = f"the judge {self._chat.label} {reason}"
@@ -300,20 +253,7 @@ class Engine:
             self.fatal = JudgeError(reason)
         self.account.stop(reason)
 
-    def _without_structure(self, error: Exception) -> None:
-        # Several calls may find out at once; only the first one reports it.
-        if self._structured:
-            text = "the judge's server takes no request for JSON; it is read out of the text instead: %s"
-            log.warning(text, faults.explain(error))
-        self._structured = False
-
-    def _usual_answer(self) -> int:
-        usage = self.account.usage
-        usual = usage.tokens_out // max(1, usage.calls)
-        return usual or min(USUAL_ANSWER, self._config.max_output_tokens)
-
 
 def _tokens(said: object, text: str) -> int:
     """Return the count of a server, or our own of the text where it gives none that can be."""
-    plausible = isinstance(said, int) and 0 < said < MOST_TOKENS
-    return said if plausible else count_tokens(text)  # type: ignore[return-value]
+    return said if isinstance(said, int) and 0 < said < MOST_TOKENS else count_tokens(text)

@@ -1,8 +1,9 @@
-"""What judging has cost so far, and whether the budget holds another call."""
+"""What judging has cost so far, whether the budget holds another call, and how fast calls may follow one another."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields, replace
 
 from evals.config.judge import BudgetConfig, JudgeConfig, PriceConfig
 
@@ -10,6 +11,8 @@ from evals.config.judge import BudgetConfig, JudgeConfig, PriceConfig
 Tokens = tuple[int, int]
 # Tokens that a server may add to a prompt: its chat template and the response schema.
 TEMPLATE = 256
+# Longest sleep, in seconds, before the end of judging or a further refusal is noticed.
+STEP_S = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +48,7 @@ class Usage:
     @classmethod
     def joined(cls, usages: "Sequence[Usage]") -> "Usage":
         """Return the usage of several models together; its price is known where that of each is."""
-        counts = ("calls", "hits", "failed", "unanswered", "tokens_in", "tokens_out")
+        counts = [field.name for field in fields(cls) if field.name not in ("usd", "stopped")]
         prices = [usage.usd for usage in usages if usage.usd is not None]
         return cls(
             **{name: sum(getattr(usage, name) for usage in usages) for name in counts},
@@ -65,64 +68,76 @@ class Budget:
     def __init__(self, limits: BudgetConfig) -> None:
         self.limits = limits
         self.accounts: list[Account] = []
+        # Set when a call ends.
+        self.settled = asyncio.Event()
 
     @property
     def usage(self) -> Usage:
         """Spending so far on all models."""
         return Usage.joined([account.usage for account in self.accounts])
 
+    def lacks(self, call: float) -> str:
+        """Return the limit that a call of at most that price would exceed, as text; empty when it fits."""
+        limits, usage = self.limits, self.usage
+        if limits.calls is not None and usage.calls >= limits.calls:
+            return f"the budget of {limits.calls:,} calls is spent"
+        held = sum((account.usage.usd or 0.0) + account.most(account.reserved) for account in self.accounts)
+        if limits.usd is None or held + call <= limits.usd:
+            return ""
+        unknown = f", {usage.unanswered} requests without an answer at their most" if usage.unanswered else ""
+        told = f"{held:.4f} spent{unknown}; a call may take {call:.4f}"
+        return f"the budget of {limits.usd:g} USD does not hold another call ({told})"
+
 
 class Account:
-    """Spending on one model. The highest cost of each call in flight is reserved, so that no limit is exceeded.
+    """Spending on one model. The highest price of each call in flight is reserved, so that no limit is exceeded.
 
-    The highest cost is a token for each byte of the prompt, which no tokenizer exceeds, and `judge.max_output_tokens`.
-    Where a server read or wrote more than that, what it took is the highest cost from then on, of calls in flight too.
+    That is a token for each byte of the prompt, which no tokenizer exceeds, and `judge.max_output_tokens`. Where a
+    server read or wrote more, what it took is the highest from then on, of calls in flight too.
 
-    Args:
-        config: Settings of the model: its price and the limit of its answers.
-        budget: Budget that it draws on.
+    Attributes:
+        usage: What was spent.
+        in_flight: Number of calls that were sent and have not ended.
+        reserved: Sizes, in bytes, of the prompts of these, and of those that may have been billed without an answer.
     """
 
     def __init__(self, config: JudgeConfig, budget: Budget) -> None:
         self._price, self.budget = config.price, budget
         self.usage = Usage(usd=None if self._price is None else 0.0)
+        self.in_flight, self.reserved = 0, list[int]()
         self._longest, self._excess = config.max_output_tokens, 1.0
-        # Bytes of the prompts of calls in flight, and of those that may have been billed without an answer.
-        self._in_flight: list[int] = []
-        self._unanswered: list[int] = []
-        self._settled = asyncio.Event()
         budget.accounts.append(self)
 
-    @property
-    def in_flight(self) -> int:
-        """Number of calls in flight."""
-        return len(self._in_flight)
+    async def reserve(self, prompt: str) -> int | None:
+        """Set aside the most that a call can cost, once those in flight leave room.
 
-    async def reserve(self, prompt: str) -> bool:
-        """Set aside the most that a call can cost, once those in flight leave room; False if the budget is spent."""
+        Returns:
+            What to settle by; None if the budget is spent.
+        """
         size = len(prompt.encode("utf-8", "surrogatepass")) + TEMPLATE
         while not self.usage.stopped:
-            if not (lacking := self._lacking(size)):
-                self._in_flight.append(size)
+            lacking = self.budget.lacks(self.most([size]))
+            if not lacking:
+                self.in_flight += 1
+                self.reserved.append(size)
                 self.count(calls=1)
-                return True
+                return size
             # Sums of prices leave remainders, so what is in flight is counted in calls.
             if not any(account.in_flight for account in self.budget.accounts):
                 self.stop(lacking)
-                return False
-            self._settled.clear()
-            await self._settled.wait()
-        return False
+                break
+            self.budget.settled.clear()
+            await self.budget.settled.wait()
+        return None
 
-    def settle(self, prompt: str, spent: Tokens | None) -> None:
+    def settle(self, size: int, spent: Tokens | None) -> None:
         """Replace the reserve of a call by its cost; None when an answer may be billed and did not come."""
-        size = len(prompt.encode("utf-8", "surrogatepass")) + TEMPLATE
-        self._in_flight.remove(size)
-        self._settled.set()
+        self.in_flight -= 1
+        self.budget.settled.set()
         if spent is None:
-            self._unanswered.append(size)
             self.count(unanswered=1)
             return
+        self.reserved.remove(size)
         self._longest, self._excess = max(self._longest, spent[1]), max(self._excess, spent[0] / size)
         self.count(tokens_in=spent[0], tokens_out=spent[1])
         self.usage = replace(self.usage, usd=cost(self._price, self.usage.tokens_in, self.usage.tokens_out))
@@ -134,28 +149,77 @@ class Account:
     def stop(self, reason: str) -> None:
         """Hold back all further calls; the first reason stays."""
         self.usage = replace(self.usage, stopped=self.usage.stopped or reason)
-        self._settled.set()
+        self.budget.settled.set()
 
-    def _most(self, sizes: Sequence[int]) -> float:
+    def most(self, sizes: Sequence[int]) -> float:
         """Return the highest price of calls, 0 without a price."""
         return cost(self._price, sum(sizes) * self._excess, len(sizes) * self._longest) or 0.0
 
-    def _lacking(self, size: int) -> str:
-        """Return the limit that a call would exceed, as text; empty when it fits."""
-        limits, usage, accounts = self.budget.limits, self.budget.usage, self.budget.accounts
-        if limits.calls is not None and usage.calls >= limits.calls:
-            return f"the budget of {limits.calls:,} calls is spent"
-        spent, lost, flying = (
-            sum(prices)
-            for prices in zip(
-                *((a.usage.usd or 0.0, a._most(a._unanswered), a._most(a._in_flight)) for a in accounts), strict=True
-            )
-        )
-        call = self._most([size])
-        if limits.usd is None or spent + lost + flying + call <= limits.usd:
-            return ""
-        unknown = f", at most {lost:.4f} by {usage.unanswered} requests without an answer" if lost else ""
-        return (
-            f"the budget of {limits.usd:g} USD does not hold another call ({spent:.4f} spent{unknown}; "
-            f"a call may take {call:.4f})"
-        )
+
+class Pace:
+    """Lets calls in, in the order they came: so many at once, a minute and tokens a minute, fewer when a server asks.
+
+    After a rate limit nothing is sent for as long as the server asked. Then half as many calls are admitted at once,
+    and each success admits a little more (additive increase, multiplicative decrease: Chiu and Jain 1989).
+
+    Args:
+        config: The limits.
+        ended: True when judging has ended, and nobody need wait.
+    """
+
+    def __init__(self, config: JudgeConfig, ended: Callable[[], bool] = lambda: False) -> None:
+        self._most, self._admitted, self._inside = config.max_concurrency, float(config.max_concurrency), 0
+        self._per_call = 60.0 / config.requests_per_minute if config.requests_per_minute else 0.0
+        self._per_token = 60.0 / config.tokens_per_minute if config.tokens_per_minute else 0.0
+        # Moments from which the next call, and the next token, may go; and until which the server lets none through.
+        self._next_call = self._next_token = self._closed_until = 0.0
+        self._closed_since: float | None = None
+        self._ended, self._door, self._left = ended, asyncio.Lock(), asyncio.Event()
+
+    @property
+    def limit(self) -> int:
+        """Number of calls that may be in flight now."""
+        return max(1, int(self._admitted))
+
+    @property
+    def closed_s(self) -> float:
+        """Seconds since the first refusal after the last success; 0 when the last call came through."""
+        return 0.0 if self._closed_since is None else _now() - self._closed_since
+
+    @asynccontextmanager
+    async def turn(self, tokens: int) -> AsyncIterator[None]:
+        """Wait for the turn of a call of that many tokens, and hold a place while it runs."""
+        # The door is held while waiting, so that no later call passes an earlier one.
+        async with self._door:
+            while self._inside >= self.limit:
+                self._left.clear()
+                await self._left.wait()
+            while (
+                wait := max(self._closed_until, self._next_call, self._next_token) - _now()
+            ) > 0 and not self._ended():
+                await asyncio.sleep(min(wait, STEP_S))
+            self._next_call = max(self._next_call, _now()) + self._per_call
+            self._next_token = max(self._next_token, _now()) + self._per_token * tokens
+            self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+            self._left.set()
+
+    def refused(self, wait_s: float) -> None:
+        """Close for so long, then admit fewer calls at once; calls in flight, refused together, lower it once."""
+        now = _now()
+        self._closed_since = now if self._closed_since is None else self._closed_since
+        if now >= self._closed_until:
+            self._admitted = max(1.0, self._admitted / 2)
+        self._closed_until = max(self._closed_until, now + wait_s)
+
+    def succeeded(self) -> None:
+        """Admit one call more after as many successes as calls are admitted."""
+        self._closed_since = None
+        self._admitted = min(float(self._most), self._admitted + 1 / self._admitted)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,18 +1,14 @@
-"""Any LangChain chat model by `provider:model`, asked for one answer at a time without retries of its own.
-
-All questions of a run go over one event loop: ChatCohere keeps an HTTP client that belongs to the first loop it meets.
-"""
+"""Any LangChain chat model by `provider:model`, asked for one answer at a time without retries of its own."""
 
 import hashlib
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
 from importlib import import_module
 from importlib.metadata import version
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -21,8 +17,8 @@ from pydantic.warnings import PydanticDeprecationWarning
 
 from evals.config.judge import JudgeConfig
 from evals.errors import JudgeError
-from evals.judge.answers import Answer, read_early_end, read_message
-from evals.judge.faults import explain
+from evals.judge.answers import Answer
+from evals.judge.faults import read_fault
 from retrievers.config.layers import api_key
 from retrievers.errors import nearest
 
@@ -30,33 +26,28 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 # Providers and the variable that holds their key; LangChain's `init_chat_model` knows how to build each.
-KEYS: Mapping[str, str] = {
-    "cohere": "COHERE_API_KEY",
-    "openai": "OPENAI_API_KEY",
-    "anthropic": "ANTHROPIC_API_KEY",
-    "mistralai": "MISTRAL_API_KEY",
-    "google_genai": "GOOGLE_API_KEY",
-    "groq": "GROQ_API_KEY",
-    "deepseek": "DEEPSEEK_API_KEY",
-    "xai": "XAI_API_KEY",
-    "together": "TOGETHER_API_KEY",
-    "fireworks": "FIREWORKS_API_KEY",
-    "openrouter": "OPENROUTER_API_KEY",
-    "perplexity": "PPLX_API_KEY",
-    "nvidia": "NVIDIA_API_KEY",
-    "ollama": "",
-}
+NAMED_ALIKE = (
+    "cohere",
+    "openai",
+    "anthropic",
+    "groq",
+    "deepseek",
+    "xai",
+    "together",
+    "fireworks",
+    "openrouter",
+    "nvidia",
+)
+KEYS: Mapping[str, str] = {name: f"{name.upper()}_API_KEY" for name in NAMED_ALIKE} | {
+    "mistralai": "MISTRAL_API_KEY", "google_genai": "GOOGLE_API_KEY", "perplexity": "PPLX_API_KEY", "ollama": "",
+}  # fmt: skip
 # Providers for whose package the project has an extra; LangChain would fall back to an older class without it.
 EXTRAS = ("anthropic", "ollama")
-KEY_ARGUMENTS: Mapping[str, str] = {"cohere": "cohere_api_key"}
-# Sent where a provider takes one.
-SEED = 0
-# Names of parameters that do not affect a model's answers, or that may not be stored.
-SECRET = re.compile(r"(api_?key|secret|password|credentials?|authorization|headers?|(?<!_)token)$", re.IGNORECASE)
-# Names of a model's fields that hold an address, for any provider.
+# Sent where a provider takes one: the classes of the others refuse an unknown argument.
+SEED, SEEDED = 0, ("openai", "deepseek", "openrouter")
+# Where LangChain's classes keep the address that requests go to: fields of these names, and the provider's client.
 ADDRESS = re.compile(r"(base_url|api_base|api_url|endpoint|host)$")
-# Attributes under which LangChain's classes and the providers' libraries keep their HTTP clients, at most three deep.
-CLIENTS, DEPTH = ("root_client", "client", "_client"), 3
+CLIENTS = ("root_client", "client", "_client", "client._client", "_client._client")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,51 +85,37 @@ class Chat:
             Exception: Any error of the provider's library; see `evals.judge.faults`.
         """
         option = json_option(self.provider, schema) if structured else {}
-        try:
-            message = await self.model.ainvoke(prompt, **self.arguments, **option)
-        except Exception as error:
-            ended = read_early_end(error)
-            if ended is None:
-                raise
-            return ended
-        return read_message(message)
+        return Answer.of(await self.model.ainvoke(prompt, **self.arguments, **option))
 
     def key(self, prompt: str, schema: type[BaseModel]) -> bytes:
         """Return the key of a verdict, 32 bytes: a hash of everything that the answer depends on."""
-        parts = [self.provider, self.name, dict(self.parameters), prompt, _sorted_schema(schema), _ragas()]
+        parts = [self.provider, self.name, dict(self.parameters), prompt, *_question(schema)]
         whole = json.dumps(parts, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()
 
 
 def json_option(provider: str, schema: type[BaseModel]) -> dict[str, Any]:
     """Return the arguments by which a provider answers in JSON of a schema; none where it has no such option."""
-    # A copy for one request, which the client may change; its fields stay in their order.
-    described = json.loads(_schema(schema))
-    if provider == "cohere":
-        return {"response_format": {"type": "json_object", "schema": described}}
-    if provider == "openai":
-        form = {"name": schema.__name__, "schema": described}
-        return {"response_format": {"type": "json_schema", "json_schema": form}}
-    return {"format": described} if provider == "ollama" else {}
+    described = schema.model_json_schema()
+    match provider:
+        case "cohere":
+            return {"response_format": {"type": "json_object", "schema": described}}
+        case "openai":
+            form = {"type": "json_schema", "json_schema": {"name": schema.__name__, "schema": described}}
+            # In the body alone: as an argument, the client would parse the answer, and raise where it was cut off.
+            return {"extra_body": {"response_format": form}}
+        case "ollama":
+            return {"format": described}
+    return {}
 
 
 @cache
-def _ragas() -> str:
-    return version("ragas")
-
-
-@cache
-def _schema(schema: type[BaseModel]) -> str:
-    return json.dumps(schema.model_json_schema())
-
-
-@cache
-def _sorted_schema(schema: type[BaseModel]) -> str:
-    return json.dumps(schema.model_json_schema(), sort_keys=True)
+def _question(schema: type[BaseModel]) -> tuple[str, str]:
+    return json.dumps(schema.model_json_schema(), sort_keys=True), version("ragas")
 
 
 def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
-    """Build the model that the settings name.
+    """Build the model that the settings name. No request is sent: a wrong key or address shows at the first call.
 
     Raises:
         JudgeError: The provider is unknown or not installed, its key is missing, or the user's function fails.
@@ -147,74 +124,27 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
     warnings.filterwarnings("ignore", category=PydanticDeprecationWarning, module=r"(langchain_)?cohere\.")
     # Of counts that are no integers, which are estimated here.
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings")
-    if config.provider == "python":
-        return _chat(config, _from_python(config.name))
-    if config.provider not in KEYS:
-        suggestion = nearest(config.provider, [*KEYS, "python"])
-        raise JudgeError(
-            f"judge.model {config.model!r}: unknown provider {config.provider!r}{suggestion}; expected one of "
-            f"{', '.join(KEYS)}, or python:module:factory for a LangChain chat model of your own"
-        )
-    if config.provider in EXTRAS and find_spec(f"langchain_{config.provider}") is None:
-        raise JudgeError(
-            f"judge.model {config.model!r} needs a package that is not installed: "
-            f"pip install 'retrieval-evals[{config.provider}]'"
-        )
-    from langchain.chat_models import init_chat_model
-
-    settings = _construction(config, env)
     try:
-        # Building sends no request, so a wrong key or address shows only at the first call.
-        model = init_chat_model(config.name, model_provider=config.provider, **settings)
-    except ImportError as error:
-        raise JudgeError(f"judge.model {config.model!r} needs a package that is not installed: {error}") from error
-    except Exception as error:  # each provider checks its arguments in its own way
-        raise JudgeError(f"judge.model {config.model!r} cannot be built: {explain(error)}") from error
-    return _chat(config, model)
-
-
-def _construction(config: JudgeConfig, env: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments of the model's class: key, address, timeout, and its own retries switched off."""
-    key_env = config.api_key_env or KEYS[config.provider]
-    key = api_key(env, key_env) if key_env else None
-    if key_env and not key and not (config.provider == "openai" and config.base_url):
-        raise JudgeError(
-            f"judge.model {config.model!r} needs an API key: expected it in {key_env}, which is not set; "
-            "export it or write it into .env, or name another variable with judge.api_key_env"
-        )
-    arguments: dict[str, Any] = {} if config.temperature is None else {"temperature": config.temperature}
-    if key_env:
-        # A local server asks for no key.
-        arguments[KEY_ARGUMENTS.get(config.provider, "api_key")] = key or "none"
-    if config.base_url:
-        arguments["base_url"] = config.base_url
-    if config.provider == "cohere":
-        return arguments | {"timeout_seconds": config.timeout_s}
-    if config.provider == "ollama":
-        limits = {"client_kwargs": {"timeout": config.timeout_s}, "num_predict": config.max_output_tokens}
-        return arguments | limits | {"seed": SEED}
-    # LangChain's classes of other providers refuse an unknown argument.
-    seeds = {"openai", "deepseek", "openrouter"}
-    return (
-        arguments
-        | {"timeout": config.timeout_s, "max_retries": 0, "max_tokens": config.max_output_tokens}
-        | ({"seed": SEED} if config.provider in seeds else {})
-    )
-
-
-def _chat(config: JudgeConfig, model: "BaseChatModel") -> Chat:
-    identified = identity(model)
+        model = _from_python(config) if config.provider == "python" else _of_provider(config, env)
+    except JudgeError:
+        raise
+    except Exception as error:  # each provider checks its arguments in its own way, and users' code may raise anything
+        extra = isinstance(error, ImportError) and config.provider in EXTRAS
+        why = f"pip install 'retrieval-evals[{config.provider}]'" if extra else read_fault(error).message
+        raise JudgeError(f"judge.model {config.model!r} cannot be built: {why}") from error
+    known = identity(model)
     parameters = {
         "temperature": config.temperature,
         "seed": SEED,
         "max_output_tokens": config.max_output_tokens,
         "base_url": config.base_url,
+        # As two settings were that went: verdicts bought under them are found.
         "structured": "auto",
         "identity": None,
-        "model": identified,
+        "model": known,
     }
     arguments: dict[str, Any] = {}
-    if config.provider == "cohere":
+    if config.provider == "cohere":  # whose class drops them
         limits = {"max_retries": 0, "timeout_in_seconds": config.timeout_s}
         arguments = {"max_tokens": config.max_output_tokens, "seed": SEED, "request_options": limits}
     return Chat(
@@ -223,8 +153,53 @@ def _chat(config: JudgeConfig, model: "BaseChatModel") -> Chat:
         parameters=parameters,
         model=model,
         arguments=arguments,
-        identified=identified is not None,
+        identified=known is not None,
     )
+
+
+def _of_provider(config: JudgeConfig, env: Mapping[str, str]) -> "BaseChatModel":
+    provider, named = config.provider, f"judge.model {config.model!r}"
+    if provider not in KEYS:
+        expected = f"expected one of {', '.join(KEYS)}, or python:module:factory for a chat model of your own"
+        raise JudgeError(f"{named}: unknown provider {provider!r}{nearest(provider, [*KEYS, 'python'])}; {expected}")
+    if provider in EXTRAS:
+        import_module(f"langchain_{provider}")
+    from langchain.chat_models import init_chat_model
+
+    variable = config.api_key_env or KEYS[provider]
+    key = api_key(env, variable) if variable else None
+    local = provider == "openai" and config.base_url is not None
+    if variable and not key and not local:
+        raise JudgeError(
+            f"{named} needs an API key: expected it in {variable}, which is not set; export it or write it into .env, "
+            "or name another variable with judge.api_key_env"
+        )
+    given: dict[str, Any] = {"temperature": config.temperature, "base_url": config.base_url}
+    if variable:
+        given["cohere_api_key" if provider == "cohere" else "api_key"] = key or "none"
+    match provider:
+        case "cohere":
+            given["timeout_seconds"] = config.timeout_s
+        case "ollama":
+            timeout = {"timeout": config.timeout_s}
+            given |= {"client_kwargs": timeout, "num_predict": config.max_output_tokens, "seed": SEED}
+        case _:
+            given |= {"timeout": config.timeout_s, "max_retries": 0, "max_tokens": config.max_output_tokens}
+            given["seed"] = SEED if provider in SEEDED else None
+    settled = {name: value for name, value in given.items() if value is not None}
+    model: BaseChatModel = init_chat_model(config.name, model_provider=provider, **settled)
+    return model
+
+
+def _from_python(config: JudgeConfig) -> "BaseChatModel":
+    from langchain_core.language_models import BaseChatModel
+
+    module, _, function = config.name.partition(":")
+    built = getattr(import_module(module), function)()
+    if not isinstance(built, BaseChatModel):
+        expected = "expected a LangChain chat model (BaseChatModel)"
+        raise JudgeError(f"judge.model {config.model!r}: {expected}, got {type(built).__name__}")
+    return built
 
 
 def identity(model: "BaseChatModel") -> Mapping[str, str] | None:
@@ -234,57 +209,26 @@ def identity(model: "BaseChatModel") -> Mapping[str, str] | None:
     where the environment named them.
     """
     try:
-        parameters = json.dumps(_without_secrets(model._identifying_params), sort_keys=True)
+        parameters = json.dumps(model._identifying_params, sort_keys=True)
     except TypeError:  # an object that has no value of its own
         return None
     if parameters == "{}":
         return None
-    kind = type(model)
+    fields = (getattr(model, name, None) for name in type(model).model_fields if ADDRESS.search(name))
+    clients = (_at(model, f"{path}.base_url") for path in CLIENTS)
+    addresses = [*(each for each in fields if isinstance(each, str)), next(filter(None, clients), None)]
     return {
-        "class": f"{kind.__module__}.{kind.__qualname__}",
-        "address": " ".join(sorted(set(_addresses(model)))),
+        "class": f"{type(model).__module__}.{type(model).__qualname__}",
+        "address": " ".join(sorted({_bare(str(address)) for address in addresses if address is not None})),
         "digest": hashlib.sha256(parameters.encode("utf-8", "surrogatepass")).hexdigest()[:32],
     }
 
 
-def _without_secrets(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(name): _without_secrets(item) for name, item in value.items() if not SECRET.search(str(name))}
-    return [_without_secrets(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _addresses(model: "BaseChatModel") -> Iterator[str]:
-    fields = (getattr(model, name, None) for name in type(model).model_fields if ADDRESS.search(name))
-    yield from (_bare(value) for value in fields if isinstance(value, str))
-    holders: list[Any] = [model]
-    for _ in range(DEPTH):
-        holders = [
-            inner for holder in holders for name in CLIENTS if (inner := getattr(holder, name, None)) is not None
-        ]
-        urls = [_bare(str(url)) for holder in holders if (url := getattr(holder, "base_url", None))]
-        # A provider's client; the parameters inside of it belong to HTTP.
-        if urls:
-            yield from urls
-            return
+def _at(model: Any, path: str) -> Any:
+    return reduce(lambda held, name: getattr(held, name, None), path.split("."), model)
 
 
 def _bare(url: str) -> str:
     """Remove the parts of an address that may be secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
-
-
-def _from_python(target: str) -> "BaseChatModel":
-    from langchain_core.language_models import BaseChatModel
-
-    module, _, name = target.partition(":")
-    try:
-        built = getattr(import_module(module), name)()
-    except Exception as error:  # the user's own code may raise anything
-        raise JudgeError(f"judge.model 'python:{target}' cannot be loaded: {explain(error)}") from error
-    if not isinstance(built, BaseChatModel):
-        raise JudgeError(
-            f"judge.model 'python:{target}': expected a LangChain chat model (BaseChatModel), "
-            f"got {type(built).__name__}"
-        )
-    return built

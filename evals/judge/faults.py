@@ -1,24 +1,32 @@
-"""Faults of a call of the judge, classified from the errors of the providers' libraries."""
+"""A failed call of the judge: what kind of fault it is, and how it is told. Providers' libraries share no classes."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from retrievers.net import faults
-from retrievers.net.faults import DROPPED, TIMEOUTS, TRANSIENT_STATUSES, causes, is_named, lasts, retry_after_s
+from retrievers.net.faults import (
+    DROPPED,
+    TIMEOUTS,
+    TRANSIENT_STATUSES,
+    causes,
+    headers_of,
+    is_named,
+    lasts,
+    retry_after_s,
+    status_of,
+)
 from retrievers.text.secrets import redacted
 
+Kind = Literal["malformed", "structure", "limited", "passing", "hopeless", "prompt", "refused"]
 OVERLOADED = TRANSIENT_STATUSES | {408, 409, 425, 529}
-# The next call would fail as well: the key, the account or the model is wrong.
-HOPELESS = frozenset({401, 402, 403, 404})
-# Names of error classes, since each library brings HTTP errors of its own (httpx, httpx2, requests, the SDKs').
-TRANSPORT = TIMEOUTS | DROPPED | {"TransportError"}
 UNSENT = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
-# Errors of libraries for an answer of another shape than they expect: a proxy's page, or an incomplete answer.
+TRANSPORT = DROPPED | UNSENT | {"TransportError"}
+# What libraries raise for a reply of another shape than they expect: a proxy's page, or a torn one.
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError)
 NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-# Words of servers that refuse one prompt, and not all.
+# Words of servers that take no request for JSON, and of those that refuse one prompt alone.
+OF_STRUCTURE = re.compile(r"response_format|json_schema|json_object|json mode|structured output", re.IGNORECASE)
 OF_PROMPT = re.compile(
     r"context.?(length|window|size)|too (long|large|many tokens)|string_above_max_length|maximum .{0,40}(length|tokens)"
     r"|content.?(filter|policy|management)|moderation|flagged|safety|invalid_prompt",
@@ -31,27 +39,25 @@ HINTS = {
     404: "no such model, or judge.base_url is wrong",
     429: "the rate limit was hit; lower judge.requests_per_minute or judge.max_concurrency",
 }
-NOT_AN_ANSWER = (
-    "the reply is no answer of a chat model, as a proxy's page or a torn reply is none; if all are, "
-    "judge.base_url is not the address of the provider's API"
+LATE = "no answer in time; judge.timeout_s sets how long to wait"
+UNREACHED = "the connection failed; is judge.base_url right, and does the server run?"
+NO_ANSWER = (
+    "the reply is no answer of a chat model; if all are, judge.base_url is not the address of the provider's API"
 )
-Kind = Literal["limited", "passing", "hopeless", "refused"]
 QUOTED = 200
-# Seconds before the second attempt at most, before each further one twice as many, and the most; and after a rate limit
-# of a server that names no time.
-BASE_S, CAP_S, LONGEST_S = 0.5, 8.0, 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """A failed call.
+    """A call without a verdict.
 
     Attributes:
-        kind: `limited` and `passing` may pass; `hopeless` will fail for every call; `refused` for this one.
+        kind: An answer that is no verdict (`malformed`); a server that takes no request for JSON (`structure`), has
+            had too many requests (`limited`), or another trouble that may pass (`passing`); a refusal of all requests
+            (`hopeless`), of this prompt (`prompt`), or of this request for a reason that is not known (`refused`).
         type: Name of the library's error.
         message: One line with status and remedy, without secrets.
         retry_after_s: Seconds that the server asked to wait, None when it gave none.
-        of_prompt: True for a refusal of this prompt alone: too long for the model, or stopped by a filter.
         billed: True if the call may have been paid for: it was sent, and no refusal came.
     """
 
@@ -59,98 +65,46 @@ class Fault:
     type: str
     message: str
     retry_after_s: float | None = None
-    of_prompt: bool = False
     billed: bool = False
 
 
 def read_fault(error: Exception) -> Fault:
     """Classify an exception of a provider's library."""
+    chain = list(causes(error))
+    status = next(filter(None, map(status_of, chain)), None)
+    late, broken, unsent = (any(is_named(one, names) for one in chain) for names in (TIMEOUTS, TRANSPORT, UNSENT))
+    broken = status is None and (late or broken)
+    unreadable = status == 200 or (status is None and not broken and isinstance(error, UNREADABLE))
+    lasting = any(map(lasts, chain))
+    if status == 429 and any(getattr(one, "code", None) in NO_CREDIT for one in chain):
+        status = 402
+    kind: Kind = "refused"
+    if lasting or status in (401, 402, 403, 404):
+        kind = "hopeless"
+    elif status == 429:
+        kind = "limited"
+    elif broken or unreadable or status in OVERLOADED:
+        kind = "passing"
+    elif status in (400, 415, 422, 501) and OF_STRUCTURE.search(str(error)):
+        kind = "structure"
+    elif status == 413 or (status in (400, 422) and OF_PROMPT.search(str(error))):
+        kind = "prompt"
+    hint = LATE if late else NO_ANSWER if unreadable else UNREACHED if broken else HINTS.get(status or 0, "")
+    # What a server says of a wrong key may hold the key.
+    said = "" if late or status == 401 else _said(chain)
+    about = (type(error).__name__, f"status {status}" if status else "", hint, said)
     return Fault(
-        kind=_kind(error),
-        type="Timeout" if _is(error, TIMEOUTS) else type(error).__name__,
-        message=explain(error),
-        retry_after_s=retry_after_s(faults.headers_of(error)),
-        of_prompt=_of_prompt(error),
-        billed=status_of(error) in (None, 200) and not (_is(error, UNSENT) or any(map(lasts, causes(error)))),
+        kind=kind,
+        type="Timeout" if late else type(error).__name__,
+        message=", ".join(filter(None, about)),
+        retry_after_s=retry_after_s(headers_of(error)),
+        billed=status in (None, 200) and not (unsent or lasting),
     )
 
 
-def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status of a provider's error, None when there was no answer."""
-    return next((status for cause in causes(error) if (status := faults.status_of(cause))), None)
-
-
-def rejects_structure(error: Exception) -> bool:
-    """Return True if a server refused the request for JSON itself, as servers without `response_format` do."""
-    message = str(error).lower()
-    return status_of(error) in (400, 404, 415, 422, 501) and any(
-        word in message for word in ("response_format", "json_schema", "json_object", "json mode", "structured output")
-    )
-
-
-def explain(error: BaseException) -> str:
-    """Describe an error in one line: type, status, the server's message, and the remedy."""
-    status = status_of(error)
-    if _is(error, TIMEOUTS):
-        message = "no answer in time; judge.timeout_s sets how long to wait"
-    elif _no_credit(error):
-        message = HINTS[402]
-    elif _unreadable(error, status):
-        message = f"{NOT_AN_ANSWER}: {_said(error)}"
-    else:
-        message = _hinted(error, status)
-    return ", ".join(part for part in (type(error).__name__, f"status {status}" if status else "", message) if part)
-
-
-def _kind(error: Exception) -> Kind:
-    status = status_of(error)
-    if status in HOPELESS or _no_credit(error) or any(lasts(cause) for cause in causes(error)):
-        return "hopeless"
-    if status == 429:
-        return "limited"
-    passing = status in OVERLOADED or (status is None and _is(error, TRANSPORT)) or _unreadable(error, status)
-    return "passing" if passing else "refused"
-
-
-def _hinted(error: BaseException, status: int | None) -> str:
-    message, hint = _said(error), HINTS.get(status or 0, "")
-    if status == 401:
-        # The server's message on a wrong key may hold the key.
-        return hint
-    if status is None and _is(error, TRANSPORT):
-        hint = "the connection failed; is judge.base_url right, and does the server run?"
-    return f"{hint} ({message})" if hint else message
-
-
-def _unreadable(error: BaseException, status: int | None) -> bool:
-    """Return True if a reply came that is not in the provider's API: with status 200, or noticed only later."""
-    return status == 200 or (status is None and isinstance(error, UNREADABLE) and not _is(error, TRANSPORT))
-
-
-def _of_prompt(error: BaseException) -> bool:
-    status = status_of(error)
-    return status == 413 or (status in (400, 422) and OF_PROMPT.search(str(error)) is not None)
-
-
-def _no_credit(error: BaseException) -> bool:
-    """Return True if a rate limit means that the account has no money left, which waiting does not change."""
-    return any(getattr(cause, "code", None) in NO_CREDIT for cause in causes(error))
-
-
-def _is(error: BaseException, names: frozenset[str]) -> bool:
-    return any(is_named(cause, names) for cause in causes(error))
-
-
-def _said(error: BaseException) -> str:
+def _said(chain: list[BaseException]) -> str:
     """Return the server's message in the body of its reply or, without one, the message of the first cause."""
-    bodies = (getattr(cause, "body", None) for cause in causes(error))
-    message = next((text for body in bodies if (text := _in_body(body))), "") or str([*causes(error)][-1]) or str(error)
-    text = redacted(" ".join(message.split()))
-    return text[:QUOTED] + ("…" if len(text) > QUOTED else "")
-
-
-def _in_body(body: Any) -> str:
-    if isinstance(body, Mapping):
-        inner = body.get("error")
-        return str(body.get("message") or (inner.get("message") if isinstance(inner, Mapping) else inner) or body)
-    return re.sub(r"<[^<>]*>", " ", body).strip() if isinstance(body, str) else ""
+    body = next(filter(None, (getattr(one, "body", None) for one in chain)), None)
+    inner = body.get("error", body) if isinstance(body, Mapping) else body
+    text = inner.get("message", inner) if isinstance(inner, Mapping) else inner
+    return redacted(" ".join(str(text or str(chain[-1]) or chain[0]).split()))[:QUOTED]

@@ -22,14 +22,13 @@ from retrievers.config.files import user_cache
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
-Answers = list[tuple[Task, Graded]]
 # Called with the number of answered questions, their total, and the spending.
 OnProgress = Callable[[int, int, Usage], None]
 UNIDENTIFIED = (
-    "the verdicts of judge.model %r are not kept, and are bought again by every run: its class %s does not tell its "
+    "the verdicts of judge.model %r are not kept, and are bought again by every run: its class does not tell its "
     "parameters (_identifying_params)"
 )
-# Number of prepared questions for each concurrent call.
+# Prepared questions for each concurrent call.
 AHEAD = 4
 
 
@@ -50,9 +49,9 @@ class Judge:
     ) -> None:
         self.config, self.chat, self.store, self._progress, self.below = config, chat, store, progress, below
         self._account: Account = Account(config, below._account.budget if below else Budget(config.budget))
-        # The clients of both models stay with the one event loop that they meet.
-        new_loop = partial(_loop, config.max_concurrency)
-        self._runner: asyncio.Runner = below._runner if below else asyncio.Runner(loop_factory=new_loop)
+        # An HTTP client belongs to the event loop that it meets first; there is one loop for both judges.
+        loop = partial(_loop, config.max_concurrency)
+        self._runner: asyncio.Runner = below._runner if below else asyncio.Runner(loop_factory=loop)
         self.engine = Engine(chat, config, store, self._account)
 
     @classmethod
@@ -67,15 +66,14 @@ class Judge:
         Raises:
             JudgeError: A model cannot be built, or the store cannot be used.
         """
-        tiers = [(tier, make_chat(tier, env)) for tier in config.by_tier]
-        store = None
-        # Without an identity, verdicts of one model could be returned for another.
-        if any(chat.identified for _, chat in tiers):
+        chats = [(tier, make_chat(tier, env)) for tier in config.by_tier]
+        store, judge = None, None
+        if any(chat.identified for _, chat in chats):
             store = VerdictStore(config.cache_path or user_cache(env) / "verdicts.sqlite")
-        judge: Judge | None = None
-        for tier, chat in tiers:
+        for tier, chat in chats:
+            # Verdicts of one model could be returned for another.
             if not chat.identified:
-                log.warning(UNIDENTIFIED, tier.model, type(chat.model).__name__)
+                log.warning(UNIDENTIFIED, tier.model)
             judge = cls(tier, chat, store if chat.identified else None, progress, judge)
         assert judge is not None
         return judge
@@ -116,7 +114,7 @@ class Judge:
     def again(
         self, first: Judging, metrics: Collection[str], observations: Sequence[Observation], seed: int
     ) -> Judging:
-        """Ask some queries a second time, past the store, if the settings want it.
+        """Ask some of the judged queries a second time, past the store, as many as `judge.rejudge` says.
 
         Args:
             first: Verdicts of the first pass.
@@ -124,8 +122,6 @@ class Judge:
             observations: One for each query.
             seed: Seed of the choice of queries.
         """
-        if not self.config.rejudge:
-            return first
         judged = [o for o in observations if first.drawn is None or o.case.id in first.drawn]
         chosen = repeated(judged, self.config.rejudge, seed)
         past_the_store = Engine(self.chat, self.config, None, self._account)
@@ -148,12 +144,11 @@ class Judge:
 
     def _judging(self, questions: Sequence[Task], engine: Engine) -> Judging:
         graded = self.run(self._ask(questions, engine), engine)
-        return replace(judging_of(self.model, graded), usage=self.usage)
+        return replace(_judging_of(self.model, graded), usage=self.usage)
 
-    async def _ask(self, questions: Sequence[Task], engine: Engine) -> Answers:
+    async def _ask(self, questions: Sequence[Task], engine: Engine) -> list[tuple[Task, Graded]]:
         """Ask the questions concurrently."""
-        graded: Answers = []
-        waiting = iter(questions)
+        graded, waiting = list[tuple[Task, Graded]](), iter(questions)
 
         async def work() -> None:
             for task in waiting:
@@ -180,6 +175,27 @@ def _loop(threads: int) -> asyncio.AbstractEventLoop:
     return loop
 
 
+def _judging_of(model: str, graded: Sequence[tuple[Task, Graded]]) -> Judging:
+    verdicts: dict[tuple[str, str], ChunkVerdict | Failure | Unscored] = {}
+    scores: dict[tuple[str, str, Selected], Score] = {}
+    claims: dict[tuple[str, Selected], tuple[Claim, ...]] = {}
+    for task, result in graded:
+        if task.metric == PRECISION:
+            verdicts[task.case_id, task.chunk_ids[0]] = result.verdict or result.value  # type: ignore[assignment]
+        else:
+            scores[task.metric, task.case_id, task.chunk_ids] = result.value
+            if result.claims:
+                claims[task.case_id, task.chunk_ids] = result.claims
+    return Judging(model=model, verdicts=verdicts, scores=scores, claims=claims)
+
+
+def repeated(observations: Sequence[Observation], count: int, seed: int) -> list[Observation]:
+    """Draw at most `count` of the queries that the judge was asked about, in their order."""
+    case_ids = list(dict.fromkeys(o.case.id for o in observations if o.case.in_scope and o.selection))
+    chosen = set(random.Random(seed).sample(case_ids, min(count, len(case_ids))))
+    return [o for o in observations if o.case.id in chosen]
+
+
 def tier_sizes(judge: Judge, queries: int, *, in_rounds: bool = False) -> list[int]:
     """Return the number of queries that each judge judges of so many, the cheap one first.
 
@@ -195,8 +211,8 @@ def asking(
 ) -> tuple[Callable[[Sequence[Observation]], Judging], Callable[[], Judging | None]]:
     """Return how the judge that counts is asked about some results, and how the cheap one about everything.
 
-    Both are asked about one query before any is asked about the rest, so that one which refuses to answer ends the run
-    before much is bought.
+    Of two, each is asked about one query before either is asked about the rest, so that one which refuses to answer
+    ends the run before much is bought.
 
     Args:
         judge: The one that counts, with the cheap one below it, if there is one.
@@ -207,42 +223,11 @@ def asking(
     Raises:
         JudgeError: The first call of a judge was refused for a reason that all others would share.
     """
-    cheap = judge.below
-    if cheap is None:
-        return lambda results: judge.judge(metrics, results, seed), lambda: None
-    with_results = {observation.case.id for observation in observations if observation.selection}
-    order = judging_order((observation.case for observation in observations), seed)
-    first = [case_id for case_id in order if case_id in with_results][:1]
-    begun, below = (each.judge(metrics, among(first, observations), seed) for each in (judge, cheap))
-
-    def rest(results: Sequence[Observation]) -> list[Observation]:
-        return [observation for observation in results if observation.case.id not in first]
-
+    found = [observation for observation in observations if observation.selection]
+    first = among(judging_order((observation.case for observation in found), seed)[:1], found)
+    for each in (judge, judge.below) if judge.below else ():
+        each.judge(metrics, first, seed)
     return (
-        lambda results: begun.with_more(judge.judge(metrics, rest(results), seed)),
-        lambda: below.with_more(cheap.judge(metrics, rest(observations), seed)),
+        lambda results: judge.judge(metrics, results, seed),
+        lambda: judge.below.judge(metrics, observations, seed) if judge.below else None,
     )
-
-
-def judging_of(model: str, graded: Answers) -> Judging:
-    """Return the results of tasks as what a model said."""
-    verdicts: dict[tuple[str, str], ChunkVerdict | Failure | Unscored] = {}
-    scores: dict[tuple[str, str, Selected], Score] = {}
-    claims: dict[tuple[str, Selected], tuple[Claim, ...]] = {}
-    for task, result in graded:
-        if task.metric == PRECISION:
-            verdict = result.verdict or result.value
-            assert not isinstance(verdict, float)
-            verdicts[task.case_id, task.chunk_ids[0]] = verdict
-        else:
-            scores[task.metric, task.case_id, task.chunk_ids] = result.value
-            if result.claims:
-                claims[task.case_id, task.chunk_ids] = result.claims
-    return Judging(model=model, verdicts=verdicts, scores=scores, claims=claims)
-
-
-def repeated(observations: Sequence[Observation], count: int, seed: int) -> list[Observation]:
-    """Draw at most `count` of the queries that the judge was asked about, in their order."""
-    case_ids = list(dict.fromkeys(o.case.id for o in observations if o.case.in_scope and o.selection))
-    chosen = set(random.Random(seed).sample(case_ids, min(count, len(case_ids))))
-    return [o for o in observations if o.case.id in chosen]

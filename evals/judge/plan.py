@@ -1,38 +1,26 @@
-"""The cost of judging, counted without a call: the same questions with blank answers."""
+"""The cost of judging, counted without a call: the same questions to a judge that only counts."""
 
 import asyncio
 import math
-from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
-
-from pydantic import BaseModel
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from evals.collect.observations import Observation
-from evals.config.judge import BudgetConfig
-from evals.judge.asking import USUAL_ANSWER
+from evals.config.judge import BudgetConfig, Sample
+from evals.judge.asking import USUAL_ANSWER, Schema
 from evals.judge.budget import cost
 from evals.judge.judge import Judge, repeated
-from evals.judge.tasks import JUDGED, grade, tasks
+from evals.judge.tasks import JUDGED, Task, grade, tasks
 from evals.sampling.order import among, judging_order, sample_size
 from retrievers.embedding.tokens import count_tokens
 
-Schema = TypeVar("Schema", bound=BaseModel)
 # The share of the second pass.
 AGAIN = "judged again"
-FEW = ", as many as an interval needs where {:g} is fewer"
-FIELDS = ("questions", "cached", "tokens_in", "tokens_out")
 # Assumed duration of a call without a limit a minute; the plan states this assumption.
 SECONDS_PER_CALL = 2.0
 # A blank answer of every schema: no question depends on the answer to another.
-BLANK: dict[str, Any] = {
-    "reason": "",
-    "verdict": 0,
-    "rating": 0,
-    "entities": [],
-    "classifications": [{"statement": "", "reason": "", "attributed": 0}],
-}
+BLANK: dict[str, Any] = {"reason": "", "verdict": 0, "rating": 0, "entities": [], "classifications": []}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,18 +44,11 @@ class Share:
         """Calls that would be made."""
         return self.questions - self.cached
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SampleCost:
-    """Calls that judging a sample of queries takes.
-
-    Attributes:
-        usd: Their price, None without one.
-    """
-
-    queries: int
-    calls: int
-    usd: float | None
+    @classmethod
+    def joined(cls, metric: str, shares: "Sequence[Share]") -> "Share":
+        """Return shares together."""
+        names = ("questions", "cached", "tokens_in", "tokens_out")
+        return cls(metric=metric, **{name: sum(getattr(share, name) for share in shares) for name in names})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,92 +58,30 @@ class JudgePlan:
     Attributes:
         model: `provider:name` of the judge.
         shares: Share of each metric; a question that two metrics ask is counted with the first.
-        measured_answers: True if the answers' length is an average of stored ones, False for a guess.
         usd: Price of the calls by the price table, None without a price.
         seconds: Duration of the calls at the given limits; see `SECONDS_PER_CALL`.
-        stopped: Part that the budget leaves out, empty when it covers everything.
-        drawn: Number of queries that `shares` are of: all, or those of `judge.sample` (of `auto` its first round).
-        grows: True if more queries are judged after these, as far as the interval needs them (`judge.sample: auto`).
-        samples: Costs of the queries of `shares` and, last, of all queries.
-        margin: That of `judge.stop`, which ends judging earlier; None without one.
-        few: What is said where `judge.sample` is a share of fewer queries than an interval needs; else empty.
+        measured_answers: True if the answers' length is an average of stored ones, False for a guess.
+        sample: Which queries are judged, as set; `margin`, that of `judge.stop`, which ends judging earlier.
+        drawn: Number of queries that `shares` are of: all, or those of the sample (of `auto` its first round).
+        queries: Number of all queries; `most`, the calls on them all, and `most_usd`, their price.
     """
 
     model: str
     shares: tuple[Share, ...]
-    measured_answers: bool
     usd: float | None = None
     seconds: float = 0.0
-    stopped: str = ""
-    drawn: int = 0
-    grows: bool = False
-    samples: tuple[SampleCost, ...] = ()
+    measured_answers: bool = False
+    sample: Sample = "all"
     margin: float | None = None
-    few: str = ""
+    drawn: int = 0
+    queries: int = 0
+    most: int = 0
+    most_usd: float | None = None
 
     @property
     def total(self) -> Share:
         """All metrics together."""
-        return Share(metric="all", **{name: sum(getattr(share, name) for share in self.shares) for name in FIELDS})
-
-
-class _Counter:
-    """Stand-in for the judge that counts what prompts cost, and answers out of the store.
-
-    Attributes:
-        metric: Metric whose prompts are counted.
-        counts: Counts by metric.
-    """
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self._store = judge.store
-        self._seen = set[bytes]()
-        self._means: dict[str, float | None] = {}
-        self.metric = ""
-        self.counts = {name: Counter[str]() for name in (*JUDGED, AGAIN)}
-
-    @property
-    def measured(self) -> bool:
-        """True if every kind of answer was seen before."""
-        return bool(self._means) and all(mean is not None for mean in self._means.values())
-
-    async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
-        """Count a prompt that was not counted yet; the answer is the stored one, or else blank."""
-        key = self._judge.chat.key(prompt, schema)
-        stored = self._store.get(key, schema) if self._store else None
-        if key not in self._seen:
-            self._seen.add(key)
-            counts = self.counts[self.metric]
-            counts["questions"] += 1
-            if stored is None:
-                counts += Counter(tokens_in=count_tokens(prompt), tokens_out=self._answer(schema.__name__))
-            else:
-                counts["cached"] += 1
-        if stored is not None:
-            return schema.model_validate_json(stored)
-        return schema.model_validate({name: BLANK[name] for name in schema.model_fields})
-
-    def shares(self, metrics: Collection[str]) -> tuple[Share, ...]:
-        """Return what was counted so far, by metric."""
-        return tuple(
-            Share(metric=name, **{field: counts[field] for field in FIELDS})
-            for name, counts in self.counts.items()
-            if name in metrics
-        )
-
-    def begin_again(self) -> None:
-        """Count the second pass, which asks past the store and past what the first has asked."""
-        self._seen.clear()
-        self.metric, self._store = AGAIN, None
-
-    def _answer(self, kind: str) -> int:
-        """Return the usual length of an answer."""
-        store = self._judge.store
-        if kind not in self._means:
-            self._means[kind] = store.mean_tokens_out(self._judge.model, kind) if store else None
-        mean = self._means[kind]
-        return USUAL_ANSWER if mean is None else round(mean)
+        return Share.joined("all", self.shares)
 
 
 def plan(
@@ -181,71 +100,84 @@ def plan(
         again: One for each query, of which some are judged a second time, if the settings say so.
         seed: Seed of that choice, and of the sample.
     """
-    counter, order = _Counter(judge), judging_order((o.case for o in observations), seed)
-    sample = judge.config.sample
-    drawn = sample_size(sample, len(order))
-    places, counted = {case_id: rank for rank, case_id in enumerate(order)}, dict[int, tuple[Share, ...]]()
-
-    async def count() -> None:
-        for task in tasks(metrics, observations, seed):
-            # Query by query in the order of the sample: what was counted before one is the cost of a smaller sample.
-            if places[task.case_id] >= drawn:
-                counted.setdefault(drawn, counter.shares(metrics))
-            counter.metric = task.metric
-            await grade(task, counter)
-        counted.setdefault(drawn, counter.shares(metrics))
-        counted[len(order)] = counter.shares(metrics)
-        if judge.config.rejudge:
-            counter.begin_again()
-            for task in tasks(metrics, repeated(among(order[:drawn], again), judge.config.rejudge, seed), seed):
-                await grade(task, counter)
-            counted[drawn] += counter.shares([AGAIN])
-
-    asyncio.run(count())
-    return replace(
-        priced(judge, counted[drawn], measured=counter.measured),
-        drawn=drawn,
-        grows=sample == "auto" and drawn < len(order),
-        few=FEW.format(sample) if isinstance(sample, float) and sample * len(order) <= drawn - 1 else "",
-        samples=tuple(_sample_cost(judge, size, shares) for size, shares in sorted(counted.items())),
-    )
-
-
-def _sample_cost(judge: Judge, queries: int, shares: tuple[Share, ...]) -> SampleCost:
-    whole = priced(judge, shares, measured=True)
-    return SampleCost(queries=queries, calls=whole.total.calls, usd=whole.usd)
-
-
-def priced(judge: Judge, shares: tuple[Share, ...], *, measured: bool) -> JudgePlan:
-    """Return the plan of calls, with their price and duration by the judge's settings.
-
-    Args:
-        judge: Judge with its limits and prices.
-        shares: The calls.
-        measured: True if the length of the answers is an average of stored ones.
-    """
-    config = judge.config
-    unpriced = JudgePlan(model=judge.model, shares=shares, measured_answers=measured, margin=config.stop.margin)
-    whole = unpriced.total
+    config, order = judge.config, judging_order((o.case for o in observations), seed)
+    drawn = sample_size(config.sample, len(order))
+    first, second = _Counting(judge), _Counting(judge, past_the_store=True)
+    shares = first.count(tasks(metrics, among(order[:drawn], observations), seed))
+    whole = Share.joined("all", first.count(tasks(metrics, among(order[drawn:], observations), seed)))
+    if config.rejudge:
+        repeats = repeated(among(order[:drawn], again), config.rejudge, seed)
+        shares = (*shares, Share.joined(AGAIN, second.count(tasks(metrics, repeats, seed))))
+    total = Share.joined("all", shares)
     minutes = (
-        whole.calls / (config.requests_per_minute or math.inf),
-        (whole.tokens_in + whole.tokens_out) / (config.tokens_per_minute or math.inf),
-        whole.calls * SECONDS_PER_CALL / 60 / config.max_concurrency,
+        total.calls / (config.requests_per_minute or math.inf),
+        (total.tokens_in + total.tokens_out) / (config.tokens_per_minute or math.inf),
+        total.calls * SECONDS_PER_CALL / 60 / config.max_concurrency,
     )
-    usd = cost(config.price, whole.tokens_in, whole.tokens_out)
-    estimated = replace(unpriced, usd=usd, seconds=60 * max(minutes))
-    return replace(estimated, stopped=stopped(config.budget, [estimated]))
+    return JudgePlan(
+        model=judge.model,
+        shares=shares,
+        usd=cost(config.price, total.tokens_in, total.tokens_out),
+        seconds=60 * max(minutes),
+        measured_answers=first.measured,
+        sample=config.sample,
+        margin=config.stop.margin,
+        drawn=drawn,
+        queries=len(order),
+        most=whole.calls,
+        most_usd=cost(config.price, whole.tokens_in, whole.tokens_out),
+    )
 
 
 def stopped(budget: BudgetConfig, plans: Sequence[JudgePlan]) -> str:
     """Return the part of these calls together that a budget leaves out, empty when it covers everything."""
-    wholes = [plan.total for plan in plans]
-    needed = {
-        "calls": (sum(whole.calls for whole in wholes), budget.calls),
-        "USD": (sum(plan.usd or 0.0 for plan in plans), budget.usd),
-    }
+    calls, usd = sum(plan.total.calls for plan in plans), sum(plan.usd or 0.0 for plan in plans)
+    needed = (("calls", calls, budget.calls), ("USD", usd, budget.usd))
     return "; ".join(
         f"the budget holds {limit:,} {unit} of {need:,.10g}"
-        for unit, (need, limit) in needed.items()
+        for unit, need, limit in needed
         if limit is not None and need > limit
     )
+
+
+class _Counting:
+    """A judge that counts what prompts cost, and answers out of the store or blank."""
+
+    def __init__(self, judge: Judge, *, past_the_store: bool = False) -> None:
+        self._judge, self._store = judge, None if past_the_store else judge.store
+        self._metric, self._asked = "", dict[bytes, Share]()
+        # Usual length of an answer, by schema; None where none was stored.
+        self._lengths: dict[str, float | None] = {}
+
+    @property
+    def measured(self) -> bool:
+        """True if every kind of answer was seen before."""
+        return bool(self._lengths) and None not in self._lengths.values()
+
+    def count(self, questions: Iterable[Task]) -> tuple[Share, ...]:
+        """Count further questions, and return what was counted so far, by metric."""
+
+        async def all_of_them() -> None:
+            for task in questions:
+                self._metric = task.metric
+                await grade(task, self)
+
+        asyncio.run(all_of_them())
+        counted = {name: [one for one in self._asked.values() if one.metric == name] for name in JUDGED}
+        return tuple(Share.joined(name, shares) for name, shares in counted.items() if shares)
+
+    async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
+        """Count a prompt that was not counted yet; the answer is the stored one, or else blank."""
+        key, kind, store = self._judge.chat.key(prompt, schema), schema.__name__, self._judge.store
+        kept = self._store.get(key, schema) if self._store else None
+        if kind not in self._lengths:
+            self._lengths[kind] = store.mean_tokens_out(self._judge.model, kind) if store else None
+        if key not in self._asked:
+            read, written = (0, 0) if kept else (count_tokens(prompt), round(self._lengths[kind] or USUAL_ANSWER))
+            counted = Share(
+                metric=self._metric, questions=1, cached=int(bool(kept)), tokens_in=read, tokens_out=written
+            )
+            self._asked[key] = counted
+        if kept:
+            return schema.model_validate_json(kept)
+        return schema.model_validate({name: BLANK[name] for name in schema.model_fields})

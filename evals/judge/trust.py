@@ -1,19 +1,31 @@
-"""Trust in a run's judge: its verdicts against golden labels, another judge, itself and people. Pure and seeded."""
+"""Trust in a run's judge: its verdicts against golden labels, another judge, itself and people. Pure.
+
+The verdicts on one query's chunks share its wording and its reference answer: they are no independent trials. So every
+interval leaves out whole queries, one at a time (the jackknife; Davison & Hinkley 1997, sections 2.7.3 and 3.8).
+"""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import stdtrit
 
+from evals.cases.case import FEWEST_DRAWN, FEWEST_LABELLED
 from evals.collect.observations import Failure, Observation, Summary, Unscored
-from evals.judge.estimates import Estimate, by_query, estimate_kappa, share
-from evals.judge.people import Correction, correct, human_scores
 from evals.judge.tasks import PRECISION
-from evals.judge.verdicts import ChunkVerdict, Judging, average_precision, context_precision
+from evals.judge.verdicts import ChunkVerdict, Judging, average_precision
+from evals.sampling.corrected import corrected
 from evals.sampling.order import judging_order
+from evals.stats.intervals import FEWEST, LEVEL, SAME, Floats, Interval, Z, wilson
+from evals.stats.kappa import cohens_kappa
 
-Key = tuple[str, str]
+# (case id, chunk id) to a verdict, or why there is none.
+Said = Mapping[tuple[str, str], int | Failure]
+# Above this share of labelled queries that cannot be used, those that are left are no random sample.
+MOST_DROPPED = 0.05
+TOO_FEW = f"not computable: {{}}only {{}} queries, {FEWEST} are needed"
+NOT_FIRST = " where they are not the first of the judging order (golden label offers these)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +50,7 @@ class Agreement:
     """Verdicts against labels.
 
     Attributes:
-        n_queries: Over how many queries; `n_verdicts`, over how many verdicts.
+        n_verdicts: Number of verdicts that could be compared.
         accuracy: Share of the verdicts that equal the label.
         kappa: Cohen's: agreement beyond chance, −1 to 1.
         false_useful: Share of verdict 1 among label 0.
@@ -48,13 +60,29 @@ class Agreement:
             then in the order given.
     """
 
-    n_queries: int
     n_verdicts: int
-    accuracy: Estimate
-    kappa: Estimate
-    false_useful: Estimate
-    false_useless: Estimate
+    accuracy: Summary
+    kappa: Summary
+    false_useful: Summary
+    false_useless: Summary
     disagreements: tuple[Pair, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correction:
+    """Mean of a judged metric by people.
+
+    Attributes:
+        metric: Its name.
+        corrected: The mean had people seen all queries, n of which they have; no value where it cannot be had.
+        weight: Weight of what corrects it; None without a value.
+        judge: Which judge that is, by number, the cheapest first; None for the golden labels.
+    """
+
+    metric: str
+    corrected: Summary
+    weight: float | None = None
+    judge: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,13 +92,13 @@ class Trust:
     Attributes:
         agreement: Agreement with the golden labels.
         self_agreement: Agreement with itself.
-        corrections: Judged means beside what human verdicts make of them.
+        corrections: Judged means by people, where any query has human verdicts.
         tiers: With `judge.second`, the agreement of the first judge with the second, and where people's verdicts
             correct the mean, of the last judge with people; None where no chunk was judged by both.
     """
 
     agreement: Agreement | None = None
-    self_agreement: Estimate | None = None
+    self_agreement: Summary | None = None
     corrections: Sequence[Correction] = ()
     tiers: Sequence[Agreement | None] = ()
 
@@ -81,26 +109,34 @@ def measure(judging: Judging, observations: Sequence[Observation], seed: int) ->
     Args:
         judging: Verdicts of the judge.
         observations: One for each query of the run.
-        seed: Seed of all resampling.
+        seed: Seed of the order of the queries.
     """
     inside = [o for o in observations if o.case.in_scope]
-    corrections = _corrections(judging, inside, seed)
+    labelled = [o for o in inside if o.relevance.grades or o.relevance.items]
+    labels = {(o.case.id, c): int(c in o.relevance.grades) for o in labelled for c in o.ranked_ids}
+    people = {(o.case.id, c): said for o in inside for c, said in o.case.human_verdicts.items()}
+    correction = by_people(judging, inside, people, labels, seed)
     truths = [_said(tier) for tier in judging.tiers[1:]]
-    if any(correction.weight is not None for correction in corrections):
-        truths.append({(o.case.id, chunk): said for o in inside for chunk, said in o.case.human_verdicts.items()})
-    with_labels = pairs(judging, _labels(inside))
+    if correction and correction.weight is not None:
+        truths.append(people)
+    again = agree(pairs(judging, _said(judging.again))) if judging.again else None
     return Trust(
-        agreement=agree(with_labels, seed) if with_labels else None,
-        self_agreement=self_agreement(pairs(judging, _said(judging.again)), seed) if judging.again else None,
-        corrections=corrections,
-        tiers=tuple(
-            agree(rows, seed) if (rows := pairs(tier, truth)) else None
-            for tier, truth in zip(judging.tiers, truths, strict=False)
-        ),
+        agreement=agree(pairs(judging, labels)),
+        self_agreement=replace(again.accuracy, metric="judge/self_agreement") if again else None,
+        corrections=[correction] if correction else [],
+        tiers=[agree(pairs(tier, truth)) for tier, truth in zip(judging.tiers, truths, strict=False)],
     )
 
 
-def pairs(judging: Judging, truth: Mapping[Key, int | Failure]) -> list[Pair]:
+def summaries(trust: Trust) -> list[Summary]:
+    """Return one summary a statistic: `judge/agreement` (accuracy), `judge/kappa` and so on, `<metric>_corrected`."""
+    agreement = trust.agreement
+    known = [agreement.accuracy, agreement.kappa, agreement.false_useful, agreement.false_useless] if agreement else []
+    known += [trust.self_agreement] if trust.self_agreement else []
+    return [*known, *(each.corrected for each in trust.corrections)]
+
+
+def pairs(judging: Judging, truth: Said) -> list[Pair]:
     """Pair a judge's verdicts with what else is said of the same chunks, in the order of that."""
     return [
         Pair(
@@ -115,83 +151,92 @@ def pairs(judging: Judging, truth: Mapping[Key, int | Failure]) -> list[Pair]:
     ]
 
 
-def agree(rows: Sequence[Pair], seed: int) -> Agreement:
-    """Compare verdicts with labels, of which none is missing; every interval resamples queries.
+def agree(rows: Sequence[Pair]) -> Agreement | None:
+    """Compare verdicts with labels; None where there are none.
 
     Args:
-        rows: Rows in rank order within a query.
-        seed: Seed of the resampling.
+        rows: Rows in rank order within a query; a failure in either leaves nothing to compare.
     """
-    table = by_query((row.query_id for row in rows), [_cells(row) for row in rows], columns=6)
-    hit, over, missed, rejected, lost_1, lost_0 = table.T
-    useful, useless = hit + over, missed + rejected
-    accuracy = share(hit + rejected, useful + useless, lost_1 + lost_0, seed, empty="no verdict on a labelled chunk")
+    if not rows:
+        return None
+    ids, places = np.unique([row.query_id for row in rows], return_inverse=True)
+    table = np.zeros((len(ids), 7))
+    np.add.at(table, (places, np.array([_column(row) for row in rows])), 1.0)
+    hit, over, missed, rejected, lost_1, lost_0, lost = table.T
     differing = [row for row in rows if not isinstance(row.verdict, Failure) and row.verdict != row.label]
     counts = Counter(row.query_id for row in differing)
     return Agreement(
-        n_queries=accuracy.n_queries,
-        n_verdicts=accuracy.n,
-        accuracy=accuracy,
-        kappa=estimate_kappa(table[:, :4], table[:, 4:], seed),
-        false_useful=share(over, over + rejected, lost_0, seed, empty="no verdict on a chunk labelled 0"),
-        false_useless=share(missed, hit + missed, lost_1, seed, empty="no verdict on a chunk labelled 1"),
+        n_verdicts=int(table[:, :4].sum()),
+        accuracy=_share(
+            "judge/agreement", hit + rejected, over + missed, lost_1 + lost_0 + lost, "no verdict on a labelled chunk"
+        ),
+        kappa=_kappa(table[:, :4], table[:, 4:6].sum(axis=0)),
+        false_useful=_share("judge/false_useful", over, rejected, lost_0, "no verdict on a chunk labelled 0"),
+        false_useless=_share("judge/false_useless", missed, hit, lost_1, "no verdict on a chunk labelled 1"),
         disagreements=tuple(sorted(differing, key=lambda row: (-counts[row.query_id], row.query_id, row.label != 1))),
     )
 
 
-def self_agreement(rows: Sequence[Pair], seed: int) -> Estimate:
-    """Estimate the share of verdicts that repeat when given again, 0 to 1, with its interval by query.
+def by_people(
+    judging: Judging, observations: Sequence[Observation], people: Said, labels: Said, seed: int
+) -> Correction | None:
+    """Return context precision by people, who saw a random sample of the queries; None where they saw none.
+
+    What foretells people of all queries corrects their mean (`evals.sampling.corrected`): the strongest judge that was
+    asked about every one, else the golden labels. Their queries are taken for a random sample if they are a beginning
+    of the judging order, which nobody can have chosen; a last one whose verdicts are not complete does not count.
+    Otherwise they must be 100, as somebody says that they were drawn.
 
     Args:
-        rows: A verdict and, as its label, the one of the second pass; a failure in either leaves nothing to compare.
-        seed: Seed of the resampling.
+        judging: Verdicts of the judge.
+        observations: One for each in-scope query.
+        people: Verdicts of people.
+        labels: What golden labels say of the chunks that were returned.
+        seed: Seed of the order of the queries.
     """
-    failed = [isinstance(row.verdict, Failure) or isinstance(row.label, Failure) for row in rows]
-    cells = [(not lost and row.verdict == row.label, not lost, lost) for row, lost in zip(rows, failed, strict=True)]
-    same, both, lost = by_query((row.query_id for row in rows), cells, columns=3).T
-    return share(same, both, lost, seed, empty="no chunk was judged twice")
+    answered = {o.case.id: o for o in observations if (o.case.reference_answer or "").strip()}
+    every = [answered[key] for key in judging_order((o.case for o in observations), seed) if key in answered]
+    seen = np.array([bool(o.case.human_verdicts) for o in every])
+    if not seen.any() or not any(tier.verdicts for tier in judging.tiers):
+        return None
 
+    def precision(said: Said) -> Floats:
+        """Return the scores [queries, 1], NaN where a chunk has no verdict."""
+        known = ([said.get((o.case.id, chunk), np.nan) for chunk in o.selection.chunk_ids] for o in every)
+        return np.array([average_precision([v if not isinstance(v, Failure) else np.nan for v in k]) for k in known])[
+            :, None
+        ]
 
-def summaries(trust: Trust) -> list[Summary]:
-    """Return one summary a statistic: `judge/agreement` (accuracy), `judge/kappa` and so on, `<metric>_corrected`."""
-    estimates: dict[str, Estimate | None] = {
-        "judge/self_agreement": trust.self_agreement,
-    }
-    if trust.agreement is not None:
-        estimates = {
-            "judge/agreement": trust.agreement.accuracy,
-            "judge/kappa": trust.agreement.kappa,
-            "judge/false_useful": trust.agreement.false_useful,
-            "judge/false_useless": trust.agreement.false_useless,
-            **estimates,
-        }
-    estimates |= {f"{correction.metric}_corrected": correction.corrected for correction in trust.corrections}
-    return [_summary(name, estimate) for name, estimate in estimates.items() if estimate is not None]
-
-
-def _summary(name: str, estimate: Estimate) -> Summary:
-    return Summary(
-        metric=name,
-        value=estimate.value,
-        ci_low=estimate.interval.low,
-        ci_high=estimate.interval.high,
-        n=estimate.n,
-        n_unscored=estimate.n_unscored,
-        n_failed=estimate.n_failed,
-        bound_low=estimate.bound_low,
-        bound_high=estimate.bound_high,
-        note=estimate.note or estimate.interval.note,
+    own = np.where(seen[:, None], precision(people), np.nan)
+    usable = np.flatnonzero(np.isfinite(own))
+    last = int(usable.max(initial=-1)) + 1
+    n, asked = len(usable), int(seen[:last].sum())
+    of_order = last - asked <= max(1.0, MOST_DROPPED * last)
+    fewest, mean = (
+        FEWEST_DRAWN if of_order else FEWEST_LABELLED,
+        Summary(metric=f"{PRECISION}_corrected", value=None, n=n),
     )
+    if n < fewest or asked - n > max(1.0, MOST_DROPPED * asked):
+        needed = f"{fewest} are needed{'' if of_order else NOT_FIRST}"
+        why = f"{n} of {asked} queries with human verdicts on all that was returned, {needed}"
+        return Correction(metric=PRECISION, corrected=replace(mean, note=why))
+    # Where some queries have people's labels as evidence, or none, labels say more of some than of others.
+    alike = len({(o.case.labelling is not None, o.case.is_unlabelled) for o in every}) == 1
+    proxy = precision(labels if alike else {})
+    judge = max((number for number, tier in enumerate(judging.tiers) if tier.drawn is None), default=None)
+    if judge is not None:
+        by_judge = precision(_said(judging.tiers[judge]))
+        # What it failed on is as the labels say, or else as the others.
+        others = np.where(np.isfinite(proxy), proxy, np.nanmean(by_judge))
+        proxy = np.where(np.isfinite(by_judge), by_judge, others)
+    sample = corrected(own, proxy)
+    low, high = (float(end[0]) for end in sample.interval())
+    value = float(np.clip(sample.means[0], 0.0, 1.0))
+    corrected_mean = replace(mean, value=value, ci_low=low, ci_high=high)
+    return Correction(metric=PRECISION, corrected=corrected_mean, weight=sample.weight, judge=judge)
 
 
-def _cells(row: Pair) -> list[float]:
-    """Return the column of a row: verdict and label 1 1, 1 0, 0 1, 0 0; failed with label 1, failed with label 0."""
-    assert isinstance(row.label, int)
-    column = 5 - row.label if isinstance(row.verdict, Failure) else 3 - 2 * row.verdict - row.label
-    return [float(cell) for cell in np.arange(6) == column]
-
-
-def _said(judging: Judging) -> dict[Key, int | Failure]:
+def _said(judging: Judging) -> Said:
     """Return the verdicts of a judge, or a pass, as what another is held against."""
     return {
         key: answer.verdict if isinstance(answer, ChunkVerdict) else answer
@@ -200,36 +245,83 @@ def _said(judging: Judging) -> dict[Key, int | Failure]:
     }
 
 
-def _labels(observations: Sequence[Observation]) -> dict[Key, int | Failure]:
-    """Return the golden labels of returned chunks, where the case has labels."""
-    return {
-        (o.case.id, chunk_id): int(chunk_id in o.relevance.grades)
-        for o in observations
-        if o.relevance.grades or o.relevance.items
-        for chunk_id in o.ranked_ids
-    }
+def _column(row: Pair) -> int:
+    """Return a row's place: verdict and label 1 1, 1 0, 0 1, 0 0; failed with label 1, with label 0; label failed."""
+    if isinstance(row.label, Failure):
+        return 6
+    return 5 - row.label if isinstance(row.verdict, Failure) else 3 - 2 * row.verdict - row.label
 
 
-def _corrections(judging: Judging, observations: Sequence[Observation], seed: int) -> tuple[Correction, ...]:
-    """Correct the judges by human verdicts, where any query has them."""
-    order = judging_order((o.case for o in observations), seed)
-    eligible = {o.case.id: o for o in observations if (o.case.reference_answer or "").strip()}
-    human = human_scores(list(eligible.values()), average_precision)
-    if not human or not any(tier.verdicts for tier in judging.tiers):
-        return ()
-    judged = [
-        {
-            key: context_precision(o, tier) if o.selection else 0.0
-            for key, o in eligible.items()
-            if tier.drawn is None or key in tier.drawn
-        }
-        for tier in judging.tiers
-    ]
-    # Where some queries have people's labels as evidence, or none, labels say more of some than of others.
-    labelled = {(o.case.labelling is not None, o.case.is_unlabelled) for o in eligible.values()}
-    of_labels = {key: _by_labels(o) for key, o in eligible.items()} if len(labelled) == 1 else {}
-    return (correct(PRECISION, [key for key in order if key in eligible], judged, human, of_labels),)
+def _share(name: str, right: Floats, wrong: Floats, lost: Floats, empty: str) -> Summary:
+    """Return a share of verdicts, Σ right / Σ (right + wrong), each a number a query; `empty` is why there is none."""
+    counts, failed = np.stack([right, right + wrong], axis=1)[right + wrong > 0], lost.sum()
+    hits, n = counts.sum(axis=0)
+    summary = Summary(metric=name, value=None, n=int(n), n_failed=int(failed), note="" if n else empty)
+    if failed:
+        summary = replace(summary, bound_low=hits / (n + failed), bound_high=(hits + failed) / (n + failed))
+    if not n:
+        return summary
+    summary = replace(summary, value=hits / n)
+    if hits not in (0, n) and len(counts) < FEWEST:
+        return replace(summary, note=TOO_FEW.format("", len(counts)))
+    error = _jackknife(counts, lambda totals: totals[:, 0] / totals[:, 1])
+    ends = _interval(hits / n, error, counts[:, 1])
+    return replace(summary, ci_low=ends.low, ci_high=ends.high)
 
 
-def _by_labels(observation: Observation) -> float:
-    return average_precision([int(key in observation.relevance.grades) for key in observation.ranked_ids])
+def _kappa(table: Floats, lost: Floats) -> Summary:
+    """Return Cohen's kappa, and its bounds if all failed verdicts had disagreed or agreed.
+
+    Where all labels are the same, kappa is 0 or undefined for any verdicts: then there is no value.
+
+    Args:
+        table: For each query how often verdict and label are 1 and 1, 1 and 0, 0 and 1, 0 and 0, (queries, 4).
+        lost: How many more verdicts there would be with label 1 and label 0.
+    """
+    table = table[table.any(axis=1)]
+    totals = table.sum(axis=0)
+    summary = Summary(metric="judge/kappa", value=None, n=int(totals.sum()), n_failed=int(lost.sum()))
+    # By label, the queries that have it.
+    holding = {label: int((table[:, 1 - label] + table[:, 3 - label] > 0).sum()) for label in (1, 0)}
+    fewest = next((label for label, queries in holding.items() if queries < FEWEST), 0)
+    if 0 in holding.values():
+        none = "no verdict on a labelled chunk"
+        return replace(summary, note=f"undefined: all labels are {int(holding[1] > 0)}" if len(table) else none)
+    if lost.any():
+        # A failed verdict counts once as the opposite of its label, once as equal to it.
+        worst, best = np.array([0, lost[1], lost[0], 0]), np.array([lost[0], 0, 0, lost[1]])
+        low, high = (float(_kappa_of(totals + each)) for each in (worst, best))
+        summary = replace(summary, bound_low=low, bound_high=high)
+    summary = replace(summary, value=float(_kappa_of(totals)))
+    if holding[fewest] < FEWEST:
+        return replace(summary, note=TOO_FEW.format(f"chunks labelled {fewest} in ", holding[fewest]))
+    # As a share, which has a bound at 1 as kappa has.
+    ends = _interval((1 + float(_kappa_of(totals))) / 2, _jackknife(table, _kappa_of) / 2, table.sum(axis=1))
+    assert ends.low is not None and ends.high is not None
+    return replace(summary, ci_low=2 * ends.low - 1, ci_high=2 * ends.high - 1)
+
+
+def _kappa_of(counts: Floats) -> Floats:
+    return cohens_kappa(counts.reshape(*counts.shape[:-1], 2, 2))
+
+
+def _jackknife(rows: Floats, statistic: Callable[[Floats], Floats]) -> float:
+    """Return the standard error of a statistic of the total of rows, one a query."""
+    return float(np.sqrt((len(rows) - 1) * statistic(rows.sum(axis=0) - rows).var())) if len(rows) > 1 else 0.0
+
+
+def _interval(share: float, error: float, verdicts: Floats) -> Interval:
+    """Return Wilson's interval at the number of independent trials that the verdicts on each query are worth.
+
+    That is p(1−p) over the variance of p, at most their number, times (1.96 / t)², t the 97.5% quantile of Student's t
+    with queries − 1 degrees of freedom (Korn & Graubard 1998, there with Clopper and Pearson's interval; Franco et al.
+    2019 with Wilson's). Where p is 0 or 1 it does not vary: then n² / Σ mᵢ² of the mᵢ verdicts on each query, Kish's
+    number of trials when the verdicts on a query are all one. In simulations (15 to 225 queries) it covers 92% to 99%.
+    """
+    n = float(verdicts.sum())
+    if share in (0.0, 1.0):
+        worth = n * n / float((verdicts**2).sum())
+    else:
+        worth = min(n, share * (1 - share) / error**2) if error > SAME else n
+        worth *= float(Z / stdtrit(len(verdicts) - 1, (1 + LEVEL) / 2)) ** 2
+    return wilson(share * worth, worth)

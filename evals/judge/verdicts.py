@@ -1,10 +1,10 @@
-"""The judge's verdicts as records, and the context precision that follows from them. Pure."""
+"""The judge's verdicts as records, and the average precision that follows from them. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from evals.collect.observations import Failure, Observation, Score, Unscored
+from evals.collect.observations import Failure, Score, Unscored
 from evals.judge.budget import Usage
 
 # Chunk ids of a selection in rank order.
@@ -76,39 +76,28 @@ class Judging:
         """Cost of all judges together."""
         return Usage.joined([tier.usage for tier in self.tiers])
 
-    def with_more(self, other: "Judging") -> "Judging":
-        """Return these verdicts and those of a later round, with the usage of both together, which is the later's."""
-        return replace(
-            other,
-            verdicts={**self.verdicts, **other.verdicts},
-            scores={**self.scores, **other.scores},
-            claims={**self.claims, **other.claims},
-        )
-
     @property
     def incomplete(self) -> str:
         """Reason why something was not judged, empty when everything was."""
         return self.whole_usage.stopped
 
+    def with_more(self, later: "Judging") -> "Judging":
+        """Return these verdicts and those of a later round, whose usage is that of both."""
+        return replace(
+            later,
+            verdicts={**self.verdicts, **later.verdicts},
+            scores={**self.scores, **later.scores},
+            claims={**self.claims, **later.claims},
+        )
 
-def context_precision(observation: Observation, judging: Judging) -> Score:
-    """Return the selection's average precision by the judge's verdicts, 0 to 1 (ragas' perfect score is 1 - 1e-10).
 
-    Σ over ranks k of (useful among the first k / k) · verdict k, divided by (useful chunks + 1e-10). Where the verdict
-    on a chunk is missing there is no score.
+def average_precision(verdicts: Sequence[float]) -> float:
+    """Return ragas' average precision of verdicts in rank order, 0 to 1 (a perfect one is 1 - 1e-10); NaN where one is.
+
+    Σ over ranks k of (useful among the first k / k) · verdict k, divided by (useful chunks + 1e-10). Source: ragas
+    0.4.3, `ContextPrecision`.
     """
-    verdicts: list[int] = []
-    for chunk_id in observation.selection.chunk_ids:
-        verdict = judging.verdicts.get((observation.case.id, chunk_id), NOT_JUDGED)
-        if isinstance(verdict, Failure | Unscored):
-            return verdict
-        verdicts.append(verdict.verdict)
-    return average_precision(verdicts)
-
-
-def average_precision(verdicts: Sequence[int]) -> float:
-    """Return ragas' average precision of verdicts in rank order, 0 to 1. Source: ragas 0.4.3, `ContextPrecision`."""
-    useful, total = 0, 0.0
+    useful, total = 0.0, 0.0
     for rank, verdict in enumerate(verdicts, 1):
         useful += verdict
         total += useful / rank * verdict
@@ -117,11 +106,10 @@ def average_precision(verdicts: Sequence[int]) -> float:
 
 def sentences(reference: str) -> list[str]:
     """Split a reference answer into sentences. A single word (`1.`, `Dr.`) belongs to the sentence behind it."""
-    sentences: list[str] = []
-    sentence = ""
+    found, sentence = list[str](), ""
     for part in filter(None, END.split(reference.strip())):
         sentence = f"{sentence} {part}".strip()
         if " " in sentence:
-            sentences.append(sentence)
+            found.append(sentence)
             sentence = ""
-    return [*sentences, sentence] if sentence else sentences
+    return [*found, sentence] if sentence else found

@@ -14,8 +14,7 @@ from evals.grid.judging import NEXT, CellProof
 from evals.grid.measure import Measured, Swept
 from evals.grid.objective import Ranking, describe
 from evals.grid.sampled import sampled_summary
-from evals.judge.people import Correction
-from evals.judge.trust import Trust
+from evals.judge.trust import Correction, Trust
 from evals.judge.verdicts import Judging
 from evals.metrics import OWN, VERDICT_METRIC, declared, metric_named
 from evals.metrics.declaration import QueryMetric, summarise
@@ -253,7 +252,7 @@ def _tiers(judging: Judging, trust: Trust | None, queries: int, summaries: Seque
         )
         for number, (tier, agreement) in enumerate(zip(judging.tiers, agreements, strict=False))
     ]
-    people = [each.corrected.n_queries for each in by_people]
+    people = [each.corrected.n for each in by_people]
     return judges + [
         TierEntry(model="people", queries=count, usage=None, verdicts=0, agreement=None, kappa=None, weights={})
         for count in people
@@ -264,8 +263,9 @@ def _people_line(correction: Correction) -> str:
     """Return what people would have given all queries, beside what was judged, or why that is not known."""
     mean = correction.corrected
     if mean.value is None:
-        return f"{correction.metric} by people: not computable, {mean.note or mean.interval.note}"
-    return f"{correction.metric} by people, from {mean.n_queries:,} queries: {mean.value:.3f}{_ends(mean.interval)}"
+        return f"{correction.metric} by people: not computable, {mean.note}"
+    interval = _ends(Interval(low=mean.ci_low, high=mean.ci_high))
+    return f"{correction.metric} by people, from {mean.n:,} queries: {mean.value:.3f}{interval}"
 
 
 def _ends(interval: Interval) -> str:
@@ -424,7 +424,7 @@ def _proved(result: Swept, margin: float, bound: float | None) -> str:
     if bound is None or result.chosen is None:
         return f"Not proved: too few queries were judged to compare {len(result.grid):,} cells"
     name = describe(result.grid, result.chosen)
-    of = f"the best of {len(result.grid):,} cells by all verdicts on these queries (95%)"
+    of = f"the best of {len(result.grid):,} cells by all verdicts of this judge, asked once, on these queries (95%)"
     if bound == 0:
         return f"Proved: {name} is {of}"
     started = "Proved" if bound <= margin else f"Not proved within {margin:g}"

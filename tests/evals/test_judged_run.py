@@ -66,7 +66,7 @@ def run(
 ) -> Run:
     """Run with the judge behind the server, in an empty folder, with further arguments."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("evals.judge.faults.BASE_S", 0.0)
+    monkeypatch.setattr("evals.judge.asking.BASE_S", 0.0)
     for name, value in keys(server).items():
         monkeypatch.setenv(name, value)
     flags = [*judge_flags(server, tmp_path), "--output", tmp_path / "report.json"]
@@ -125,13 +125,6 @@ def test_the_second_run_asks_nothing(run: Run, report: Report, server: ChatServe
     assert (usage["calls"], usage["hits"], usage["tokens_in"]) == (0, asked, 0)
     for metric in (PRECISION, RECALL):
         assert report()["metrics"][metric] == first["metrics"][metric]
-
-
-def test_the_second_run_asks_all_again_when_told_to(run: Run, server: ChatServer) -> None:
-    run()
-    asked = len(server.chats)
-    run("--judge.refresh", "true")
-    assert len(server.chats) == 2 * asked
 
 
 def test_a_spent_budget_is_exit_code_3_with_what_was_judged(run: Run, report: Report, server: ChatServer) -> None:

@@ -39,7 +39,7 @@ def run(
 ) -> Run:
     """Run in a folder, with every file that a run can write; all that is said is a file, too."""
     monkeypatch.setattr("retrievers.text.secrets._known", ())
-    monkeypatch.setattr("evals.judge.faults.BASE_S", 0.0)
+    monkeypatch.setattr("evals.judge.asking.BASE_S", 0.0)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("sys.dont_write_bytecode", True)

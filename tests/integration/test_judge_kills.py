@@ -14,8 +14,13 @@ from statistics import fmean
 from urllib.request import urlopen
 
 import pytest
+from ragas.metrics.collections.context_precision.util import ContextPrecisionOutput
+from ragas.metrics.collections.context_recall.util import ContextRecallOutput
+from ragas.metrics.collections.context_relevance.util import ContextRelevanceOutput
 
+from evals.judge.chat import make_chat
 from evals.run import load_config, main, parser
+from tests.support.chat_requests import ChatRequest
 from tests.support.chat_server import CohereChatServer
 from tests.support.child import environment
 from tests.support.command import call
@@ -29,11 +34,13 @@ from tests.support.judged_experiment import (
     questions_of,
 )
 from tests.support.killable import LOG, start_run
-from tests.support.verdict_keys import VerdictKeys
+from tests.support.ragas_prompts import Metric
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 KILLS, AT_ONCE = 50, 4
 PRECISION = "ragas/llm_context_precision"
+SCHEMAS = {Metric.PRECISION: ContextPrecisionOutput, Metric.RECALL: ContextRecallOutput,
+           Metric.RELEVANCE: ContextRelevanceOutput}  # fmt: skip
 
 
 def committed(file: Path) -> set[bytes]:
@@ -108,8 +115,12 @@ def test_of_fifty_kills_none_loses_a_verdict_or_buys_one_again(
     made: Experiment, server: CohereChatServer, tmp_path: Path
 ) -> None:
     draw, kills, laps = random.Random(0), 0, [Lap(made, server, tmp_path / "0")]
-    config, env = load_config(parser().parse_args(laps[0].flags), {}), {"COHERE_API_KEY": server.key}
-    keys = VerdictKeys(config, env)
+    env = {"COHERE_API_KEY": server.key}
+    chat = make_chat(load_config(parser().parse_args(laps[0].flags), {}).judge, env)
+
+    def keys(chats: list[ChatRequest]) -> list[bytes]:
+        return [chat.key(one.prompt, SCHEMAS[one.question.metric]) for one in chats if one.question]
+
     while kills < KILLS:
         lap = laps[-1]
         before, first = committed(lap.store), len(server.chats)
@@ -121,7 +132,7 @@ def test_of_fifty_kills_none_loses_a_verdict_or_buys_one_again(
         child.kill()
         child.join()
         settle(server)
-        new, after = keys.of(server.chats[first:]), committed(lap.store)
+        new, after = keys(server.chats[first:]), committed(lap.store)
         assert not before & set(new)  # nothing that was committed is bought again
         assert before <= after  # and nothing of it is lost
         assert len(new) == len(set(new))

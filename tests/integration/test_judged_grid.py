@@ -34,16 +34,6 @@ from tests.support.judged_grid import (
 from tests.support.judging import Oracle
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
-DEEP = (
-    "--sweep.top-k",
-    "1:20",
-    "--retriever.candidates",
-    "20",
-    "--retriever.threshold",
-    "0",
-    "--metrics",
-    f"{RECALL},cost/*,judge/*",
-)
 CONSTRAINED = ("--objective.constraints", f"{{{PRECISION}: '>= 0.999'}}")
 ON_RECALL = ("--objective.metrics", RECALL)
 SCHEMA = json.loads(files("evals.report").joinpath("schema.json").read_text(encoding="utf-8"))
@@ -75,7 +65,7 @@ def commands(
 ) -> Commands:
     """In an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("evals.judge.faults.BASE_S", 0.0)
+    monkeypatch.setattr("evals.judge.asking.BASE_S", 0.0)
     monkeypatch.setenv("COHERE_API_KEY", server.key)
     return Commands(made, server, tmp_path, capsys)
 
@@ -180,24 +170,6 @@ def test_held_out_queries_are_planned_for_and_counted(commands: Commands, server
     assert planned_calls(lines) < len(server.chats) <= planned_calls(lines) + further
     assert whole["judge"]["usage"]["calls"] == len(server.chats) == whole["metrics"]["cost/judge_calls"]["value"]
     assert whole["grid"]["held_out"]["n"] == 3
-
-
-def test_held_out_queries_are_not_asked_a_second_time(commands: Commands, server: CohereChatServer) -> None:
-    flags = (*SWEEP, *ON_RECALL, "--dataset.split", "dev", "--metrics", RECALL)
-    assert commands.run(*flags).code == 0
-    before = len(server.chats)
-    assert commands.run(*flags, "--judge.rejudge", "2").code == 0
-    assert len(server.chats) - before == 2
-
-
-@pytest.mark.parametrize("constraint", [CONSTRAINED, ("--objective.constraints", f"{{{RECALL}: '>= 0'}}")])
-def test_a_budget_that_buys_next_to_nothing(commands: Commands, constraint: tuple[str, ...]) -> None:
-    done = commands.run(*SWEEP, *constraint, "--judge.budget.calls", "1")
-    assert (done.code, done.err.count("\n")) == (3, 1)
-    assert done.err.startswith(
-        "incomplete: the budget of 1 calls is spent; the cells are not ranked: ragas/llm_context_"
-    )
-    assert commands.report()["grid"]["choice"] is None
 
 
 def test_a_budget_spent_on_held_out_queries_gives_no_figure_of_a_part(

@@ -63,6 +63,8 @@ class File:
 
 
 BISECT = "recall is asked for every distinct result"
+ONCE = "what is proved is of the verdicts that the judge gave, which it may not give again"
+BEGUN = "of two judges each is asked about the first query twice, the second time out of what it said"
 CLAIMS = "claim recall went"
 WIDTHS = "--plan foretells no widths and margins"
 JUDGE = "judge.second took the place of judge.tiers; settings of the judge that nobody set went"
@@ -316,6 +318,16 @@ LEAVES: Sequence[Leaf] = (
             "sweep.rrf_constant*",
         )
     ),
+    Leaf("report.json:grid.proof", CHANGED, only="judged-grid-*", why=ONCE),
+    *(
+        Leaf(f"report.json:{name}", CHANGED, only="judged-tiers", why=BEGUN)
+        for name in (
+            "caches.judge.*",
+            "judge.usage.hits",
+            "judge.tiers.*.usage.hits",
+            "metrics.cost/judge_cache_hits.value",
+        )
+    ),
 )
 LINES: Sequence[Line] = (
     Line(
@@ -441,6 +453,8 @@ LINES: Sequence[Line] = (
         r"term_counts|synonym_weight|expansion|timeout_s|max_tokens|identity|refresh|rrf_constant):",
         why=SETTINGS,
     ),
+    Line(r"^(2 judges|openai:[\w-]+): |^From caches: verdicts", why=BEGUN, only="judged-tiers"),
+    Line(r"by all verdicts (on|of)|judge, asked once", why=ONCE, only="judged-grid-*"),
 )
 WENT = re.compile(r"(?<=[★✓])\?(?= |$)|^\?$| \?(?= )")
 """What went out of the midst of old lines: the mark of a cell whose chunks were sparsely judged."""

@@ -3,8 +3,6 @@
 import json
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -98,15 +96,9 @@ class Planned:
         return due
 
 
-def too_many(seconds: float | None = None, *, as_date: bool = False) -> ChatFault:
-    """Return 429, with the time to wait in `Retry-After` as seconds or as a date (of whole seconds, rounded up)."""
-    if seconds is None:
-        return ChatFault(status=429)
-    return ChatFault(status=429, headers=lambda: {"Retry-After": _http_date(seconds) if as_date else f"{seconds:g}"})
-
-
-def _http_date(seconds: float) -> str:
-    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds + 1), usegmt=True)
+def too_many(seconds: float | None = None) -> ChatFault:
+    """Return 429, with the seconds to wait in `Retry-After`."""
+    return ChatFault(status=429, headers=lambda: {} if seconds is None else {"Retry-After": f"{seconds:g}"})
 
 
 def says(text: str) -> ChatFault:
@@ -143,11 +135,9 @@ PROTOCOL = MappingProxyType(
         "401": ChatFault(status=401),
         "404": ChatFault(status=404),
         "429": too_many(),
-        "429 seconds": too_many(7),
-        "429 date": too_many(7, as_date=True),
         "500": ChatFault(status=500),
-        "502 HTML": ChatFault(status=502, html=True),
         "503": ChatFault(status=503),
+        "502 HTML": ChatFault(status=502, html=True),
         "200 HTML": ChatFault(status=200, html=True),
         "reset": ChatFault(sent=-1.0),
         "torn": ChatFault(sent=0.5),
@@ -168,10 +158,8 @@ SPOKEN = MappingProxyType(
         "prose": says("The passage looks rather useful to me."),
         "wrong keys": says('{"answer": "yes", "score": 1}'),
         "null": says("null"),
-        "a list": says("[1, 0]"),
         "verdict in words": says('{"reason": "it helps", "verdict": "useful", "rating": "high"}'),
         "NaN": says('{"reason": "it helps", "verdict": NaN, "rating": NaN}'),
-        "python": says("{'reason': 'it helps', 'verdict': 1}"),
     }
 )
 """Faults of the model: what it says, in a reply that is otherwise in order."""
@@ -179,9 +167,3 @@ FAULTS = MappingProxyType({**PROTOCOL, **SPOKEN})
 
 
 FILTERED = ChatFault(says=lambda _: Output(text="", filtered=True))
-
-
-def said(name: str, right: str) -> str:
-    """Return the model's answer in the fault of that name, in place of the correct one."""
-    says = SPOKEN[name].says
-    return says(Output(text=right)).text if says else right

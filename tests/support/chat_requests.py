@@ -1,14 +1,12 @@
 """What a chat model's server was asked: a request of Cohere's or OpenAI's, in the same terms."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from tests.support.loopback import Request
 from tests.support.ragas_prompts import Question, read_prompt
-
-MODES = ("response_format", "tools")
 
 
 @dataclass(frozen=True)
@@ -42,10 +40,6 @@ class ChatRequest:
     @property
     def response_format(self) -> Mapping[str, Any] | None:
         return self.body.get("response_format")
-
-    @property
-    def tools(self) -> Sequence[Mapping[str, Any]]:
-        return self.body.get("tools") or ()
 
     @cached_property
     def prompt(self) -> str:

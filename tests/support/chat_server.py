@@ -11,7 +11,7 @@ from time import sleep
 from typing import Any
 
 from tests.support.chat_faults import ALWAYS, FAULTS, HTML, ChatFault, Output, Planned, When, too_many
-from tests.support.chat_requests import MODES, ChatRequest, tokens
+from tests.support.chat_requests import ChatRequest, tokens
 from tests.support.cohere_server import KEY
 from tests.support.judging import Oracle
 from tests.support.loopback import LoopbackServer, Reply, Request
@@ -36,7 +36,7 @@ class ChatServer(LoopbackServer):
         latency: Seconds that an answer takes; an error is told at once.
         models: The models there are; any other is 404.
         capacity: Most requests in flight; one above it is 429 with `Retry-After: 1`.
-        json_mode: True if the model has structured output and tools; without, a request for them is 400.
+        json_mode: True if the model has structured output; without, a request for it is 400.
     """
 
     path: str
@@ -132,8 +132,8 @@ class ChatServer(LoopbackServer):
             return self.error(404, f"model '{asked.model}' not found", {})
         if asked.body.get("stream"):
             return self.error(400, "this server does not stream", {})
-        if not self.json_mode and (wanted := [mode for mode in MODES if asked.body.get(mode)]):
-            return self.error(400, f"{wanted[0]} is not supported by model '{asked.model}'", {})
+        if not self.json_mode and asked.response_format:
+            return self.error(400, f"response_format is not supported by model '{asked.model}'", {})
         return None
 
 
@@ -163,10 +163,6 @@ class CohereChatServer(ChatServer, RerankServer):
     def said(self, asked: ChatRequest, output: Output) -> Reply:
         message: dict[str, Any] = {"role": "assistant", "content": [{"type": "text", "text": output.text}]}
         reason = "ERROR_TOXIC" if output.filtered else "MAX_TOKENS" if output.cut else "COMPLETE"
-        if asked.tools and not output.refused:
-            called = {"name": asked.tools[0]["function"]["name"], "arguments": output.text}
-            message = {"role": "assistant", "tool_calls": [{"id": "call_0", "type": "function", "function": called}]}
-            reason = "MAX_TOKENS" if output.cut else "TOOL_CALL"
         used = {"input_tokens": tokens(asked.prompt), "output_tokens": tokens(output.text)}
         return Reply.json(
             {

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
+from ragas.llms.base import InstructorBaseRagasLLM
 from ragas.metrics import collections
 
 from evals.collect.observations import Failure, Observation, Unscored
@@ -21,7 +22,6 @@ from evals.judge.verdicts import Judging
 from tests.support.chat_server import ChatServer
 from tests.support.judges import keys, settings
 from tests.support.judging import Flaws, Labels, Oracle
-from tests.support.plain_judge import PlainJudge, scored
 from tests.support.results import hit, observation
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -66,18 +66,30 @@ def random_observations(count: int, seed: int) -> Iterator[Observation]:
         yield observe(draw.choice([*QUERIES]), chunk_ids)
 
 
+class PlainJudge(InstructorBaseRagasLLM):  # type: ignore[misc]
+    """The least that can stand between ragas' metrics and an oracle: prompts and answers pass through as they are."""
+
+    def __init__(self, known: Oracle) -> None:
+        self._known = known
+
+    def generate(self, prompt: str, response_model: type[BaseModel]) -> BaseModel:
+        return response_model.model_validate_json(self._known.answer(prompt) or "")
+
+    async def agenerate(self, prompt: str, response_model: type[BaseModel]) -> BaseModel:
+        return self.generate(prompt, response_model)
+
+
 def by_ragas(metric: str, one: Observation, known: Oracle) -> float:
     """Return the value of ragas' metric for the whole selection, computed by ragas alone."""
-    judge = PlainJudge(lambda prompt: known.answer(prompt) or "")
     how, texts = JUDGED[metric], [found.chunk.text for found in one.selection]
     inputs = how.inputs(one.case.query, one.case.reference_answer or "", texts)
-    return scored(getattr(collections, how.class_name)(llm=judge), **inputs)
+    return float(asyncio.run(getattr(collections, how.class_name)(llm=PlainJudge(known)).ascore(**inputs)).value)
 
 
 class Known:
     """Answers prompts from the oracle without a model; `fails` is what becomes of the n-th prompt, from 1."""
 
-    def __init__(self, known: Oracle, fails: dict[int, Failure | Unscored | Exception] | None = None) -> None:
+    def __init__(self, known: Oracle, fails: Mapping[int, Failure | Unscored | Exception] | None = None) -> None:
         self.prompts: list[str] = []
         self._known, self._fails = known, fails or {}
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ def engine(server: ChatServer, store: Path | VerdictStore | None = None, **chang
     """Yield an engine that asks the server; a store that is given open stays open."""
     config = settings(server, **changes)
     with ExitStack() as stack:
-        opened = stack.enter_context(VerdictStore(store)) if isinstance(store, Path) else store
+        opened = stack.enter_context(closing(VerdictStore(store))) if isinstance(store, Path) else store
         yield Engine(make_chat(config, keys(server)), config, opened, Account(config, Budget(config.budget)))
 
 

@@ -53,13 +53,7 @@ class OpenAIChatServer(ChatServer):
 
 def _message(asked: ChatRequest, output: Output) -> tuple[dict[str, Any], str]:
     """Return the message and its finish reason; under a schema OpenAI's refusals have a field of their own."""
-    message: dict[str, Any] = {"role": "assistant", "content": output.text, "refusal": None}
     reason = "content_filter" if output.filtered else "length" if output.cut else "stop"
-    if output.refused:
-        schema = (asked.response_format or {}).get("type") == "json_schema"
-        return (message | {"content": None, "refusal": output.text} if schema else message), reason
-    if not asked.tools:
-        return message, reason
-    called = {"name": asked.tools[0]["function"]["name"], "arguments": output.text}
-    call = {"id": "call_0", "type": "function", "function": called}
-    return message | {"content": None, "tool_calls": [call]}, "length" if output.cut else "tool_calls"
+    apart = output.refused and (asked.response_format or {}).get("type") == "json_schema"
+    content, refusal = (None, output.text) if apart else (output.text, None)
+    return {"role": "assistant", "content": content, "refusal": refusal}, reason

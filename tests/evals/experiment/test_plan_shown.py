@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from evals.experiment.plan import render_plan, retrieval_calls
-from evals.judge.plan import FEW, JudgePlan, SampleCost, Share
+from evals.judge.plan import JudgePlan, Share
 from retrievers.config import RetrieverConfig
 
 
@@ -11,16 +11,15 @@ def share(metric: str, questions: int, cached: int) -> Share:
     return Share(metric=metric, questions=questions, cached=cached, tokens_in=1_000_000, tokens_out=2_500)
 
 
-def shown(**changes: Any) -> str:
+def shown(stopped: str = "", **changes: Any) -> str:
     values: dict[str, Any] = {
         "model": "cohere:command",
         "shares": (share("ragas/llm_context_precision", 1200, 200), share("ragas/llm_context_recall", 225, 0)),
         "measured_answers": True,
         "usd": 5.05,
         "seconds": 153.2,
-        "stopped": "",
     }
-    return render_plan([JudgePlan(**(values | changes))], ["88 query embeddings"], width=200)
+    return render_plan([JudgePlan(**(values | changes))], ["88 query embeddings"], limited=stopped, width=200)
 
 
 def row(text: str, start: str) -> list[str]:
@@ -34,28 +33,28 @@ def test_what_every_metric_needs_and_all_together() -> None:
     assert text.startswith("Retrieval\n  88 query embeddings\nJudge cohere:command\n")
 
 
-SAMPLES = (SampleCost(queries=30, calls=150, usd=0.5), SampleCost(queries=225, calls=1125, usd=4.0))
+OF_ALL: dict[str, Any] = {"queries": 225, "most": 1125, "most_usd": 4.0}
 
 
 def test_what_the_sample_leaves_out() -> None:
-    assert "judge.sample" not in shown(samples=SAMPLES, drawn=225)
+    assert "judge.sample" not in shown(**OF_ALL, drawn=225)
     assert (
         "The table counts the 30 of 225 in-scope queries of judge.sample; all would take 1,125 calls, about 4.00 USD."
-        in (shown(samples=SAMPLES, drawn=30))
+        in (shown(**OF_ALL, drawn=30))
     )
     assert "of judge.sample, as many as an interval needs where 0.1 is fewer; all" in shown(
-        samples=SAMPLES, drawn=30, few=FEW.format(0.1)
+        **OF_ALL, drawn=30, sample=0.1
     )
     assert (
         "auto judges at least its first round of 30 of 225 in-scope queries, which the table counts, and at most "
-        in (shown(samples=SAMPLES, drawn=30, grows=True))
+        in (shown(**OF_ALL, drawn=30, sample="auto"))
     )
 
 
 def test_held_out_queries_are_counted_apart() -> None:
     assert "held-out" not in shown()
     text = render_plan(
-        [JudgePlan(model="m", shares=(), measured_answers=True, usd=None, seconds=0.0, stopped="")],
+        [JudgePlan(model="m", shares=(), measured_answers=True)],
         [],
         held_out=1234,
         width=200,

@@ -1,8 +1,9 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from evals.judge import faults
+from evals.judge import asking
 from tests.support.chat_server import ChatServer, CohereChatServer
 from tests.support.one_question import ORACLE
 from tests.support.openai_server import OpenAIChatServer
@@ -25,12 +26,17 @@ def started(request: pytest.FixtureRequest) -> Iterator[ChatServer]:
 def server(started: ChatServer) -> ChatServer:
     """A server of either protocol that has not been asked anything."""
     started.requests.clear()
-    started.latency, started.json_mode, started.peak, started.capacity = 0.0, True, 0, None
+    started.oracle, started.latency, started.json_mode, started.peak, started.capacity = ORACLE, 0.0, True, 0, None
     return started
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attempts follow one another at once, unless a server asks to wait."""
-    for name in ("BASE_S", "CAP_S", "LONGEST_S"):
-        monkeypatch.setattr(faults, name, 0.0)
+    for name in ("BASE_S", "CAP_S"):
+        monkeypatch.setattr(asking, name, 0.0)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "kept" / "verdicts.sqlite"

@@ -1,102 +1,86 @@
+"""The models that settings name: how they are built, asked once, and told apart."""
+
 import asyncio
+import logging
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from langchain_cohere import ChatCohere
+from langchain_core.language_models import FakeListChatModel
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
 from ragas.metrics.collections.context_precision.util import ContextPrecisionOutput as Verdict
 
 from evals.config.judge import JudgeConfig
 from evals.errors import JudgeError
-from evals.judge.answers import Answer
-from evals.judge.chat import Chat, make_chat
+from evals.judge.chat import Chat, identity, make_chat
+from evals.judge.judge import Judge
+from evals.judge.tasks import PRECISION
+from evals.judge.verdicts import ChunkVerdict
 from tests.support.chat_faults import FILTERED, REFUSAL
-from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
+from tests.support.chat_server import MODEL, ChatServer
+from tests.support.judged import observe, oracle
 from tests.support.judges import keys, settings
-from tests.support.one_question import ORACLE, RIGHT, prompt
+from tests.support.one_question import RIGHT, prompt
 from tests.support.openai_server import OpenAIChatServer
 
-SERVERS = (CohereChatServer, OpenAIChatServer)
+USEFUL, USELESS = '{"reason": "", "verdict": 1}', '{"reason": "", "verdict": 0}'
+FACTORY = """
+import os
+from langchain_core.language_models import FakeListChatModel
+class Silent(FakeListChatModel):
+    @property
+    def _identifying_params(self):
+        return {}
+def telling():
+    return FakeListChatModel(responses=[os.environ["SAID"]])
+def silent():
+    return Silent(responses=[os.environ["SAID"]])
+"""
 
 
-def make(model: str, env: dict[str, str] | None = None, **values: Any) -> Any:
+def make(model: str, env: Mapping[str, str] | None = None, **values: Any) -> Chat:
     return make_chat(JudgeConfig.model_validate({"model": model, **values}), env or {})
 
 
-def asked(chat: Chat, *, structured: bool = True) -> Answer:
+def asked(chat: Chat, *, structured: bool = True) -> Any:
     return asyncio.run(chat.ask(prompt(), Verdict, structured=structured))
 
 
-@pytest.fixture(scope="module", params=SERVERS, ids=lambda kind: kind.__name__)
-def server(request: pytest.FixtureRequest) -> Any:
-    with request.param(ORACLE) as running:
-        yield running
-
-
-def test_one_question_is_one_request_and_one_answer_with_its_tokens(server: ChatServer) -> None:
-    server.requests.clear()
-    answer = asked(make_chat(settings(server), keys(server)), structured=True)
-    assert answer.text == RIGHT and answer.finish in ("COMPLETE", "stop")
-    assert (answer.tokens_in or 0) > 100 and (answer.tokens_out or 0) > 5
-    assert len(server.chats) == 1
-
-
-def test_temperature_and_seed_are_sent_and_the_schema_where_asked(server: ChatServer) -> None:
-    server.requests.clear()
-    chat = make_chat(settings(server, temperature=0.0, max_output_tokens=99), keys(server))
+def test_one_question_is_one_request_of_the_model_with_temperature_seed_and_limit(server: ChatServer) -> None:
+    chat = make_chat(settings(server, max_output_tokens=99), keys(server))
     for structured in (True, False):
-        asked(chat, structured=structured)
-    with_schema, without = (request.body for request in server.chats)
-    assert with_schema["temperature"] == 0 and with_schema["seed"] == 0
-    assert 99 in (with_schema.get("max_tokens"), with_schema.get("max_completion_tokens"))
-    assert "ContextPrecisionOutput" in str(with_schema["response_format"])
-    assert "response_format" not in without
+        answer = asked(chat, structured=structured)
+        assert (answer.text, answer.tokens_in > 100, answer.tokens_out > 5) == (RIGHT, True, True)
+    with_schema, without = server.chats
+    assert (with_schema.model, with_schema.temperature, with_schema.seed) == (MODEL, 0, 0)
+    assert 99 in (with_schema.body.get("max_tokens"), with_schema.body.get("max_completion_tokens"))
+    assert "ContextPrecisionOutput" in str(with_schema.response_format) and without.response_format is None
 
 
-def test_a_parameter_that_is_left_out_is_not_sent(server: ChatServer) -> None:
-    server.requests.clear()
-    asked(make_chat(settings(server, temperature=None), keys(server)), structured=False)
-    if isinstance(server, OpenAIChatServer):
-        assert "temperature" not in server.chats[0].body
+@pytest.mark.parametrize("structured", [True, False])
+def test_answers_that_were_cut_off_filtered_or_refused_are_answers_with_their_tokens(
+    server: ChatServer, structured: bool
+) -> None:
+    chat = make_chat(settings(server), keys(server))
+    with server.faulty("cut"):
+        cut = asked(chat, structured=structured)
+    assert cut.finish in ("max_tokens", "length") and cut.text == RIGHT[: len(RIGHT) // 2]
+    assert (cut.tokens_in, cut.tokens_out) == (len(prompt()) // 4, len(cut.text) // 4)
+    with server.faulty(FILTERED):
+        assert asked(chat, structured=structured).finish in ("error_toxic", "content_filter")
+    with server.faulty("refusal"):
+        assert asked(chat, structured=structured).text == REFUSAL
 
 
 @pytest.mark.parametrize("fault", ["429", "500", "reset", "401", "502 HTML"])
 def test_nothing_below_us_tries_again(server: ChatServer, fault: str) -> None:
-    chat = make_chat(settings(server), keys(server))
-    server.requests.clear()
     with server.faulty(fault), pytest.raises(Exception) as caught:
-        asked(chat, structured=True)
+        asked(make_chat(settings(server), keys(server)))
     assert len(server.chats) == 1 and not isinstance(caught.value, AssertionError)
-
-
-@pytest.mark.parametrize("structured", [True, False])
-def test_a_cut_answer_is_an_answer_with_its_tokens(server: ChatServer, structured: bool) -> None:
-    chat = make_chat(settings(server), keys(server))
-    with server.faulty("cut"):
-        answer = asked(chat, structured=structured)
-    assert answer.finish in ("MAX_TOKENS", "length") and answer.text == RIGHT[: len(RIGHT) // 2]
-    assert answer.tokens_in == len(prompt()) // 4 and answer.tokens_out == len(answer.text) // 4
-
-
-@pytest.mark.parametrize("structured", [True, False])
-def test_a_filtered_answer_is_an_answer(server: ChatServer, structured: bool) -> None:
-    chat = make_chat(settings(server), keys(server))
-    with server.faulty(FILTERED):
-        answer = asked(chat, structured=structured)
-    assert answer.finish in ("ERROR_TOXIC", "content_filter") and answer.text == ""
-
-
-def test_a_refusal_is_quoted(server: ChatServer) -> None:
-    chat = make_chat(settings(server), keys(server))
-    with server.faulty("refusal"):
-        assert asked(chat, structured=True).text == REFUSAL
-
-
-def test_what_an_answer_depends_on_is_in_the_parameters() -> None:
-    one = make("openai:m", base_url="http://localhost:1/v1")
-    assert one.parameters["base_url"] == "http://localhost:1/v1" and one.parameters["temperature"] == 0
-    other = make("openai:m", base_url="http://localhost:1/v1", temperature=0.5)
-    assert one.parameters != other.parameters
 
 
 @pytest.mark.parametrize(
@@ -105,67 +89,102 @@ def test_what_an_answer_depends_on_is_in_the_parameters() -> None:
         ("cohre:command-a", "unknown provider 'cohre'; did you mean 'cohere'"),
         ("nobody:model", "expected one of cohere, openai, anthropic"),
         ("cohere:command-a", "'cohere:command-a' needs an API key: expected it in COHERE_API_KEY, which is not set"),
-        ("openai:gpt", "'openai:gpt' needs an API key: expected it in OPENAI_API_KEY, which is not set"),
-        ("python:nowhere:make", "'python:nowhere:make' cannot be loaded: ModuleNotFoundError"),
-        ("python:os.path:join", "cannot be loaded: TypeError"),
+        ("mistralai:m", "needs an API key: expected it in MISTRAL_API_KEY, which is not set"),
+        ("python:nowhere:make", "'python:nowhere:make' cannot be built: ModuleNotFoundError"),
+        ("python:os.path:join", "cannot be built: TypeError"),
         ("python:builtins:dict", "expected a LangChain chat model (BaseChatModel), got dict"),
     ],
 )
 def test_a_model_that_cannot_be_had_is_refused_with_what_to_do(model: str, said: str) -> None:
     with pytest.raises(JudgeError) as caught:
         make(model)
-    assert said in str(caught.value)
-    assert str(caught.value).count("judge.model") <= 1
+    assert said in str(caught.value) and str(caught.value).count("judge.model") == 1
 
 
-@pytest.mark.parametrize(("provider", "package"), [("anthropic", "anthropic"), ("ollama", "ollama")])
-def test_a_package_that_is_missing_is_named(provider: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, f"langchain_{package}", None)
-    with pytest.raises(JudgeError, match=rf"not installed: pip install 'retrieval-evals\[{package}\]'"):
+@pytest.mark.parametrize("provider", ["anthropic", "ollama"])
+def test_an_extra_that_is_missing_is_named(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, f"langchain_{provider}", None)
+    with pytest.raises(JudgeError, match=rf"cannot be built: pip install 'retrieval-evals\[{provider}\]'"):
         make(f"{provider}:m", {"ANTHROPIC_API_KEY": "x"})
 
 
-def test_another_variable_may_hold_the_key(server: ChatServer) -> None:
+def test_another_variable_may_hold_the_key_and_a_server_of_ones_own_needs_none(server: ChatServer) -> None:
     chat = make_chat(settings(server, api_key_env="MINE"), {"MINE": server.key})
-    assert asked(chat, structured=False).text == RIGHT
-
-
-def test_a_server_of_ones_own_needs_no_key() -> None:
+    assert asked(chat).text == RIGHT
+    assert server.key not in str(chat.parameters) + str(chat.arguments)
     assert make("openai:local", base_url="http://localhost:1/v1").name == "local"
 
 
-def test_a_class_of_the_users_is_a_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "my_judge.py").write_text(
-        "from langchain_core.language_models import FakeListChatModel\n"
-        "def make():\n    return FakeListChatModel(responses=['{\"verdict\": 1}'])\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    chat = make("python:my_judge:make")
-    answer = asked(chat)
-    assert answer.text == '{"verdict": 1}' and answer.tokens_in is None and chat.provider == "python"
-
-
-def test_a_key_is_never_among_the_parameters(server: ChatServer) -> None:
-    chat = make_chat(settings(server), keys(server))
-    assert server.key not in str(chat.parameters) + str(chat.arguments)
-
-
-def test_the_model_of_cohere_is_the_one_asked_for(server: ChatServer) -> None:
-    server.requests.clear()
-    asked(make_chat(settings(server), keys(server)), structured=False)
-    assert server.chats[0].model == MODEL
+# Which models are the same
 
 
 def test_the_keys_of_verdicts_stay_so_that_what_was_bought_is_read() -> None:
     """Another key makes every user buy his verdicts again: then say so, with the price, before anything is bought."""
+    known = {
+        "class": "langchain_cohere.chat_models.ChatCohere", "address": "", "digest": "8019ea001923c822e4bada4bcc816107",
+    }  # fmt: skip
     parameters = {
         "temperature": 0.0, "seed": 0, "max_output_tokens": 2048, "base_url": None, "structured": "auto",
-        "identity": None,
-        "model": {
-            "class": "langchain_cohere.chat_models.ChatCohere", "address": "",
-            "digest": "8019ea001923c822e4bada4bcc816107",
-        },
+        "identity": None, "model": known,
     }  # fmt: skip
     assert make("cohere:command-a-03-2025", {"COHERE_API_KEY": "x"}).parameters.keys() == parameters.keys()
     chat = Chat(provider="cohere", name="command-a-03-2025", parameters=parameters, model=cast(Any, None))
     assert chat.key("prompt", Verdict).hex() == "e19815e3e5dafe8dcc8305208cf912c826263e739d20118cc31c701bfa043d91"
+
+
+def test_class_name_parameters_and_address_tell_models_apart_and_keys_do_not() -> None:
+    def openai(model: str = "m", key: str = "sk-1", **values: Any) -> ChatOpenAI:
+        return ChatOpenAI(model=model, api_key=SecretStr(key), **values)
+
+    models = [
+        openai(),
+        openai("n"),
+        openai(temperature=0.5),
+        openai(base_url="http://me:secret@localhost:1/v1/?key=secret"),
+        ChatCohere(model="m", cohere_api_key=SecretStr("k")),
+        ChatCohere(model="m", cohere_api_key=SecretStr("k"), base_url="http://localhost:1"),
+        FakeListChatModel(responses=["a"]),
+        FakeListChatModel(responses=["b"]),
+    ]
+    known = [identity(model) for model in models]
+    assert None not in known and len({str(one) for one in known}) == len(models)
+    assert identity(openai()) == identity(openai(key="sk-2")) == known[0]
+    assert known[3] is not None and known[3]["address"] == "http://localhost:1/v1"
+
+
+def judged(file: Path, env: Mapping[str, str] | None = None, **values: Any) -> tuple[int, int]:
+    """The verdict, and how many calls it took."""
+    judge = Judge.open(JudgeConfig.model_validate({"cache_path": file, **values}), env or {})
+    try:
+        said = judge.judge([PRECISION], [observe("pose", ["forward"])])
+    finally:
+        judge.close()
+    verdict = said.verdicts["pose", "forward"]
+    assert isinstance(verdict, ChunkVerdict)
+    return verdict.verdict, said.usage.calls
+
+
+def test_a_class_of_the_users_is_a_judge_whose_verdicts_are_kept_if_it_tells_its_parameters(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "two_judges.py").write_text(FACTORY)
+    monkeypatch.syspath_prepend(tmp_path)
+    for said, expected in ((USEFUL, (1, 1)), (USELESS, (0, 1)), (USEFUL, (1, 0))):
+        monkeypatch.setenv("SAID", said)
+        assert judged(file, model="python:two_judges:telling") == expected
+    with caplog.at_level(logging.WARNING):
+        assert [judged(file, model="python:two_judges:silent") for _ in range(2)] == [(1, 1)] * 2
+    assert "the verdicts of judge.model 'python:two_judges:silent' are not kept" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_BASE", "OPENAI_BASE_URL"])
+def test_another_address_in_the_environment_is_another_judge(
+    name: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        OpenAIChatServer(oracle(), models=("m",)) as right,
+        OpenAIChatServer(oracle(false_useless=1.0), models=("m",)) as wrong,
+    ):
+        for server, expected in ((right, (1, 1)), (wrong, (0, 1)), (right, (1, 0))):
+            monkeypatch.setenv(name, server.base_url)
+            assert judged(file, {"OPENAI_API_KEY": server.key}, model="openai:m") == expected

@@ -1,6 +1,8 @@
-"""The judge of a run, behind both protocols."""
+"""The judge of a run, behind both protocols: what it asks, what it says, what it costs, against ragas and its plan."""
 
+import asyncio
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,35 +12,35 @@ import pytest
 from evals.collect.observations import Failure, Observation, Unscored
 from evals.errors import JudgeError
 from evals.judge.budget import Usage
-from evals.judge.judge import repeated
-from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
-from evals.judge.verdicts import ChunkVerdict, Judging, context_precision
-from evals.sampling.order import judging_order
-from tests.support.chat_faults import When
-from tests.support.chat_server import ChatServer
-from tests.support.judged import ALL, by_ragas, judge_of, observe, oracle, random_observations
+from evals.judge.judge import asking
+from evals.judge.plan import AGAIN, SECONDS_PER_CALL, JudgePlan, plan, stopped
+from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, foreign, grade, tasks
+from evals.judge.verdicts import ChunkVerdict, Claim, Judging, average_precision, sentences
+from evals.sampling.order import among, judging_order
+from retrievers.embedding.tokens import count_tokens
+from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
+from tests.support.judged import ALL, Known, by_ragas, judge_of, observe, oracle, random_observations
 from tests.support.judges import keys, settings
+from tests.support.openai_server import OpenAIChatServer
 from tests.support.results import observation
 
-pytestmark = pytest.mark.usefixtures("at_once", "knowing")
 RUN = [
     observe("pose", ["topic", "forward"]),
     observe("talk", ["topic", "action", "soup"]),
     observe("soup", []),
+    observe("soup", ["soup"], reference_answer=None, id="silent"),
     observation("outside", observe("pose", ["soup"]).selection, 1),
 ]
-CALLS = (2 + 1 + 2 + 2) + (3 + 1 + 2 + 2)
-"""Of each query that returned something: a call a chunk, one for recall, two for relevance, two for entities."""
+CALLS = (2 + 1 + 2 + 2) + (3 + 1 + 2 + 2) + 2
+"""Of each query that returned something: a call a chunk, one for recall, two for relevance, two for entities; without
+a reference answer the two for relevance alone."""
+BROKEN = Failure(type="Timeout", message="no answer in time")
 
 
-@pytest.fixture
-def knowing(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "oracle", oracle())
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "kept" / "verdicts.sqlite"
+@pytest.fixture(autouse=True)
+def knowing(request: pytest.FixtureRequest) -> None:
+    if "server" in request.fixturenames:
+        request.getfixturevalue("server").oracle = oracle()
 
 
 def judged(server: ChatServer, *observations: Observation, metrics: Any = ALL, **settings: Any) -> Judging:
@@ -53,143 +55,240 @@ def useful(said: Judging) -> dict[tuple[str, str], int | str]:
     }
 
 
-def test_all_that_the_metrics_need_is_asked_once(server: ChatServer) -> None:
-    said = judged(server)
-    assert len(server.chats) == said.usage.calls == CALLS
-    assert useful(said) == {
-        ("pose", "topic"): 0, ("pose", "forward"): 1,
-        ("talk", "topic"): 1, ("talk", "action"): 1, ("talk", "soup"): 0,
-    }  # fmt: skip
-    assert said.scores[RECALL, "pose", ("topic", "forward")] == 0.5
-    assert said.scores[RELEVANCE, "talk", ("topic", "action", "soup")] == 1.0
-    assert [claim.attributed for claim in said.claims["talk", ("topic", "action", "soup")]] == [1, 1, 0]
-    assert said.model == settings(server).model and said.incomplete == "" and said.again is None
+class TestJudge:
+    def test_all_that_the_metrics_need_is_asked_once_and_kept(self, server: ChatServer, file: Path) -> None:
+        first, second = (judged(server, store=file) for _ in range(2))
+        assert len(server.chats) == first.usage.calls == CALLS
+        assert useful(first) == {
+            ("pose", "topic"): 0, ("pose", "forward"): 1,
+            ("talk", "topic"): 1, ("talk", "action"): 1, ("talk", "soup"): 0,
+        }  # fmt: skip
+        assert first.scores[RECALL, "pose", ("topic", "forward")] == 0.5
+        assert first.scores[RELEVANCE, "talk", ("topic", "action", "soup")] == 1.0
+        assert [claim.attributed for claim in first.claims["talk", ("topic", "action", "soup")]] == [1, 1, 0]
+        assert first.model == settings(server).model and first.incomplete == "" and first.again is None
+        assert (second.usage.calls, second.usage.hits) == (0, CALLS)
+        assert (second.verdicts, second.scores, second.claims) == (first.verdicts, first.scores, first.claims)
+        judged(server, observe("pose", ["forward", "topic"]), store=file)
+        assert len(server.chats) == CALLS + 1 + 2 + 1  # recall, both ratings, entities of the joined texts; no chunk
+
+    def test_only_what_is_wanted_is_asked(self, server: ChatServer) -> None:
+        said = judged(server, metrics=[PRECISION, "ranking/mrr_at_10"])
+        assert len(server.chats) == 5 and said.scores == said.claims == {}
+
+    def test_a_wrong_key_is_one_request_and_an_error_with_what_to_do(self, server: ChatServer) -> None:
+        wrong = dict.fromkeys(keys(server), "wrong")
+        with (
+            judge_of(server, env=wrong) as judge,
+            pytest.raises(JudgeError, match="the API key was refused; check the"),
+        ):
+            judge.judge(ALL, RUN)
+        assert len(server.chats) == 1
+
+    def test_progress_tells_of_each_answer_and_what_was_spent(self, server: ChatServer) -> None:
+        told: list[tuple[int, int, Usage]] = []
+        with judge_of(server, told=lambda done, total, usage: told.append((done, total, usage))) as judge:
+            judge.judge([PRECISION, RECALL], RUN)
+        assert [done for done, _, _ in told] == [*range(1, 8)]
+        assert {total for _, total, _ in told} == {7} and told[-1][2].calls == 7
+
+    def test_a_failure_is_logged_once_with_its_query(self, server: ChatServer, caplog: Any) -> None:
+        with caplog.at_level(logging.ERROR, "evals"), server.faulty("prose"):
+            said = judged(server, RUN[0], metrics=[PRECISION, RELEVANCE])
+        assert useful(said) == {("pose", "topic"): "Failure", ("pose", "forward"): "Failure"}
+        assert [(one.query_id, one.stage) for one in caplog.records] == [("pose", "judge")] * 3
+        assert "ragas/llm_context_precision of pose failed: Malformed: expected a JSON object" in caplog.text
+
+    def test_a_budget_ends_between_queries_in_judging_order(self, server: ChatServer) -> None:
+        said = judged(server, *RUN[:2], metrics=[PRECISION], budget={"calls": 3}, max_concurrency=1)
+        first, other = judging_order((o.case for o in RUN[:2]), 0)
+        found = useful(said)
+        assert "Unscored" not in [one for (case, _), one in found.items() if case == first]
+        assert "Unscored" in [one for (case, _), one in found.items() if case == other]
+        assert said.incomplete == "the budget of 3 calls is spent"
+
+    def test_judging_again_goes_past_the_store_and_leaves_it_alone(self, server: ChatServer, file: Path) -> None:
+        judged(server, store=file)
+        server.requests.clear()
+        server.oracle = oracle(false_useless=1.0)
+        with judge_of(server, store=file, rejudge=30) as judge:
+            both = judge.again(judge.judge(ALL, RUN), ALL, RUN, seed=0)
+        assert both.again is not None and (both.usage.calls, both.usage.hits) == (CALLS, CALLS) == (
+            len(server.chats),
+            CALLS,
+        )
+        assert useful(both)["pose", "forward"] == 1 and set(useful(both.again).values()) == {0}
+        assert useful(judged(server, store=file)) == useful(both)
+
+    def test_a_key_revoked_before_the_second_pass_leaves_the_first(self, server: ChatServer) -> None:
+        many = [observe("pose", ["topic", "forward"], id=f"q{number}") for number in range(40)]
+        with judge_of(server, rejudge=10) as judge:
+            first = judge.judge([RECALL, RELEVANCE], many)
+            with server.faulty("401"):
+                both = judge.again(first, ALL, many, seed=0)
+        assert both.scores == first.scores and both.again is not None
+        assert len({case for case, _ in both.again.verdicts}) == 10
+        assert all(isinstance(one, Failure | Unscored) for one in both.again.verdicts.values())
+
+    @pytest.mark.parametrize("refusing", [0, 1])
+    def test_of_two_judges_one_that_refuses_its_key_ends_the_run_after_a_query(
+        self, refusing: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        many = [observe("pose", ["topic", "forward"], id=f"q{number}") for number in range(40)]
+        with CohereChatServer(oracle()) as small, OpenAIChatServer(oracle()) as large:
+            monkeypatch.setenv("OPENAI_BASE_URL", large.base_url)
+            known = {"COHERE_API_KEY": small.key, "OPENAI_API_KEY": large.key}
+            (small, large)[refusing].key = "another"
+            second = {"model": f"openai:{MODEL}", "sample": 15}
+            with (
+                judge_of(small, env=known, second=second) as judge,
+                pytest.raises(JudgeError, match=r"refuses every call: .* judge\.api_key_env"),
+            ):
+                asking(judge, [PRECISION], many, 0)
+            # The stronger is asked first.
+            assert len((small, large)[1 - refusing].chats) == (2 if refusing == 0 else 0)
 
 
-def test_only_what_is_wanted_is_asked(server: ChatServer) -> None:
-    said = judged(server, metrics=[PRECISION, "ranking/mrr_at_10"])
-    assert len(server.chats) == 5 and said.scores == {} and said.claims == {}
+class TestTasks:
+    def test_thirty_queries_by_four_metrics_are_what_ragas_own_classes_say_to_the_last_bit(
+        self, server: ChatServer
+    ) -> None:
+        server.oracle = oracle(false_useful=0.3, false_useless=0.3)
+        thirty = enumerate(random_observations(30, seed=7))
+        many = [replace(one, case=one.case.model_copy(update={"id": f"q{number}"})) for number, one in thirty]
+        said = judged(server, *many)
+        for one in many:
+            ids = one.selection.chunk_ids
+            own = [said.verdicts[one.case.id, chunk].verdict for chunk in ids]  # type: ignore[union-attr]
+            assert average_precision(own) == by_ragas(PRECISION, one, server.oracle)
+            values = [said.scores[metric, one.case.id, ids] for metric in ALL[1:]]
+            assert values == [by_ragas(metric, one, server.oracle) for metric in ALL[1:]]
+
+    def test_questions_come_query_by_query_in_an_order_of_the_seed_and_each_once(self) -> None:
+        cases = [observe("pose", ["topic", "topic"], id=f"case {number}") for number in range(40)]
+        orders = [[task.case_id for task in tasks([PRECISION], [*cases, *cases], seed)] for seed in (0, 1)]
+        assert len(orders[0]) == 40 and orders[0] != [o.case.id for o in cases] != orders[1] != orders[0]
+        half = [task.case_id for task in tasks([PRECISION], cases[::2], 0)]
+        assert half == [case_id for case_id in orders[0] if case_id in half]
+
+    @pytest.mark.parametrize("metric", ALL)
+    @pytest.mark.parametrize("reason", [BROKEN, Unscored(reason="spent", missing=True)], ids=["failed", "spent"])
+    def test_a_question_without_an_answer_says_why_also_where_ragas_averages_the_others(
+        self, metric: str, reason: Failure | Unscored
+    ) -> None:
+        [task] = tasks([metric], [observe("pose", ["forward"])])
+        complete = Known(oracle())
+        asyncio.run(grade(task, complete))
+        for number in range(1, len(complete.prompts) + 1):
+            failing = Known(oracle(), dict.fromkeys(range(number, 20), reason))
+            assert asyncio.run(grade(task, failing)) == Graded(value=reason)
+
+    @pytest.mark.parametrize("metric", [PRECISION, RECALL])
+    def test_a_fault_within_a_metric_is_its_failure(self, metric: str) -> None:
+        [task] = tasks([metric], [observe("pose", ["forward"])])
+        value = asyncio.run(grade(task, Known(oracle(), {1: ValueError("of ragas")}))).value
+        assert value == Failure(type="ValueError", message="of ragas")
+
+    def test_no_number_is_a_failure(self) -> None:
+        [task] = tasks([RELEVANCE], [observe("pose", ["forward"])])
+        asker = Known(oracle(), dict.fromkeys(range(1, 20), ValueError("of ragas")))
+        said = asyncio.run(grade(task, asker)).value
+        assert said == Failure(type="NotFinite", message="ragas returned nan")
+
+    @pytest.mark.parametrize(
+        ("reference", "statements", "strangers"),
+        [
+            ("Calibrate each encoder at the mark.", ["Einstein was born in Ulm.", "He got a prize."], 2),
+            ("Calibrate each encoder at the mark.", ["Einstein was born.", "He got one.", "The encoder is old."], 2),
+            ("Calibrate each encoder at the mark.", ["Einstein was born in Ulm.", "The encoder is old."], 0),
+            ("Encoder werden kalibriert.", ["Die Kalibrierung der Encoder."], 0),
+            ("编码器需要校准", ["校准编码器"], 0),
+            ("It takes 5 V.", ["5 V are needed."], 0),
+            ("Yes.", ["No, never."], 0),
+        ],
+    )
+    def test_statements_copied_from_elsewhere_are_foreign(
+        self, reference: str, statements: list[str], strangers: int
+    ) -> None:
+        claims = [Claim(statement=one, attributed=1, reason="") for one in statements]
+        assert len(foreign(reference, claims)) == strangers
 
 
-def test_a_wrong_key_is_one_request_and_an_error_with_what_to_do(server: ChatServer, file: Path) -> None:
-    refused = r"refuses every call: .*status 401, the API key was refused; check the var"
-    with (
-        judge_of(server, store=file, env=dict.fromkeys(keys(server), "wrong")) as judge,
-        pytest.raises(JudgeError, match=refused),
-    ):
-        judge.judge(ALL, RUN)
-    assert len(server.chats) == 1
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [
+        ("One is here. Two is there!", ["One is here.", "Two is there!"]),
+        ("It costs 3.5 m. 1. Open it. 2. Shut it.", ["It costs 3.5 m.", "1. Open it.", "2. Shut it."]),
+        ("no stop\nanother line", ["no stop", "another line"]),
+        ("Dr. Smith said so, e.g. here.", ["Dr. Smith said so, e.g. here."]),
+    ],
+)
+def test_sentences(reference: str, expected: list[str]) -> None:
+    assert sentences(reference) == expected
 
 
-def test_an_unknown_model_is_one_request(server: ChatServer) -> None:
-    model = f"{settings(server).provider}:nope"
-    with pytest.raises(JudgeError, match=r"status 404, no such model, or judge\.base_url is wrong \(model 'nope'"):
-        judged(server, model=model)
-    assert len(server.chats) == 1
+class TestPlan:
+    @pytest.fixture
+    def run(self) -> Iterator[list[Observation]]:
+        yield [*RUN, observe("talk", ["topic"]), observe("pose", ["forward", "twin"], id="other")]
 
+    @staticmethod
+    def planned(server: ChatServer, run: list[Observation], metrics: Any = ALL, **settings: Any) -> JudgePlan:
+        with judge_of(server, **settings) as judge:
+            return plan(judge, metrics, run, run[:2], seed=0)
 
-def test_questions_in_many_are_all_told_about(server: ChatServer) -> None:
-    told: list[tuple[int, int, Usage]] = []
-    with judge_of(server, told=lambda done, total, usage: told.append((done, total, usage))) as judge:
-        judge.judge([PRECISION, RECALL], RUN)
-    assert [done for done, _, _ in told] == [*range(1, 8)]
-    assert {total for _, total, _ in told} == {7} and told[-1][2].calls == 7
+    @staticmethod
+    def made(server: ChatServer, run: list[Observation], metrics: Any = ALL, **settings: Any) -> int:
+        """The requests that the run makes."""
+        server.requests.clear()
+        with judge_of(server, **settings) as judge:
+            said = judge.judge(metrics, run)
+            judge.again(said, metrics, run[:2], seed=0)
+        return len(server.chats)
 
+    @pytest.mark.parametrize("metrics", [*([one] for one in ALL), ALL, []], ids=str)
+    def test_a_run_makes_as_many_calls_as_were_planned(
+        self, server: ChatServer, run: list[Observation], metrics: list[str]
+    ) -> None:
+        found = self.planned(server, run, metrics)
+        assert server.chats == [] and found.total.calls == self.made(server, run, metrics)
+        assert [share.metric for share in found.shares] == [*metrics]
+        assert found.total.tokens_in == sum(count_tokens(chat.prompt) for chat in server.chats)
+        assert found.total.tokens_out == 150 * found.total.calls and not found.measured_answers
 
-def test_a_failure_is_logged_once_with_its_query(server: ChatServer, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.ERROR, "evals"), server.faulty("prose", When(share=1.0)):
-        said = judged(server, RUN[0], metrics=[PRECISION, RELEVANCE])
-    assert useful(said) == {("pose", "topic"): "Failure", ("pose", "forward"): "Failure"}
-    logged = [(getattr(one, "query_id", ""), getattr(one, "stage", "")) for one in caplog.records]
-    assert logged == [("pose", "judge")] * 3
-    assert "ragas/llm_context_precision of pose failed: Malformed: expected a JSON object" in caplog.text
+    def test_what_is_stored_is_counted_and_not_planned_but_for_the_second_pass(
+        self, server: ChatServer, run: list[Observation], file: Path
+    ) -> None:
+        self.made(server, run[:1], store=file)
+        found = self.planned(server, run, store=file)
+        assert found.total.cached == 7 and found.total.calls == self.made(server, run, store=file)
+        rest = self.planned(server, run, store=file, rejudge=1)
+        assert rest.shares[-1].metric == AGAIN and rest.measured_answers
+        assert rest.total.calls == rest.shares[-1].calls == self.made(server, run, store=file, rejudge=1) > 0
 
+    @pytest.mark.parametrize(("sample", "drawn"), [("all", 66), (0.1, 10), (0.5, 33), (40, 40), ("auto", 20)])
+    def test_a_sample_is_counted_beside_all(self, server: ChatServer, sample: Any, drawn: int) -> None:
+        run = [observe("pose", ["topic"], query=f"question {number}", id=f"q{number}") for number in range(66)]
+        found = self.planned(server, run, [PRECISION], sample=sample)
+        order = judging_order((o.case for o in run), 0)
+        assert (found.drawn, found.queries, found.most) == (drawn, 66, 66)
+        assert found.total.calls == self.made(server, among(order[:drawn], run), [PRECISION]) == drawn
 
-def test_what_the_budget_does_not_hold_is_unscored_with_the_reason(server: ChatServer) -> None:
-    said = judged(server, budget={"calls": 4}, max_concurrency=1)
-    assert len(server.chats) == 4
-    spent = Unscored(reason="the budget of 4 calls is spent", missing=True)
-    assert said.incomplete == spent.reason
-    useless = {"pose": "topic", "talk": "soup"}
-    asked, other = (case_id for case_id in judging_order((o.case for o in RUN), 0) if case_id in useless)
-    assert said.verdicts[other, useless[other]] == spent
-    assert useful(said)[asked, useless[asked]] == 0
+    def test_price_and_time_are_those_of_the_settings(self, server: ChatServer, run: list[Observation]) -> None:
+        unpriced = self.planned(server, run)
+        whole, tokens = unpriced.total, unpriced.total.tokens_in + unpriced.total.tokens_out
+        prices = {f"{settings(server).model}": {"input": 2.0, "output": 8.0}}
+        usd = self.planned(server, run, prices=prices).usd
+        assert unpriced.usd is None and usd == pytest.approx((whole.tokens_in * 2 + whole.tokens_out * 8) / 1e6)
+        assert self.planned(server, run, max_concurrency=4).seconds == pytest.approx(whole.calls * SECONDS_PER_CALL / 4)
+        assert self.planned(server, run, requests_per_minute=6).seconds == pytest.approx(whole.calls * 10)
+        assert self.planned(server, run, requests_per_minute=600, tokens_per_minute=60).seconds == pytest.approx(tokens)
 
-
-# The store
-
-
-def test_verdicts_are_kept_for_the_next_run(server: ChatServer, file: Path) -> None:
-    first, second = (judged(server, store=file) for _ in range(2))
-    assert len(server.chats) == CALLS
-    assert (second.usage.calls, second.usage.hits) == (0, CALLS)
-    assert (second.verdicts, second.scores, second.claims) == (first.verdicts, first.scores, first.claims)
-
-
-def test_a_second_selection_of_the_same_chunks_costs_what_is_new(server: ChatServer, file: Path) -> None:
-    judged(server, store=file)
-    server.requests.clear()
-    judged(server, observe("pose", ["forward", "topic"]), store=file)
-    assert len(server.chats) == 1 + 2 + 1  # recall, both ratings, the entities of the joined texts; no chunk
-
-
-def test_refreshed_verdicts_take_the_place_of_the_old(server: ChatServer, file: Path) -> None:
-    judged(server, store=file)
-    server.oracle = oracle(false_useless=1.0)
-    said = judged(server, store=file, refresh=True)
-    assert set(useful(said).values()) == {0} and len(server.chats) == 2 * CALLS
-    assert useful(judged(server, store=file)) == useful(said) and len(server.chats) == 2 * CALLS
-
-
-def test_without_rejudging_nothing_is_asked_again(server: ChatServer) -> None:
-    with judge_of(server) as judge:
-        first = judge.judge(ALL, RUN)
-        assert judge.again(first, ALL, RUN, seed=0) is first
-    assert len(server.chats) == CALLS
-
-
-def test_judging_again_goes_past_the_store_and_leaves_it_alone(server: ChatServer, file: Path) -> None:
-    judged(server, store=file)
-    server.requests.clear()
-    server.oracle = oracle(false_useless=1.0)
-    with judge_of(server, store=file, rejudge=30) as judge:
-        both = judge.again(judge.judge(ALL, RUN), ALL, RUN, seed=0)
-    assert len(server.chats) == CALLS and both.again is not None
-    assert both.usage.calls == CALLS and both.usage.hits == CALLS
-    assert useful(both)["pose", "forward"] == 1 and set(useful(both.again).values()) == {0}
-    assert useful(judged(server, store=file)) == useful(both)
-
-
-def test_a_key_revoked_before_the_second_pass_leaves_the_first(server: ChatServer) -> None:
-    with judge_of(server, rejudge=30) as judge:
-        first = judge.judge(ALL, RUN)
-        with server.faulty("401"):
-            both = judge.again(first, ALL, RUN, seed=0)
-    assert both.verdicts == first.verdicts and "refuses every call" in both.incomplete
-    assert both.again is not None and all(isinstance(one, Failure | Unscored) for one in both.again.verdicts.values())
-
-
-def test_a_sample_of_the_queries_that_were_judged_is_repeated() -> None:
-    many = [observe("pose", ["topic"], id=f"q{n}") for n in range(50)]
-    chosen = [repeated([*many, *RUN[2:]], 10, seed) for seed in (0, 0, 1)]
-    assert [o.case.id for o in chosen[0]] == [o.case.id for o in chosen[1]] != [o.case.id for o in chosen[2]]
-    assert len(chosen[0]) == 10 and {o.case.id for o in chosen[0]} <= {o.case.id for o in many}
-    places = [many.index(o) for o in chosen[0]]
-    assert places == sorted(places)
-    assert len(repeated([*many, *RUN[2:]], 99, 0)) == 50
-    assert repeated(RUN[2:], 5, 0) == []
-
-
-# Against ragas itself
-
-
-def test_thirty_queries_by_four_metrics_are_what_ragas_own_classes_say_to_the_last_bit(server: ChatServer) -> None:
-    thirty = enumerate(random_observations(30, seed=7))
-    many = [replace(one, case=one.case.model_copy(update={"id": f"q{number}"})) for number, one in thirty]
-    with judge_of(server) as judge:
-        said = judge.judge(ALL, many)
-    known = server.oracle
-    for one in many:
-        ids = one.selection.chunk_ids
-        assert context_precision(one, said) == by_ragas(PRECISION, one, known)
-        assert all(said.scores[metric, one.case.id, ids] == by_ragas(metric, one, known) for metric in ALL[1:])
+    def test_what_the_budget_leaves_out_is_said(self, server: ChatServer, run: list[Observation]) -> None:
+        prices = {f"{settings(server).model}": {"input": 1.0, "output": 1.0}}
+        both = [self.planned(server, run, prices=prices)] * 2
+        calls = 2 * both[0].total.calls
+        assert stopped(settings(server, budget={"calls": calls}).budget, both) == ""
+        tight = settings(server, budget={"calls": 3, "usd": 0.001}, prices=prices).budget
+        said = stopped(tight, both)
+        assert said.startswith(f"the budget holds 3 calls of {calls}; the budget holds 0.001 USD of 0.0")

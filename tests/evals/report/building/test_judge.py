@@ -4,17 +4,25 @@ from dataclasses import replace
 
 from evals.collect.observations import Failure, SampledMean, Summary, Unscored
 from evals.judge.budget import Usage
-from evals.judge.estimates import Estimate
-from evals.judge.people import Correction
-from evals.judge.trust import Pair, Trust, agree, measure
+from evals.judge.trust import Correction, Pair, Trust, agree, measure
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.build import judge_section
 from evals.report.rows import query_rows
 from evals.report.text import claim_lines, judge_lines, spent, verdict_lines
 from tests.support.judged import judging
 from tests.support.results import report, result
-from tests.support.trust import ROWS
 
+ROWS = [
+    Pair(
+        query_id=f"q{query:02}",
+        chunk_id=f"c{chunk}",
+        verdict=int(verdict),
+        label=int(label),
+        reason=f"{query} {chunk}",
+    )
+    for query in range(20)
+    for chunk, (verdict, label) in enumerate([(1, 1), (0, 0), (query % 5 == 0, query % 7 == 0)])
+]
 SAID = judging(
     verdicts={
         ("right", "a"): ChunkVerdict(verdict=1, reason="It helps."),
@@ -97,10 +105,10 @@ def test_a_cascade_has_a_line_for_each_judge() -> None:
 
 
 def test_people_have_a_line_too() -> None:
-    known = Estimate(value=0.5, n=20, n_queries=20)
+    known = Summary(metric="m_corrected", value=0.5, n=20)
     trust = Trust(
-        corrections=[Correction(metric="m", raw=known, labels_alone=known, corrected=known, weight=0.6, judge=0)],
-        tiers=[agree([Pair(query_id="a", chunk_id="1", verdict=1, label=1)], 0)],
+        corrections=[Correction(metric="m", corrected=known, weight=0.6, judge=0)],
+        tiers=[agree([Pair(query_id="a", chunk_id="1", verdict=1, label=1)])],
     )
     section = judge_section(judging(model="cohere:large"), trust, queries=60)
     assert [tier.usage is None for tier in section.tiers] == [False, True]
@@ -118,7 +126,7 @@ def test_what_was_spent_in_a_few_words() -> None:
 
 
 def test_disagreements_have_the_label_and_the_judges_reason() -> None:
-    section = judge_section(SAID, Trust(agreement=agree(ROWS, 0)), queries=20)
+    section = judge_section(SAID, Trust(agreement=agree(ROWS)), queries=20)
     assert section.compared == 60
     assert [(row.query_id, row.label) for row in section.disagreements] == [
         ("q05", 0),

@@ -27,7 +27,10 @@ def test_a_proof_names_the_recommended_cell_and_the_verdicts_it_took(result: Swe
     text, proof, chosen = grid_section(result).proof, result.proof, result.chosen
     assert proof is not None and chosen is not None
     assert text.startswith("Proved: ") and f"is at most {proof.within[chosen]:.3f} below" in text
-    assert f"the best of {len(result.grid)} cells by all verdicts on these queries (95%)" in text
+    assert (
+        f"the best of {len(result.grid)} cells by all verdicts of this judge, asked once, on these queries (95%)"
+        in text
+    )
     assert f"with {proof.questions} of {proof.all_questions} verdicts" in text
     assert f"on {proof.queries} of 60 queries; 100 more would bring that to about" in text
 

@@ -65,7 +65,7 @@ def test_disagreements_are_named_by_where_the_chunk_stands() -> None:
         Pair(query_id="right", chunk_id="a", verdict=0, label=1, reason="too short"),
         Pair(query_id="right", chunk_id="b", verdict=0, label=0, reason="other"),
     ]
-    page = render_page(report(result(judging=judging(), trust=Trust(agreement=agree(rows, 0)))))
+    page = render_page(report(result(judging=judging(), trust=Trust(agreement=agree(rows)))))
     [found] = [row for row in re.findall("<tr>(.*)</tr>", page) if "too short" in row]
     cells = re.split("<td[^>]*>", re.sub("</?span[^>]*>", "", found))[1:]
     assert cells == [RIGHT.case.id, "a.md:1-2", "relevant", "useless", "too short"]

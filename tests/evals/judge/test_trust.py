@@ -1,0 +1,315 @@
+"""Trust in a judge: against scikit-learn and ppi-python, by hand, and by simulated coverage."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score, cohen_kappa_score, confusion_matrix
+
+from evals.cases.case import Labelling
+from evals.collect.observations import Failure, Observation, Summary, Unscored
+from evals.judge.trust import Agreement, Correction, Pair, agree, measure, summaries
+from evals.judge.verdicts import ChunkVerdict, Judging
+from evals.metrics.llm import TRUST
+from evals.sampling.corrected import shrunk_weight
+from evals.sampling.order import judging_order
+from evals.stats.intervals import wilson
+from tests.support.judged import judging
+from tests.support.observed import make_case, observe, results
+
+Floats = NDArray[np.float64]
+TIMEOUT = Failure(type="TimeoutError", message="30 s")
+
+
+def judged(query: str, pairs: Sequence[tuple[Any, Any]], first: int = 0) -> list[Pair]:
+    """Verdict and label of chunks c0, c1 … of a query."""
+    return [
+        Pair(query_id=query, chunk_id=f"c{place}", verdict=verdict, label=label, reason=f"because {query} {place}")
+        for place, (verdict, label) in enumerate(pairs, first)
+    ]
+
+
+def agreed(rows: Sequence[Pair]) -> Agreement:
+    found = agree(rows)
+    assert found is not None
+    return found
+
+
+# Verdict and label are 1 1 three times, 1 0 twice, 0 1 twice, 0 0 three times; chance agreement is 1/2.
+ROWS = [
+    *judged("a", [(1, 1), (1, 0), (0, 0), (0, 0)]),
+    *judged("b", [(0, 1), (1, 1), (1, 0)]),
+    *judged("c", [(0, 0), (1, 1)]),
+    *judged("d", [(0, 1)]),
+]
+
+
+class TestAgreement:
+    def test_counts_by_hand(self) -> None:
+        found = agreed(ROWS)
+        assert found.n_verdicts == 10 == found.accuracy.n
+        assert (found.accuracy.value, found.kappa.value) == (0.6, pytest.approx(0.2, abs=1e-15))
+        assert (
+            (found.false_useful.value, found.false_useful.n)
+            == (0.4, 5)
+            == (
+                found.false_useless.value,
+                found.false_useless.n,
+            )
+        )
+        assert found.accuracy.note == "not computable: only 4 queries, 10 are needed"
+        assert agree([]) is None
+
+    @given(
+        st.lists(st.tuples(st.integers(0, 12), st.integers(0, 1), st.integers(0, 1)), min_size=1, max_size=60),
+        st.randoms(use_true_random=False),
+    )
+    def test_equals_scikit_learn_whatever_the_order(self, found: list[tuple[int, int, int]], random: Any) -> None:
+        rows = [row for query, *pair in found for row in judged(f"q{query}", [tuple(pair)])]  # type: ignore[list-item]
+        ours = agreed(rows)
+        _, verdicts, labels = zip(*found, strict=True)
+        (rejected, over), (missed, hit) = confusion_matrix(labels, verdicts, labels=[0, 1])
+        assert ours.accuracy.value == pytest.approx(accuracy_score(labels, verdicts), abs=1e-12)
+        assert ours.false_useful.value == (over / (over + rejected) if over + rejected else None)
+        assert ours.false_useless.value == (missed / (hit + missed) if hit + missed else None)
+        if len(set(labels)) == 2:
+            assert ours.kappa.value == pytest.approx(cohen_kappa_score(verdicts, labels), abs=1e-12)
+        else:
+            assert (ours.kappa.value, ours.kappa.note) == (None, f"undefined: all labels are {labels[0]}")
+        for one in (ours.accuracy, ours.kappa):
+            if one.value is not None and one.ci_low is not None and one.ci_high is not None:
+                assert one.ci_low <= one.value + 1e-12 and one.value - 1e-12 <= one.ci_high
+        shuffled = list(rows)
+        random.shuffle(shuffled)
+        assert agreed(shuffled).accuracy == ours.accuracy and agreed(shuffled).kappa == ours.kappa
+
+    def test_intervals_are_of_queries_that_have_the_label(self) -> None:
+        """Ten queries hold a chunk labelled 1, thirty one labelled 0: each rate has its own queries."""
+        rows = [row for query in range(20) for row in judged(f"q{query:02}", [(0, 0), (query % 4 == 0, 0)])]
+        rows += [row for query in range(20, 30) for row in judged(f"q{query}", [(query % 3 > 0, 1), (0, 0), (0, 0)])]
+        found = agreed(rows)
+        for one in (found.accuracy, found.kappa, found.false_useful, found.false_useless):
+            assert one.value is not None and one.ci_low is not None and one.ci_high is not None
+            assert one.ci_low < one.value < one.ci_high
+        without = agreed(rows[:-3])
+        assert without.false_useless.note == "not computable: only 9 queries, 10 are needed"
+        assert without.kappa.note == "not computable: chunks labelled 1 in only 9 queries, 10 are needed"
+
+    def test_repeating_every_verdict_tells_nothing_new(self) -> None:
+        rows = [row for query in range(30) for row in judged(f"q{query}", [(1, query % 5 > 0), (query % 7 == 0, 0)])]
+        once, often = agreed(rows), agreed(rows * 10)
+        for one, other in ((once.accuracy, often.accuracy), (once.kappa, often.kappa)):
+            assert (other.ci_low, other.ci_high) == pytest.approx((one.ci_low, one.ci_high), abs=0.02)
+
+    def test_full_agreement_counts_each_query_once(self) -> None:
+        found = agreed([row for query in range(30) for row in judged(f"q{query}", [(1, 1), (0, 0)])])
+        low = wilson(30, 30).low
+        assert low is not None
+        assert (found.accuracy.value, found.accuracy.ci_low, found.accuracy.ci_high) == (1, pytest.approx(low), 1)
+        assert (found.kappa.value, found.kappa.ci_low, found.kappa.ci_high) == (1, pytest.approx(2 * low - 1), 1)
+        assert (found.false_useful.value, found.false_useful.ci_low) == (0, 0) and found.disagreements == ()
+
+    def test_failures_are_counted_and_leave_bounds_open(self) -> None:
+        """To 6 right of 10 come one failed with label 1 and two with label 0, and one whose label failed."""
+        rows = [*ROWS, *judged("c", [(TIMEOUT, 1), (TIMEOUT, 0)], first=2), *judged("e", [(TIMEOUT, 0)])]
+        found = agreed(rows)
+        assert (found.accuracy.value, found.accuracy.n, found.accuracy.n_failed) == (0.6, 10, 3)
+        assert (found.accuracy.bound_low, found.accuracy.bound_high) == (6 / 13, 9 / 13)
+        assert (found.false_useful.bound_low, found.false_useful.bound_high) == (2 / 7, 4 / 7)
+        assert (found.false_useless.n_failed, found.false_useless.bound_low) == (1, 2 / 6)
+        low, high = found.kappa.bound_low, found.kappa.bound_high
+        assert found.kappa.n_failed == 3 and low is not None and high is not None and low < 0.2 < high
+        assert agreed([*rows, *judged("f", [(1, TIMEOUT)])]).accuracy.n_failed == 4
+        alone = agreed(judged("a", [(TIMEOUT, 1), (TIMEOUT, 0)]))
+        assert (alone.accuracy.value, alone.accuracy.note) == (None, "no verdict on a labelled chunk")
+        assert (alone.accuracy.n_failed, alone.accuracy.bound_low, alone.kappa.value) == (2, 0, None)
+
+    def test_disagreements_begin_with_the_query_that_has_most_and_the_chunk_that_is_labelled(self) -> None:
+        rows = [
+            *judged("one", [(0, 0), (1, 0)]),
+            *judged("three", [(1, 0), (1, 1), (0, 1), (1, 0)]),
+            *judged("also one", [(0, 1)]),
+        ]
+        found = agreed(rows).disagreements
+        assert [(row.query_id, row.chunk_id) for row in found] == [
+            ("three", "c2"), ("three", "c0"), ("three", "c3"), ("also one", "c0"), ("one", "c1"),
+        ]  # fmt: skip
+        assert (found[0].verdict, found[0].label, found[0].reason) == (0, 1, "because three 2")
+
+
+def drawn(rng: np.random.Generator, queries: int, base: float, hit: float, false: float, correlation: float) -> Floats:
+    """Counts of verdict and label 1 1, 1 0, 0 1, 0 0 on 4 to 16 chunks of each query, at rates of the query's own."""
+
+    def rates(mean: float) -> Floats:
+        scale = (1 - correlation) / correlation
+        return rng.beta(mean * scale, (1 - mean) * scale, queries)
+
+    relevant, others = rng.binomial(rng.integers(2, 9, queries), rates(base)), rng.integers(2, 9, queries)
+    found, over = rng.binomial(relevant, rates(hit)), rng.binomial(others, rates(false))
+    return np.stack([found, over, relevant - found, others - over], axis=1)
+
+
+def rows_of(table: Floats) -> list[Pair]:
+    kinds = ((1, 1), (1, 0), (0, 1), (0, 0))
+    return [
+        row
+        for query, counts in enumerate(table.astype(int).tolist())
+        for row in judged(f"q{query}", [kind for kind, count in zip(kinds, counts, strict=True) for _ in range(count)])
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("queries", [20, 66, 225])
+@pytest.mark.parametrize("correlation", [0.1, 0.3])
+@pytest.mark.parametrize(("hit", "false"), [(0.85, 0.1), (0.97, 0.03)])
+def test_intervals_hold_the_truth_of_correlated_verdicts(
+    queries: int, correlation: float, hit: float, false: float
+) -> None:
+    """Of 300 samples each 91% to 100%; Wilson's interval of verdicts taken for independent holds as few as 75%."""
+    rng = np.random.default_rng(queries)
+    right, over, missed, rejected = drawn(rng, 400_000, 0.3, hit, false, correlation).sum(axis=0)
+    n = right + over + missed + rejected
+    observed = (right + rejected) / n
+    chance = ((right + over) * (right + missed) + (missed + rejected) * (over + rejected)) / n**2
+    truth = {"judge/agreement": observed, "judge/kappa": (observed - chance) / (1 - chance)}
+    held: dict[str, list[bool]] = {name: [] for name in truth}
+    for _ in range(300):
+        found = agreed(rows_of(drawn(rng, queries, 0.3, hit, false, correlation)))
+        for one in (found.accuracy, found.kappa):
+            if one.ci_low is not None and one.ci_high is not None:
+                held[one.metric].append(one.ci_low <= truth[one.metric] <= one.ci_high)
+    assert all(len(each) > 250 and np.mean(each) >= 0.91 for each in held.values())
+
+
+# People, and judges above one another
+
+IDS = [f"q{number:03}" for number in range(130)]
+ORDER = judging_order((make_case(key) for key in IDS), 0)
+
+
+def observations(
+    labelled: Mapping[str, Mapping[str, int]], grades: Mapping[str, Any] | None = None
+) -> list[Observation]:
+    """Queries that returned two chunks, of which the golden labels call some relevant."""
+    return [
+        observe(
+            results("a", "b"),
+            {"a": 1} if grades is None else grades[key],
+            case=make_case(key, reference_answer="r", human_verdicts=dict(labelled.get(key, {}))),
+        )
+        for key in IDS
+    ]
+
+
+def said(model: str, useful: Mapping[str, int], drawn: Sequence[str] | None = None, **values: Any) -> Judging:
+    """A judge that finds the first chunk of a query useful or not, and the second useless."""
+    keys = IDS if drawn is None else drawn
+    verdicts = {
+        (key, chunk): ChunkVerdict(verdict=useful[key] if chunk == "a" else 0, reason="")
+        for key in keys
+        for chunk in ("a", "b")
+    }
+    return judging(model=model, verdicts=verdicts, drawn=None if drawn is None else frozenset(drawn), **values)
+
+
+TRUE = {key: int(number % 3 > 0) for number, key in enumerate(IDS)}
+SMALL = {key: TRUE[key] ^ (number % 7 == 0) for number, key in enumerate(IDS)}
+LARGE = {key: TRUE[key] ^ (number % 10 == 0) for number, key in enumerate(IDS)}
+
+
+def people(keys: Sequence[str]) -> dict[str, dict[str, int]]:
+    return {key: {"a": TRUE[key], "b": 0} for key in keys}
+
+
+def corrected(judge: Judging, run: Sequence[Observation]) -> Correction:
+    (correction,) = measure(judge, run, 0).corrections
+    return correction
+
+
+class TestPeople:
+    @pytest.mark.parametrize("n", [15, 40])
+    def test_their_mean_is_corrected_by_a_judge_of_all_queries_by_the_definition(self, n: int) -> None:
+        found = corrected(said("small", SMALL), observations(people(ORDER[:n])))
+        own = np.array([[float(TRUE[key])] for key in ORDER[:n]])
+        proxy = np.array([[float(SMALL[key])] for key in ORDER])
+        weight = shrunk_weight(own, proxy[:n])
+        expected = own.mean() + weight * (proxy.mean() - proxy[:n].mean())
+        assert found.weight == pytest.approx(weight, abs=1e-6) and found.judge == 0
+        mean = found.corrected
+        assert mean.value == pytest.approx(expected, abs=1e-8) and mean.n == n
+        assert mean.ci_low is not None and mean.ci_high is not None and mean.ci_low < expected < mean.ci_high
+
+    def test_a_stronger_judge_of_a_sample_is_compared_and_does_not_correct(self) -> None:
+        strong = said("large", LARGE, ORDER[:40], below=said("small", SMALL))
+        trust = measure(strong, observations(people(ORDER[:20])), 0)
+        (correction,), (between, with_people) = trust.corrections, trust.tiers
+        alone = corrected(said("small", SMALL), observations(people(ORDER[:20])))
+        assert correction.judge == 0 and correction.corrected == alone.corrected
+        assert between is not None and between.n_verdicts == 80
+        assert with_people is not None and with_people.n_verdicts == 40
+
+    def test_without_a_judge_of_all_queries_labels_correct_them_if_they_say_the_same_of_all(self) -> None:
+        run = observations(people(ORDER[:20]), {key: {"a": 1} if TRUE[key] else {"x": 1} for key in IDS})
+        judge = said("large", LARGE, ORDER[:40])
+        found = corrected(judge, run)
+        assert found.judge is None and found.weight is not None and found.weight > 0.9
+        labelling = Labelling(by=["ada"], at="2026-11-23", pool=[], depth=3)
+        cases = [o.case.model_copy(update={"labelling": labelling} if o.case.human_verdicts else {}) for o in run]
+        marked = [replace(o, case=case) for o, case in zip(run, cases, strict=True)]
+        assert corrected(judge, marked).weight == 0
+
+    def test_what_the_judge_failed_on_is_as_its_other_verdicts_are(self) -> None:
+        judge = said("small", SMALL)
+        failed = {(key, "a"): TIMEOUT for key in ORDER[-2:]} | {(ORDER[0], "a"): Unscored(reason="budget")}
+        run = observations(people(ORDER[:40]))
+        whole, partly = (corrected(each, run).corrected.value for each in (
+            judge, replace(judge, verdicts={**judge.verdicts, **failed})
+        ))  # fmt: skip
+        assert partly == pytest.approx(whole, abs=0.02)
+
+    @pytest.mark.parametrize(
+        ("labelled", "said_of_it"),
+        [
+            (people(ORDER[:14]), "14 of 14 queries with human verdicts on all that was returned, 15 are needed"),
+            (people(ORDER[60:90]), "30 of 30 .*100 are needed where they are not the first of the judging order"),
+            (people(ORDER[2:120]), None),
+            (people(ORDER[:20]) | {key: {"b": 0} for key in ORDER[20:22]}, None),
+            (people(ORDER[:20]) | {key: {"b": 0} for key in ORDER[3:6]}, "17 of 20 queries"),
+        ],
+        ids=["few", "chosen", "many chosen", "unfinished at the end", "incomplete"],
+    )
+    def test_they_are_a_random_sample_or_it_is_said_why_not(
+        self, labelled: dict[str, dict[str, int]], said_of_it: str | None
+    ) -> None:
+        found = corrected(said("small", SMALL), observations(labelled))
+        assert (found.corrected.value is None) == bool(said_of_it)
+        if said_of_it:
+            with pytest.raises(AssertionError, match=said_of_it):
+                raise AssertionError(found.corrected.note)
+
+    def test_without_their_verdicts_there_is_no_correction(self) -> None:
+        trust = measure(said("small", SMALL), observations({}), 0)
+        assert trust.corrections == [] and trust.tiers == [] and trust.self_agreement is None
+        assert trust.agreement is not None and trust.agreement.n_verdicts == 260
+
+
+def test_a_second_pass_is_compared_with_the_first() -> None:
+    first = said("small", SMALL)
+    again = said("small", {key: SMALL[key] ^ (number % 5 == 0) for number, key in enumerate(IDS)}, IDS[:50])
+    lost = {**again.verdicts, (IDS[1], "a"): TIMEOUT}
+    found = measure(replace(first, again=replace(again, verdicts=lost)), observations({}), 0).self_agreement
+    assert found is not None and (found.metric, found.n, found.n_failed) == ("judge/self_agreement", 99, 1)
+    assert found.value == pytest.approx(89 / 99)
+
+
+def test_every_statistic_is_a_metric() -> None:
+    first = said("small", SMALL)
+    trust = measure(replace(first, again=first), observations(people(ORDER[:20])), 0)
+    found: list[Summary] = summaries(trust)
+    assert [one.metric for one in found] == [metric.name for metric in TRUST]
+    assert all(one.value is not None for one in found)
