@@ -79,7 +79,8 @@ def skeletons(chunks: Sequence[Chunk], count: int, out_of_scope: int, seed: int)
     for number, (_, chunk) in enumerate(sorted(order, key=lambda entry: entry[0])[:count], 1):
         quote = " ".join((prose(chunk.text) or chunk.text).split()[:QUOTE_WORDS])
         evidence = {**_placed(chunk, quote), "grade": 3}
-        rows.append({"id": f"case-{number:03}", "query": "", "query_type": "factual", "evidence": [evidence]})
+        written = {"query": "", "reference_answer": None, "query_type": "factual"}
+        rows.append({"id": f"case-{number:03}", **written, "evidence": [evidence]})
     rows += [
         {"id": f"out-{number + 1:03}", "query": "", "in_scope": False, "query_type": "near_domain"}
         for number in range(out_of_scope)

@@ -409,6 +409,11 @@ LINES: Sequence[Line] = (
         )
     ),
     Line(r"^(At the .* cell, which|Metrics by )", why=FIGURES, only="grid-beacons"),
+    Line(
+        r"^\d contexts: |^3 passages: |not found \(most alike|were left out, since|left out, as none of",
+        why="an import says how many passages were found in which way, and which cases it leaves out",
+        only="golden-import",
+    ),
 )
 WENT = re.compile(r"(?<=[★✓])\?(?= |$)|^\?$| \?(?= )")
 """What went out of the midst of old lines: the mark of a cell whose chunks were sparsely judged."""

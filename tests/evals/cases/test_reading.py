@@ -213,7 +213,10 @@ def test_tables_are_golden_data_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize("made", ["t.csv", "t.jsonl", "rows", "evaluation.csv"])
 def test_what_ragas_writes_is_golden_data_as_it_is(tmp_path: Path, made: str) -> None:
     texts = ["A stepper turns.", "Ask, and\nwait [for] 'it'."]
-    samples = [{"user_input": "How fast?", "reference": "10", "reference_contexts": texts}, {"user_input": "How hot?"}]
+    samples: list[dict[str, Any]] = [
+        {"user_input": "How fast?", "reference": "10", "reference_contexts": texts},
+        {"user_input": "How hot?"},
+    ]
     testset: Any = RagasTestset.from_list([{**sample, "synthesizer_name": "single"} for sample in samples])
     if made.startswith("evaluation"):
         testset = EvaluationDataset(samples=[SingleTurnSample(**sample) for sample in samples])
@@ -345,7 +348,7 @@ def test_what_cannot_be_chosen(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(
         DatasetError, match="expected a path, a list of dictionaries, a DataFrame or a dataset, got int"
     ):
-        golden_set(5)  # type: ignore[arg-type]
+        golden_set(5)
 
 
 @given(st.permutations(range(4)), st.randoms())
