@@ -405,9 +405,11 @@ def _plain(value: Any) -> Any:
 def _value(name: str, cell: Any) -> Any:
     """Return a cell as its field's kind, where a table holds a list or an object as text."""
     if isinstance(cell, str) and (name in LISTS or name in OBJECTS):
-        for read in (load_json, ast.literal_eval) if cell.lstrip()[:1] in ("[", "{") else ():
+        is_written = cell.lstrip()[:1] in ("[", "{")
+        for read in (load_json, ast.literal_eval) if is_written else ():
             with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
                 return _value(name, read(cell.strip()))
-        if name in LISTS:
+        # A text may begin with a bracket, but no id does.
+        if name in LISTS and not (is_written and name == "relevant_ids"):
             cell = [part for part in re.split(LISTS[name], cell.strip()) if part]
     return dict.fromkeys(map(str, cell), 1) if name == "relevant_ids" and isinstance(cell, list) else cell

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,6 @@ from retrievers.terminal.command import Parser, add_logging_flags, path_argument
 # Cosine from which on two queries count as nearly the same.
 NEAR = 0.85
 GOLDEN = Path("golden.jsonl")
-# Each command by its name, and the function that runs it, whose imports come when it is called: help comes at once.
-COMMANDS = {
-    "check": "check:check",
-    "init": "beginning:init",
-    "import": "beginning:import_cases",
-    "label": "labelling:label",
-    "synthesize": "writing:synthesize",
-}
 
 
 class ModelSettings(Settings):
@@ -41,8 +32,18 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.go
 
 def _run(namespace: argparse.Namespace) -> int:
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
-    module, _, name = COMMANDS[namespace.command].partition(":")
-    command: Callable[[argparse.Namespace], int] = getattr(import_module(f"evals.golden.{module}"), name)
+    # Each command imports what it needs alone: help and errors of usage come at once.
+    match namespace.command:
+        case "check":
+            from evals.golden.check import check as command
+        case "init":
+            from evals.golden.beginning import init as command
+        case "import":
+            from evals.golden.beginning import import_cases as command
+        case "label":
+            from evals.golden.labelling import label as command
+        case _:
+            from evals.golden.writing import synthesize as command
     return command(namespace)
 
 
