@@ -23,7 +23,8 @@ Text = Annotated[str, AfterValidator(_not_blank)]
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    # Not strict: tables hold numbers, and true and false, as text.
+    model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
 
 class Evidence(_Record):
@@ -49,10 +50,8 @@ class Evidence(_Record):
 
     @model_validator(mode="after")
     def _anchored(self) -> Self:
-        if self.quote is None and self.heading is None and self.source_url is None:
-            raise ValueError("needs a quote, a heading or the source_url of a page")
         if self.quote is None and self.source_url is None:
-            raise ValueError("a heading without a quote needs the source_url of its page")
+            raise ValueError("expected a quote, or the source_url of a page with or without a heading")
         return self
 
 
@@ -97,7 +96,7 @@ class Case(_Record):
     reference_answer: Text | None = None
     evidence: list[Evidence] = Field(default_factory=list)
     relevant_ids: dict[str, int] = Field(default_factory=dict)
-    human_verdicts: dict[Text, int] = Field(default_factory=dict)
+    human_verdicts: dict[Text, Annotated[int, Field(ge=0, le=1)]] = Field(default_factory=dict)
     in_scope: bool = True
     query_type: str | None = None
     expected_topics: list[Text] = Field(default_factory=list)
@@ -117,14 +116,6 @@ class Case(_Record):
                 f"at most {MAX_QUERY_WORDS} words and {MAX_QUERY_CHARACTERS} characters"
             )
         return query
-
-    @field_validator("human_verdicts")
-    @classmethod
-    def _yes_or_no(cls, verdicts: dict[str, int]) -> dict[str, int]:
-        bad = {key: verdict for key, verdict in verdicts.items() if verdict not in (0, 1)}
-        if bad:
-            raise ValueError(f"verdicts must be 1 (useful) or 0, got {bad}")
-        return verdicts
 
     @field_validator("source_url_pattern")
     @classmethod
@@ -146,7 +137,7 @@ class Case(_Record):
     @property
     def is_labelled(self) -> bool:
         """True if some passage or chunk is named as relevant."""
-        return any(e.grade > 0 for e in self.evidence) or any(grade > 0 for grade in self.relevant_ids.values())
+        return bool(self.relevant_evidence or self.relevant)
 
     @property
     def is_unlabelled(self) -> bool:
@@ -157,8 +148,6 @@ class Case(_Record):
     def _scope_and_evidence_agree(self) -> Self:
         if not self.in_scope and self.is_labelled:
             raise ValueError("an out-of-scope case must not have evidence or relevant_ids of a grade above 0")
-        if self.human_verdicts and not self.in_scope:
-            raise ValueError("an out-of-scope case must not have human_verdicts: it has no answer to arrive at")
-        if self.human_verdicts and self.reference_answer is None:
-            raise ValueError("human_verdicts need a reference_answer: they say what was useful for arriving at it")
+        if self.human_verdicts and not (self.in_scope and self.reference_answer):
+            raise ValueError("human_verdicts need a case in scope with a reference_answer: they say what led to it")
         return self

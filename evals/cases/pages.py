@@ -1,4 +1,4 @@
-"""The source pages, to check against: where a text stands in its page, the page's metadata and its anchors."""
+"""The source pages, of a folder or a site: where a text stands in its page, the page's metadata and its anchors."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -6,22 +6,27 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 
+from evals.config.experiment import SourcesConfig
 from evals.errors import EvaluationError
 from retrievers.indexing.chunking import SECTION_SEPARATOR, placement
-from retrievers.indexing.markdown import Page, heading_text, page_address, page_tokens
+from retrievers.indexing.html_page import html_page, page_path
+from retrievers.indexing.markdown import Page, PageError, heading_text, page_address, page_tokens, parse_page
 from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
+from retrievers.text.charsets import charset
 
-WORD = re.compile(r"\S+")
 HEADING_ID = re.compile(r"\{#([^}]+)\}\s*$")
 ELEMENT_ID = re.compile(r"""\b(?:id|name)=["']([^"'\s]+)["']""")
 NO_SLUG = re.compile(r"[^\w\- ]")
 GAPS = re.compile(r"[-_]+")
+MOST_REDIRECTS = 4
+# Metadata that a page of a site shows; tags, files and lines do not appear there.
+OF_A_SITE = ("source_url", "title", "heading", "section_path")
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class SourcePage:
     @cached_property
     def text(self) -> str:
         """The page's source, normalised."""
-        return " ".join(word for _, words in self._lines for word in words)
+        return " ".join(self.page.text.split())
 
     @cached_property
     def headings(self) -> frozenset[str]:
@@ -55,11 +60,19 @@ class SourcePage:
 
     def occurrences(self, text: str, from_line: int = 1) -> Iterator[range]:
         """Yield the lines (1-based) of every occurrence of a text from a line on, ignoring white space."""
-        words = " ".join(text.split())
-        start = self.text.find(words, self._offset_of(from_line)) if words else -1
+        offsets, lines = self._words
+        plain, above = " ".join(text.split()), bisect_left(lines, from_line)
+        start = self.text.find(plain, offsets[above]) if plain and above < len(lines) else -1
         while start >= 0:
-            yield range(self._line_at(start), self._line_at(start + len(words) - 1) + 1)
-            start = self.text.find(words, start + 1)
+            first, last = (bisect_right(offsets, at) - 1 for at in (start, start + len(plain) - 1))
+            yield range(lines[first], lines[last] + 1)
+            start = self.text.find(plain, start + 1)
+
+    @cached_property
+    def _words(self) -> tuple[list[int], list[int]]:
+        """The offset in `text` at which each word begins, and the line on which it stands."""
+        numbered = [(n, len(word)) for n, line in enumerate(self.page.text.split("\n"), 1) for word in line.split()]
+        return [0, *accumulate(length + 1 for _, length in numbered)][:-1], [number for number, _ in numbered]
 
     def facts(self, chunk: Chunk) -> dict[str, Any]:
         """Return the metadata that a chunk of the page should have, as far as the page shows it.
@@ -91,34 +104,10 @@ class SourcePage:
             facts["section_path"] = SECTION_SEPARATOR.join(section) or page.title
         return facts if self.known is None else {name: facts[name] for name in self.known if name in facts}
 
-    @cached_property
-    def _lines(self) -> list[tuple[int, list[str]]]:
-        split = ((number, WORD.findall(line)) for number, line in enumerate(self.page.text.split("\n"), 1))
-        return [(number, words) for number, words in split if words]
-
-    @cached_property
-    def _offsets(self) -> list[int]:
-        offsets, position = [], 0
-        for _, words in self._lines:
-            offsets.append(position)
-            position += sum(map(len, words)) + len(words)
-        return offsets
-
-    def _offset_of(self, line: int) -> int:
-        above = bisect_left(self._lines, line, key=lambda numbered: numbered[0])
-        return self._offsets[above] if above < len(self._lines) else len(self.text)
-
-    def _line_at(self, offset: int) -> int:
-        return self._lines[bisect_right(self._offsets, offset) - 1][0]
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        return [section.runs[0][0].start_line for section in self.page.sections]
-
     def section_at(self, line: int) -> tuple[str, ...]:
         """Return the headings above a line, the outermost first."""
         # Sections are in the order of the page, so the last that starts above holds the line.
-        above = bisect_right(self._starts, line)
+        above = bisect_right(self.page.sections, line, key=lambda section: section.runs[0][0].start_line)
         return self.page.sections[above - 1].path if above else ()
 
 
@@ -182,28 +171,100 @@ class SourcePages:
         Raises:
             SourcePageError: It cannot be read.
         """
-        page = self._by_file.get(chunk.file_path or "") or self._by_url.get(without_fragment(chunk.source_url))
-        if page is None and (file := self._broken_file(chunk)):
-            raise SourcePageError(f"{file}: {self.broken[file]}")
+        names = (chunk.file_path or "", without_fragment(chunk.source_url))
+        page = next((self._known[name] for name in names if name in self._known), None)
+        if page is None and (faults := [self._broken[name] for name in names if name in self._broken]):
+            raise SourcePageError(faults[0])
         return page
 
-    def _broken_file(self, chunk: Chunk) -> str | None:
-        if chunk.file_path in self.broken:
-            return chunk.file_path
-        return self._broken_by_url.get(without_fragment(chunk.source_url))
+    @cached_property
+    def _known(self) -> Mapping[str, SourcePage]:
+        by_url = {page.page.source_url: page for page in self.pages}
+        return by_url | {page.page.file_path: page for page in self.pages}
 
     @cached_property
-    def _broken_by_url(self) -> Mapping[str, str]:
-        """The addresses that pages have unless their front matter, which was not read, says otherwise."""
-        return {page_address(file, None, self.base_url): file for file in self.broken}
+    def _broken(self) -> Mapping[str, str]:
+        """Faults by file, and by the address that a page has unless its front matter, which was not read, differs."""
+        faults = {file: f"{file}: {fault}" for file, fault in self.broken.items()}
+        return {page_address(file, None, self.base_url): fault for file, fault in faults.items()} | faults
 
-    @cached_property
-    def _by_url(self) -> Mapping[str, SourcePage]:
-        return {page.page.source_url: page for page in self.pages}
 
-    @cached_property
-    def _by_file(self) -> Mapping[str, SourcePage]:
-        return {page.page.file_path: page for page in self.pages}
+@dataclass(frozen=True)
+class WebPages:
+    """Pages of some hosts, each fetched once, when it is first asked for.
+
+    Attributes:
+        hosts: The only hosts that are ever contacted, such as `docs.example.com` or `localhost:3000`.
+        base_url: Address that completes relative ones.
+        page_s: Seconds that the answer of a page may take.
+        most_bytes: Largest size of a page.
+    """
+
+    hosts: Sequence[str]
+    base_url: str
+    page_s: float = 10.0
+    most_bytes: int = 8 * 2**20
+    _fetched: dict[str, SourcePage | SourcePageError | None] = field(default_factory=dict)
+
+    @property
+    def faults(self) -> Sequence[str]:
+        """Faults of the pages that could not be read so far."""
+        return [str(page) for page in self._fetched.values() if isinstance(page, SourcePageError)]
+
+    def page_of(self, chunk: Chunk) -> SourcePage | None:
+        """Return the page at a chunk's address; None when it has none, or it does not exist or is on another host.
+
+        Raises:
+            SourcePageError: It cannot be fetched or read.
+        """
+        url = without_fragment(chunk.source_url)
+        if url and url not in self._fetched:
+            self._fetched[url] = self._tried(url)
+        page = self._fetched.get(url)
+        if isinstance(page, SourcePageError):
+            raise page
+        return page
+
+    def _tried(self, url: str) -> SourcePage | SourcePageError | None:
+        import httpx
+
+        from retrievers.net import TooLargeError, exchange
+
+        try:
+            address = httpx.URL(self.base_url).join(url)
+            # Without the environment's proxies: the hosts that are contacted are those of the settings alone.
+            with httpx.Client(trust_env=False) as client:
+                for _ in range(MOST_REDIRECTS):
+                    if address.scheme not in ("http", "https") or address.netloc.decode() not in self.hosts:
+                        return None
+                    request = client.build_request("GET", address)
+                    answer = exchange(client, request, timeout_s=self.page_s, most_bytes=self.most_bytes)
+                    if not answer.has_redirect_location:
+                        break
+                    address = address.join(answer.headers["location"])
+            if answer.status_code in (404, 410):
+                return None
+            if not answer.is_success:
+                raise PageError(f"answered {answer.status_code} {answer.reason_phrase}")
+            text = answer.content.decode(charset(answer.charset_encoding), "replace")
+            is_html = "html" in answer.headers.get("content-type", "")
+            page = html_page(text, url) if is_html else parse_page(text, page_path(url), url)
+            return SourcePage(page, OF_A_SITE)
+        except httpx.InvalidURL:
+            return None
+        except (httpx.HTTPError, TooLargeError, PageError) as error:
+            return SourcePageError(f"{url}: {str(error) or type(error).__name__}")
+
+
+def open_sources(config: SourcesConfig) -> Sources | None:
+    """Open the source pages that the settings name, None when they name none.
+
+    Raises:
+        IndexingError: The folder does not exist or holds no page.
+    """
+    if config.dir:
+        return SourcePages.read(config.dir, config.base_url)
+    return WebPages(config.http, config.base_url) if config.http else None
 
 
 def anchors_of(page: Page) -> frozenset[str]:
@@ -230,10 +291,5 @@ def leads_to(fragment: str, anchors: frozenset[str]) -> bool:
 
     Sites differ in the hyphens and underscores of a slug: a stretch of either counts as one hyphen.
     """
-    if ":~:" in fragment:
-        return True
-    return _comparable(unquote(fragment)) in map(_comparable, anchors)
-
-
-def _comparable(anchor: str) -> str:
-    return GAPS.sub("-", anchor).strip("-")
+    plain = {GAPS.sub("-", anchor).strip("-") for anchor in anchors}
+    return ":~:" in fragment or GAPS.sub("-", unquote(fragment)).strip("-") in plain

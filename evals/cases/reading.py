@@ -1,19 +1,26 @@
-"""Reading golden queries, from files, the hub or memory: every row is validated, then they become a `GoldenSet`."""
+"""Reading golden queries: rows of files, folders, the hub or memory, each validated as a `Case` with its place."""
 
+import ast
+import csv
 import hashlib
+import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import ValidationError
 
 from evals.cases.case import Case, Evidence
-from evals.cases.rows import Row, hub_rows, rows_in_memory, rows_of
 from evals.config.experiment import DatasetConfig
 from evals.errors import DatasetError
-from retrievers.errors import nearest
+from retrievers.config.files import load_json, read_text
+from retrievers.errors import IndexingError, nearest
+from retrievers.indexing.rows import rows_of as table_rows
 from retrievers.text.quoting import clipped, quoted
 
 if TYPE_CHECKING:
@@ -22,11 +29,27 @@ if TYPE_CHECKING:
 
     GoldenData: TypeAlias = "GoldenSet | str | Path | Iterable[Mapping[str, Any] | Case] | DataFrame | Dataset"
 
-LABELS = {"query_type", "tags", "split"}
-MAX_FAULTS_SHOWN = 50
-MAX_IDS_SHOWN = 5
-# Fields whose keys are chunk ids. A table would make a column of each key, so there they are JSON text.
-BY_CHUNK = ("relevant_ids", "human_verdicts")
+Row: TypeAlias = tuple[str, Any]
+"""Where it stands, as `file:line`, and its fields by name; or the error in their place."""
+# Largest file: hundreds of thousands of queries.
+MOST_BYTES = 100_000_000
+MOST_FAULTS, MOST_SHOWN = 50, 5
+# Columns of a table that hold one piece of evidence; `contexts` are texts of passages.
+OF_EVIDENCE = ("quote", "source_url", "heading", "grade")
+FIELDS = (*Case.model_fields, *OF_EVIDENCE, "contexts")
+# Columns of ragas' testsets and evaluation datasets, and the field that each is.
+RAGAS = {
+    "user_input": "query",
+    "reference": "reference_answer",
+    "reference_contexts": "contexts",
+    "reference_context_ids": "relevant_ids",
+    "synthesizer_name": "query_type",
+}
+# Fields that a table holds as text, with what separates their items: JSON, or as Python and people write lists.
+LISTS = {"tags": r"\s*[,;]\s*", "expected_topics": r"\s*[,;]\s*", "relevant_ids": r"[\s,;]+", "contexts": r"\Z"}
+OBJECTS = ("evidence", "human_verdicts", "labelling")
+QUERIES, QRELS = "queries.jsonl", "qrels"
+JUDGEMENT = re.compile(r"([^\t]+)\t([^\t]+)\t(-?\d{1,9})\s*", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,27 +68,15 @@ class GoldenSet:
     name: str
     fingerprint: str
 
-    def to_huggingface(self) -> "Dataset":
-        """Return the cases as a Hugging Face dataset, one row a case."""
-        from datasets import Dataset
-
-        return Dataset.from_list(
-            [case.model_dump() | {name: json.dumps(getattr(case, name)) for name in BY_CHUNK} for case in self.cases]
-        )
-
     def to_ragas(self) -> list[dict[str, Any]]:
         """Return the cases in scope as rows of ragas' `EvaluationDataset`; quotes are the reference contexts."""
-        rows = [
-            {
-                "user_input": case.query,
-                "reference": case.reference_answer,
-                "reference_contexts": [evidence.quote for evidence in case.relevant_evidence if evidence.quote],
-                "reference_context_ids": list(case.relevant),
-            }
-            for case in self.cases
-            if case.in_scope
-        ]
-        return [{name: value for name, value in row.items() if value} for row in rows]
+        rows = []
+        for case in (case for case in self.cases if case.in_scope):
+            row: dict[str, Any] = {"user_input": case.query, "reference": case.reference_answer}
+            row["reference_contexts"] = [item.quote for item in case.relevant_evidence if item.quote]
+            row["reference_context_ids"] = list(case.relevant)
+            rows.append({name: value for name, value in row.items() if value})
+        return rows
 
 
 def load_golden(config: DatasetConfig) -> GoldenSet:
@@ -77,41 +88,75 @@ def load_golden(config: DatasetConfig) -> GoldenSet:
     Raises:
         DatasetError: The data has faults, listed with file and line, or no case is left to run.
     """
-    if config.hub is None and config.path is None:
+    source = config.hub or config.path
+    if source is None:
         raise DatasetError("no golden data: set dataset.path (a .jsonl file or a folder of them) or dataset.hub")
-    cases, places = validate_rows(hub_rows(config) if config.hub else rows_of(Path(str(config.path))))
-    return _chosen(cases, places, config.hub or str(config.path), config)
+    return _chosen(*validate_rows(rows_of(source, config)), str(source), config)
 
 
 def golden_set(data: "GoldenData", config: DatasetConfig | None = None) -> GoldenSet:
     """Return golden queries from any of the supported containers.
 
     Args:
-        data: A file or folder (see `rows_of`), rows with the fields of `Case` or with ragas' columns (a row without
-            `id` is named by its number), a DataFrame or Hugging Face dataset with those columns, or golden queries that
-            are loaded already.
+        data: A file or folder (see `rows_of`), rows with the fields of `Case` or with ragas' columns, a DataFrame or
+            Hugging Face dataset with those columns, or golden queries that are loaded already.
         config: The split, ids and number of cases to keep; all when left out.
 
     Raises:
         DatasetError: The data has faults; the message lists each with its row.
     """
-    settings = config or DatasetConfig()
+    config = config or DatasetConfig()
     if isinstance(data, GoldenSet):
-        return _chosen(data.cases, data.places, data.name, settings)
+        return _chosen(data.cases, data.places, data.name, config)
     if isinstance(data, str | Path):
-        return load_golden(settings.model_copy(update={"path": Path(data), "hub": None}))
-    return _chosen(*validate_rows(rows_in_memory(data)), type(data).__name__, settings)
+        return load_golden(config.model_copy(update={"path": Path(data), "hub": None}))
+    return _chosen(*validate_rows(_rows_in_memory(data)), type(data).__name__, config)
+
+
+def rows_of(
+    source: str | Path, config: DatasetConfig | None = None, columns: Mapping[str, str] | None = None
+) -> Iterator[Row]:
+    """Yield the rows of golden data with the fields of a case, in the order of the files' names.
+
+    JSON Lines, a JSON array, CSV (comma, semicolon or tab), Parquet, a folder that `Dataset.save_to_disk` wrote, or a
+    folder of BEIR (`queries.jsonl`, `qrels/test.tsv`); rows with ragas' columns are known by `user_input`. Rows of a
+    table that have one id, or without ids one query, are one case with several pieces of evidence.
+
+    Args:
+        source: The file or folder; as text, the id of a dataset of the hub.
+        config: Revision and split of a dataset of the hub; split of a BEIR folder.
+        columns: Column to field, where a table has other names; columns that are no field are then left out.
+
+    Raises:
+        DatasetError: It cannot be read, holds no golden data, or has a column that is no field.
+    """
+    config = config or DatasetConfig()
+    if isinstance(source, str):
+        yield from _of_table(source, _hub_rows(source, config), columns)
+    elif (source / QUERIES).is_file() and (source / QRELS).is_dir():
+        yield from _beir_rows(source, config.split)
+    elif any((source / name).is_file() for name in ("state.json", "dataset_dict.json")):
+        yield from _of_table(source, _dataset_rows(source), columns)
+    else:
+        inside = (sorted(source.glob(f"*{suffix}")) for suffix in READERS)
+        files = next(filter(None, inside), []) if source.is_dir() else [source]
+        if not files:
+            raise DatasetError(f"{source}: holds no {', '.join(READERS)} file, and is no folder of BEIR or datasets")
+        for file in files:
+            is_table = columns is not None or file.suffix.lower() in (".csv", ".tsv", ".parquet")
+            rows = cells_of(file)
+            yield from _of_table(file, rows, columns) if is_table else ((place, _fields(row)) for place, row in rows)
 
 
 def validate_rows(rows: Iterable[Row]) -> tuple[tuple[Case, ...], dict[str, str]]:
-    """Turn rows into cases; one without an id is named by its number.
+    """Turn rows into cases with the place of each; one without an id is named by its number.
 
     Raises:
         DatasetError: Listing every fault of every row.
     """
-    cases: list[Case] = []
-    faults: list[str] = []
+    cases: dict[str, Case] = {}
     places: dict[str, str] = {}
+    faults: list[str] = []
     for number, (place, row) in enumerate(rows, 1):
         if isinstance(row, Exception):
             faults.append(f"{place}: {row}")
@@ -121,55 +166,43 @@ def validate_rows(rows: Iterable[Row]) -> tuple[tuple[Case, ...], dict[str, str]
         except ValidationError as error:
             faults += [f"{place}: {explain(dict(item))}" for item in error.errors(include_url=False)]
             continue
-        if case.id in places:
+        if case.id in cases:
             faults.append(f"{place}: id {quoted(case.id)} is used already at {places[case.id]}")
-            continue
-        places[case.id] = place
-        cases.append(case)
+        cases[case.id], places[case.id] = case, place
     if faults:
         raise refusal(faults)
     if not cases:
         raise DatasetError("the golden data holds no case")
-    return tuple(cases), places
+    return tuple(cases.values()), places
 
 
 def refusal(faults: Sequence[str]) -> DatasetError:
     """Return the error that counts faults and lists the first ones."""
-    more = [f"… and {len(faults) - MAX_FAULTS_SHOWN:,} more"] if len(faults) > MAX_FAULTS_SHOWN else []
+    more = [f"… and {len(faults) - MOST_FAULTS:,} more"] if len(faults) > MOST_FAULTS else []
     count = "1 fault" if len(faults) == 1 else f"{len(faults):,} faults"
-    return DatasetError(f"{count} in the golden data:", [*faults[:MAX_FAULTS_SHOWN], *more])
+    return DatasetError(f"{count} in the golden data:", [*faults[:MOST_FAULTS], *more])
 
 
-def choose(cases: Sequence[Case], config: DatasetConfig) -> tuple[Case, ...]:
-    """Select the cases of the configured split and ids, up to the limit, in file order.
-
-    Raises:
-        DatasetError: A split or id does not exist, or nothing is left.
-    """
-    splits = sorted({case.split for case in cases if case.split})
-    if config.split and config.split not in splits:
-        have = f"it has {', '.join(map(quoted, splits[:MAX_IDS_SHOWN]))}" if splits else "its cases name none"
-        raise DatasetError(f"dataset.split: the golden data has no split {quoted(config.split)}: {have}")
-    case_ids = {case.id for case in cases}
-    unknown = [case_id for case_id in config.ids if case_id not in case_ids]
-    if unknown:
-        hint = nearest(unknown[0], (case.id for case in cases))
-        more = f" and {len(unknown) - MAX_IDS_SHOWN} more" if len(unknown) > MAX_IDS_SHOWN else ""
-        raise DatasetError(
-            f"dataset.ids: no case with id {', '.join(map(quoted, unknown[:MAX_IDS_SHOWN]))}{more}{hint}"
-        )
-    ids = frozenset(config.ids)
-    chosen = [case for case in cases if (case.id in ids if ids else not config.split or case.split == config.split)]
-    return tuple(chosen[: config.limit])
+def explain(item: dict[str, Any]) -> str:
+    """Put one fault that pydantic found into words."""
+    name = clipped(".".join(str(part) for part in item["loc"]))
+    if item["type"] == "extra_forbidden":
+        fields = Evidence.model_fields if item["loc"][0] == "evidence" else FIELDS
+        return f"{name}: unknown field{nearest(str(item['loc'][-1]), fields)}"
+    if item["type"] == "missing":
+        return f"{name}: this field is required"
+    message = str(item["msg"]).removeprefix("Value error, ")
+    got = "" if isinstance(item["input"], dict) else f", got {quoted(item['input'])}"
+    return f"{name + ': ' if name else ''}{message}{got}"
 
 
 def case_fingerprint(case: Case) -> str:
     """Return the SHA-256 of all parts of a case that its scores can depend on.
 
-    Not over what only sorts it (`LABELS`), nor over human verdicts, which correct a mean and no query's own score, nor
-    over the origin of its labels.
+    Not over what only sorts it, nor over human verdicts, which correct a mean and no query's own score, nor over the
+    origin of its labels.
     """
-    row = case.model_dump(mode="json", exclude=LABELS | {"human_verdicts", "labelling"})
+    row = case.model_dump(mode="json", exclude={"query_type", "tags", "split", "human_verdicts", "labelling"})
     return hashlib.sha256(json.dumps(row, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
@@ -179,28 +212,204 @@ def fingerprint(cases: Sequence[Case]) -> str:
     `human_verdicts` count only where there are any: cases without keep the fingerprint they had before the field was.
     The origin of labels does not count.
     """
-    rows = sorted((_content(case) for case in cases), key=lambda row: str(row["id"]))
+    rows = [
+        case.model_dump(mode="json", exclude={"labelling", *(() if case.human_verdicts else ("human_verdicts",))})
+        for case in sorted(cases, key=lambda case: case.id)
+    ]
     text = json.dumps(rows, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def explain(item: dict[str, Any]) -> str:
-    """Put one fault that pydantic found in a case into words."""
-    name = clipped(".".join(str(part) for part in item["loc"]))
-    if item["type"] == "extra_forbidden":
-        fields = (Evidence if item["loc"][0] == "evidence" else Case).model_fields
-        return f"{name}: unknown field{nearest(str(item['loc'][-1]), fields)}"
-    if item["type"] == "missing":
-        return f"{name}: this field is required"
-    message = str(item["msg"]).removeprefix("Value error, ")
-    got = "" if isinstance(item["input"], dict) else f", got {quoted(item['input'])}"
-    return f"{name + ': ' if name else ''}{message}{got}"
-
-
 def _chosen(cases: Sequence[Case], places: Mapping[str, str], name: str, config: DatasetConfig) -> GoldenSet:
-    chosen = choose(cases, config)
+    """Return the cases of the configured ids, else of the split, up to the limit, in file order."""
+    if config.split and not any(case.split == config.split for case in cases):
+        splits = ", ".join(sorted({quoted(case.split) for case in cases if case.split})) or "none"
+        raise DatasetError(f"dataset.split: the golden data has no split {quoted(config.split)}; it has {splits}")
+    if unknown := [case_id for case_id in config.ids if case_id not in places]:
+        named = f"{', '.join(map(quoted, unknown[:MOST_SHOWN]))}{' …' * (len(unknown) > MOST_SHOWN)}"
+        raise DatasetError(f"dataset.ids: no case with id {named}{nearest(unknown[0], places)}")
+    ids = frozenset(config.ids)
+    of_split = (case for case in cases if (case.id in ids if ids else not config.split or case.split == config.split))
+    chosen = tuple(of_split)[: config.limit]
     return GoldenSet(cases=chosen, places=places, name=name, fingerprint=fingerprint(chosen))
 
 
-def _content(case: Case) -> dict[str, Any]:
-    return case.model_dump(mode="json", exclude={"labelling", *(() if case.human_verdicts else ("human_verdicts",))})
+# Rows as they stand in a source: cells by column, or an error
+
+
+def cells_of(file: Path) -> Iterator[Row]:
+    """Yield the rows of a file as they stand in it: JSON Lines or an array, CSV, or Parquet.
+
+    Raises:
+        DatasetError: It cannot be read.
+    """
+    return READERS.get(file.suffix.lower(), _json_rows)(file)
+
+
+def _rows_in_memory(data: Any) -> Iterator[Row]:
+    rows = data.to_dict("records") if hasattr(data, "iterrows") else data
+    if isinstance(rows, Mapping) or not isinstance(rows, Iterable):
+        raise DatasetError(
+            f"expected a path, a list of dictionaries, a DataFrame or a dataset, got {type(data).__name__}"
+        )
+    return ((f"row {number}", row if isinstance(row, Case) else _fields(row)) for number, row in enumerate(rows))
+
+
+def _json_rows(file: Path) -> Iterator[Row]:
+    """Yield the values of JSON Lines; of one array its elements, and one object over several lines as it is."""
+    text = read_text(file, "a JSON Lines file", MOST_BYTES, DatasetError)
+    if text.lstrip()[:1] == "[" or text.lstrip().partition("\n")[0].strip() == "{":
+        try:
+            values = load_json(text)
+        except ValueError as error:
+            raise DatasetError(f"{file}: {error}; expected one JSON object a line, or one array of them") from None
+        elements = values if isinstance(values, list) else [values]
+        yield from ((f"{file}: element {number}", value) for number, value in enumerate(elements, 1))
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                yield f"{file}:{number}", load_json(line)
+            except ValueError as error:
+                yield f"{file}:{number}", error
+
+
+def _csv_rows(file: Path) -> Iterator[Row]:
+    text = read_text(file, "a CSV file", MOST_BYTES, DatasetError)
+    reader = csv.DictReader(io.StringIO(text), delimiter=max(",;\t", key=text.partition("\n")[0].count), restkey="")
+    try:
+        for row in reader:
+            more = len(row.pop("", None) or ())
+            fault = ValueError(f"has {more:,} more cells than the first line has names")
+            yield f"{file}:{reader.line_num}", fault if more else {name.strip(): row[name] for name in row}
+    except csv.Error as error:
+        yield f"{file}:{reader.line_num}", ValueError(str(error))
+
+
+def _dataset_rows(source: str | Path, revision: str | None = None, split: str | None = None) -> Iterator[Row]:
+    try:
+        for row in table_rows(Path(source), {"revision": revision, "subset": None, "split": split}):
+            yield row.place, row.values
+    except (IndexingError, OSError) as error:
+        raise DatasetError(str(error)) from error
+
+
+def _hub_rows(name: str, config: DatasetConfig) -> Iterable[Row]:
+    """Return the rows of the split that is asked for, or where there is none, of `train`."""
+    for split in dict.fromkeys((config.split or "train", "train")):
+        own = {"split": split} if split == config.split else {}
+        try:
+            rows = list(_dataset_rows(f"hub:{name}", config.revision, split))
+            return [(f"{name}:{number}", {**row, **own}) for number, (_, row) in enumerate(rows, 1)]
+        except DatasetError as error:
+            fault = str(error).rpartition("cannot be read: ")[2].splitlines()[0]
+    raise DatasetError(f"dataset.hub {name!r} at revision {config.revision!r} cannot be loaded: {fault}")
+
+
+def _beir_rows(folder: Path, split: str | None) -> Iterator[Row]:
+    """Yield the queries of a BEIR folder that have a relevant document; their split is the name of the qrels file.
+
+    Without a relevant document every relevance metric is 0 or undefined. Published figures are those of `test`.
+    """
+    queries = {}
+    for place, row in _json_rows(folder / QUERIES):
+        if isinstance(row, dict) and row.get("_id"):
+            queries[str(row["_id"])] = place, row.get("text")
+        else:
+            yield place, ValueError(f'expected an object with "_id" and "text", got {quoted(row)}')
+    files = sorted((folder / QRELS).glob("*.tsv"))
+    cases: dict[str, dict[str, Any]] = {}
+    for file in [file for file in files if file.stem == (split or "test")] or files:
+        text = read_text(file, "a file of judgements", MOST_BYTES, DatasetError)
+        for number, line in enumerate(text.splitlines(), 1):
+            if judged := JUDGEMENT.fullmatch(line):
+                key, document, grade = judged.groups()
+                case = cases.setdefault(key, {"id": key, "split": file.stem, "relevant_ids": {}})
+                case["relevant_ids"][document] = int(grade)
+            if line.strip() and (judged[1] not in queries if judged else number > 1):
+                expected = f"expected id of a query of {QUERIES}, id of a document and grade, with tabs between them"
+                yield f"{file}:{number}", ValueError(f"{expected}, got {quoted(line)}")
+    for key, case in cases.items():
+        if key in queries and any(grade > 0 for grade in case["relevant_ids"].values()):
+            yield queries[key][0], {**case, "query": queries[key][1]}
+
+
+READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
+    ".jsonl": _json_rows,
+    ".json": _json_rows,
+    ".csv": _csv_rows,
+    ".tsv": _csv_rows,
+    ".parquet": _dataset_rows,
+}
+
+
+# From cells to fields
+
+
+def _of_table(source: str | Path, rows: Iterable[Row], columns: Mapping[str, str] | None) -> Iterator[Row]:
+    """Yield the cases of a table; rows of one id, or without ids of one query, are one case.
+
+    Raises:
+        DatasetError: A column is no field, which is said once and not for each row.
+    """
+    cases: dict[str, Row] = {}
+    for number, (place, cells) in enumerate(rows, 1):
+        row = _fields(cells, columns)
+        if isinstance(row, Exception):
+            yield place, row
+            continue
+        wrong = [*({*(columns or {})} - {*cells}), *({"query"} - {*cells, *row}), *(row.keys() - {*FIELDS})]
+        if wrong and number == 1:
+            raise DatasetError(
+                f"{source}: {'unknown' if wrong[0] in cells else 'no'} column {quoted(wrong[0])}"
+                f"{nearest(wrong[0], FIELDS if wrong[0] in cells else cells)}; it has {', '.join(map(quoted, cells))}; "
+                f"name them: python -m evals.golden import {source} -o golden.jsonl --column FIELD=COLUMN"
+            )
+        case = cases.setdefault(json.dumps([row.get("id"), row.get("query")], default=str), (place, row))[1]
+        if case is not row:
+            case["evidence"] = [*case.get("evidence", []), *row.get("evidence", [])]
+            case["relevant_ids"] = {**case.get("relevant_ids", {}), **row.get("relevant_ids", {})}
+    yield from cases.values()
+
+
+def _fields(cells: Any, columns: Mapping[str, str] | None = None) -> Any:
+    """Return the fields of a case that a row holds, or the error that it is none."""
+    if not isinstance(cells, Mapping):
+        return cells if isinstance(cells, Exception) else ValueError(f"expected a JSON object, got {quoted(cells)}")
+    plain = {name: value for name, cell in cells.items() if (value := _plain(cell)) not in (None, "", [])}
+    known = {**(RAGAS if "user_input" in plain and "query" not in plain else {}), **(columns or {})}
+    if known or columns is not None:
+        plain = {name: value for name, value in plain.items() if name in FIELDS and name not in known} | {
+            field: plain[column] for column, field in known.items() if column in plain
+        }
+    values = {name: _value(name, cell) for name, cell in plain.items()}
+    passage = {name: values.pop(name) for name in OF_EVIDENCE if name in values}
+    passages = [passage] if passage.keys() - {"grade"} else []
+    passages += [{"quote": text} for text in values.pop("contexts", [])]
+    if passages and isinstance(values.get("evidence", []), list):
+        values["evidence"] = [*values.get("evidence", []), *passages]
+    return values
+
+
+def _plain(value: Any) -> Any:
+    """Return the value in the types of JSON, without the empty fields that a table adds."""
+    if isinstance(value, Mapping):
+        return {key: inner for key, cell in value.items() if (inner := _plain(cell)) is not None}
+    if hasattr(value, "tolist"):  # numpy's arrays and numbers
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and isnan(value) else value
+
+
+def _value(name: str, cell: Any) -> Any:
+    """Return a cell as its field's kind, where a table holds a list or an object as text."""
+    if isinstance(cell, str) and (name in LISTS or name in OBJECTS):
+        is_written = cell.lstrip()[:1] in ("[", "{")
+        for read in (load_json, ast.literal_eval) if is_written else ():
+            with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+                return _value(name, read(cell.strip()))
+        # A text may begin with a bracket, but no id does.
+        if name in LISTS and not (is_written and name == "relevant_ids"):
+            cell = [part for part in re.split(LISTS[name], cell.strip()) if part]
+    return dict.fromkeys(map(str, cell), 1) if name == "relevant_ids" and isinstance(cell, list) else cell

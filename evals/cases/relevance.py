@@ -4,19 +4,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import cache
-from pathlib import PurePosixPath
 
 from evals.cases.case import Case, Evidence
 from evals.cases.pages import SourcePageError, SourcePages, Sources
 from evals.errors import DatasetError, ExperimentError
+from retrievers.errors import nearest
 from retrievers.records import Chunk
 
 # Share of a quote that makes a chunk relevant, whatever the chunking: no more than two chunks can each hold half.
 HALF = 0.5
 # The chunk that holds most of a quote must hold that share of it and that many characters in one stretch, or the
 # quote counts as missing: an unrelated text shares up to 19 with a page by chance.
-LEAST = 0.1
-LEAST_CHARACTERS = 30
+LEAST, LEAST_CHARACTERS = 0.1, 30
 MOST_MISSING = 0.05
 SHOWN = 3
 UNLISTED = "the retriever's chunks cannot be listed"
@@ -61,35 +60,34 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
         DatasetError: Evidence that resolves to no chunk, each item with its place; or over 5% of the ids are missing.
     """
     plain = cache(normalise)
-    pages: dict[str, list[Chunk]] = {}
+    pages: dict[str | None, list[Chunk]] = {None: list(chunks)}
     documents: dict[str, list[str]] = {}
     for chunk in chunks:
         pages.setdefault(chunk.source_url or "", []).append(chunk)
         documents.setdefault(chunk.source_document_id or "", []).append(chunk.chunk_id)
-    chunk_ids = {chunk.chunk_id for chunk in chunks}
+    known = {chunk.chunk_id for chunk in chunks}
     faults: list[str] = []
     result: dict[str, Relevance] = {}
     for case in cases:
-        named = {key: [key] if key in chunk_ids else documents.get(key, [key]) for key in case.relevant}
+        named = {key: [key] if key in known else documents.get(key, [key]) for key in case.relevant}
         holders = [
-            _holders(evidence, chunks if evidence.source_url is None else pages.get(evidence.source_url, []), plain)
+            _clear_holders(evidence, pages.get(evidence.source_url, []), plain)
+            or _best_holder(evidence, pages.get(evidence.source_url, []), plain)
             for evidence in case.evidence
         ]
         # Every fault is collected before the error, so that one run names all of them.
         faults += [
-            f"{places.get(case.id, case.id)}: {_unresolved(number, evidence, evidence.source_url in pages)}"
+            f"{places.get(case.id, case.id)}: evidence.{number}: {_unresolved(evidence, pages)}"
             for number, (evidence, held) in enumerate(zip(case.evidence, holders, strict=True))
             if not held
         ]
-        missing = frozenset(key for ids in named.values() for key in ids) - chunk_ids
+        missing = frozenset(key for ids in named.values() for key in ids) - known
         result[case.id] = replace(_judged(case, named, holders), missing=missing)
-    lost = _too_many_missing(cases, chunk_ids | documents.keys(), places)
-    if lost and not faults:
-        raise DatasetError(lost)
+    lost = _too_many_missing(cases, known | documents.keys(), places)
     if faults:
-        raise DatasetError(
-            "evidence that does not resolve to a chunk of the collection:", [*faults, *([lost] if lost else [])]
-        )
+        raise DatasetError("evidence that does not resolve to a chunk:", [*faults, *filter(None, [lost])])
+    if lost:
+        raise DatasetError(lost)
     return result
 
 
@@ -115,13 +113,25 @@ def resolve_returned(
     _check_metadata(cases, [chunk for chunks in placed.values() for chunk in chunks])
     result = {}
     for case in cases:
-        holders = [
-            _clear_holders(e, [c for c in placed[case.id] if e.source_url in (None, c.source_url)], plain)
-            for e in case.evidence
-        ]
+        pages = [[c for c in placed[case.id] if e.source_url in (None, c.source_url)] for e in case.evidence]
+        holders = [_clear_holders(e, page, plain) for e, page in zip(case.evidence, pages, strict=True)]
         found = _judged(case, {key: [key] for key in case.relevant}, holders)
         result[case.id] = replace(found, incomplete=UNLISTED if case.relevant_evidence else "")
     return result
+
+
+def check_evidence(cases: Sequence[Case], sources: SourcePages, places: Mapping[str, str]) -> None:
+    """Check that evidence is in its page: that it would resolve if each page were a chunk.
+
+    Raises:
+        DatasetError: Some does not, each with its place.
+    """
+    nothing = Chunk(chunk_id="", point_id="", text="")
+    whole = [
+        replace(nothing, text=page.text, source_url=page.page.source_url, chunk_headings=tuple(page.headings))
+        for page in sources.pages
+    ]
+    resolve([case.model_copy(update={"relevant_ids": {}}) for case in cases], whole, places)
 
 
 def evidence_urls(cases: Sequence[Case]) -> list[str]:
@@ -142,13 +152,17 @@ def labelled_ids(cases: Sequence[Case]) -> list[str]:
 def missing_chunks(relevance: Mapping[str, Relevance]) -> str:
     """Return the note on relevant chunks that the collection lacks; empty where it has all."""
     relevant = {key for item in relevance.values() for key in item.grades}
-    pairs = [(key, case_id) for case_id, item in relevance.items() for key in sorted(item.missing)]
-    count = len({key for key, _ in pairs})
+    pairs: dict[str, str] = {}
+    for case_id, item in relevance.items():
+        for key in sorted(item.missing):
+            pairs.setdefault(key, case_id)
     if not pairs:
         return ""
-    shown = ", ".join(f"{key!r} (case {case_id})" for key, case_id in pairs[:SHOWN])
-    are = "is not in the collection and counts" if count == 1 else "are not in the collection and count"
-    return f"{count} of {len(relevant)} relevant chunks {are} as not retrieved: {shown}" + " …" * bool(pairs[SHOWN:])
+    shown = ", ".join(f"{key!r} (case {case_id})" for key, case_id in [*pairs.items()][:SHOWN])
+    are = "is not in the collection and counts" if len(pairs) == 1 else "are not in the collection and count"
+    return (
+        f"{len(pairs)} of {len(relevant)} relevant chunks {are} as not retrieved: {shown}{' …' * (len(pairs) > SHOWN)}"
+    )
 
 
 def known_pages(urls: Sequence[str], chunks: Sequence[Chunk]) -> str:
@@ -161,38 +175,11 @@ def known_pages(urls: Sequence[str], chunks: Sequence[Chunk]) -> str:
     pages = sorted({chunk.source_url for chunk in chunks if chunk.source_url})
     if not pages:
         return (
-            "no chunk of the collection says which page it is from: there is no source_url, url or source in its "
-            "metadata; set retriever.metadata.map {source_url: KEY} (python -m retrievers inspect shows the keys), or "
-            "leave source_url out of the evidence: a quote alone is looked for in every chunk"
+            "no chunk of the collection says which page it is from: set retriever.metadata.map {source_url: KEY} "
+            "(python -m retrievers inspect shows the keys), or leave source_url out of the evidence"
         )
-    names = {PurePosixPath(url).name for url in urls}
-    alike = [page for page in pages if PurePosixPath(page.replace("\\", "/")).name in names]
-    hint = "write source_url as the collection does" if alike else "was it made from other pages?"
-    return (
-        f"the collection has {len(pages)} pages: {', '.join(map(repr, (alike or pages)[:SHOWN]))}"
-        f"{', …' if len(pages) > SHOWN else ''}; {hint}"
-    )
-
-
-def check_evidence(cases: Sequence[Case], sources: SourcePages, places: Mapping[str, str]) -> None:
-    """Check that evidence is in its page.
-
-    Args:
-        cases: Golden queries.
-        sources: The pages.
-        places: Case id to `file:line`, for messages.
-
-    Raises:
-        DatasetError: Some does not, each with its place.
-    """
-    faults = [
-        f"{places.get(case.id, case.id)}: evidence.{number}: {fault}"
-        for case in cases
-        for number, evidence in enumerate(case.evidence)
-        if evidence.source_url and (fault := _fault(evidence, sources))
-    ]
-    if faults:
-        raise DatasetError("evidence that is not in its page:", faults)
+    shown = f"{', '.join(map(repr, pages[:SHOWN]))}{', …' * (len(pages) > SHOWN)}{nearest(urls[0], pages)}"
+    return f"the collection has {len(pages)} pages, {shown}; write source_url as the collection does"
 
 
 def normalise(text: str) -> str:
@@ -216,38 +203,20 @@ def share_held(quote: str, text: str, least: float = 0.0) -> float:
     if not any(quote[start : start + size] in text for start in range(0, len(quote) - size + 1, size)):
         return 0.0
     # autojunk would ignore frequent characters in long texts, and so the letters of the quote.
-    match = SequenceMatcher(None, quote, text, autojunk=False).find_longest_match()
-    return match.size / len(quote)
+    return SequenceMatcher(None, quote, text, autojunk=False).find_longest_match().size / len(quote)
 
 
 def _judged(case: Case, named: Mapping[str, Iterable[str]], holders: Sequence[Iterable[str]]) -> Relevance:
     """Return what is relevant, by the chunks of each relevant id and those that hold each piece of evidence."""
+    by_id = ((case.relevant[key], frozenset(ids)) for key, ids in named.items())
+    by_passage = ((evidence.grade, frozenset(ids)) for evidence, ids in zip(case.evidence, holders, strict=True))
+    graded = [*by_id, *by_passage]
     grades: dict[str, int] = {}
-    items: list[frozenset[str]] = []
-    refused = {key for key, grade in case.relevant_ids.items() if grade <= 0}
-    by_id = ((case.relevant[key], ids) for key, ids in named.items())
-    by_passage = ((evidence.grade, ids) for evidence, ids in zip(case.evidence, holders, strict=True))
-    for grade, ids in (*by_id, *by_passage):
-        if grade == 0:
-            refused |= frozenset(ids)
-            continue
-        items.append(frozenset(ids))
-        grades |= {key: max(grades.get(key, 0), grade) for key in ids}
-    return Relevance(grades=grades, items=tuple(items), irrelevant=frozenset(refused - grades.keys()))
-
-
-def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain) -> frozenset[str]:
-    clear = _clear_holders(evidence, page, plain)
-    if clear or evidence.quote is None:
-        return clear
-    quote = plain(evidence.quote)
-    least = _least(quote)
-    for chunks in _nearest_first(evidence, page):
-        shares = {chunk.chunk_id: share_held(quote, plain(chunk.text), least) for chunk in chunks}
-        best = min(shares, key=lambda chunk_id: (-shares[chunk_id], chunk_id), default=None)
-        if best is not None and shares[best] >= least / len(quote):
-            return frozenset([best])
-    return frozenset()
+    for grade, ids in graded:
+        grades |= {key: max(grades.get(key, 0), grade) for key in ids if grade}
+    refused = {key for key, grade in case.relevant_ids.items() if grade <= 0}.union(*(i for g, i in graded if not g))
+    items = tuple(ids for grade, ids in graded if grade)
+    return Relevance(grades=grades, items=items, irrelevant=frozenset(refused - grades.keys()))
 
 
 def _clear_holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain) -> frozenset[str]:
@@ -256,9 +225,20 @@ def _clear_holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain) -> f
         return frozenset(chunk.chunk_id for chunk in page if _is_under(chunk, evidence.heading))
     quote = plain(evidence.quote)
     for chunks in _nearest_first(evidence, page):
-        held = frozenset(c.chunk_id for c in chunks if share_held(quote, plain(c.text), HALF * len(quote)) >= HALF)
-        if held:
-            return held
+        if held := [c.chunk_id for c in chunks if share_held(quote, plain(c.text), HALF * len(quote)) >= HALF]:
+            return frozenset(held)
+    return frozenset()
+
+
+def _best_holder(evidence: Evidence, page: Sequence[Chunk], plain: Plain) -> frozenset[str]:
+    """Return the chunk that holds most of the quote, where that is more than an unrelated text holds by chance."""
+    quote = plain(evidence.quote or "")
+    least = max(LEAST * len(quote), float(LEAST_CHARACTERS))
+    for chunks in _nearest_first(evidence, page) if quote else ():
+        shares = {chunk.chunk_id: share_held(quote, plain(chunk.text), least) for chunk in chunks}
+        best = min(shares, key=lambda chunk_id: (-shares[chunk_id], chunk_id), default=None)
+        if best is not None and shares[best] >= least / len(quote):
+            return frozenset([best])
     return frozenset()
 
 
@@ -268,28 +248,19 @@ def _nearest_first(evidence: Evidence, page: Sequence[Chunk]) -> Iterable[Sequen
     return (*under, page)
 
 
-def _least(quote: str) -> float:
-    """Return the length of the shortest stretch of a quote that is more than an unrelated text holds by chance."""
-    return max(LEAST * len(quote), float(LEAST_CHARACTERS))
-
-
 def _is_under(chunk: Chunk, heading: str | None) -> bool:
-    if heading is None:
-        return True
     # The whole path counts, so that a heading covers its sub-headings.
     path = (chunk.section_path or "").split(" > ")
-    return heading in path or heading in (chunk.chunk_headings or (chunk.heading,))
+    return heading is None or heading in path or heading in (chunk.chunk_headings or (chunk.heading,))
 
 
-def _unresolved(number: int, evidence: Evidence, page_known: bool) -> str:
-    name = f"evidence.{number}"
-    if evidence.source_url is None:
-        return f"{name}: no chunk of the collection holds the quote {(evidence.quote or '')[:60]!r}"
-    if not page_known:
-        return f"{name}: the collection has no page {evidence.source_url!r}"
+def _unresolved(evidence: Evidence, pages: Collection[str | None]) -> str:
+    if evidence.source_url not in pages:
+        return f"there is no page {evidence.source_url!r}"
+    where = "no chunk" if evidence.source_url is None else f"no chunk of {evidence.source_url!r}"
     if evidence.quote is None:
-        return f"{name}: no chunk of {evidence.source_url!r} stands under the heading {evidence.heading!r}"
-    return f"{name}: no chunk of {evidence.source_url!r} holds the quote {evidence.quote[:60]!r}"
+        return f"{where} stands under the heading {evidence.heading!r}"
+    return f"{where} holds the quote {evidence.quote[:60]!r}"
 
 
 def _too_many_missing(cases: Sequence[Case], present: Collection[str], places: Mapping[str, str]) -> str:
@@ -299,27 +270,21 @@ def _too_many_missing(cases: Sequence[Case], present: Collection[str], places: M
     if len(missing) <= MOST_MISSING * len(named):
         return ""
     first = min(missing)
-    return (
-        f"{places.get(missing[first], missing[first])}: relevant_ids: the collection has no chunk {first!r}; "
-        f"{len(missing):,} of {len(named):,} relevant chunks are missing, and at most {MOST_MISSING:.0%} may be; are "
-        "ids written alike? metadata.map {chunk_id: KEY} names the payload key that holds them"
-    )
+    lost = f"{len(missing):,} of {len(named):,} relevant chunks are missing, and at most {MOST_MISSING:.0%} may be"
+    hint = "are ids written alike? metadata.map {chunk_id: KEY} names the payload key that holds them"
+    place = places.get(missing[first], missing[first])
+    return f"{place}: relevant_ids: the collection has no chunk {first!r}; {lost}; {hint}"
 
 
 def _placed(chunk: Chunk, sources: Sources | None) -> Chunk:
     """Complete a chunk's address and headings from its page, where it lacks them."""
     if sources is None or (chunk.source_url and (chunk.section_path or chunk.heading)):
         return chunk
-    if not chunk.source_url and not isinstance(sources, SourcePages):
-        # A page of a site can be found by its address alone.
-        return chunk
     try:
         page = sources.page_of(chunk)
     except SourcePageError:  # a note on the run names it
         page = None
-    if page is None:
-        return chunk
-    facts = page.facts(chunk)
+    facts = page.facts(chunk) if page else {}
     return replace(
         chunk,
         source_url=chunk.source_url or facts.get("source_url"),
@@ -329,32 +294,12 @@ def _placed(chunk: Chunk, sources: Sources | None) -> Chunk:
 
 
 def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:
-    named = [case.id for case in cases if any(evidence.source_url for evidence in case.evidence)]
-    if named and chunks and not any(chunk.source_url for chunk in chunks):
-        raise ExperimentError(
-            f"evidence names pages (case {named[0]!r}), but no returned document says which page it is from; set "
-            "retriever.metadata.map {source_url: KEY} to the key of its address (LangChain's loaders write 'source')"
-        )
-    headed = [case.id for case in cases if any(e.quote is None and e.heading for e in case.evidence)]
-    if headed and chunks and not any(chunk.section_path or chunk.heading for chunk in chunks):
-        raise ExperimentError(
-            f"evidence names a heading and no quote (case {headed[0]!r}), but no returned document says under which "
-            "heading it stands; set retriever.metadata.map {heading: KEY}, or sources.dir so that it can be looked up"
-        )
-
-
-def _fault(evidence: Evidence, sources: SourcePages) -> str:
-    """Return why evidence is not in its page; empty where it is."""
-    try:
-        page = sources.page_of(Chunk(chunk_id="", point_id="", text="", source_url=evidence.source_url))
-    except SourcePageError as error:
-        return f"the page {evidence.source_url!r} cannot be read: {error}"
-    if page is None:
-        return f"the sources have no page {evidence.source_url!r}"
-    if evidence.quote is None:
-        exists = evidence.heading in (None, *page.headings)
-        return "" if exists else f"{evidence.source_url!r} has no heading {evidence.heading!r}"
-    quote = normalise(evidence.quote)
-    if share_held(quote, page.text) >= _least(quote) / len(quote):
-        return ""
-    return f"{evidence.source_url!r} does not hold the quote {evidence.quote[:60]!r}"
+    by_heading = any(e.quote is None and e.heading for case in cases for e in case.evidence)
+    if chunks and evidence_urls(cases) and not any(chunk.source_url for chunk in chunks):
+        key, hint = "source_url", "LangChain's loaders write 'source'"
+    elif chunks and by_heading and not any(chunk.section_path or chunk.heading for chunk in chunks):
+        key, hint = "heading", "or set sources.dir, so that it can be looked up"
+    else:
+        return
+    named = f"evidence names a {key}, but no returned document does"
+    raise ExperimentError(f"{named}; set retriever.metadata.map {{{key}: KEY}} ({hint})")

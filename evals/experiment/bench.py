@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evals.cases.pages import Sources
-from evals.cases.web_pages import open_sources
+from evals.cases.pages import Sources, open_sources
 from evals.config.experiment import ExperimentConfig
 from evals.config.judge import JudgeConfig
 from evals.experiment.inputs import Inputs

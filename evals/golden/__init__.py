@@ -1,4 +1,4 @@
-"""Golden queries: their schema, their loading, and the chunks that their evidence makes relevant; their command."""
+"""The tools that make golden data: they are checked, begun, imported, labelled by people, and written by a model."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""What the subcommands share: the chunks of a collection or of a folder of pages, and those nearest to a text."""
+"""What the subcommands share: the chunks of a collection or of a folder of pages, and their prose, fairly drawn."""
 
 import argparse
 import os
@@ -16,7 +16,7 @@ from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
 from evals.config.experiment import ExperimentConfig
-from evals.config.files import experiment_file, named_folders
+from evals.config.files import check_writable, experiment_file, named_folders
 from evals.errors import DatasetError
 from evals.experiment.bench import index_if_stale
 from retrievers.config import MAX_QUERY_CHARACTERS, RetrieverConfig
@@ -37,10 +37,14 @@ from retrievers.text.printable import json_text
 Floats = NDArray[np.float64]
 Embed = Callable[[Sequence[str]], Floats]
 """From texts to their vectors of length 1, shape (texts, dimension)."""
-FENCE = re.compile(r"\s*(```|~~~)\s*(\S*)")
+FRONT_MATTER = re.compile(r"\A---\n.*?^---$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^\s*(?:```|~~~)[^\S\n]*(\S*).*$", re.MULTILINE)
+REFERENCES = re.compile(
+    r"^#*\s*(?:references|bibliography|further reading|see also|links|sources)\s*:?\s*$", re.I | re.M
+)
+BETWEEN_PARAGRAPHS = re.compile(r"\n\s*\n|^\s*#.*$", re.MULTILINE)
 LINK = re.compile(r"https?://|\bdoi\b|arxiv|^\s*(?:[-*+]|\d+\.)\s*\[[^\]]*\]\([^)]*\)|^\s*\[\d+\]", re.IGNORECASE)
 CODE = re.compile(r"\s*(?:def |class \w+[(:]|import \w+|from \S+ import |return |\$ |[\w.\[\]]+ = )|.*[;{}]\s*$")
-REFERENCES = re.compile(r"#*\s*(references|bibliography|further reading|see also|links|sources)\s*:?\s*", re.IGNORECASE)
 # A paragraph of fewer words is taken where there is no longer one.
 ENOUGH_WORDS = 8
 # Share of letters, digits and blanks that prose has at least; tables and most code have less.
@@ -71,34 +75,6 @@ class Passages:
         return [other for other in self.nearest(text, count + 1) if other.chunk_id != chunk.chunk_id]
 
 
-def say(namespace: argparse.Namespace, lines: Sequence[str]) -> int:
-    """Print lines, unless nothing but errors is wanted; return the exit code of success."""
-    if not namespace.quiet:
-        print_out("\n".join(lines))
-    return 0
-
-
-def json_lines(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as JSON Lines, one object a line."""
-    return "".join(json_text(row) + "\n" for row in rows)
-
-
-def next_check(file: Path, namespace: argparse.Namespace) -> str:
-    """Return the command that checks a golden file, in the pages or the collection that this command was given."""
-    named = [f" --{name} {quote(str(path))}" for name in ("docs", "config") if (path := vars(namespace).get(name))]
-    return f"python -m evals.golden check {quote(str(file))}{''.join(named[:1])}"
-
-
-def next_of_unlabelled(count: int, file: Path) -> str:
-    """Return what to do with cases that lack their evidence."""
-    return (
-        f"  {count} of them are without evidence, so that only a judge can score their results (python -m evals.run "
-        f"--dataset.path {file} --judge.model PROVIDER:MODEL); or let people judge what a retriever finds (python -m "
-        f"evals.golden label {file} --config EXPERIMENT), or add the passages that answer each (evidence or "
-        f"relevant_ids), or in_scope: false; then: python -m evals.golden check {file}"
-    )
-
-
 def retriever_settings(namespace: argparse.Namespace) -> tuple[RetrieverConfig, Mapping[str, str], bool]:
     """Return the retriever's settings, the environment, and True if pages or a collection are named.
 
@@ -109,39 +85,59 @@ def retriever_settings(namespace: argparse.Namespace) -> tuple[RetrieverConfig, 
     """
     env = environment(os.environ)
     flags = flag_layer(namespace, RetrieverConfig)
-    layers = [environment_layer(env)]
     file = experiment_file(namespace.config) if namespace.config else None
-    if file:
-        layers.append(file_layer(file, RetrieverConfig, named_folders(env)))
-    settings = build(RetrieverConfig, [*layers, flags])
+    of_file = [file_layer(file, RetrieverConfig, named_folders(env))] if file else []
+    settings = build(RetrieverConfig, [environment_layer(env), *of_file, flags])
     if file and not namespace.docs:
         whole = file_layer(file, ExperimentConfig, named_folders(env))
         if {"retriever", "sources"} <= whole.values.keys():
             own = build(ExperimentConfig, [whole]).model_copy(update={"retriever": settings})
             index_if_stale(own, env, lambda stage, done, total: None)
-    named = namespace.docs or namespace.config or {"store", "collection", "python"} & flags.values.keys()
+    named = namespace.docs or file or {"store", "collection", "python"} & flags.values.keys()
     return settings, env, bool(named)
 
 
-def named_chunks(namespace: argparse.Namespace) -> list[Chunk] | None:
+def named_chunks(namespace: argparse.Namespace, *, needed: bool = False) -> list[Chunk] | None:
     """Return the chunks of the pages or of the collection that the flags name; None where they name neither.
+
+    Args:
+        namespace: The arguments of the command.
+        needed: Read the collection of the settings also where no flag names it, and refuse one without text.
 
     Raises:
         RetrievalError: They cannot be read.
     """
     config, env, is_named = retriever_settings(namespace)
-    if namespace.docs:
-        return chunked_pages(namespace.docs, namespace.base_url)[1]
-    return listed_chunks(config, env) if is_named else None
+    if not (is_named or needed):
+        return None
+    chunks = chunked_pages(namespace)[1] if namespace.docs else _listed(config, env)
+    if needed and not any(chunk.text.strip() for chunk in chunks):
+        key = config.metadata.text_key
+        hint = "" if namespace.docs else f"; it is expected under payload key {key!r} (retriever.metadata.text_key)"
+        raise DatasetError(f"{origin(namespace, config)}: none of its {len(chunks)} chunks holds text{hint}")
+    return chunks
 
 
-def listed_chunks(config: RetrieverConfig, env: Mapping[str, str]) -> list[Chunk]:
-    """Return all chunks of a collection, or of the one behind the user's own retriever.
+def origin(namespace: argparse.Namespace, config: RetrieverConfig) -> str:
+    """Return what messages call the chunks."""
+    return str(namespace.docs or config.python or f"collection {config.collection!r}")
+
+
+def chunked_pages(namespace: argparse.Namespace) -> tuple[Sequence[Page], list[Chunk]]:
+    """Return the pages of `--docs`, and their chunks as indexing cuts them by default.
 
     Raises:
-        DatasetError: The user's own retriever does not let them be listed.
-        RetrievalError: The store cannot be read.
+        IndexingError: The folder has no page, or a page cannot be read.
     """
+    corpus = read_corpus(namespace.docs, namespace.base_url)
+    if corpus.faults:
+        raise IndexingError("pages cannot be read:", corpus.faults)
+    chunks = [chunk for page in corpus.pages for chunk in chunk_page(page, DEFAULT_MAX_TOKENS, count_tokens)]
+    return corpus.pages, chunks
+
+
+def _listed(config: RetrieverConfig, env: Mapping[str, str]) -> list[Chunk]:
+    """Return all chunks of a collection, or of the one behind the user's own retriever."""
     if config.python is None:
         client = open_client(config.store, env)
         try:
@@ -158,24 +154,6 @@ def listed_chunks(config: RetrieverConfig, env: Mapping[str, str]) -> list[Chunk
         return retriever.chunks()
 
 
-def collection_name(config: RetrieverConfig) -> str:
-    """Return what a message calls the collection."""
-    return f"collection {config.collection!r}" if config.python is None else f"python {config.python!r}"
-
-
-def chunked_pages(docs: Path, base_url: str) -> tuple[Sequence[Page], list[Chunk]]:
-    """Return the pages of a folder, and their chunks as indexing cuts them by default.
-
-    Raises:
-        IndexingError: The folder has no page, or a page cannot be read.
-    """
-    corpus = read_corpus(docs, base_url)
-    if corpus.faults:
-        raise IndexingError("pages cannot be read:", corpus.faults)
-    chunks = [chunk for page in corpus.pages for chunk in chunk_page(page, DEFAULT_MAX_TOKENS, count_tokens)]
-    return corpus.pages, chunks
-
-
 @contextmanager
 def open_passages(namespace: argparse.Namespace) -> Iterator[Passages]:
     """Yield the passages of a folder of pages, or where none is given of the collection.
@@ -184,25 +162,19 @@ def open_passages(namespace: argparse.Namespace) -> Iterator[Passages]:
         DatasetError: None of them holds text.
         RetrievalError: Pages or collection cannot be read.
     """
+    chunks = [chunk for chunk in named_chunks(namespace, needed=True) or () if chunk.text.strip()]
     settings, env, _ = retriever_settings(namespace)
     embeddings = make_embeddings(settings.embedding, env)
+    name, embed = origin(namespace, settings), embedder(embeddings)
     if namespace.docs:
-        pages = chunked_pages(namespace.docs, namespace.base_url)[1]
-        chunks = _with_text(pages, str(namespace.docs), "expected pages with paragraphs")
         vectors = unit(embeddings.embed_documents([chunk.text for chunk in chunks]))
 
         def among_pages(text: str, count: int) -> list[Chunk]:
-            order = np.argsort(-(vectors @ unit([embeddings.embed_query(text)])[0]), kind="stable")
+            order = np.argsort(-(vectors @ embed([text])[0]), kind="stable")
             return [chunks[index] for index in order[:count]]
 
-        yield Passages(chunks=chunks, nearest=among_pages, embed=embedder(embeddings), origin=str(namespace.docs))
+        yield Passages(chunks=chunks, nearest=among_pages, embed=embed, origin=name)
         return
-    origin = collection_name(settings)
-    hint = (
-        f"expected it under payload key {settings.metadata.text_key!r} (retriever.metadata.text_key; python -m "
-        "retrievers inspect shows the keys)"
-    )
-    chunks = _with_text(listed_chunks(settings, env), origin, hint)
     # Reranking may cost a call a search.
     plain = settings if settings.python is not None else settings.model_copy(update={"rerank": "none"})
     with open_retriever(plain, env=env) as retriever:
@@ -211,7 +183,7 @@ def open_passages(namespace: argparse.Namespace) -> Iterator[Passages]:
             [candidates] = retriever.candidates([text], depth=count)
             return [candidate.chunk for candidate in candidates[:count]]
 
-        yield Passages(chunks=chunks, nearest=in_collection, embed=embedder(embeddings), origin=origin)
+        yield Passages(chunks=chunks, nearest=in_collection, embed=embed, origin=name)
 
 
 def embedder(embeddings: Embeddings) -> Embed:
@@ -236,32 +208,31 @@ def section_of(chunk: Chunk) -> tuple[str, str]:
     return page_of(chunk), chunk.section_path or chunk.heading or ""
 
 
-def readable(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """Return the chunks that hold prose; in a collection without any, those with text."""
-    return [chunk for chunk in chunks if prose(chunk.text)] or [chunk for chunk in chunks if chunk.text.strip()]
-
-
 def spread(chunks: Sequence[Chunk], seed: int) -> list[Chunk]:
-    """Order chunks so that of any number of first ones each page has its share, and so has each section of a page.
+    """Order the chunks that hold prose, so that of any number of first ones each page and section has its share.
 
     The j-th of m chunks of a page is put at (j + u) / m, with u drawn from 0 to 1 for each page: systematic sampling.
+    In a collection without prose, all chunks with text are taken.
     """
+    readable = [chunk for chunk in chunks if prose(chunk.text)] or [chunk for chunk in chunks if chunk.text.strip()]
     rng = random.Random(seed)
     pages: dict[str, dict[str, list[Chunk]]] = {}
-    for chunk in sorted(chunks, key=lambda chunk: chunk.chunk_id):
+    for chunk in sorted(readable, key=lambda chunk: chunk.chunk_id):
         pages.setdefault(page_of(chunk), {}).setdefault(section_of(chunk)[1], []).append(chunk)
     ordered = [
-        _systematic([rng.sample(section, len(section)) for _, section in sorted(pages[page].items())], rng)
-        for page in sorted(pages)
+        _systematic([rng.sample(section, len(section)) for _, section in sorted(sections.items())], rng)
+        for _, sections in sorted(pages.items())
     ]
     return _systematic(ordered, rng)
 
 
 def _systematic(groups: Sequence[Sequence[Chunk]], rng: random.Random) -> list[Chunk]:
-    placed = []
-    for number, group in enumerate(groups):
-        start = rng.random()
-        placed += [((turn + start) / len(group), number, chunk) for turn, chunk in enumerate(group)]
+    starts = [rng.random() for _ in groups]
+    placed = [
+        ((turn + starts[number]) / len(group), number, chunk)
+        for number, group in enumerate(groups)
+        for turn, chunk in enumerate(group)
+    ]
     return [chunk for _, _, chunk in sorted(placed, key=lambda entry: entry[:2])]
 
 
@@ -270,44 +241,46 @@ def prose(text: str) -> str:
 
     Prose is what a person can write a question to: not code, tables or lists of references.
     """
-    paragraphs = [paragraph for paragraph in _paragraphs(text) if _is_prose(paragraph)]
+    pieces = FENCE.split(FRONT_MATTER.sub("", text.strip()))
+    # A text between two fences is code, but a chunk may begin in code, whose closing fence is then the first one.
+    begins_in_code = len(pieces) % 4 == 3 and not pieces[1]
+    outside = REFERENCES.split("\n\n".join(pieces[2 * begins_in_code :: 4]))[0]
+    paragraphs = [part.strip("\n") for part in BETWEEN_PARAGRAPHS.split(outside) if _is_prose(part)]
     long = (paragraph for paragraph in paragraphs if len(paragraph.split()) >= ENOUGH_WORDS)
     return next(long, max(paragraphs, key=len, default=""))
 
 
-def _paragraphs(text: str) -> Iterator[str]:
-    """Yield the paragraphs outside code fences, front matter and sections of references, without headings."""
-    lines = text.strip().splitlines()
-    fences = [match for line in lines if (match := FENCE.match(line))]
-    # A chunk may begin inside a block of code, whose closing fence is then the first one.
-    in_code = len(fences) % 2 == 1 and not fences[0][2]
-    in_front = bool(lines) and lines[0].strip() == "---" and "---" in (line.strip() for line in lines[1:])
-    paragraph: list[str] = []
-    for number, line in enumerate([*lines, ""]):
-        if in_front or FENCE.match(line):
-            in_front = in_front and (number == 0 or line.strip() != "---")
-            in_code ^= bool(FENCE.match(line))
-        elif REFERENCES.fullmatch(line.strip()):
-            break
-        elif line.strip() and not in_code and not line.lstrip().startswith("#"):
-            paragraph.append(line)
-            continue
-        if paragraph:
-            yield "\n".join(paragraph)
-        paragraph = []
-    if paragraph:
-        yield "\n".join(paragraph)
-
-
 def _is_prose(paragraph: str) -> bool:
-    lines = paragraph.splitlines()
+    lines = paragraph.strip().splitlines()
     other = sum(bool(LINK.search(line) or CODE.match(line)) for line in lines)
     letters = sum(character.isalnum() or character.isspace() for character in paragraph)
-    return letters >= LETTERS * len(paragraph) and 2 * other < max(2, len(lines))
+    return bool(lines) and letters >= LETTERS * len(paragraph) and 2 * other < max(2, len(lines))
 
 
-def _with_text(chunks: Sequence[Chunk], origin: str, hint: str) -> list[Chunk]:
-    with_text = [chunk for chunk in chunks if chunk.text.strip()]
-    if not with_text:
-        raise DatasetError(f"{origin}: none of its {len(chunks)} chunks holds text to write queries to; {hint}")
-    return with_text
+def say(namespace: argparse.Namespace, lines: Sequence[str]) -> int:
+    """Print lines, unless nothing but errors is wanted; return the exit code of success."""
+    if not namespace.quiet:
+        print_out("\n".join(lines))
+    return 0
+
+
+def json_lines(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as JSON Lines, one object a line."""
+    return "".join(json_text(row) + "\n" for row in rows)
+
+
+def check_new(file: Path, *, force: bool) -> None:
+    """Make sure that a file can be written, and that it is no other one.
+
+    Raises:
+        DatasetError: It exists already, and is not to be replaced.
+    """
+    check_writable(file)
+    if file.exists() and not force:
+        raise DatasetError(f"{file}: exists already; name another file with --out, or replace it with --force")
+
+
+def next_check(file: Path, namespace: argparse.Namespace) -> str:
+    """Return the command that checks a golden file, in the pages or the collection that this command was given."""
+    named = [f" --{name} {quote(str(path))}" for name in ("docs", "config") if (path := vars(namespace).get(name))]
+    return f"python -m evals.golden check {quote(str(file))}{''.join(named[:1])}"

@@ -1,8 +1,8 @@
 """The types of queries that are written, the prompts, and the schemas of their answers. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, Field
 
@@ -61,8 +61,7 @@ THEMES = (
 YesOrNo = Annotated[int, Field(ge=0, le=1)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueryType:
+class QueryType(NamedTuple):
     """A kind of query.
 
     Attributes:
@@ -77,32 +76,29 @@ class QueryType:
 
 
 TYPES: Mapping[str, QueryType] = {
-    "factual": QueryType(request="a question for one fact of the passage: a number, a name, a limit, a condition"),
-    "procedural": QueryType(request="a question for how to do something that the passage explains"),
-    "conceptual": QueryType(request="a question for why something is so, or what an idea of the passage means"),
+    "factual": QueryType("a question for one fact of the passage: a number, a name, a limit, a condition"),
+    "procedural": QueryType("a question for how to do something that the passage explains"),
+    "conceptual": QueryType("a question for why something is so, or what an idea of the passage means"),
     "comparison": QueryType(
-        request="a question that compares or joins what the two passages say, so that answering it takes both; the "
-        "reference answer rests on both, and the quotes hold at least one of each",
+        "a question that compares or joins what the two passages say, so that answering it takes both; the reference "
+        "answer rests on both, and the quotes hold at least one of each",
         passages=2,
     ),
     "colloquial": QueryType(
-        request="a question in everyday speech, as someone would type it who describes a problem and does not know the "
+        "a question in everyday speech, as someone would type it who describes a problem and does not know the "
         "technical terms of the passage"
     ),
-    "keyword": QueryType(
-        request="three to six search terms without a verb, as typed into a search box, not a sentence"
-    ),
+    "keyword": QueryType("three to six search terms without a verb, as typed into a search box, not a sentence"),
     "misspelt": QueryType(
-        request="a question with two or three spelling mistakes of hurried typing, which one can still understand"
+        "a question with two or three spelling mistakes of hurried typing, which one can still understand"
     ),
     "near_domain": QueryType(
-        request="a question on the same subject, which a reader might well ask here, but which these pages do not "
-        "answer: on a neighbouring product, a detail, or a case that they leave out",
+        "a question on the same subject, which a reader might well ask here, but which these pages do not answer: on a "
+        "neighbouring product, a detail, or a case that they leave out",
         in_scope=False,
     ),
     "general": QueryType(
-        request="a question of general knowledge about {theme}, which has nothing to do with the passage",
-        in_scope=False,
+        "a question of general knowledge about {theme}, which has nothing to do with the passage", in_scope=False
     ),
 }
 
@@ -179,20 +175,16 @@ def parse_counts(text: str) -> dict[str, int]:
     """Parse `factual=20,procedural=10` into the number of queries of each type.
 
     Raises:
-        DatasetError: A part has another form, an unknown type, is given twice, or all numbers are 0.
+        DatasetError: A part has another form or an unknown type, or all numbers are 0.
     """
     counts: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, number = (piece.strip() for piece in part.partition("="))
         if name not in TYPES:
-            names = ", ".join(TYPES)
-            raise DatasetError(
-                f"--per-type: unknown query type {name!r}{nearest(name, TYPES)}; expected some of {names}"
-            )
-        if not (number.isascii() and number.isdigit() and len(number) < 6):
-            raise DatasetError(f"--per-type: expected TYPE=NUMBER, such as factual=20, got {part!r}")
-        if name in counts:
-            raise DatasetError(f"--per-type: {name} is given twice")
+            known = f"{nearest(name, TYPES)}; expected some of {', '.join(TYPES)}"
+            raise DatasetError(f"--per-type: unknown query type {name!r}{known}")
+        if not re.fullmatch("[0-9]{1,5}", number) or name in counts:
+            raise DatasetError(f"--per-type: expected TYPE=NUMBER once a type, such as factual=20, got {part!r}")
         counts[name] = int(number)
     if not any(counts.values()):
         raise DatasetError(f"--per-type: asks for no query, got {text!r}; expected such as factual=20,near_domain=5")

@@ -8,12 +8,13 @@ import argparse
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,13 +24,14 @@ from evals.config.files import experiment_file, named_folders, write
 from evals.config.judge import JudgeConfig
 from evals.config.telemetry import silence
 from evals.errors import DatasetError
+from evals.golden.check import MOST_COPIED, copied_share
 from evals.golden.chunks import (
     Passages,
+    check_new,
     json_lines,
     next_check,
     open_passages,
     page_of,
-    readable,
     say,
     section_of,
     spread,
@@ -46,8 +48,6 @@ from evals.golden.prompts import (
     search_prompt,
     write_prompt,
 )
-from evals.golden.skeletons import check_new
-from evals.golden.texts import MOST_COPIED, copied_share
 from evals.judge.asking import Asker, UnansweredError
 from evals.judge.judge import Judge
 from retrievers.config.layers import Layer, build, environment, file_layer, flag_layer
@@ -57,10 +57,9 @@ from retrievers.terminal.command import EXIT_INCOMPLETE, print_error, progress_b
 
 # Times that passages are drawn: at first, and for the queries that were dropped.
 ROUNDS = 6
-# Chunks nearest to an out-of-scope query that must not answer it.
-NEAREST = 10
-# Chunks nearest to a passage among which the second one of a comparison is looked for.
-NEIGHBOURS = 20
+# Chunks nearest to an out-of-scope query that must not answer it, and those nearest to a passage among which the
+# second one of a comparison is looked for.
+NEAREST, NEIGHBOURS = 10, 20
 # A query is typed into a search field.
 MOST_WORDS, MOST_CHARACTERS = 60, 400
 # A shorter quote stands in many places.
@@ -72,25 +71,12 @@ GRADE = 3
 SPLITS = ("dev", "test")
 # Characters of an example.
 LONGEST = 100
-# Why a query is dropped, in the order in which it is checked.
-KINDS = {
-    "no passage": "the collection has no second section on the subject in the same split",
-    "no answer": "the model gave no usable answer",
-    "no query": "the query is empty, or too long for a search field",
-    "copies": "the query copies the passage",
-    "quote": "a quote does not stand in the passage word for word",
-    "unsupported": "the reference answer does not follow from the quotes",
-    "not standalone": "the query cannot be understood without the passage",
-    "answered": "a passage of the collection answers the query, which should be out of scope",
-    "duplicate": "the query nearly repeats another one",
-}
-
-
-class Objection(NamedTuple):
-    """Reason why a query cannot be used: its kind, a key of `KINDS`, and the particulars."""
-
-    kind: str
-    detail: str = ""
+Objection: TypeAlias = tuple[str, str]
+"""Reason why a query cannot be used, and the particulars."""
+NO_QUERY = "the query is empty, or too long for a search field"
+UNSUPPORTED = "the reference answer does not follow from the quotes"
+NO_QUOTE = "a quote does not stand in the passage word for word"
+NOT_STANDALONE = "the query cannot be understood without the passage"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +89,7 @@ class Draft:
         split: Split of the pages of all passages.
         turn: Number of earlier drafts of this type with the same first passage.
         row: The case, as a row of a golden file; empty before it is written.
-        objection: Why it is not kept; None where it is.
+        objection: Why it is not kept, and the particulars; None where it is.
         unasked: Reason why the model was not asked, as a spent budget; empty where it was.
     """
 
@@ -135,25 +121,28 @@ def synthesize(namespace: argparse.Namespace) -> int:
     env = environment(os.environ)
     model = _model(namespace, env)
     if model.model is None:
+        example = "cohere:command-a-03-2025 (docs/judge.md lists the providers)"
         raise DatasetError(
-            "golden synthesize needs a chat model that writes and judges: --judge.model, such as "
-            "cohere:command-a-03-2025 (docs/judge.md lists the providers)"
+            f"golden synthesize needs a chat model that writes and judges: --judge.model, such as {example}"
         )
     with progress_bar(shown=not namespace.quiet) as bar, open_passages(namespace) as passages:
         if namespace.plan:
-            return say(namespace, plan(model, passages, counts, namespace.seed))
+            return say(namespace, plan(model, passages, drafts(passages, counts, namespace.seed)))
         judge = Judge.open(model, env)
         try:
-            drafts = written(
+            done = written(
                 judge, passages, counts, seed=namespace.seed, near=namespace.near,
                 progress=lambda done, total: bar("writing", done, total),
             )  # fmt: skip
         finally:
             judge.close()
-    rows = [dict(draft.row) for draft in drafts if draft.kept]
-    unasked = next((draft.unasked for draft in drafts if draft.unasked), "")
+    rows = [dict(draft.row) for draft in done if draft.kept]
+    unasked = next((draft.unasked for draft in done if draft.unasked), "")
     out: Path = namespace.out.with_suffix(".partial.jsonl") if unasked else namespace.out
-    lines = [*summary(drafts, counts), f"  {_usage(judge)}"]
+    lines = summary(done, counts)
+    usage = judge.usage
+    price = "" if usage.usd is None else f", {usage.usd:,.4f} USD"
+    lines.append(f"  {usage.calls:,} calls, {usage.hits:,} answers from the store, {usage.tokens:,} tokens{price}")
     if rows:
         write(out, json_lines(rows))
         first = f"{out}: {len(rows)} cases to {len(passages.chunks)} chunks of {passages.origin}"
@@ -164,24 +153,18 @@ def synthesize(namespace: argparse.Namespace) -> int:
         print_error(f"incomplete: {unasked} ({where}the same command continues from here)")
         return EXIT_INCOMPLETE
     if not rows:
-        raise DatasetError(f"{out}: not written: none of the {len(drafts)} queries passed its checks")
+        raise DatasetError(f"{out}: not written: none of the {len(done)} queries passed its checks")
     return 0
 
 
-def plan(model: JudgeConfig, passages: Passages, counts: Mapping[str, int], seed: int) -> list[str]:
+def plan(model: JudgeConfig, passages: Passages, drawn: Sequence[Draft]) -> list[str]:
     """Return what writing takes, where every query passes its checks: two calls each."""
-    drawn = drafts(passages, counts, seed)
-    judged = USUAL_QUESTION + NEAREST * sum(count_tokens(chunk.text) for chunk in passages.chunks) // len(
-        passages.chunks
-    )
-    tokens_in = sum(
-        count_tokens(write_prompt(draft.type_name, draft.passages, draft.turn))
-        + (USUAL_QUESTION if TYPES[draft.type_name].in_scope else judged)
-        for draft in drawn
-    )
+    mean = sum(count_tokens(chunk.text) for chunk in passages.chunks) // len(passages.chunks)
+    outside = sum(not TYPES[draft.type_name].in_scope for draft in drawn)
+    written = sum(count_tokens(write_prompt(draft.type_name, draft.passages, draft.turn)) for draft in drawn)
+    tokens_in = written + USUAL_QUESTION * len(drawn) + NEAREST * mean * outside
     tokens_out = 2 * USUAL_ANSWER * len(drawn)
-    price = model.price
-    usd = None if price is None else (tokens_in * price.input + tokens_out * price.output) / 1e6
+    usd = None if model.price is None else (tokens_in * model.price.input + tokens_out * model.price.output) / 1e6
     cost = f"no price for {model.model} in judge.prices" if usd is None else f"{usd:,.4f} USD"
     to = f"{len(drawn)} queries to {len(passages.chunks)} chunks of {passages.origin}"
     return [
@@ -199,20 +182,20 @@ def drafts(
     Each page has its share, and each section of it. A page feeds one split alone. A higher number of one type leaves
     the first drafts of all as they are.
     """
-    order = spread(readable(passages.chunks), seed)
+    order = spread(passages.chunks, seed)
     splits, texts = split_pages(order, seed), {chunk.chunk_id for chunk in order}
 
     def draft(name: str, number: int) -> Draft:
         # Types begin at different passages, so that few queries of different types ask the same.
-        at = number + list(TYPES).index(name) * len(order) // len(TYPES)
-        chunk = order[at % len(order)]
-        split = splits[page_of(chunk)]
+        chunk = order[(number + list(TYPES).index(name) * len(order) // len(TYPES)) % len(order)]
+        split, more = splits[page_of(chunk)], TYPES[name].passages - 1
         others = (
-            other for other in (passages.alike(chunk, NEIGHBOURS) if TYPES[name].passages > 1 else ())
+            other
+            for other in (passages.alike(chunk, NEIGHBOURS) if more else ())
             if other.chunk_id in texts and section_of(other) != section_of(chunk) and splits[page_of(other)] == split
-        )  # fmt: skip
-        both = (chunk, *[other for other, _ in zip(others, range(TYPES[name].passages - 1), strict=False)])
+        )
         turn = number if name == "general" else number // len(order)
+        both = (chunk, *islice(others, more))
         return Draft(id=f"{name}-{number + 1:03}", type_name=name, passages=both, split=split, turn=turn)
 
     wanted = [(name, drawn.get(name, 0) + number) for name, count in counts.items() for number in range(count)]
@@ -257,26 +240,23 @@ def written(
     Raises:
         JudgeError: The model refused the first request for a reason that all others would share.
     """
-    done: list[Draft] = []
-
-    engine = judge.engine
+    engine, done = judge.engine, list[Draft]()
 
     async def rounds() -> None:
-        turns = asyncio.Semaphore(2 * judge.config.max_concurrency)
+        turns, finished = asyncio.Semaphore(2 * judge.config.max_concurrency), Counter[str]()
         lacking, drawn = dict(counts), Counter[str]()
 
         async def one(draft: Draft) -> Draft:
             async with turns:
                 result = draft if engine.fatal else await _write(draft, engine, passages)
-            finished.append(result)
-            progress(len(done) + len(finished), len(done) + len(new))
+            finished[draft.type_name] += 1
+            progress(finished.total(), drawn.total())
             return result
 
         for _ in range(ROUNDS):
             # Each type goes on where it stopped.
             new = drafts(passages, lacking, seed, drawn)
             drawn.update(lacking)
-            finished: list[Draft] = []
             results = await asyncio.gather(*map(one, new))
             if engine.fatal:
                 raise engine.fatal
@@ -295,7 +275,7 @@ async def _write(draft: Draft, asker: Asker, passages: Passages) -> Draft:
     """Write a query, and check it."""
     kind = TYPES[draft.type_name]
     if len(draft.passages) < kind.passages:
-        return replace(draft, objection=Objection("no passage"))
+        return replace(draft, objection=("the collection has no second section on the subject in the same split", ""))
     try:
         prompt = write_prompt(draft.type_name, draft.passages, draft.turn)
         answer = await asker.ask(prompt, DraftCase if kind.in_scope else Question)
@@ -303,7 +283,7 @@ async def _write(draft: Draft, asker: Asker, passages: Passages) -> Draft:
     except UnansweredError as error:
         if isinstance(error.outcome, Unscored):
             return replace(draft, unasked=error.outcome.reason)
-        return replace(draft, objection=Objection("no answer", f"{error.outcome.type}: {error.outcome.message}"))
+        return replace(draft, objection=("the model gave no usable answer", error.outcome.message))
     return replace(draft, row=_row(draft, answer), objection=objection)
 
 
@@ -317,19 +297,20 @@ def text_objection(answer: Question, passages: Sequence[Chunk], quoted: int) -> 
     """
     query = answer.query
     if not query.strip() or len(query.split()) > MOST_WORDS or len(query) > MOST_CHARACTERS:
-        return Objection("no query", f"{len(query.split())} words, {len(query)} characters")
+        return (NO_QUERY, f"{len(query.split())} words, {len(query)} characters")
     share = max(copied_share(query, chunk.text) for chunk in passages)
     if share > MOST_COPIED:
-        return Objection("copies", f"{share:.0%} of its stretches of four words stand in it")
+        return ("the query copies the passage", f"{share:.0%} of its stretches of four words stand in it")
     if not isinstance(answer, DraftCase):
         return None
     if not answer.reference_answer.strip():
-        return Objection("unsupported", "there is none")
-    for quote in answer.quotes or [""]:
-        if holder(quote, passages) is None or len(normalise(quote)) < LEAST_QUOTE:
-            return Objection("quote", repr(quote[:80]) if quote else "there is none")
-    sources = {chunk.chunk_id for quote in answer.quotes if (chunk := holder(quote, passages))}
-    return None if len(sources) >= quoted else Objection("quote", f"quotes of {quoted} passages are needed")
+        return (UNSUPPORTED, "there is none")
+    held = {quote: holder(quote, passages) for quote in answer.quotes}
+    for quote, chunk in held.items():
+        if chunk is None or len(normalise(quote)) < LEAST_QUOTE:
+            return (NO_QUOTE, repr(quote[:80]))
+    sources = {chunk.chunk_id for chunk in held.values() if chunk}
+    return None if len(sources) >= quoted else (NO_QUOTE, f"quotes of {quoted} passages are needed")
 
 
 def holder(quote: str, passages: Sequence[Chunk]) -> Chunk | None:
@@ -337,63 +318,20 @@ def holder(quote: str, passages: Sequence[Chunk]) -> Chunk | None:
     return next((chunk for chunk in passages if normalise(quote) in normalise(chunk.text)), None)
 
 
-def without_repeats(drawn: Sequence[Draft], passages: Passages, near: float) -> list[Draft]:
-    """Drop the queries that nearly repeat one before them."""
-    kept = [draft for draft in drawn if draft.kept]
-    vectors = passages.embed([draft.row["query"] for draft in kept]) if kept else np.zeros((0, 1))
-    first: list[int] = []
-    repeated: dict[str, Objection] = {}
-    for number, draft in enumerate(kept):
-        cosines = vectors[first] @ vectors[number]
-        if first and cosines.max() >= near:
-            repeated[draft.id] = Objection("duplicate", repr(kept[first[int(cosines.argmax())]].row["query"]))
-        else:
-            first.append(number)
-    return [replace(draft, objection=repeated.get(draft.id, draft.objection)) for draft in drawn]
-
-
-def summary(drawn: Sequence[Draft], counts: Mapping[str, int]) -> list[str]:
-    """Return the lines: queries by type, reasons with an example of each, missing queries, and splits."""
-    kept = Counter(draft.type_name for draft in drawn if draft.kept)
-    dropped = Counter(draft.type_name for draft in drawn if draft.objection)
-    wanted = {name: count for name, count in counts.items() if count}
-    table = [(name, count, kept[name], dropped[name]) for name, count in wanted.items()]
-    table.append(("all", sum(wanted.values()), kept.total(), dropped.total()))
-    splits = Counter(draft.split for draft in drawn if draft.kept)
-    lacking = {name: count - kept[name] for name, count in wanted.items() if kept[name] < count}
-    missing = ", ".join(f"{name} {count}" for name, count in lacking.items())
-    return [
-        f"  {'type':<12} {'wanted':>7} {'kept':>7} {'dropped':>7}",
-        *(f"  {name:<12} " + " ".join(f"{figure:>7}" for figure in figures) for name, *figures in table),
-        *_reasons(drawn),
-        *([f"  missing: {missing}"] if lacking and not any(draft.unasked for draft in drawn) else []),
-        f"  splits by page: {', '.join(f'{split}: {count}' for split, count in sorted(splits.items())) or 'none'}",
-    ]
-
-
-def _reasons(drawn: Sequence[Draft]) -> Iterator[str]:
-    """Yield a line for each kind of objection, the most frequent first, with the first example."""
-    kinds = Counter(draft.objection.kind for draft in drawn if draft.objection)
-    for kind, count in sorted(kinds.items(), key=lambda pair: (-pair[1], list(KINDS).index(pair[0]))):
-        draft = next(draft for draft in drawn if draft.objection and draft.objection.kind == kind)
-        text = " ".join(f"{draft.id}: {draft.objection.detail if draft.objection else ''}".rstrip(": ").split())
-        yield f"  dropped {count}: {KINDS[kind]} ({text if len(text) <= LONGEST else f'{text[:LONGEST]}…'})"
-
-
 async def _judged(answer: Question, asker: Asker, passages: Passages) -> Objection | None:
     """Return the model's objection to a query."""
     if isinstance(answer, DraftCase):
         review = await asker.ask(review_prompt(answer), Review)
         if not review.follows:
-            return Objection("unsupported", review.reason.strip())
-        return None if review.standalone else Objection("not standalone", review.reason.strip())
+            return (UNSUPPORTED, review.reason.strip())
+        return None if review.standalone else (NOT_STANDALONE, review.reason.strip())
     # Embedding and search are no coroutines.
     found = await asyncio.to_thread(passages.nearest, answer.query, NEAREST)
     said = await asker.ask(search_prompt(answer.query, found), Answering)
     if not said.standalone:
-        return Objection("not standalone", said.reason.strip())
-    numbers = [number for number in said.answering if 1 <= number <= len(found)]
-    return Objection("answered", found[numbers[0] - 1].source) if numbers else None
+        return (NOT_STANDALONE, said.reason.strip())
+    answering = [found[number - 1].source for number in said.answering if 1 <= number <= len(found)]
+    return ("a passage of the collection answers the query", answering[0]) if answering else None
 
 
 def _row(draft: Draft, answer: Question) -> dict[str, Any]:
@@ -410,16 +348,43 @@ def _row(draft: Draft, answer: Question) -> dict[str, Any]:
     return row | scope | {"tags": ["synthetic"], "split": draft.split}
 
 
+def without_repeats(drawn: Sequence[Draft], passages: Passages, near: float) -> list[Draft]:
+    """Drop the queries that nearly repeat one before them."""
+    kept = [draft for draft in drawn if draft.kept]
+    vectors = passages.embed([draft.row["query"] for draft in kept]) if kept else np.zeros((0, 1))
+    first: list[int] = []
+    repeated: dict[str, Objection] = {}
+    for number, draft in enumerate(kept):
+        alike = next((other for other in first if vectors[other] @ vectors[number] >= near), None)
+        if alike is None:
+            first.append(number)
+        else:
+            repeated[draft.id] = "the query nearly repeats another one", repr(kept[alike].row["query"])
+    return [replace(draft, objection=repeated.get(draft.id, draft.objection)) for draft in drawn]
+
+
+def summary(drawn: Sequence[Draft], counts: Mapping[str, int]) -> list[str]:
+    """Return the lines: queries by type, reasons with an example of each, and splits."""
+    kept = Counter(draft.type_name for draft in drawn if draft.kept)
+    dropped = Counter(draft.type_name for draft in drawn if draft.objection)
+    splits = Counter(draft.split for draft in drawn if draft.kept)
+    lines = [
+        f"  {name}: {kept[name]} of {count} kept, {dropped[name]} dropped" for name, count in counts.items() if count
+    ]
+    reasons: dict[str, list[str]] = {}
+    for draft in drawn:
+        if draft.objection:
+            example = " ".join(f"{draft.id}: {draft.objection[1]}".rstrip(": ").split())
+            reasons.setdefault(draft.objection[0], []).append(f"{example[:LONGEST]}{'…' * (len(example) > LONGEST)}")
+    for reason, examples in sorted(reasons.items(), key=lambda entry: -len(entry[1])):
+        lines.append(f"  dropped {len(examples)}: {reason} ({examples[0]})")
+    return [*lines, f"  splits by page: {', '.join(f'{s}: {n}' for s, n in sorted(splits.items())) or 'none'}"]
+
+
 def _model(namespace: argparse.Namespace, env: Mapping[str, str]) -> JudgeConfig:
     layers = []
     if namespace.config:
         whole = file_layer(experiment_file(namespace.config), ModelSettings, named_folders(env))
-        judge = {"judge": whole.values["judge"]} if "judge" in whole.values else {}
+        judge = {name: value for name, value in whole.values.items() if name == "judge"}
         layers.append(Layer(label=whole.label, values=judge, lines=whole.lines))
     return build(ModelSettings, [*layers, flag_layer(namespace, ModelSettings)]).judge
-
-
-def _usage(judge: Judge) -> str:
-    usage = judge.usage
-    price = "" if usage.usd is None else f", {usage.usd:,.4f} USD"
-    return f"{usage.calls:,} calls, {usage.hits:,} answers from the store, {usage.tokens:,} tokens{price}"

@@ -156,13 +156,13 @@ class TestEvaluate:
                 [{"query": "x"}],
                 "1 of 1 in-scope cases have no labels .*: row 0; .* there is none: name one .--judge.model",
             ),
-            (["x"], "row 0: expected a dictionary, got str"),
+            (["x"], "row 0: expected a JSON object, got 'x'"),
             ([{"query": "x", "in_scop": False}], "in_scop: unknown field.*in_scope"),
-            ([{"query": "x", "relevant_ids": "{"}], "row 0: not valid JSON"),
+            ([{"query": "x", "relevant_ids": "{"}], "row 0: relevant_ids: Input should be a valid dictionary"),
             ([], "holds no case"),
-            (7, "expected golden queries as a path.*got int"),
-            ({"query": "x"}, "expected golden queries as a path.*got dict"),
-            ([{"query": "x", "evidence": [{"heading": "H"}]}], "a heading without a quote needs the source_url"),
+            (7, "expected a path, a list.*got int"),
+            ({"query": "x"}, "expected a path, a list.*got dict"),
+            ([{"query": "x", "evidence": [{"heading": "H"}]}], "expected a quote, or the source_url"),
         ],
     )
     def test_golden_data_with_faults(self, golden: Any, message: str) -> None:

@@ -3,8 +3,7 @@ from random import Random
 
 import pytest
 
-from evals.cases.reading import load_golden, validate_rows
-from evals.cases.rows import beir_rows
+from evals.cases.reading import load_golden
 from evals.config.experiment import DatasetConfig
 from evals.config.patterns import found
 from tests.support.fuzz import fuzz, mutated
@@ -18,37 +17,43 @@ SEEDS = (
 )
 WORDS = ("\\ud800", "\\u0000", "null", "true", "NaN", "1e999", "-1", '"id": ', '"query": ', '{"a": ', "a{99}", "(?=")
 TOKENS = (*'{}[]",:9(\\\n', *WORDS, "word ", "+)+")
+TABLES = (
+    "query,quote,tags,grade,in_scope\nHow fast?,ten rpm,\"['a', 'b']\",3,\nWho?,,x;y,,no\n",
+    'user_input;reference_contexts;reference\nHow fast?;"[\'ten\', ""it\'s""]";ten\n',
+    '[{"query": "a", "relevant_ids": ["x"]},\n {"query": "b", "in_scope": false}]',
+)
 BEIR = ('{"_id": "1", "text": "one"}\n{"_id": "2", "text": "two", "metadata": {}}',)
 
 
 @pytest.mark.slow
 def test_any_file_is_golden_data_or_refused(tmp_path: Path) -> None:
-    file = tmp_path / "golden.jsonl"
-    config = DatasetConfig.model_validate({"path": file})
-
-    def read(data: bytes) -> None:
-        file.write_bytes(data)
-        for case in load_golden(config).cases:
+    def read(made: tuple[str, bytes]) -> None:
+        file = tmp_path / made[0]
+        file.write_bytes(made[1])
+        for case in load_golden(DatasetConfig(path=file)).cases:
             if case.source_url_pattern:
                 found(case.source_url_pattern, "/docs/" + "a-" * 200)
 
-    fuzzed = fuzz(read, lambda random: encoded(mutated(random, SEEDS, TOKENS)))
+    def make(random: Random) -> tuple[str, bytes]:
+        name = random.choice(("golden.jsonl", "golden.jsonl", "golden.csv", "golden.json"))
+        return name, encoded(mutated(random, TABLES if name == "golden.csv" else (*SEEDS, *TABLES[2:]), TOKENS))
+
+    fuzzed = fuzz(read, make)
     assert fuzzed.read > 1_000 and fuzzed.refused > 1_000
 
 
 @pytest.mark.slow
 def test_any_test_collection_is_imported_or_refused(tmp_path: Path) -> None:
-    queries, qrels = tmp_path / "queries.jsonl", tmp_path / "qrels"
+    (tmp_path / "qrels").mkdir()
 
     def make(random: Random) -> tuple[bytes, bytes]:
-        return encoded(mutated(random, BEIR, TOKENS)), encoded(
-            mutated(random, ["1\td\t1\n2\td\t1"], ["\t", " ", "\n", "9", "-", "d"])
-        )
+        judgements = mutated(random, ["1\td\t1\n2\td\t1"], ["\t", " ", "\n", "9", "-", "d"])
+        return encoded(mutated(random, BEIR, TOKENS)), encoded(judgements)
 
     def read(made: tuple[bytes, bytes]) -> None:
-        queries.write_bytes(made[0])
-        qrels.write_bytes(made[1])
-        validate_rows(beir_rows(tmp_path, [qrels]))
+        (tmp_path / "queries.jsonl").write_bytes(made[0])
+        (tmp_path / "qrels" / "test.tsv").write_bytes(made[1])
+        load_golden(DatasetConfig(path=tmp_path))
 
     fuzzed = fuzz(read, make)
     assert fuzzed.read > 500 and fuzzed.refused > 1_000

@@ -88,6 +88,7 @@ def test_a_person_labels_by_keyboard_mouse_and_touch(folder: Path, run: Golden, 
         browser.open(page, width=1200, theme="light")
         browser.wait_for(SHOWN)
         assert not browser.evaluate(WARNS), "nothing is lost yet"
+        assert browser.evaluate("split('Above 0.13 it ends. Then?')") == [[0, 19], [20, 25]], "no number is cut"
         press(browser, "j")
         press(browser, " ")
         press(browser, "3", done=1)

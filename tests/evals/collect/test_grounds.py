@@ -46,7 +46,7 @@ def test_ground_finds_the_texts_of_what_is_relevant(made: Experiment, retriever:
 
 def test_ground_lists_evidence_that_is_not_in_the_collection(made: Experiment, retriever: QdrantRetriever) -> None:
     rows = [{**CASES[0], "evidence": [{"source_url": "/docs/gone", "heading": "x"}]}]
-    with pytest.raises(DatasetError, match=r"forward: evidence\.0: the collection has no page '/docs/gone'"):
+    with pytest.raises(DatasetError, match=r"forward: evidence\.0: there is no page '/docs/gone'"):
         ground(golden_of(rows), retriever)
 
 

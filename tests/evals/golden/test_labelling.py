@@ -1,61 +1,80 @@
-"""Labels of people: read from saved pages and spreadsheets, and taken into cases."""
+"""Labels of people: read back from pages and spreadsheets, compared, and taken into the golden file."""
 
 import csv
 import hashlib
+import json
+import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from sklearn.metrics import cohen_kappa_score
 
 from evals.cases.case import Case
 from evals.errors import DatasetError
-from evals.golden.labelling import COLUMNS
-from evals.golden.labels import Label, Labels, check_unchanged, contradictions, merged, read_labels
+from evals.golden.labelling import (
+    COLUMNS,
+    Label,
+    Labels,
+    agreement,
+    contradictions,
+    krippendorff_alpha,
+    merged,
+    read_labels,
+    write_labels,
+)
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
+PAGE = "/docs/motors"
+ASKED = hashlib.sha256(b"How fast?\x001,000 rpm.").hexdigest()[:16]
+ROW: dict[str, Any] = {"id": "q1", "query": "How fast?", "reference_answer": "1,000 rpm.", "in_scope": True}
 
 
-def label(chunk: str = "a", grade: int | None = 2, annotator: str = "ada", **fields: Any) -> Label:
-    known: dict[str, Any] = {"case": "q1", "asked": "x", "at": NOON, "depth": 10} | fields
-    return Label(chunk=chunk, grade=grade, annotator=annotator, **known)
+def case(**fields: Any) -> Case:
+    return Case.model_validate(ROW | fields)
 
 
-def labelled(labels: Sequence[Label]) -> Labels:
-    return {(one.annotator, one.case, one.chunk): one for one in labels}
+def given(chunk: str = "a", grade: int | None = 2, annotator: str = "ada", **fields: Any) -> Label:
+    known: dict[str, Any] = {"case": "q1", "asked": ASKED, "at": NOON, "depth": 10, "chunk_text": f"Text of {chunk}."}
+    place = {"source_url": PAGE, "heading": "Speed"}
+    return Label(chunk=chunk, grade=grade, annotator=annotator, **known | place | fields)
+
+
+def passages(changed: dict[str, Any]) -> list[tuple[str, int]]:
+    assert all((item["source_url"], item["heading"]) == (PAGE, "Speed") for item in changed["evidence"])
+    return [(item["quote"], item["grade"]) for item in changed["evidence"]]
 
 
 def test_labels_of_pages_and_spreadsheets_come_together_and_the_last_counts(tmp_path: Path) -> None:
-    page = tmp_path / "ada.jsonl"
-    given = [label(), label("b", 0, quotes=("ein Absatz\n„wörtlich“",), note="n", pool=("s",)), label(grade=1)]
-    page.write_text("".join(one.model_dump_json(exclude_none=True) + "\n" for one in given))
-    sheet = tmp_path / "bob.csv"
+    page, sheet = tmp_path / "ada.jsonl", tmp_path / "bob.csv"
+    own = [given(), given("b", 0, quotes=("ein Absatz\n„wörtlich“",), note="n", pool=("s",)), given(grade=1)]
+    page.write_text("".join(one.model_dump_json(exclude_none=True) + "\n" for one in own))
     with sheet.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         row = {"case": "q1", "query": "why?", "asked": "x", "depth": 10, "pool": "s t", "chunk_text": "'=1+1"}
         writer.writerow(row | {"chunk": "a", "grade": 3, "quotes": "first\nsecond"})
         writer.writerow(row | {"chunk": "b", "grade": ""})
-    labels = read_labels([page, sheet], "bob")
-    assert {key: one.grade for key, one in labels.items()} == {
-        ("ada", "q1", "a"): 1, ("ada", "q1", "b"): 0, ("bob", "q1", "a"): 3
+    every = read_labels([page, sheet], "bob")
+    assert every[:3] == own and [one.annotator for one in every] == ["ada"] * 3 + ["bob"]
+    assert (every[3].quotes, every[3].pool) == (("first", "second"), ("s", "t"))
+    assert every[3].chunk_text == "=1+1", "a spreadsheet must not take it for a formula"
+    labels = Labels.of(every)
+    assert {pair: {name: one.grade for name, one in by.items()} for pair, by in labels.items()} == {
+        ("q1", "a"): {"ada": 1, "bob": 3}, ("q1", "b"): {"ada": 0}
     }  # fmt: skip
-    assert labels["ada", "q1", "b"] == given[1]
-    assert (labels["bob", "q1", "a"].quotes, labels["bob", "q1", "a"].pool) == (("first", "second"), ("s", "t"))
-    assert labels["bob", "q1", "a"].chunk_text == "=1+1", "a spreadsheet must not take it for a formula"
 
 
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
         ("a.jsonl", '{"case": "q1"}\n{no', ["a.jsonl:1: asked: this field is required", "a.jsonl:2: not valid JSON"]),
-        (
-            "a.csv",
-            "case,chunk,asked,depth,grade\nq1,a,x,10,7\n",
-            ["a.csv:2: grade: Input should be less"],
-        ),
-        ("a.csv", "case,chunk,asked,depth,grade\nq1,a,x,10,3\n", ["a.csv:2: annotator: must not be blank"]),
+        ("a.csv", "case,chunk,asked,depth,grade\nq1,a,x,10,7\n", ["a.csv:2: grade: Input should be less"]),
+        ("a.csv", "case;chunk;asked;depth;grade\nq1;a;x;10;3\n", ["a.csv:2: annotator: must not be blank"]),
         ("a.csv", "case,chunk,asked,depth,grade\nq1,a,x,10,\n", ["a.csv: no label in them; label first"]),
         ("none.jsonl", None, ["none.jsonl: cannot be read"]),
     ],
@@ -70,85 +89,127 @@ def test_faults_of_labels_are_named_with_their_place(
     assert all(one in str(caught.value) for one in said)
 
 
-PAGE = "/docs/motors"
-ASKED = hashlib.sha256(b"How fast?\x001,000 rpm.").hexdigest()[:16]
-ROW: dict[str, Any] = {"id": "q1", "query": "How fast?", "reference_answer": "1,000 rpm.", "in_scope": True}
-
-
-def case(**fields: Any) -> Case:
-    return Case.model_validate(ROW | fields)
-
-
-def given(chunk: str, grade: int | None, annotator: str = "ada", **fields: Any) -> Label:
-    known = {"asked": ASKED, "chunk_text": f"Text of {chunk}.", "source_url": PAGE, "heading": "Speed"}
-    return label(chunk, grade, annotator, **known | fields)
-
-
 def test_graded_chunks_become_evidence_and_the_others_are_judged() -> None:
-    kept = labelled([given("a", 3, quotes=("Text of",)), given("b", 1), given("c", 0), given("d", None)])
-    changed = merged(case(), kept)
-    assert changed["evidence"] == [
-        {"source_url": PAGE, "heading": "Speed", "quote": "Text of", "grade": 3},
-        {"source_url": PAGE, "heading": "Speed", "quote": "Text of b.", "grade": 1},
-        {"source_url": PAGE, "heading": "Speed", "quote": "Text of c.", "grade": 0},
-    ]
+    labels = Labels.of([given("a", 3, quotes=("Text of",)), given("b", 1), given("c", 0), given("d", None)])
+    changed = merged(case(), labels)
+    assert passages(changed) == [("Text of", 3), ("Text of b.", 1), ("Text of c.", 0)]
     assert changed["human_verdicts"] == {"a": 1, "b": 1, "c": 0}
     assert changed["labelling"] == {"by": ["ada"], "at": "2026-11-23T12:00:00+00:00", "pool": [], "depth": 10}
     assert Case.model_validate(ROW | changed).labelling is not None
+    assert merged(case(), Labels.of([given(case="q2"), given(grade=None)])) == {}
 
 
 def test_of_several_annotators_the_lower_median_counts_and_the_quotes_of_those_who_found_it_relevant() -> None:
-    kept = labelled(
-        [
-            given("a", 3, quotes=("Text of",), at=NOON + timedelta(minutes=1), pool=("x",)),
-            given("a", 2, "bob", quotes=("of  a", "Text   of"), pool=("y",)),
-            given("b", 0), given("b", 1, "bob"),
-        ]
-    )  # fmt: skip
-    changed = merged(case(), kept)
-    passages = {(item["quote"], item["grade"]) for item in changed["evidence"]}
-    assert passages == {("Text   of", 2), ("of  a", 2), ("Text of b.", 0)}
-    assert changed["labelling"]["by"] == ["ada", "bob"]
-    assert changed["labelling"]["pool"] == ["x", "y"] and changed["labelling"]["at"].startswith("2026-11-23T12:01")
+    labels = Labels.of([
+        given("a", 3, quotes=("Text of",), at=NOON + timedelta(minutes=1), pool=("x",)),
+        given("a", 2, "bob", quotes=("of  a", "Text   of"), pool=("y",)),
+        given("b", 0), given("b", 1, "bob"),
+    ])  # fmt: skip
+    changed = merged(case(), labels)
+    assert set(passages(changed)) == {("Text   of", 2), ("of  a", 2), ("Text of b.", 0)}
+    assert changed["labelling"]["by"] == ["ada", "bob"] and changed["labelling"]["pool"] == ["x", "y"]
+    assert changed["labelling"]["at"].startswith("2026-11-23T12:01")
 
 
 def test_writing_twice_changes_nothing_and_another_grade_replaces_the_first() -> None:
-    first = merged(case(), labelled([given("a", 3), given("b", 0)]))
+    first = merged(case(), Labels.of([given("a", 3), given("b", 0)]))
     again = Case.model_validate(ROW | first)
-    assert merged(again, labelled([given("a", 3), given("b", 0)])) == first
-    other = merged(again, labelled([given("a", 1), given("b", 2)]))
-    assert [(item["quote"], item["grade"]) for item in other["evidence"]] == [("Text of a.", 1), ("Text of b.", 2)]
-    marked = merged(again, labelled([given("b", 2, quotes=("of b",))]))
-    assert [(item["quote"], item["grade"]) for item in marked["evidence"]] == [("Text of a.", 3), ("of b", 2)]
+    assert merged(again, Labels.of([given("a", 3), given("b", 0)])) == first
+    assert passages(merged(again, Labels.of([given("a", 1), given("b", 2)]))) == [("Text of a.", 1), ("Text of b.", 2)]
+    marked = merged(again, Labels.of([given("b", 2, quotes=("of b",))]))
+    assert passages(marked) == [("Text of a.", 3), ("of b", 2)]
 
 
-def test_a_case_without_labels_stays() -> None:
-    assert merged(case(), labelled([given("a", 3, case="q2")])) == {}
-    assert merged(case(), labelled([given("a", None)])) == {}
-
-
-def test_out_of_scope_gets_no_evidence_and_no_verdict() -> None:
-    kept = labelled([given("a", 2), given("b", 0)])
+def test_what_contradicts_the_golden_data_is_named_and_changes_nothing() -> None:
+    labels = Labels.of([given("a", 2), given("b", 0)])
     outside = case(in_scope=False)
-    changed = merged(outside, kept)
-    assert set(changed) == {"evidence", "labelling"}
-    assert [(item["quote"], item["grade"]) for item in changed["evidence"]] == [("Text of b.", 0)]
+    changed = merged(outside, labels)
+    assert set(changed) == {"evidence", "labelling"} and passages(changed) == [("Text of b.", 0)]
     assert Case.model_validate(ROW | {"in_scope": False} | changed)
-    assert contradictions(outside, kept) == ["q1: chunk a has grade 2, and the case is out of scope"]
-
-
-def test_labels_against_the_golden_data_are_named() -> None:
+    assert contradictions(outside, labels) == ["q1: chunk a has grade 2, and the case is out of scope"]
     known = case(evidence=[{"source_url": PAGE, "quote": "Text  of a"}], relevant_ids={"b": 2})
-    assert contradictions(known, labelled([given("a", 0), given("b", 0), given("c", 0)])) == [
+    assert contradictions(known, Labels.of([given("a", 0), given("b", 0), given("c", 0)])) == [
         "q1: chunk a has grade 0, and holds the evidence “Text  of a”",
         "q1: chunk b has grade 0, and stands in relevant_ids",
     ]
-    assert "relevant_ids" not in merged(known, labelled([given("b", 0)])), "it stays as it is"
+    assert "relevant_ids" not in merged(known, Labels.of([given("b", 0)]))
 
 
-def test_a_changed_case_refuses_all() -> None:
-    check_unchanged([case()], labelled([given("a", 1)]))
-    with pytest.raises(DatasetError) as refused:
-        check_unchanged([case(query="How slow?")], labelled([given("a", 1), given("b", 1, case="gone")]))
-    assert "q1: query or reference_answer changed after 1 of 1 labels were given" in str(refused.value)
-    assert "gone: 1 labels, and no such case" in str(refused.value)
+def test_only_the_lines_of_labelled_cases_change_and_none_where_a_case_did(tmp_path: Path) -> None:
+    file = tmp_path / "golden.jsonl"
+    other = '{"query":  "unlabelled", "id": "q2"}\n'
+    file.write_text(other + json.dumps(ROW) + "\n")
+    assert write_labels(file, Labels.of([given("a", 3)]))[0] == f"{file}: labels of 1 cases are written"
+    assert file.read_text().startswith(other) and '"human_verdicts":' in file.read_text()
+    before = file.read_text()
+    for stale in (given(asked="another"), given(case="gone")):
+        with pytest.raises(DatasetError, match=f"nothing is written: .*: {stale.case}$"):
+            write_labels(file, Labels.of([given("a", 1), stale]))
+    assert file.read_text() == before
+    file.write_text(json.dumps([ROW]))
+    with pytest.raises(DatasetError, match="expected one JSON object a line to write into; golden import"):
+        write_labels(file, Labels.of([given("a", 3)]))
+
+
+# Agreement: published examples, scikit-learn, and the definition
+
+# Krippendorff (2011), example C: 4 observers, 12 units, values 1 to 5; alpha ordinal 0.815.
+EXAMPLE = [
+    [1, 1, 1], [2, 2, 3, 2], [3, 3, 3, 3], [3, 3, 3, 3], [2, 2, 2, 2], [1, 2, 3, 4], [4, 4, 4, 4], [1, 1, 2, 1],
+    [2, 2, 2, 2], [5, 5, 5], [1, 1], [3],
+]  # fmt: skip
+
+
+def by_definition(units: list[list[int]], most: int) -> float:
+    """1 − the mean distance within units over that of all pairs, pair by pair."""
+    paired = [unit for unit in units if len(unit) > 1]
+    values = [value for unit in paired for value in unit]
+    counts = [values.count(grade) for grade in range(most + 1)]
+
+    def distance(a: int, b: int) -> float:
+        low, high = sorted((a, b))
+        return (sum(counts[low : high + 1]) - (counts[low] + counts[high]) / 2) ** 2
+
+    within = sum(sum(distance(a, b) for a, b in permutations(unit, 2)) / (len(unit) - 1) for unit in paired)
+    every = sum(distance(a, b) for a, b in permutations(values, 2)) / (len(values) - 1)
+    return 1 - within / every
+
+
+def test_alpha_is_that_of_the_published_example_and_of_its_definition() -> None:
+    assert krippendorff_alpha(EXAMPLE, most=5) == pytest.approx(0.815, abs=5e-4)
+    rng = random.Random(1)
+    for _ in range(20):
+        units = [[rng.randint(0, 3) for _ in range(rng.randint(1, 4))] for _ in range(8)]
+        assert krippendorff_alpha(units) == pytest.approx(by_definition(units, 3), abs=1e-12)
+    assert krippendorff_alpha([[0, 0], [3, 3], [1, 1]]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("units", [[], [[1], [2]], [[2, 2], [2, 2, 2]]])
+def test_alpha_is_not_computable_where_nothing_could_disagree(units: list[list[int]]) -> None:
+    assert krippendorff_alpha(units) is None
+
+
+def by_people(grades: dict[str, Sequence[int | None]]) -> Labels:
+    return Labels.of([given(str(n), grade, name) for name, own in grades.items() for n, grade in enumerate(own)])
+
+
+def test_kappa_is_that_of_scikit_learn() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        ada, bob = rng.integers(0, 4, size=(2, 30)).tolist()
+        expected = f"Cohen's kappa of ada and bob: {cohen_kappa_score(ada, bob):.3f} over 30 chunks"
+        assert agreement(by_people({"ada": ada, "bob": bob}), {})[1] == expected
+
+
+def test_every_pair_and_the_judge_have_a_line() -> None:
+    labels = by_people({"ada": [3, 0, 2, 0], "bob": [3, 0, 1, 1], "eve": [None, None, None, 0]})
+    lines = agreement(labels, {("q1", "0"): 1, ("q1", "1"): 0, ("q1", "2"): 0, ("q2", "0"): 1})
+    assert lines[0].startswith("Krippendorff's alpha (ordinal): 0.") and lines[0].endswith("over 4 chunks")
+    assert lines[1:] == [
+        "Cohen's kappa of ada and bob: 0.385 over 4 chunks",
+        "Cohen's kappa of ada and eve: not computable (all say the same) over 1 chunks",
+        "Cohen's kappa of bob and eve: 0.000 over 1 chunks",
+        "ada and the judge: the same in 2 of 3 chunks, Cohen's kappa 0.400",
+        "bob and the judge: the same in 2 of 3 chunks, Cohen's kappa 0.400",
+    ]
+    assert agreement(by_people({"ada": [2]}), {}) == ["Agreement: nothing was labelled by two yet"]

@@ -8,7 +8,7 @@ from evals.cases.pages import SourcePage
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.html_page import html_file, html_page
 from retrievers.indexing.markdown import PageError
-from tests.evals.cases.test_web_pages import HTML
+from tests.evals.cases.test_pages import HTML
 
 
 def test_html_becomes_lines_under_headings_without_navigation_and_scripts() -> None:

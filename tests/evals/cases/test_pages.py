@@ -1,0 +1,267 @@
+"""Source pages of a folder and of a site: where a text stands, what the page says of it, and whom is asked."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evals.cases.pages import SourcePage, SourcePageError, SourcePages, WebPages, anchors_of, leads_to
+from evals.metrics.metadata import address_fault, wrong_fields
+from retrievers.errors import IndexingError
+from retrievers.indexing.html_page import html_page
+from retrievers.indexing.markdown import parse_page
+from tests.support.observed import make_chunk
+from tests.support.pages import TOPICS, read_pages, true_chunks
+from tests.support.raw_server import HEAD, drip, flood, raw_server
+
+PAGE = SourcePage(parse_page(TOPICS, "module-1/topics.md", "/docs"))
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> SourcePages:
+    return read_pages(tmp_path_factory.mktemp("docs"))
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("Nodes exchange messages on topics.", [(7, 7, ())]),
+        ("A publisher  sends messages. Anyone\n\nmay listen.", [(15, 16, ("Topics", "Publishers"))]),
+        ("Mind the queue.", [(18, 18, ("Topics", "Publishers")), (24, 24, ("Topics", "Subscribers"))]),
+        ("# not a heading\nros2 topic list", [(27, 28, ("Topics", "Subscribers"))]),
+        ("A subscriber sends messages.", []),
+        ("  \n ", []),
+    ],
+)
+def test_occurrences_are_found_white_space_aside(text: str, places: list[tuple[int, int, tuple[str, ...]]]) -> None:
+    """Lines are counted by hand in the page."""
+    assert [(lines[0], lines[-1], PAGE.section_at(lines[0])) for lines in PAGE.occurrences(text)] == places
+
+
+@given(st.integers(0, TOPICS.count("\n") - 1), st.integers(1, 6))
+def test_every_stretch_of_lines_is_found_where_it_stands(first: int, count: int) -> None:
+    """The oracle is the page itself: blank lines at the ends do not count."""
+    lines = TOPICS.split("\n")[first : first + count]
+    filled = [number for number, line in enumerate(lines, first + 1) if line.strip()]
+    found = [(lines[0], lines[-1]) for lines in PAGE.occurrences("\n".join(lines))]
+    assert ((filled[0], filled[-1]) in found) if filled else not found
+
+
+def test_facts_come_from_front_matter_path_and_place() -> None:
+    facts = PAGE.facts(make_chunk("c", "A publisher sends messages. Anyone may listen."))
+    assert facts == {
+        "source_url": "/docs/module-1/topics", "title": "Topics", "tags": ("ros2", "messaging"), "sidebar_position": 2,
+        "file_path": "module-1/topics.md", "source_document_id": "module-1/topics", "module": "module-1",
+        "chapter": "topics", "start_line": 15, "end_line": 16, "heading": "Publishers",
+        "section_path": "Topics > Publishers",
+    }  # fmt: skip
+    assert {"start_line", "heading"}.isdisjoint(PAGE.facts(make_chunk("c", "Mind the gap.")))
+    assert PAGE.facts(make_chunk("c", "Nodes exchange messages on topics."))["section_path"] == "Topics"
+    assert PAGE.headings == {"Topics", "Publishers", "Subscribers"}
+
+
+@pytest.mark.parametrize(("claimed", "heading"), [(18, "Publishers"), (24, "Subscribers"), (9, "Publishers")])
+def test_of_several_places_the_one_that_the_chunk_claims_is_meant(claimed: int, heading: str) -> None:
+    assert PAGE.facts(make_chunk("c", "Mind the queue.", start_line=claimed))["heading"] == heading
+
+
+@pytest.mark.parametrize(
+    ("fields", "file"),
+    [
+        ({"file_path": "module-1/topics.md", "source_url": "/docs/module-1/services"}, "module-1/topics.md"),
+        ({"file_path": "moved.md", "source_url": "/docs/module-1/services#calls"}, "module-1/services.md"),
+        ({"file_path": "moved.md", "source_url": "/docs/moved"}, None),
+        ({"source_url": None}, None),
+    ],
+)
+def test_the_page_of_a_chunk_is_that_of_its_file_else_of_its_address(
+    sources: SourcePages, fields: dict[str, str], file: str | None
+) -> None:
+    page = sources.page_of(make_chunk("c", **fields))
+    assert (page.page.file_path if page else None) == file
+
+
+@pytest.mark.parametrize("file", ["module-1/topics.md", "module-1/services.md", "plain.md"])
+def test_chunks_as_they_are_indexed_agree_with_their_page_in_every_fact(sources: SourcePages, file: str) -> None:
+    for chunk in true_chunks(sources, file):
+        page = sources.page_of(chunk)
+        assert page is not None
+        facts = page.facts(chunk)
+        assert "start_line" in facts and facts == {name: getattr(chunk, name) for name in facts}
+
+
+def test_a_page_that_cannot_be_read_is_named_by_file_and_address(tmp_path: Path) -> None:
+    with pytest.raises(IndexingError, match="expected a folder of pages, found nothing"):
+        SourcePages.read(tmp_path / "nowhere", "/docs")
+    (tmp_path / "good.md").write_text("# Good\n\nText.\n")
+    (tmp_path / "bad.md").write_bytes(b"\xff")
+    pages = SourcePages.read(tmp_path, "/docs")
+    for fields in ({"file_path": "bad.md"}, {"source_url": "/docs/bad#part"}):
+        with pytest.raises(SourcePageError, match=r"^bad\.md: not UTF-8"):
+            pages.page_of(make_chunk("c", **fields))
+    assert [fault.partition(":")[0] for fault in pages.faults] == ["bad.md"]
+
+
+ANCHORED = """# The `limit` element
+
+Text with an <a id="by-hand"></a> anchor.
+
+## Gains & limits
+
+## Gains & limits
+
+## Über 10 V: what's allowed? {#Volt}
+
+### use_sim_time
+
+```bash
+# not a heading
+```
+"""
+
+
+def test_headings_have_the_anchors_that_docusaurus_gives_them() -> None:
+    anchors = anchors_of(parse_page(ANCHORED, "motors.md"))
+    assert anchors == {"the-limit-element", "by-hand", "gains--limits", "gains--limits-1", "Volt", "use_sim_time"}
+    live = ("gains--limits", "gains-limits", "gains-limits_1", "use-sim-time", "Volt", ":~:text=Three")
+    dead = ("gains-limits-2", "Gains--limits", "%C3%BCber", "not-a-heading", "")
+    assert [leads_to(one, anchors) for one in (*live, *dead)] == [True] * len(live) + [False] * len(dead)
+    assert leads_to("%C3%BCber-uns", frozenset({"über-uns"}))
+    page = html_page('<meta name="author"><h1 id="top">A</h1><nav id="menu"></nav><a name="old">b</a>', "/x")
+    assert anchors_of(page) == {"top", "menu", "old"}
+
+
+# Over HTTP
+
+HTML = """<!doctype html><html><head><title>Topics | Handbook</title><style>p {}</style></head><body>
+<nav><a>Home</a><p>Everywhere</p></nav>
+<main><h1>Topics</h1><p>A topic is a <b>named</b> bus.</p>
+<h2>Rates<a href="#rates">\u200b</a></h2><ul><li>Ask with <code>ros2 topic hz</code> &amp; wait.</li></ul>
+<h3>Windows</h3><p>Ten seconds.</p></main><script>let x = "A topic is";</script></body></html>"""
+ANSWERS: dict[str, tuple[int, dict[str, str], str]] = {
+    "/docs/topics": (200, {"Content-Type": "text/html; charset=utf-8"}, HTML),
+    "/docs/services": (
+        200,
+        {"Content-Type": "text/markdown"},
+        "---\ntitle: Services\n---\n\n## Calls\n\nA call waits.\n",
+    ),
+    "/docs/anchors": (200, {"Content-Type": "text/html"}, '<h1 id="top">Anchors</h1><h2 id="rates">Rates</h2>'),
+    "/docs/old": (301, {"Location": "/docs/topics"}, ""),
+    "/docs/away": (302, {"Location": "http://elsewhere.invalid/"}, ""),
+    "/docs/file": (302, {"Location": "file:///etc/passwd"}, ""),
+    "/docs/nowhere": (302, {"Location": "http://[x"}, ""),
+    "/docs/broken": (500, {}, "oops"),
+    "/docs/round": (302, {"Location": "/docs/round"}, ""),
+    "/docs/matter": (200, {"Content-Type": "text/markdown"}, "---\na: [\n---\n"),
+}
+
+
+class Site(BaseHTTPRequestHandler):
+    asked: ClassVar[list[str]]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        status, headers, body = ANSWERS.get(self.path, (404, {}, ""))
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Stay silent."""
+
+
+@pytest.fixture
+def site() -> Iterator[tuple[WebPages, list[str]]]:
+    class Handler(Site):
+        asked: ClassVar[list[str]] = []
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        host = f"127.0.0.1:{server.server_port}"
+        yield WebPages([host], f"http://{host}"), Handler.asked
+        server.shutdown()
+        thread.join()
+
+
+def test_a_chunk_is_checked_against_its_page_on_the_site_which_is_fetched_once(
+    site: tuple[WebPages, list[str]],
+) -> None:
+    pages, asked = site
+    required = ("source_url", "title", "heading", "section_path", "tags", "start_line")
+    known = {"source_url": "/docs/topics", "heading": "Windows", "section_path": "Topics > Rates > Windows"}
+    assert wrong_fields(make_chunk("c", "Ten seconds.", title="Topics", **known), required, pages) == ([], 4)
+    wrong = wrong_fields(make_chunk("c", "Ten seconds.", title="Topic", **known), required, pages)[0]
+    assert wrong == ["title: expected 'Topics' as in the page, got 'Topic'"]
+    faults = [address_fault(make_chunk("c", source_url=f"/docs/anchors#{part}"), pages) for part in ("rates", "gone")]
+    assert faults == ["", "'/docs/anchors#gone' has a fragment that its page lacks"]
+    services = pages.page_of(make_chunk("c", source_url=f"{pages.base_url}/docs/services"))
+    assert services is not None and services.page.title == "Services"
+    assert asked == ["/docs/topics", "/docs/anchors", "/docs/services"]
+
+
+@pytest.mark.parametrize(
+    ("url", "asked"),
+    [
+        ("/docs/old", ["/docs/old", "/docs/topics"]),
+        ("/docs/away", ["/docs/away"]),
+        ("/docs/file", ["/docs/file"]),
+        ("/docs/nowhere", ["/docs/nowhere"]),
+        ("/docs/none", ["/docs/none"]),
+        *(
+            (url, [])
+            for url in ("", "http://[x", "//[", "mailto:me@x.org", "http://h\x00st/a", "http://other.invalid/a")
+        ),
+    ],
+)
+def test_only_the_named_hosts_are_ever_asked(site: tuple[WebPages, list[str]], url: str, asked: list[str]) -> None:
+    page = site[0].page_of(make_chunk("c", source_url=url))
+    assert ((page is not None), site[1]) == (url == "/docs/old", asked)
+
+
+def unread(pages: WebPages, url: str) -> str:
+    with pytest.raises(SourcePageError) as caught:
+        pages.page_of(make_chunk("c", source_url=url))
+    return str(caught.value)
+
+
+def test_a_page_that_fails_is_an_error_and_the_rest_goes_on(site: tuple[WebPages, list[str]]) -> None:
+    pages, asked = site
+    said = [unread(pages, f"/docs/{name}") for name in ("broken", "round", "matter", "broken")]
+    assert said[0] == said[3] == "/docs/broken: answered 500 Internal Server Error"
+    assert said[1] == "/docs/round: answered 302 Found" and "the front matter is not valid YAML" in said[2]
+    assert (list(pages.faults), asked.count("/docs/broken")) == (said[:3], 1)
+    assert pages.page_of(make_chunk("c", source_url="/docs/topics")) is not None
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda _: drip(HEAD + b"\r\n"), "the answer does not end"),
+        (lambda _: flood(HEAD + b"\r\n"), "an answer of more than 1,000 bytes"),
+        (lambda _: [b"hello"], "/a: "),
+    ],
+    ids=["drip", "ten gigabytes", "no HTTP"],
+)
+def test_a_page_ends_in_time_and_size(answer: Callable[[bytes], Iterable[bytes]], said: str) -> None:
+    with raw_server(answer) as host:
+        start = time.monotonic()
+        assert said in unread(WebPages([host], f"http://{host}", page_s=0.3, most_bytes=1_000), "/a")
+        assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize("charset", ["iso-8859-1", "punycode", "base64", "nope"])
+def test_a_page_is_read_whatever_its_character_set_is_said_to_be(charset: str) -> None:
+    body = "<h1>Größe</h1>".encode("iso-8859-1" if charset == "iso-8859-1" else "utf-8")
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset={charset}\r\nContent-Length: {len(body)}\r\n\r\n"
+    with raw_server(lambda _: [head.encode() + body]) as host:
+        page = WebPages([host], f"http://{host}").page_of(make_chunk("c", source_url="/a"))
+    assert page is not None and page.page.title == "Größe"

@@ -1,0 +1,378 @@
+"""Golden data read from every kind of source, by `golden_set` and `load_golden`; every fault has its place."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from ragas import EvaluationDataset
+from ragas.dataset_schema import SingleTurnSample
+from ragas.testset.synthesizers.testset_schema import Testset as RagasTestset
+
+from evals import Golden
+from evals.cases.case import Case
+from evals.cases.reading import case_fingerprint, golden_set, load_golden, rows_of
+from evals.config.experiment import DatasetConfig
+from evals.errors import DatasetError
+from retrievers.indexing.rows import rows_of as table_rows
+from tests.support.child import python
+from tests.support.hub_server import COMMIT, HubServer
+from tests.support.mlflow_server import mlflow_server
+
+LABELS = "evidence or relevant_ids of a grade above 0"
+PASSAGE = {"source_url": "/docs/a", "quote": "a quote"}
+IN_SCOPE: dict[str, Any] = {"id": "a", "query": "q", "evidence": [PASSAGE]}
+ANSWERED: dict[str, Any] = {**IN_SCOPE, "reference_answer": "yes"}
+HANDBOOK = "3731ab810ad1"
+OUT: dict[str, Any] = {"id": "a", "query": "q", "in_scope": False}
+
+
+def row(name: str, **values: Any) -> dict[str, Any]:
+    return {"id": name, "query": f"query {name}", "evidence": [PASSAGE], **values}
+
+
+def lines(rows: Sequence[Mapping[str, Any]], end: str = "\n") -> bytes:
+    return "".join(json.dumps(one) + end for one in rows).encode()
+
+
+def load(path: Path, **settings: Any) -> Golden:
+    return load_golden(DatasetConfig(path=path, **settings))
+
+
+def ids(golden: Golden) -> list[str]:
+    return [one.id for one in golden.cases]
+
+
+def refused(path: Path) -> DatasetError:
+    with pytest.raises(DatasetError) as caught:
+        load(path)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        IN_SCOPE,
+        {**OUT, "relevant_ids": {"judged": 0}},
+        {"id": "a", "query": " ".join(["w"] * 512), "relevant_ids": {"x": 2, "y": 0, "z": -1}},
+        {**IN_SCOPE, "evidence": [{"source_url": "/docs/a", "grade": 10}], "min_results": 100},
+        {**ANSWERED, "human_verdicts": {"x": 1, "ü y": 0}},
+    ],
+)
+def test_a_case_is_as_it_was_written(values: dict[str, Any]) -> None:
+    case = Case.model_validate(values)
+    assert case.model_dump(exclude_unset=True) == values
+    assert Case.model_validate_json(case.model_dump_json()) == case
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({**OUT, "evidence": [PASSAGE]}, "an out-of-scope case must not have evidence"),
+        ({**OUT, "relevant_ids": {"x": 1}}, "an out-of-scope case must not have evidence"),
+        ({**IN_SCOPE, "query": " \t\n"}, "must not be blank"),
+        ({**IN_SCOPE, "query": " ".join(["w"] * 513)}, "is too long: 513 words and 1025 characters"),
+        ({**IN_SCOPE, "query": "w" * 4_001}, "is too long: 1 words and 4001 characters"),
+        ({**IN_SCOPE, "evidence": [{"heading": "H"}]}, "expected a quote, or the source_url of a page"),
+        ({**IN_SCOPE, "evidence": [{**PASSAGE, "grade": 11}]}, "less than or equal to 10"),
+        ({**IN_SCOPE, "querry": "q"}, "Extra inputs are not permitted"),
+        ({**IN_SCOPE, "source_url_pattern": "("}, "is not a regular expression of RE2's syntax"),
+        ({**ANSWERED, "human_verdicts": {"x": 2}}, "less than or equal to 1"),
+        ({**IN_SCOPE, "human_verdicts": {"x": 1}}, "human_verdicts need a case in scope with a reference_answer"),
+        ({**OUT, "reference_answer": "yes", "human_verdicts": {"x": 0}}, "human_verdicts need a case in scope"),
+    ],
+)
+def test_a_case_that_contradicts_itself_is_refused(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=re.escape(said)):
+        Case.model_validate(values)
+
+
+def test_the_documentation_names_every_field_and_its_example_is_valid() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "golden.md").read_text(encoding="utf-8")
+    assert [name for name in Case.model_fields if f"`{name}`" not in text] == []
+    [example] = re.findall(r"^```json\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert Case.model_validate_json(example).human_verdicts
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("data", "places"),
+    [
+        (lines([row("b"), row("a")]), [1, 2]),
+        (b"\xef\xbb\xbf" + lines([row("b"), row("a")], "\r\n"), [1, 2]),
+        (b"\n" + lines([row("b")]) + b"  \n" + lines([row("a")]).rstrip(), [2, 4]),
+        (
+            json.dumps(row("b", query="one\u2028two\x85"), ensure_ascii=False).encode() + b"\n" + lines([row("a")]),
+            [1, 2],
+        ),
+    ],
+    ids=["plain", "marked, windows", "blank lines", "other line ends"],
+)
+def test_json_lines_give_cases_in_order_with_their_places(tmp_path: Path, data: bytes, places: list[int]) -> None:
+    file = tmp_path / "2.jsonl"
+    file.write_bytes(data)
+    assert load(file).places == {name: f"{file}:{line}" for name, line in zip("ba", places, strict=True)}
+    (tmp_path / "1.jsonl").write_bytes(lines([row("first")]))
+    assert ids(load(tmp_path)) == ["first", "b", "a"], "a folder is read in the order of its names"
+
+
+def test_an_array_or_one_object_is_read_and_a_broken_one_refused_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "golden.json"
+    file.write_text(json.dumps([row("a"), row("b")], indent=2))
+    assert (ids(load(file)), load(file).places["b"]) == (["a", "b"], f"{file}: element 2")
+    file.write_text(json.dumps(row("a"), indent=2))
+    assert ids(load(file)) == ["a"]
+    for end in ("", ",]", "]]"):
+        file.write_text("[\n" + ",\n".join(json.dumps(row(str(n)), indent=2) for n in range(50)) + end)
+        assert re.fullmatch(
+            f"{file}: not valid JSON: .*; expected one JSON object a line, or one array.*", str(refused(file))
+        )
+
+
+def test_every_fault_is_listed_at_once_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "g.jsonl"
+    bad = {
+        "{not json": "not valid JSON: Expecting property name enclosed in double quotes at column 2",
+        "[1, 2]": "expected a JSON object, got [1, 2]",
+        json.dumps({"id": "c", "evidence": [PASSAGE]}): "query: this field is required",
+        json.dumps(row("d", querry="x")): "querry: unknown field; did you mean 'query' or 'query_type' or 'quote'?",
+        json.dumps(row("e", in_scope="no")): f"an out-of-scope case must not have {LABELS}",
+        json.dumps(row("f", min_results=0)): "min_results: Input should be greater than or equal to 1, got 0",
+        json.dumps(row("g")): "",
+        json.dumps(row("g", tags=["again"])): f"id 'g' is used already at {file}:7",
+        json.dumps(row("h", evidence=[{"quotes": "x"}])): "evidence.0.quotes: unknown field; did you mean 'quote'?",
+        '{"id": "i", "query": "\\ud800"}': "not valid JSON: half of a surrogate pair, which is no character",
+        '{"min_results": ' + "9" * 5_000 + "}": "not valid JSON: a number of 5,000 digits, expected at most 100",
+        "[" * 100_000: "not valid JSON: nested too deep",
+        '{"id": "k", "query": "q", "query": "r"}': "not valid JSON: 'query' is given twice; leave one of them out",
+    }  # fmt: skip
+    file.write_text("\n".join(bad), encoding="utf-8")
+    expected = [f"{file}:{number}: {said}" for number, said in enumerate(bad.values(), 1) if said]
+    assert list(refused(file).faults) == expected
+    assert str(refused(file)).startswith("12 faults in the golden data:")
+    file.write_text("x\n" * 60)
+    assert (len(refused(file).faults), refused(file).faults[-1]) == (51, "… and 10 more")
+    file.write_bytes(lines([row("a", query="w " * 600)]))
+    assert "is too long: 600 words" in refused(file).faults[0] and len(refused(file).faults[0]) < 300
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("missing.jsonl", None, "cannot be read: No such file or directory; expected a JSON Lines file"),
+        ("", None, r"holds no \.jsonl, \.json, \.csv, \.tsv, \.parquet file"),
+        ("g.jsonl", b"\n \n", "the golden data holds no case"),
+        ("g.jsonl", b'{"id": "\xff"}', r"not UTF-8 \(byte 8"),
+        ("g.csv", b"question,answer\n" + b"how?,so\n" * 99, "g.csv: no column 'query'.*golden import .*FIELD=COLUMN$"),
+        (
+            "g.csv",
+            b"query,reference_anser\nhow?,so\n",
+            "unknown column 'reference_anser'; did you mean 'reference_answer'",
+        ),
+        ("g.csv", b"query,quote\nhow?,a,b,c\n", "g.csv:2: has 2 more cells than the first line has names"),
+        ("g.csv", b"query,quote,grade\nhow?,a,high\n", "g.csv:2: evidence.0.grade: .*integer.*, got 'high'"),
+        ("g.csv", b"query,in_scope\nhow?,maybe\n", "g.csv:2: in_scope: .*boolean.*, got 'maybe'"),
+        ("g.parquet", b"PAR1", "g.parquet: cannot be read"),
+    ],
+)
+def test_what_cannot_be_used_is_one_error(tmp_path: Path, name: str, data: bytes | None, said: str) -> None:
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    assert re.search(said, str(refused(tmp_path / name)), re.DOTALL)
+
+
+def test_tables_are_golden_data_as_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "g.csv"
+    for delimiter in ",;\t":
+        table = "id;query;quote;grade;in_scope;tags\na;how?;the first;3;;x\na;how?;the second;0;;\nb;who?;;;no;\n"
+        file.write_text(table.replace(";", delimiter))
+        first, second = load(file).cases
+        assert [(e.quote, e.grade) for e in first.evidence] == [("the first", 3), ("the second", 0)], "one id, one case"
+        assert (first.tags, second.in_scope, load(file).places["b"]) == (["x"], False, f"{file}:4")
+    file.write_text("query,quote,relevant_ids\nhow?,one,a b:2\nhow?,two,\nwhy?,,\"{'c': 2}\"\n")
+    assert [(len(one.evidence), one.relevant_ids) for one in load(file).cases] == [
+        (2, {"a": 1, "b:2": 1}),
+        (0, {"c": 2}),
+    ]
+    frame = pd.DataFrame([row("a", tags=["x", "y"]), {"id": "b", "query": "who?", "in_scope": False}])
+    frame.to_parquet(tmp_path / "g.parquet")
+    assert load(tmp_path / "g.parquet").cases == golden_set(frame).cases == load(tmp_path / "g.parquet").cases
+    assert golden_set(frame).cases[0].tags == ["x", "y"]
+
+
+@pytest.mark.parametrize("made", ["t.csv", "t.jsonl", "rows", "evaluation.csv"])
+def test_what_ragas_writes_is_golden_data_as_it_is(tmp_path: Path, made: str) -> None:
+    texts = ["A stepper turns.", "Ask, and\nwait [for] 'it'."]
+    samples: list[dict[str, Any]] = [
+        {"user_input": "How fast?", "reference": "10", "reference_contexts": texts},
+        {"user_input": "How hot?"},
+    ]
+    testset: Any = RagasTestset.from_list([{**sample, "synthesizer_name": "single"} for sample in samples])
+    if made.startswith("evaluation"):
+        testset = EvaluationDataset(samples=[SingleTurnSample(**sample) for sample in samples])
+    if made == "rows":
+        golden = golden_set(testset.to_list())
+    else:
+        getattr(testset, f"to_{made.rpartition('.')[2]}")(tmp_path / made)
+        golden = load(tmp_path / made)
+    first, second = golden.cases
+    assert (first.id, first.query, first.reference_answer, second.is_unlabelled) == ("q001", "How fast?", "10", True)
+    assert [evidence.quote for evidence in first.evidence] == texts
+    assert first.query_type == (None if made.startswith("evaluation") else "single")
+    again = EvaluationDataset.from_list(golden.to_ragas()).samples[0]
+    assert isinstance(again, SingleTurnSample) and again.reference_contexts == texts
+
+
+@pytest.mark.parametrize("splits", [False, True])
+def test_a_dataset_that_hugging_face_saved_is_read_and_nothing_in_it_is_opened(tmp_path: Path, splits: bool) -> None:
+    """A column of images names an address, and so does the README of a folder: nobody is asked."""
+    with mlflow_server() as server:
+        features = datasets.Features({"query": datasets.Value("string"), "picture": datasets.Image()})
+        picture = {"path": f"{server.url}/picture.png", "bytes": None}
+        made = datasets.Dataset.from_dict({"query": ["x"], "picture": [picture]}, features=features)
+        (datasets.DatasetDict({"train": made}) if splits else made).save_to_disk(str(tmp_path / "saved"))
+        server.requests.clear()  # of who made it
+        assert [found["query"] for _, found in rows_of(tmp_path / "saved", columns={"query": "query"})] == ["x"]
+        hub = {"revision": None, "subset": None, "split": None}
+        assert [one.values["query"] for one in table_rows(tmp_path / "saved", hub)] == ["x"]
+        configs = f"configs: [{{config_name: default, data_files: '{server.url}/rows.jsonl'}}]"
+        (tmp_path / "README.md").write_text(f"---\n{configs}\n---\n")
+        assert "holds no .jsonl" in str(refused(tmp_path))
+        assert server.requests == []
+
+
+FROM_HUB = f"""
+from evals.cases.reading import load_golden
+from evals.config.experiment import DatasetConfig
+for split in (None, "train", "test", "dev"):
+    try:
+        golden = load_golden(DatasetConfig(hub={HubServer.name!r}, revision={COMMIT!r}, split=split))
+        print([(golden.places[one.id], one.split, one.relevant_ids) for one in golden.cases])
+    except Exception as error:
+        print(error)
+"""
+
+
+def test_a_dataset_of_the_hub_is_read_at_its_commit_by_split(tmp_path: Path) -> None:
+    """In a process of its own: the address of the hub is read once."""
+    rows = lines([row("a", relevant_ids='{"x": 2}', evidence=[]), {"id": "b", "query": "who?", "in_scope": False}])
+    with HubServer({"train.jsonl": rows, "test.jsonl": rows.split(b"\n")[0] + b"\n"}) as hub:
+        env = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_DATASETS_OFFLINE": "0"}
+        found = python(["-c", FROM_HUB], tmp_path, {**env, "HF_HOME": str(tmp_path / "1")})
+        places = [f"{HubServer.name}:{number}" for number in (1, 2)]
+        both = [[(places[0], split, {"x": 2}), (places[1], split, {})] for split in (None, "train")]
+        expected = [*map(str, both), str([(places[0], "test", {"x": 2})])]
+        assert found.stdout.splitlines()[:3] == expected, found.stderr
+        assert "no split 'dev'; it has none" in found.stdout
+        assert all(COMMIT in one.path or one.path == "/api/agent-harnesses" for one in hub.requests)
+        hub.files = {}
+        lost = python(["-c", FROM_HUB], tmp_path, {**env, "HF_HOME": str(tmp_path / "2")}).stdout.splitlines()
+        said = f"dataset.hub {HubServer.name!r} at revision {COMMIT!r} cannot be loaded: "
+        assert [line[: len(said)] for line in lost] == [said] * 4
+
+
+def beir(folder: Path, queries: str, qrels: str, name: str = "test") -> Path:
+    (folder / "qrels").mkdir(exist_ok=True)
+    (folder / "queries.jsonl").write_text(queries)
+    (folder / "qrels" / f"{name}.tsv").write_text(qrels)
+    return folder
+
+
+def test_a_folder_of_beir_is_read_and_unjudged_queries_are_left_out(tmp_path: Path) -> None:
+    queries = '{"_id": "q1", "text": "lift"}\n{"_id": 2, "text": "drag", "metadata": {}}\n{"_id": "q3", "text": ""}\n'
+    beir(tmp_path, queries, "query-id\tcorpus-id\tscore\nq1\td7\t2\nq1\td8\t0\nq1\td9\t-1\n2\td7\t0\n")
+    found = [(one.id, one.query, one.split, one.relevant_ids) for one in load(tmp_path).cases]
+    assert found == [("q1", "lift", "test", {"d7": 2, "d8": 0, "d9": -1})]
+    beir(tmp_path, queries, "2\td9\t1\n", "dev")
+    assert ids(load(tmp_path)) == ["q1"] and ids(load(tmp_path, split="dev")) == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("queries", "qrels", "said"),
+    [
+        ('{"_id": "q1"}', "q1\td\t1\n", "queries.jsonl:1: query: Input should be a valid string"),
+        ('{"text": "a"}\n{"_id": "q1", "text": "a"}', "q1\td\t1\n", 'queries.jsonl:1: expected an object with "_id"'),
+        ('{"_id": "q1", "text": "a"}', "\nq1 d 1\nq9\td\t1\n", "test.tsv:2: expected id of a query"),
+        ('{"_id": "q1", "text": "a"}', "q9\td\t1\n", "test.tsv:1: expected id of a query of queries.jsonl"),
+        ('{"_id": "q1", "text": "a"}', "q1\td\t1\nq1\te\t1.5\n", "test.tsv:2: expected id of a query"),
+        ('{"_id": "q1", "text": "a"}', "q1\td\t" + "9" * 5_000, "the golden data holds no case"),
+    ],
+)
+def test_faults_of_beir_are_named_with_their_line(tmp_path: Path, queries: str, qrels: str, said: str) -> None:
+    assert said in str(refused(beir(tmp_path, queries, qrels)))
+
+
+# Choice and fingerprints
+
+CASES = golden_set([row("a", split="dev"), row("b", split="test"), row("c", split="test"), row("d")])
+
+
+@pytest.mark.parametrize(
+    ("settings", "chosen"),
+    [
+        ({}, "abcd"),
+        ({"split": "test"}, "bc"),
+        ({"split": "test", "limit": 1}, "b"),
+        ({"ids": ("c", "a", "a")}, "ac"),
+        ({"ids": ("a",), "split": "test"}, "a"),
+    ],
+)
+def test_which_cases_are_chosen(settings: dict[str, Any], chosen: str) -> None:
+    golden = golden_set(CASES, DatasetConfig(**settings))
+    assert "".join(ids(golden)) == chosen
+    assert golden.fingerprint == golden_set([case for case in CASES.cases if case.id in chosen]).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"split": "train"}, "no split 'train'; it has 'dev', 'test'"),
+        ({"ids": ("aa", "x")}, "no case with id 'aa', 'x'; did you mean 'a'?"),
+    ],
+)
+def test_what_cannot_be_chosen(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(DatasetError, match=re.escape(said)):
+        golden_set(CASES, DatasetConfig(**settings))
+    with pytest.raises(DatasetError, match=r"set dataset\.path"):
+        load_golden(DatasetConfig())
+    with pytest.raises(
+        DatasetError, match="expected a path, a list of dictionaries, a DataFrame or a dataset, got int"
+    ):
+        golden_set(5)
+
+
+@given(st.permutations(range(4)), st.randoms())
+def test_the_fingerprint_does_not_depend_on_order_of_cases_or_keys(order: list[int], random: Any) -> None:
+    rows = [list(CASES.cases[place].model_dump(exclude_defaults=True).items()) for place in order]
+    for items in rows:
+        random.shuffle(items)
+    assert golden_set([dict(items) for items in rows]).fingerprint == CASES.fingerprint
+
+
+def test_what_changes_the_fingerprints_and_what_does_not(handbook: Path) -> None:
+    """Cases without human verdicts keep the fingerprint that they had before the field was."""
+    plain = row("a", reference_answer="yes")
+    changes: list[dict[str, Any]] = [
+        {"query": "another"}, {"reference_answer": "no"}, {"min_results": 2}, {"evidence": [{**PASSAGE, "grade": 2}]},
+        {"evidence": [PASSAGE, PASSAGE]}, {"relevant_ids": {"x": 1}}, {"expected_topics": ["t"]},
+        {"split": "dev"}, {"tags": ["x"]}, {"query_type": "t"}, *({"human_verdicts": {"x": n}} for n in (0, 1)),
+    ]  # fmt: skip
+    made = [golden_set([{**plain, **change}]) for change in ({}, *changes)]
+    assert len({one.fingerprint for one in made}) == len(made)
+    assert len({case_fingerprint(one.cases[0]) for one in made}) == 8, "sorting and verdicts change no query's score"
+    labelled = {**plain, "labelling": {"by": ["ada"], "at": "now", "pool": ["s"], "depth": 5}}
+    assert golden_set([labelled]).fingerprint == made[0].fingerprint
+    content = made[0].cases[0].model_dump(mode="json", exclude={"human_verdicts", "labelling"})
+    text = json.dumps([content], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    assert made[0].fingerprint == hashlib.sha256(text.encode()).hexdigest()
+    assert load(handbook / "golden.jsonl").fingerprint.startswith(HANDBOOK)

@@ -1,0 +1,308 @@
+"""Which chunks a golden query makes relevant, in a listed collection and among what came back."""
+
+import random
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evals.cases.case import Case
+from evals.cases.pages import SourcePages, WebPages
+from evals.cases.reading import load_golden
+from evals.cases.relevance import (
+    UNLISTED,
+    Relevance,
+    check_evidence,
+    evidence_urls,
+    known_pages,
+    labelled_ids,
+    missing_chunks,
+    names_no_page,
+    normalise,
+    resolve,
+    resolve_returned,
+    share_held,
+)
+from evals.config.experiment import DatasetConfig
+from evals.errors import DatasetError, ExperimentError
+from evals.metrics.ranking import MEASURES
+from retrievers.embedding.tokens import count_tokens
+from retrievers.indexing.chunking import chunk_page
+from retrievers.indexing.pages import read_corpus
+from retrievers.records import Chunk
+from tests.support.scored import on_list
+
+PAGE = "/docs/a"
+QUOTE = "the base frame is fixed to the torso of the robot"  # 49 characters
+LETTERS = "0123456789abcdefghij"
+Find = Callable[..., Relevance]
+
+
+def chunk(name: str, text: str = "text", *, section: str | None = "Frames", **fields: Any) -> Chunk:
+    heading = section.rpartition(" > ")[2] if section else None
+    values = {"source_url": PAGE, "section_path": section, "heading": heading, **fields}
+    return Chunk(chunk_id=name, point_id=name, text=text, **values)
+
+
+def case(*evidence: dict[str, Any], name: str = "q", **values: Any) -> Case:
+    return Case.model_validate({"id": name, "query": "q", "evidence": list(evidence), **values})
+
+
+def passage(quote: str | None = QUOTE, heading: str | None = None, grade: int = 1, page: str = PAGE) -> dict[str, Any]:
+    return {"source_url": page, "quote": quote, "heading": heading, "grade": grade}
+
+
+def listed(one: Case, *chunks: Chunk) -> Relevance:
+    return resolve([one], chunks, {})["q"]
+
+
+def returned(one: Case, *chunks: Chunk) -> Relevance:
+    """As if the retriever could not list its chunks, and had returned all of them."""
+    return replace(resolve_returned([one], {"q": chunks}, None)["q"], incomplete="")
+
+
+both = pytest.mark.parametrize("find", [listed, returned])
+NESTED = [chunk(n, section=s) for n, s in zip("abc", ("tf2 > Frames", "tf2 > Frames > Optical", "tf2"), strict=True)]
+MERGED = chunk("m", chunk_headings=("Intro", "Setup"), section="Intro")
+
+
+@both
+@pytest.mark.parametrize(
+    ("evidence", "chunks", "expected"),
+    [
+        (passage(), [chunk("a", f"Now: {QUOTE}."), chunk("b", "Something else.")], "a"),
+        (passage(), [chunk("a", QUOTE.replace(" ", " \n\t"))], "a"),
+        (passage(f"\n{QUOTE.replace(' ', '  ')}"), [chunk("a", QUOTE)], "a"),
+        # Every chunk that holds half in one stretch.
+        (
+            passage(LETTERS),
+            [chunk("a", "x " + LETTERS[:10]), chunk("b", LETTERS[10:]), chunk("c", "012345678 bcdefghij")],
+            "ab",
+        ),
+        # The heading decides between chunks that both hold it, but a wrong one hides none.
+        (passage(heading="Joints"), [chunk("a", QUOTE), chunk("b", QUOTE, section="Joints")], "b"),
+        (passage(), [chunk("a", QUOTE), chunk("b", QUOTE, section="Joints")], "ab"),
+        (passage(heading="Joints"), [chunk("a", QUOTE), chunk("b", QUOTE[:20], section="Joints")], "a"),
+        (passage(heading="Nowhere"), [chunk("a", QUOTE)], "a"),
+        # A heading covers its sub-headings, and those within a merged chunk; a page is one piece of evidence.
+        (passage(None, "Frames"), NESTED, "ab"),
+        (passage(None, "Optical"), NESTED, "b"),
+        (passage(None, "tf2"), NESTED, "abc"),
+        (passage(None, "Setup"), [MERGED, chunk("o", section="Other")], "m"),
+        (passage(None), [*NESTED, chunk("z", source_url="/docs/z")], "abc"),
+        ({"quote": QUOTE}, [chunk("a", QUOTE, source_url=None), chunk("b", QUOTE, source_url="/docs/b")], "ab"),
+    ],
+)
+def test_what_evidence_makes_relevant(find: Find, evidence: dict[str, Any], chunks: list[Chunk], expected: str) -> None:
+    grades = dict.fromkeys(expected, evidence.get("grade", 1))
+    assert find(case(evidence), *chunks) == Relevance(grades=grades, items=(frozenset(expected),))
+
+
+@both
+def test_the_highest_grade_counts_and_what_is_judged_irrelevant_is_kept_apart(find: Find) -> None:
+    one = case(
+        passage(grade=1), passage(grade=3), passage("and more of it", grade=0), relevant_ids={"x": 2, "z": 0, "a": -1}
+    )
+    found = find(one, chunk("a", QUOTE), chunk("b", "and more of it"), chunk("x"))
+    items = (frozenset("x"), frozenset("a"), frozenset("a"))
+    assert found == Relevance(grades={"x": 2, "a": 3}, items=items, irrelevant=frozenset("bz"))
+    assert find(case(in_scope=False), chunk("a", QUOTE)) == Relevance()
+
+
+def test_where_no_chunk_holds_half_the_one_that_holds_most_is_relevant_in_a_listed_collection_alone() -> None:
+    quote = "a" * 40 + "b" * 45 + "c" * 40
+    chunks = [chunk("1", "a" * 40), chunk("2", "b" * 45), chunk("3", "c" * 40)]
+    assert set(listed(case(passage(quote)), *chunks).grades) == {"2"}
+    assert set(listed(case(passage(quote)), chunks[2], chunks[0]).grades) == {"1"}, "of equal ones the lower id"
+    found = resolve_returned([case(passage(quote))], {"q": chunks}, None)["q"]
+    assert found == Relevance(items=(frozenset(),), incomplete=UNLISTED)
+
+
+def test_the_id_of_a_document_stands_for_all_of_its_chunks() -> None:
+    chunks = [chunk(name, source_document_id=name[0]) for name in ("a1", "a2", "b1")]
+    items = (frozenset({"a1", "a2"}), frozenset({"b1"}))
+    assert listed(case(relevant_ids={"a": 2, "b1": 1}), *chunks) == Relevance(
+        grades={"a1": 2, "a2": 2, "b1": 1}, items=items
+    )
+
+
+def test_a_missing_chunk_is_relevant_and_noted_and_over_5_percent_are_refused() -> None:
+    labelled = [case(name=f"q{letter}", relevant_ids={letter: 1, "z": 0}) for letter in "abcdefghijklmnopqrst"]
+    found = resolve(labelled, [chunk(letter) for letter in "bcdefghijklmnopqrst"], {})
+    assert found["qa"] == Relevance(
+        grades={"a": 1}, items=(frozenset("a"),), missing=frozenset("a"), irrelevant=frozenset("z")
+    )
+    note = "1 of 20 relevant chunks is not in the collection and counts as not retrieved: 'a' (case qa)"
+    assert (missing_chunks(found), missing_chunks({})) == (note, "")
+    with pytest.raises(
+        DatasetError, match=r"^g:1: relevant_ids: .*'a'; 2 of 20 relevant chunks are missing.* 5% may be"
+    ):
+        resolve(labelled, [chunk(letter) for letter in "cdefghijklmnopqrst"], {"qa": "g:1"})
+
+
+def test_everything_that_resolves_to_nothing_is_listed_at_once_with_its_place() -> None:
+    cases = [
+        case(passage(page="/docs/gone"), passage(), name="a"),
+        case(passage(None, "Nowhere"), name="b"),
+        case(passage("it is said nowhere on this page"), {"quote": "nor anywhere else at all"}, name="c"),
+        case(name="d", relevant_ids={"ghost": 1, "a": 1}),
+    ]
+    with pytest.raises(DatasetError) as caught:
+        resolve(cases, [chunk("a", QUOTE)], {"a": "g:1", "b": "g:2", "c": "g:3"})
+    assert list(caught.value.faults)[:4] == [
+        "g:1: evidence.0: there is no page '/docs/gone'",
+        "g:2: evidence.0: no chunk of '/docs/a' stands under the heading 'Nowhere'",
+        "g:3: evidence.0: no chunk of '/docs/a' holds the quote 'it is said nowhere on this page'",
+        "g:3: evidence.1: no chunk holds the quote 'nor anywhere else at all'",
+    ]
+    assert caught.value.faults[4].startswith("d: relevant_ids: the collection has no chunk 'ghost'; 1 of 2")
+    assert (evidence_urls(cases), labelled_ids(cases), names_no_page(cases)) == (
+        ["/docs/a", "/docs/gone"],
+        ["a", "ghost"],
+        True,
+    )
+
+
+def test_what_the_collection_has_instead() -> None:
+    assert "no chunk of the collection says which page it is from" in known_pages(["/b"], [chunk("c", source_url=None)])
+    said = known_pages(["/docs/motor"], [chunk("c", source_url=page) for page in ("/1", "/2", "/3", "/docs/motors")])
+    assert said.startswith("the collection has 4 pages, '/1', '/2', '/3', …; did you mean '/docs/motors'?")
+
+
+@given(st.text("ab c", min_size=1, max_size=16), st.text("ab c", max_size=40), st.floats(0, 20))
+def test_the_share_held_is_that_of_the_longest_common_stretch_or_too_small_to_count(
+    quote: str, text: str, least: float
+) -> None:
+    stretches = (quote[i:j] for i in range(len(quote)) for j in range(i + 1, len(quote) + 1))
+    longest = max((len(stretch) for stretch in stretches if stretch in text), default=0)
+    assert share_held(quote, text) == longest / len(quote)
+    share = share_held(quote, text, least)
+    assert share == longest / len(quote) or (share == 0 and longest < least)
+    assert normalise(normalise(text)) == normalise(text) == " ".join(text.split())
+
+
+def test_three_quotes_without_a_page_are_found_among_5000_chunks_in_a_moment() -> None:
+    rng = random.Random(1)
+    vocabulary = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=6)) for _ in range(2_000)]
+    chunks = [chunk(str(number), " ".join(rng.choices(vocabulary, k=200))) for number in range(5_000)]
+    named = (7, 1_007, 4_999)
+    cases = [case({"quote": " ".join(chunks[n].text.split()[20:60])}, name=str(n)) for n in named]
+    start = time.perf_counter()
+    found = resolve(cases, chunks, {})
+    assert [set(found[str(n)].grades) for n in named] == [{str(n)} for n in named]
+    assert time.perf_counter() - start < 10, "comparing each chunk whole takes 112 s"
+
+
+# The handbook, cut in other ways
+
+
+def cut(handbook: Path, max_tokens: int, **settings: Any) -> list[Chunk]:
+    pages = read_corpus(handbook / "docs").pages
+    return [chunk for page in pages for chunk in chunk_page(page, max_tokens, count_tokens, **settings)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("max_tokens", [256, 32])
+def test_the_handbooks_evidence_resolves_however_it_is_cut(handbook: Path, max_tokens: int) -> None:
+    chunks, rng = cut(handbook, max_tokens), random.Random(0)
+    pages = sorted({one.source_url or "" for one in chunks})
+    evidence = [
+        item for one in load_golden(DatasetConfig(path=handbook / "golden.jsonl")).cases for item in one.evidence
+    ]
+    for item in evidence:
+        page = [one for one in chunks if one.source_url == item.source_url]
+        under = [one for one in page if item.heading in (one.section_path or "").split(" > ")]
+        whole = {one.chunk_id for one in under if normalise(item.quote or "") in normalise(one.text)}
+        found = set(listed(case(item.model_dump()), *page).grades)
+        assert found and whole <= found, item
+    for item in rng.sample(evidence, 30):
+        other = rng.choice([page for page in pages if page != item.source_url])
+        with pytest.raises(DatasetError):
+            listed(case({**item.model_dump(), "source_url": other}), *(c for c in chunks if c.source_url == other))
+    merged = cut(handbook, max_tokens, merge_small=True)
+    for one in rng.sample(chunks, 60):
+        held = listed(case({"source_url": one.source_url, "heading": one.heading}), *merged).grades
+        assert any(c.chunk_id in held and normalise(one.text) in normalise(c.text) for c in merged), one.source
+
+
+@pytest.mark.slow
+def test_unlisted_nothing_looks_better_than_in_a_listed_collection(handbook: Path) -> None:
+    """Random results: what is relevant, found, and at which rank, is never more than with all chunks at hand."""
+    chunks, rng = cut(handbook, 32), random.Random(3)
+    golden = load_golden(DatasetConfig(path=handbook / "golden.jsonl"))
+    by_id, full = {one.chunk_id: one for one in chunks}, resolve(golden.cases, chunks, golden.places)
+    measures = [on_list(MEASURES[name].measure) for name in ("hit_rate", "precision", "mrr")]
+    same = better = 0
+    for one in (c for c in golden.cases if c.in_scope):
+        relevant = sorted(full[one.id].grades)
+        ids = rng.sample(relevant, rng.randint(0, len(relevant))) + rng.sample(sorted(by_id), 5)
+        ids = list(dict.fromkeys(rng.sample(ids, len(ids))))
+        part = resolve_returned([one], {one.id: [by_id[i] for i in ids]}, None)[one.id]
+        assert part.grades.items() <= full[one.id].grades.items() and len(part.items) == len(full[one.id].items)
+        for measure, k in ((measure, k) for measure in measures for k in (1, 3, 5)):
+            mine, theirs = measure(ids, part.grades, k), measure(ids, full[one.id].grades, k)
+            assert mine <= theirs
+            same, better = same + (mine == theirs), better + (mine < theirs)
+    assert same > 5 * better > 0
+
+
+# Chunks that do not say where they are from
+
+JOINTS = "Joints have encoders, and encoders have indices."
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> SourcePages:
+    (tmp_path / "a.md").write_text(f"# A page\n\n{QUOTE}\n\n## Joints\n\n{JOINTS}\n")
+    return SourcePages.read(tmp_path, "/docs")
+
+
+def test_pages_tell_page_and_heading_of_a_chunk_that_does_not_and_overrule_none(sources: SourcePages) -> None:
+    by_file = Chunk(chunk_id="f", point_id="f", text=JOINTS, file_path="a.md")
+    chunks = [
+        by_file,
+        replace(by_file, chunk_id="u", file_path=None, source_url=PAGE),
+        chunk("o", JOINTS, section="Other"),
+    ]
+    for heading, expected in (("Joints", {"f", "u"}), ("Legs", set())):
+        assert set(resolve_returned([case(passage(None, heading))], {"q": chunks}, sources)["q"].grades) == expected
+    nobody = WebPages(["127.0.0.1:1"], "http://127.0.0.1:1")  # nothing answers there, and nothing is asked
+    bare = chunk("b", QUOTE, source_url=None)
+    assert resolve_returned([case(passage())], {"q": [chunk("a", QUOTE), bare]}, nobody)["q"].grades == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("evidence", "chunks", "said"),
+    [
+        (passage(), [chunk("a", QUOTE, source_url=None)], "metadata.map {source_url: KEY}"),
+        (passage(None, "Frames"), [chunk("a", QUOTE, section=None)], "sources.dir"),
+    ],
+)
+def test_chunks_without_page_or_heading_are_a_fault_where_evidence_needs_them(
+    evidence: dict[str, Any], chunks: Sequence[Chunk], said: str
+) -> None:
+    with pytest.raises(ExperimentError, match=re.escape(said)):
+        resolve_returned([case(evidence)], {"q": chunks}, None)
+    assert returned(case(relevant_ids={"a": 1}), *chunks).grades == {"a": 1}, "ids need neither"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "said"),
+    [
+        (passage(page="/docs/b"), "there is no page '/docs/b'"),
+        (passage("nothing that stands on this page in any way"), "no chunk of '/docs/a' holds the quote 'nothing that"),
+        (passage(None, "Legs"), "no chunk of '/docs/a' stands under the heading 'Legs'"),
+    ],
+)
+def test_evidence_must_be_in_its_source_page(sources: SourcePages, evidence: dict[str, Any], said: str) -> None:
+    check_evidence([case(passage(), passage(None, "Joints"), relevant_ids={"x": 1})], sources, {})
+    with pytest.raises(DatasetError) as caught:
+        check_evidence([case(passage(), evidence)], sources, {"q": "golden.jsonl:7"})
+    [fault] = caught.value.faults
+    assert fault.startswith(f"golden.jsonl:7: evidence.1: {said}")

@@ -1,0 +1,280 @@
+"""`golden init` and `golden import`: skeletons, tables of other column names, contexts found in the pages."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from datasets import Dataset
+from numpy.typing import NDArray
+from ragas import EvaluationDataset
+
+from evals.cases.case import Case
+from evals.cases.reading import golden_set
+from evals.golden import main
+from evals.golden.beginning import clusters, locate, skeletons
+from evals.golden.chunks import page_of, prose, spread
+from retrievers.__main__ import main as retrievers
+from retrievers.records import Chunk
+from tests.support.command import Done, call
+
+STEPPER = "A stepper turns at up to a thousand revolutions each minute before it loses steps."
+RATE = "Ask for the rate of a channel with the hz verb,\nand wait for ten seconds until it is steady."
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "motors.md").write_text(f"---\ntitle: Motors\n---\n## Speed\n\n{STEPPER}\n")
+    (folder / "topics.md").write_text(f"---\ntitle: Topics\n---\n## Rates\n\n{RATE}\n")
+    return folder
+
+
+def imported(folder: Path, source: Path | str, capsys: pytest.CaptureFixture[str], *flags: str | Path) -> Done:
+    return call(main, ["import", source, "--out", folder / "out.jsonl", *flags], capsys)
+
+
+def cases(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_csv_of_other_column_names(
+    tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str], delimiter: str
+) -> None:
+    table = tmp_path / "table.csv"
+    rows = [
+        ["question", "truth", "answerable", "passage", "unused"],
+        ["How quick is a stepper?", "1,000 rpm", "yes", STEPPER, "x"],
+        ["Who won the cup?", "", "no", "", "x"],
+    ]
+    table.write_text("".join(delimiter.join(f'"{cell}"' for cell in row) + "\n" for row in rows))
+    names = ["query=question", "reference_answer=truth", "in_scope=answerable", "contexts=passage"]
+    done = imported(tmp_path, table, capsys, "--docs", docs, *(f for name in names for f in ("--column", name)))
+    assert done.code == 0, done.err
+    assert (
+        "2 cases of" in done.out and "1 of them out of scope" in done.out and "1 passages: word for word 1" in done.out
+    )
+    evidence = [{"source_url": "/docs/motors", "heading": "Speed", "quote": STEPPER}]
+    assert cases(tmp_path) == [
+        {"id": "q001", "query": "How quick is a stepper?", "reference_answer": "1,000 rpm", "evidence": evidence},
+        {"id": "q002", "query": "Who won the cup?", "in_scope": False},
+    ]
+    assert call(main, ["check", tmp_path / "out.jsonl", "--docs", docs], capsys).code == 0
+
+
+@pytest.mark.parametrize("kind", ["saved", "parquet", "jsonl"])
+def test_other_sources_and_ids_and_what_only_a_judge_can_score(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    made, place = (
+        Dataset.from_list([{"question": f"how {n}?", "gold": ["c1", f"d{n}"]} for n in range(3)]),
+        tmp_path / "made",
+    )
+    if kind == "saved":
+        made.save_to_disk(str(place))
+    else:
+        place.mkdir()
+        getattr(made, "to_parquet" if kind == "parquet" else "to_json")(str(place / f"train.{kind}"))
+    done = imported(tmp_path, place, capsys, "--column", "query=question", "--column", "relevant_ids=gold")
+    assert "6 relevant documents, 0 judged and not relevant" in done.out
+    assert [case["relevant_ids"] for case in cases(tmp_path)] == [{"c1": 1, f"d{n}": 1} for n in range(3)]
+    done = imported(tmp_path, place, capsys, "--column", "query=question")
+    assert "3 of them are without evidence, so that only a judge" in done.out
+    assert f"python -m evals.golden label {tmp_path / 'out.jsonl'} --config EXPERIMENT" in done.out
+
+
+def test_what_ragas_reads_comes_back_with_its_pages(
+    handbook: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    golden = golden_set(handbook / "golden.jsonl")
+    before = {case.query: case for case in golden.cases if case.in_scope}
+    dataset = EvaluationDataset.from_list(golden.to_ragas())
+    assert [sample.user_input for sample in dataset.samples] == list(before)
+    dataset.to_jsonl(tmp_path / "ragas.jsonl")
+    assert imported(tmp_path, tmp_path / "ragas.jsonl", capsys, "--docs", handbook / "docs").code == 0
+    for case in golden_set(tmp_path / "out.jsonl").cases:
+        places = {(e.source_url, e.quote) for e in before[case.query].evidence}
+        assert {(e.source_url, e.quote) for e in case.evidence} == places, case.query
+
+
+def test_passages_are_found_in_the_pages_or_told_and_left_out(
+    tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = [STEPPER, "Zebras have stripes on all of their legs."]
+    rows = [{"user_input": f"How {number}?", "reference_contexts": [text]} for number, text in enumerate(texts)]
+    (tmp_path / "ragas.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert "2 passages have no page: name --docs" in imported(tmp_path, tmp_path / "ragas.jsonl", capsys).out
+    assert cases(tmp_path)[0]["evidence"] == [{"quote": STEPPER}]
+    done = imported(tmp_path, tmp_path / "ragas.jsonl", capsys, "--docs", docs)
+    assert "not found (most alike " in done.out and "ragas.jsonl:2: left out" in done.out and len(cases(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "quotes"),
+    [
+        ("up to a thousand revolutions each minute", "word for word", ["up to a thousand revolutions each minute"]),
+        (" ".join(RATE.split()), "word for word", [" ".join(RATE.split())]),
+        (f"Intro. {STEPPER} And more. {' '.join(RATE.split())}", "several chunks", [STEPPER, RATE]),
+        ("A stepper turns at upto a thousand revolutions each minute before it looses steps.", "alike", None),
+        ("Zebras have stripes on all of their legs.", "not found", []),
+    ],
+)
+def test_a_text_is_found_exactly_or_nearly_or_not(text: str, how: str, quotes: list[str] | None) -> None:
+    chunks = [Chunk(chunk_id=t, point_id=t, text=t, source_url=f"/{t[0]}") for t in (STEPPER, RATE)]
+    located = locate([text], chunks)[text]
+    assert located.how == how
+    if quotes is None:
+        [evidence] = located.evidence
+        assert evidence["quote"] in STEPPER and len(evidence["quote"]) > 60 and 85 <= located.score < 100
+    else:
+        assert [evidence["quote"] for evidence in located.evidence] == quotes
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "said"),
+    [
+        ("question\nhow?\n", [], "table.csv: no column 'query'"),
+        ("query\nhow?\n", ["--column", "query=questions"], "no column 'questions'"),
+        ("query\nhow?\n", ["--column", "qury=query"], "got 'qury=query'; did you mean 'query'"),
+        ("query\nhow?\n", ["--column", "query"], "expected FIELD=COLUMN, such as query=question, got 'query'"),
+        ("query,tags\nhow?,x\n,y\n", [], "table.csv:3: query: this field is required"),
+        ("query\n", [], "the golden data holds no case"),
+        ("query\nhow?\n", ["--revision"], "argument --revision: expected one argument"),
+    ],
+)
+def test_faults_are_named_and_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, flags: list[str], said: str
+) -> None:
+    (tmp_path / "table.csv").write_text(text)
+    done = imported(tmp_path, tmp_path / "table.csv", capsys, *flags)
+    assert done.code == 2 and said in done.err and "Traceback" not in done.err
+    assert not (tmp_path / "out.jsonl").exists()
+    assert (
+        "'someone/data': no such file or folder; of a hub id give --revision"
+        in imported(tmp_path, "someone/data", capsys).err
+    )
+    assert (
+        "expected one source, whose format is found by itself"
+        in call(main, ["import", "csv", "x", "-o", "y"], capsys).err
+    )
+
+
+# Skeletons
+
+
+def test_init_writes_skeletons_that_are_valid_once_filled_in(
+    docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, out = tmp_path / "mine.yaml", tmp_path / "out.jsonl"
+    config.write_text("retriever: {collection: mine, store: {path: store}}\n")
+    assert retrievers(["index", str(docs), "--config", str(config), "--quiet"]) == 0
+    done = call(main, ["init", "--config", config, "--out", out], capsys)
+    assert "12 skeleton cases out of 2 chunks; write" in done.out and f"check {out} --config {config}" in done.out
+    rows = cases(tmp_path)
+    assert {row["evidence"][0]["source_url"] for row in rows[:2]} == {"/docs/motors", "/docs/topics"}
+    assert call(main, ["check", out], capsys).code == 2, "queries are still to be written"
+    out.write_text("".join(json.dumps(row | {"query": f"how is {row['id']}?"}) + "\n" for row in rows))
+    assert call(main, ["check", out, "--docs", docs], capsys).code == 0
+    assert "exists already" in call(main, ["init", "--config", config, "--out", out], capsys).err
+
+
+def test_the_users_own_retriever_is_sampled_where_its_chunks_can_be_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin = ["init", "--count", "3", "--out", tmp_path / "out.jsonl", "--python"]
+    assert "cannot be listed; name the store" in call(main, [*begin, "tests.support.foreign:plain"], capsys).err
+    assert call(main, [*begin, "tests.support.foreign:dense"], capsys).code == 0
+    assert [len(row.get("evidence", [])) for row in cases(tmp_path)] == [1, 1, 1, *[0] * 10]
+
+
+@pytest.mark.parametrize("number", ["-5", "two", "1.5", "9" * 5_000, ""])
+def test_a_number_that_is_none_is_refused(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["init", "--count", number])
+    said = capsys.readouterr().err
+    assert "argument --count: expected a whole number of 1 or more, got '" in said and len(said) < 400
+
+
+def chunk(page: str, section: str, number: int) -> Chunk:
+    text = f"Passage {number} of {section} on page {page} has enough words to be prose."
+    name = f"{page}-{section}-{number}"
+    return Chunk(chunk_id=name, point_id=name, text=text, source_url=f"/docs/{page}", section_path=section)
+
+
+# Pages of 40, 20, 10 and 10 chunks, each in two sections, one of which has three times as many as the other.
+CHUNKS = [
+    chunk(page, "long" if number % 4 else "short", number)
+    for page, size in {"a": 40, "b": 20, "c": 10, "d": 10}.items()
+    for number in range(size)
+]
+CODE = Chunk(chunk_id="code", point_id="p", text="```python\nx = f(y[0])\n```", source_url="/docs/9")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_any_number_of_first_chunks_each_page_and_section_has_its_share(seed: int) -> None:
+    order = spread([CODE, *CHUNKS], seed)
+    assert sorted(order, key=lambda one: one.chunk_id) == sorted(CHUNKS, key=lambda one: one.chunk_id), (
+        "code has no prose"
+    )
+    for count in (8, 16, 40):
+        taken = Counter(page_of(one) for one in order[:count])
+        for page, size in Counter(map(page_of, CHUNKS)).items():
+            assert abs(taken[page] - count * size / len(CHUNKS)) <= 1
+    first = [one for one in order if one.source_url == "/docs/a"][:16]
+    assert 3 <= sum(one.section_path == "short" for one in first) <= 5
+    assert spread(CHUNKS[::-1], seed) == order != spread(CHUNKS, seed + 1)
+
+
+def test_skeletons_sample_every_page_before_any_twice_and_code_only_where_there_is_nothing_else() -> None:
+    rows = skeletons(CHUNKS, 4, 2, seed=1)
+    assert len({row["evidence"][0]["source_url"] for row in rows[:4]}) == 4
+    assert all(Case.model_validate(row | {"query": "what is it?"}).split in ("dev", "test") for row in rows)
+    assert len(skeletons(CHUNKS, 100, 2, seed=0)) == 82 and skeletons([], 1, 0, seed=0) == []
+    assert [row["evidence"][0]["quote"] for row in skeletons([CODE], 9, 0, seed=0)] == ["```python x = f(y[0]) ```"]
+
+
+SENTENCE = "An encoder counts the turns of a joint, and a resolver gives its angle."
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (f"---\ntitle: Encoders\ntags: [a, b]\n---\n\n# Encoders\n\n{SENTENCE}", SENTENCE),
+        (f"```python\nx = 1\n```\n\n{SENTENCE}\n```python\nangle of the joint\n", SENTENCE),
+        (f"x = read(port)[0]\nreturn x\n```\n\n{SENTENCE}", SENTENCE),  # cut inside a block of code
+        (
+            f"| a | b |\n|---|---|\n| 1 | 2 |\n\n- [Encoders](/a.md)\n- [Joints](/b.md)\n\nShort one.\n\n{SENTENCE}",
+            SENTENCE,
+        ),
+        (f"{SENTENCE}\n\n## References\n\nSome book about the encoders of many joints and their makers.", SENTENCE),
+        ("It is so.\n\nIt is.", "It is so."),
+        ("# Encoders", ""),
+        ("```\nsome words in a block\n```", ""),
+        ("def read(port, *, raw=False):\n    return f(port)[0] if raw else None", ""),
+        ("References\n\nDoe, J. Encoders and their use in many machines.", ""),
+        ("[1] Doe, Encoders and their use in many machines\n[2] Roe, Joints", ""),
+        ("See https://example.org/encoders", ""),
+    ],
+)
+def test_prose_is_told_from_code_tables_and_references(text: str, found: str) -> None:
+    assert prose(text) == found
+
+
+AXES = {"fast": (1.0, 0.0), "quick": (0.9, 0.4359), "why": (0.0, 1.0)}
+
+
+def embed(queries: Sequence[str]) -> NDArray[np.float64]:
+    return np.asarray([AXES[query.lower().rstrip("?")] for query in queries])
+
+
+def test_traced_queries_are_grouped_and_the_most_frequent_wording_comes_first() -> None:
+    asked = ["why?", "Fast", "quick", "fast", "fast?", "fast?", "quick"]
+    found = clusters(asked, embed, 0.85)
+    assert found == [["fast?", "fast?", "quick", "quick", "Fast", "fast"], ["why?"]]
+    assert clusters(asked, embed, 0.95)[1] == ["quick", "quick"]
+    assert (clusters([], embed, 0.9), clusters(["why?"], embed, 0.9)) == ([], [["why?"]])
