@@ -32,18 +32,13 @@ def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> Abstaining | N
         rates: False-answer rates to promise; one of 0 no number of queries promises, and is left out.
     """
     cell = grid.cell(index)
-    configuration = grid.configurations[cell.configuration]
-    if configuration.settings.used_threshold is None:
+    settings, lists = grid.configurations[cell.configuration].settings, grid.pool.lists([cell.configuration])
+    if settings.used_threshold is None:
         return None
-    lists = grid.pool.lists([cell.configuration])
-    in_scope = lists.by_case(lambda case: case.in_scope).astype(np.bool_)
-    scores = lists.column("score" if configuration.settings.threshold_on == "final" else "semantic")
-    scale = configuration.settings.threshold_scale
+    scores, scale = lists.column("score" if settings.threshold_on == "final" else "semantic"), settings.threshold_scale
     best = np.where(lists.codes < 0, -np.inf, scores).max(axis=1, initial=-np.inf if scale in UNBOUNDED else 0.0)
+    in_scope = lists.by_case(lambda case: case.in_scope).astype(np.bool_)
     inside, outside = best[in_scope].tolist(), best[~in_scope].tolist()
-    return Abstaining(
-        known=assess(inside, outside, scale),
-        promised=tuple(
-            promise(inside, outside, rate, scale) for rate in sorted({*rates}, reverse=True) if rate and outside
-        ),
-    )
+    wanted = sorted({rate for rate in rates if rate and outside}, reverse=True)
+    promised = tuple(promise(inside, outside, rate, scale) for rate in wanted)
+    return Abstaining(known=assess(inside, outside, scale), promised=promised)

@@ -44,12 +44,6 @@ def test_ground_finds_the_texts_of_what_is_relevant(made: Experiment, retriever:
     assert set(grounds.texts) == {c for item in grounds.relevance.values() for c in item.grades}
 
 
-def test_ground_lists_evidence_that_is_not_in_the_collection(made: Experiment, retriever: QdrantRetriever) -> None:
-    rows = [{**CASES[0], "evidence": [{"source_url": "/docs/gone", "heading": "x"}]}]
-    with pytest.raises(DatasetError, match=r"forward: evidence\.0: the collection has no page '/docs/gone'"):
-        ground(golden_of(rows), retriever)
-
-
 def test_chunks_named_by_their_ids_are_found_with_their_texts(made: Experiment, retriever: QdrantRetriever) -> None:
     chunk = retriever.chunks()[0]
     grounds = ground(golden_of([labelled(chunk.chunk_id)]), retriever)
@@ -101,11 +95,6 @@ def test_chunks_without_ids_of_their_own_are_named_by_their_points(foreign: Qdra
     grounds = ground(golden_of([labelled(chunk_id)]), foreign)
     assert grounds.relevance["a"].grades == {chunk_id: 2}
     assert grounds.texts is not None and len(grounds.texts[chunk_id]) > 10
-
-
-def test_pages_are_found_under_another_name_of_their_address(foreign: QdrantRetriever) -> None:
-    row = {"id": "a", "query": "q", "evidence": [{"source_url": "/wiki/arm", "quote": "the arm and its joint"}]}
-    assert ground(golden_of([row]), foreign).relevance["a"].grades == {"7": 1}
 
 
 def test_chunks_without_a_page_are_said_before_any_query(
