@@ -177,15 +177,11 @@ class Lists:
 
     def _laid_out(self, column: Callable[[CandidateTable], NDArray[Any]], beyond: float) -> NDArray[Any]:
         tables = [self.pool.tables[variant] for variant in self._variants]
-        lengths = [table.lengths[self._start : self._end] for table in tables]
-        depth = max(int(each.max(initial=1)) for each in lengths)
-        parts = []
-        for table, of_table in zip(tables, lengths, strict=True):
-            values = column(table)[table.offsets[self._start] : table.offsets[self._end]]
-            part = np.full((len(of_table), depth), beyond, dtype=values.dtype)
-            part[np.arange(depth) < of_table[:, None]] = values
-            parts.append(part)
-        return np.concatenate(parts)
+        parts = [table.matrix(column(table), beyond)[self._start : self._end] for table in tables]
+        depth = max(1, *(part.shape[1] for part in parts))
+        return np.concatenate(
+            [np.pad(part, ((0, 0), (0, depth - part.shape[1])), constant_values=beyond) for part in parts]
+        )
 
     @cached_property
     def grades(self) -> Integers:

@@ -210,36 +210,46 @@ def score_cells(grid: Grid, metrics: Mapping[str, QueryMetric], context: Context
         metrics: By name.
         context: Inputs of the metrics besides the results.
     """
-    sums, scopes = {name: np.zeros((7, len(grid))) for name in metrics}, {metric.scope for metric in metrics.values()}
+    from scipy.sparse import csr_array
+
+    sums = {name: np.zeros((7, len(grid))) for name in metrics}
     for results, row_of in grid.blocks():
-        kept = {scope: np.ascontiguousarray(row_of[:, _inside(results, row_of, scope)]) for scope in scopes}
-        for name, metric in metrics.items():
-            sums[name] += _sums(metric.values(results, context), kept[metric.scope])
+        # Ones where a cell keeps a result: sums over queries are products.
+        starts = np.arange(0, row_of.size + 1, row_of.shape[1])
+        keeps = csr_array((np.ones(row_of.size), row_of.ravel(), starts), shape=(len(grid), len(results)))
+        for scope in {metric.scope for metric in metrics.values()}:
+            inside = np.isin(np.arange(len(results)), results.of(scope, labelled=False)[0])
+            queries = len(np.unique(results.query[inside]))
+            for name in (name for name, metric in metrics.items() if metric.scope == scope):
+                values = metrics[name].values(results, context)
+                sums[name] += _sums(values, inside, results.query, queries, keeps)
     return {name: _scores(sums[name]) for name in metrics}
 
 
-def _sums(values: Values, kept: Integers) -> Floats:
+def _sums(values: Values, inside: Bools, query: Integers, queries: int, keeps: Any) -> Floats:
     """Return sums over some queries, [7, cells].
 
-    Sum and number of scores, failures, sum and number of the scores of queries that all cells score,
-    queries that only some do, and all queries.
+    Sum and number of scores, failures, sum and number of the scores of queries that all cells score, queries that only
+    some do, and all queries.
 
     Args:
         values: By result.
-        kept: The result that a cell keeps of a query; [cells, queries].
+        inside: Whether the query of a result is in the scope of the metric.
+        query: The query of each result.
+        queries: Number of those in the scope.
+        keeps: [cells, results], 1 where a cell keeps a result. Each is kept by some cell.
     """
-    taken, queries = np.take(values.values, kept), kept.shape[1]
-    total = taken.sum(axis=1)
-    parts: Sequence[Any] = (total, queries, 0, total, queries, 0, queries)
-    if values.issue is not None:
-        why = np.take(values.issue, kept)
-        scored, failed = why < 0, np.asarray([*(isinstance(i, Failure) for i in values.issues), False])[why]
-        in_all = scored.all(axis=0)
-        dropped = (~in_all & (scored | failed).any(axis=0)).sum()
-        common = taken[:, in_all].sum(axis=1)
-        total = np.where(scored, taken, 0.0).sum(axis=1)
-        parts = (total, scored.sum(axis=1), failed.sum(axis=1), common, in_all.sum(), dropped, queries)
-    return np.stack(np.broadcast_arrays(*parts)).astype(float)
+    if values.issue is None:
+        total = keeps @ np.where(inside, values.values, 0.0)
+        return np.stack(np.broadcast_arrays(total, queries, 0, total, queries, 0, queries))
+    scored, failing = inside & (values.issue < 0), np.asarray([*(isinstance(i, Failure) for i in values.issues), False])
+    failed = inside & failing[values.issue]
+    lacking, told = (np.bincount(query, rows) > 0 for rows in (inside & ~scored, scored | failed))
+    in_all = scored & ~lacking[query]
+    columns = [np.where(scored, values.values, 0.0), scored, failed, np.where(in_all, values.values, 0.0)]
+    total, n, lost, common = (keeps @ np.column_stack(columns)).T
+    counts = len(np.unique(query[in_all])), (lacking & told).sum(), queries
+    return np.stack(np.broadcast_arrays(total, n, lost, common, *counts))
 
 
 def _scores(sums: Floats) -> CellScores:

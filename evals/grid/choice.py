@@ -48,7 +48,6 @@ class ObjectiveScores:
         bounds: The lowest and the highest possible value of each query; None where there are none.
         dropped: Queries left out because some cells score them and others do not.
         judged: Number of queries that a judge saw, where it saw a sample of them; else None.
-        first: The cell that verdicts prove to be the best; None for the one of the highest mean.
         ends: The intervals [cells] that runs of the cells have, where the objective is a single metric of which a
             sample was judged; else None, and intervals are those of the values' means.
     """
@@ -59,7 +58,6 @@ class ObjectiveScores:
     bounds: Bounds | None = None
     dropped: int = 0
     judged: int | None = None
-    first: int | None = None
     ends: Bounds | None = None
 
     @property
@@ -79,14 +77,12 @@ class Cells:
         cost: [cells], mean context tokens.
         threshold: [cells], below which a chunk is left out; 0 where none is in force.
         allowed: [cells], whether it meets the constraints.
-        near: [cells], whether verdicts prove a cell near enough to the best to be recommended; None for all.
     """
 
     labels: tuple[str, ...]
     cost: Floats
     threshold: Floats
     allowed: Bools
-    near: Bools | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,27 +203,20 @@ def decide(
     """
     if ranking.reason:
         return None
-    allowed, scores, near = (
-        np.isin(np.arange(len(grid)), ranking.order),
-        objective_scores(grid, objective, context),
-        None,
-    )
+    allowed, scores = np.isin(np.arange(len(grid)), ranking.order), objective_scores(grid, objective, context)
     if proof is not None and proof.chosen is not None:
-        near = allowed & (proof.within <= proof.margin)
-        scores = replace(scores, first=proof.chosen if allowed[proof.chosen] else None)
         allowed |= meeting(grid, objective.constraints)
     cells = Cells(
         labels=tuple(describe(grid, index) for index in range(len(grid))),
         cost=grid.metrics[TOKENS].mean,
         threshold=grid.threshold_of,
         allowed=allowed,
-        near=near,
     )
-    return choose(scores, cells, margin=objective.margin, seed=context.seed, users=proof.users if proof else None)
+    return choose(scores, cells, margin=objective.margin, seed=context.seed, proof=proof)
 
 
 def choose(
-    scores: ObjectiveScores, cells: Cells, *, margin: float = 0.02, seed: int = 0, users: Bools | None = None
+    scores: ObjectiveScores, cells: Cells, *, margin: float = 0.02, seed: int = 0, proof: CellProof | None = None
 ) -> Choice:
     """Choose the best cell, the confidence set of best cells, and the cheapest cell proved to be within the margin.
 
@@ -236,8 +225,7 @@ def choose(
         cells: Cells in the order of the columns of `scores`, at least one of them allowed.
         margin: Largest loss against the best that a cheaper cell may have, in units of the objective.
         seed: Seed of the simulated deviations.
-        users: [cells], which may be the best of all that users may ask, where it is told already: after judging in
-            rounds each cell's membership is that of its last look.
+        proof: What verdicts prove, as in `decide`: which cells may be the best for users each told at its last look.
     """
     # Cells that miss a constraint are no rivals: they would only widen the set. A threshold that cost nothing so far
     # saves little and leaves out more among other queries, so of equal cells the least strict is preferred.
@@ -249,8 +237,8 @@ def choose(
     mean, cost = own.values.mean(axis=0), cells.cost[first]
     # Within SAME means are equal: rounding must not override the preference.
     best = int((mean >= mean.max() - SAME).argmax())
-    if scores.first is not None:
-        best = next(index for index, group in enumerate(groups) if scores.first in group)
+    if proof is not None:
+        best = next((index for index, group in enumerate(groups) if proof.chosen in group), best)
     members, lower, needed, note = (
         np.ones(len(groups), dtype=np.bool_),
         np.full(len(groups), np.nan),
@@ -266,8 +254,8 @@ def choose(
         lower = np.fmin(compared.bounds.lower, np.where(tied & members, _behind_its_like(own, compared), np.nan))
         if not (lower[cost < cost[best]] >= -margin).any():
             needed = _queries_needed(own, compared, best, cost < cost[best], margin)
-    if users is not None:
-        members = np.array([users[list(group)].any() for group in groups])
+    if proof is not None:
+        members = np.array([proof.users[list(group)].any() for group in groups])
     standings = [
         Standing(
             cell=group[0],
@@ -286,8 +274,8 @@ def choose(
     leader = standings.pop(best)
     standings.sort(key=lambda standing: -standing.value)
     cheaper = [each for each in standings if each.cost < leader.cost and _is_within(each, margin)]
-    if cells.near is not None:
-        cheaper = [each for each in cheaper if cells.near[list(each.members)].any()]
+    if proof is not None and proof.chosen is not None:
+        cheaper = [each for each in cheaper if (proof.within[list(each.members)] <= proof.margin).any()]
     return Choice(
         objective=scores.objective,
         margin=margin,

@@ -155,8 +155,10 @@ def measure_pool(
         else:
             judging = judge_sample(judge, metrics, grid, context)
         context = replace(context, judging=judging)
+    if sweep or (context.judging and context.judging.drawn):
+        grid = _scored(grid, metrics, context, proof)
     if sweep:
-        swept = _chosen(config, _scored(grid, metrics, context, proof), context, proof)
+        swept = _chosen(config, grid, context, proof)
         shown = swept.chosen or 0
         grid = _with_passes(swept.grid, [grid.cell(shown).configuration], config, metrics, collaborators)
         grid = _summarised(grid, metrics, context)
@@ -418,7 +420,7 @@ def _cell(
         scores[name], foretold = scores_by_query(metric, results, context)
         if foretold:
             proxies[name] = foretold
-        summaries.append(cell_summary(grid, metric, index, scores[name], foretold, context))
+        summaries.append(cell_summary(grid, metric, index, scores[name], foretold))
     own_notes = depth_notes([summary.metric for summary in summaries], own.retriever)
     summaries.append(figures_of(grid, PASS_RATE, index, context))
     # Times of the verdicts come from serial calls; concurrent ones wait for each other.

@@ -94,7 +94,7 @@ def sampled_intervals(sample: CellSample) -> tuple[Floats, Floats]:
 
 def figures_of(grid: Grid, metric: QueryMetric, index: int, context: Context) -> Summary:
     """Return the mean of a metric in a cell, as a run of that cell has it."""
-    return cell_summary(grid, metric, index, *scores_by_query(metric, grid.results(index), context), context)
+    return cell_summary(grid, metric, index, *scores_by_query(metric, grid.results(index), context))
 
 
 def scores_by_query(
@@ -117,25 +117,20 @@ def cell_summary(
     index: int,
     scores: Mapping[str, Score],
     proxies: Mapping[str, Score],
-    context: Context,
 ) -> Summary:
     """Return the mean of a metric in a cell, with interval and counts, corrected where a sample was judged.
 
     Args:
-        grid: The grid; a run's has no metrics.
+        grid: The grid, with its metrics where a sample was judged.
         metric: The metric.
         index: The cell's number.
         scores: By case id.
         proxies: Those of what foretells them, likewise.
-        context: With the verdicts.
     """
     own, foretold = list(scores.values()), list(proxies.values())
     sample = grid.metrics[metric.name].sample if metric.name in grid.metrics else None
     if sample is None:
-        if not foretold or NOT_DRAWN not in own:
-            return summarise(metric.name, own, metric.interval)
-        proxy = foretelling(metric, context.judging.below if context.judging else None)
-        return sampled_summary(metric, own, foretold, serving(proxy, [c for c in grid.pool.cases if c.in_scope]))
+        return summarise(metric.name, own, metric.interval)
     judged, weight = np.zeros(len(own), dtype=np.bool_), 0.0
     for cells, group in _by_sample(sample):
         if index in cells:

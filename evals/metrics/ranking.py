@@ -180,7 +180,9 @@ def _where_refused(measure: Measure, k: int) -> Callable[[Results, Context], Val
 
     A chunk without a grade may then be unjudged or not relevant.
     """
-    return lambda r, _: Values.of(measure(r, k), (not r.lists.pool.refuses, NO_GRADE_0))
+    return lambda r, _: Values.of(
+        measure(r, k) if r.lists.pool.refuses else np.zeros(len(r)), (not r.lists.pool.refuses, NO_GRADE_0)
+    )
 
 
 # A measure, its name in trec_eval, its unit, a line about it, and whether it divides by all relevant chunks.

@@ -80,6 +80,11 @@ class Results:
     # What is known of rows and ranks: arrays, of shape (rows,) or (rows, ranks).
 
     @cached_property
+    def query(self) -> Integers:
+        """The query of each row, by its place among all."""
+        return self.lists.query[self.list_of]
+
+    @cached_property
     def found(self) -> Bools:
         """Whether there is a chunk at each rank."""
         return self.places >= 0
@@ -191,7 +196,7 @@ class Results:
         Returns:
             The answers; and which of them is that of each rank, shape (rows, ranks), −1 beyond the end.
         """
-        pool, queries, answers = self.lists.pool, self.lists.query[self.list_of], list[Any]()
+        pool, queries, answers = self.lists.pool, self.query, list[Any]()
         size, number = len(pool.chunks) + 1, dict(zip(queries.tolist(), self.list_of.tolist(), strict=True))
         keys, which = np.unique((queries[:, None] * size + self.codes)[self.found], return_inverse=True)
         for query, of_query in groupby(keys.tolist(), lambda key: key // size):

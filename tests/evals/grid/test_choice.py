@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 from math import sqrt
-from typing import ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -169,10 +170,12 @@ def test_cells_that_miss_a_constraint_are_out() -> None:
 
 def test_who_may_be_the_best_for_users_is_taken_as_given() -> None:
     values = np.column_stack([BASE - 0.3, NEARLY, BASE])
-    found = choose(shares(values), cells([1, 2, 3]), users=np.array([True, False, True]))
+    proof: Any = SimpleNamespace(
+        users=np.array([True, False, True]), chosen=2, within=np.array([0.01, np.nan, 0.0]), margin=0.02
+    )
+    found = choose(shares(values), cells([1, 2, 3]), proof=proof)
     assert [standing.cell for standing in found.best_set] == [2, 0]
-    near = replace(cells([1, 2, 3]), near=np.array([True, False, True]))
-    assert choose(shares(values), near).recommended.cell == 2
+    assert (choose(shares(values), cells([1, 2, 3])).recommended.cell, found.recommended.cell) == (1, 2)
 
 
 @pytest.mark.parametrize("queries", [1, 2, 9])
