@@ -49,6 +49,7 @@ class Configuration:
         name: Its settings in a few words, unique in the grid.
         parameters: The settings that are swept or tell it apart, and mean something in it.
         settings: All settings, with the largest `top_k` and the least strict threshold of its cells.
+        thresholds: As they are shown, as many as in every other; a single 0 where none is in force.
         observed: Candidates at full depth; latency and repetitions.
         summaries: The metrics that belong to the configuration, not to a cell: latency, determinism, separation.
     """
@@ -56,6 +57,7 @@ class Configuration:
     name: str
     parameters: Mapping[str, Any]
     settings: RetrieverConfig
+    thresholds: tuple[float, ...]
     observed: Observed
     summaries: tuple[Summary, ...] = ()
 
@@ -112,7 +114,6 @@ class Grid:
 
     Attributes:
         axes: Each axis that has several values, with them.
-        thresholds: As they are shown; a single 0 where none is in force.
         pool: The candidates; the variant of a configuration has its number.
         metrics: What every cell scored, by metric.
         notes: Remarks that a reader must know beside the figures.
@@ -120,7 +121,6 @@ class Grid:
 
     axes: Mapping[str, Sequence[Any]]
     top_ks: tuple[int, ...]
-    thresholds: tuple[float, ...]
     configurations: tuple[Configuration, ...]
     pool: Pool
     metrics: Mapping[str, CellScores] = field(default_factory=dict)
@@ -132,12 +132,12 @@ class Grid:
     @property
     def size(self) -> int:
         """The number of cells of each configuration."""
-        return len(self.thresholds) * len(self.top_ks)
+        return len(self.configurations[0].thresholds) * len(self.top_ks)
 
     @property
     def threshold_of(self) -> Floats:
         """[cells], the threshold of each; 0 where none is in force."""
-        return np.tile(np.repeat(self.thresholds, len(self.top_ks)), len(self.configurations))
+        return np.repeat([each.thresholds for each in self.configurations], len(self.top_ks)).astype(float)
 
     def cell(self, index: int) -> Cell:
         """Return the cell of a number.
@@ -150,7 +150,7 @@ class Grid:
         number, (threshold, cut) = index // self.size, divmod(index % self.size, len(self.top_ks))
         configuration = self.configurations[number]
         in_force = configuration.settings.used_threshold is not None
-        cuts = {"top_k": self.top_ks[cut], **({"threshold": self.thresholds[threshold]} if in_force else {})}
+        cuts = {"top_k": self.top_ks[cut], **({"threshold": configuration.thresholds[threshold]} if in_force else {})}
         return Cell(
             index=index,
             configuration=number,
@@ -178,7 +178,8 @@ class Grid:
 
     def blocks(self) -> Iterator[tuple[Results, Integers]]:
         """Yield the same for some queries at a time, in their order."""
-        step = max(1, BLOCK // max(1, sum(table.depth for table in self.pool.tables) * len(self.thresholds)))
+        depths = sum(table.depth for table in self.pool.tables) * len(self.configurations[0].thresholds)
+        step = max(1, BLOCK // max(1, depths))
         if step >= len(self.pool.cases):
             yield self._all
             return
@@ -191,7 +192,7 @@ class Grid:
 
     def _lay_out(self, start: int, end: int) -> tuple[Results, Integers]:
         lists = self.pool.lists(range(len(self.configurations)), start, end)
-        return lay_out(lists, [each.settings for each in self.configurations], self.thresholds, self.top_ks)
+        return lay_out(lists, self.configurations, self.top_ks)
 
     def matrix(self, metric: QueryMetric, context: Context) -> Floats:
         """Return a metric of every query of its scope in every cell, NaN for no score; [queries, cells]."""
@@ -210,6 +211,7 @@ def score_cells(grid: Grid, metrics: Mapping[str, QueryMetric], context: Context
         metrics: By name.
         context: Inputs of the metrics besides the results.
     """
+    # 50 ms that a run without a grid spares.
     from scipy.sparse import csr_array
 
     sums = {name: np.zeros((7, len(grid))) for name in metrics}
@@ -265,26 +267,23 @@ def _scores(sums: Floats) -> CellScores:
     )
 
 
-def lay_out(
-    lists: Lists, settings: Sequence[RetrieverConfig], thresholds: Sequence[float], top_ks: Sequence[int]
-) -> tuple[Results, Integers]:
+def lay_out(lists: Lists, configurations: Sequence[Configuration], top_ks: Sequence[int]) -> tuple[Results, Integers]:
     """Lay out the distinct results that cells keep.
 
     Args:
-        lists: Candidates of some queries under every variant.
-        settings: Of every variant.
-        thresholds: Those of the cells.
+        lists: Candidates of some queries under the variant of every configuration.
+        configurations: With their thresholds.
         top_ks: The cuts, each 1 or more.
 
     Returns:
         The results; and which of them each cell keeps of each query, shape (cells, queries).
     """
-    queries = len(lists) // len(settings)
+    queries = len(lists) // len(configurations)
     longest = min(max(top_ks), lists.codes.shape[1])
     list_of, places, row_of, count = [], [], [], 0
-    for number, of_variant in enumerate(settings):
+    for number, each in enumerate(configurations):
         rows = slice(number * queries, (number + 1) * queries)
-        order, reach = _select(lists, rows, of_variant, thresholds, longest)
+        order, reach = _select(lists, rows, each.settings, each.thresholds, longest)
         lengths = np.minimum(np.asarray(top_ks)[None, :, None], reach[:, None, :])
         first = _first_lists(order, reach)
         begun = first[np.arange(len(order))[:, None, None], np.arange(queries), lengths]

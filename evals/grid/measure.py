@@ -294,12 +294,12 @@ def grid_of(plan: Plan, pool: Pool) -> Grid:
     return Grid(
         axes=plan.axes,
         top_ks=plan.top_ks,
-        thresholds=plan.thresholds,
         configurations=tuple(
             Configuration(
                 name=variant.name,
                 parameters=variant.parameters,
                 settings=variant.settings,
+                thresholds=plan.thresholds,
                 observed=observed(number, notes),
             )
             for number, (variant, notes) in enumerate(zip(plan.variants, pool.notes, strict=True))
@@ -471,10 +471,10 @@ def _notes(run: Measured, swept: Swept) -> Iterator[str]:
             "own is not"
         )
     # What thresholds are not chosen by.
-    kinds = {case.in_scope for case in grid.pool.cases}
-    if len(grid.thresholds) > 1 and kinds == {True}:
+    kinds, several = {case.in_scope for case in grid.pool.cases}, grid.size > len(grid.top_ks)
+    if several and kinds == {True}:
         yield NO_OUT_OF_SCOPE
-    elif len(grid.thresholds) > 1 and len(kinds) > 1 and weight in (0, 1):
+    elif several and len(kinds) > 1 and weight in (0, 1):
         which = "out-of-scope" if weight == 0 else "in-scope"
         yield f"objective.out_of_scope is {weight:g}: {which} queries have no part in the choice"
 

@@ -56,13 +56,13 @@ def grids(draw: st.DrawFn) -> Grid:
                 name=str(number),
                 parameters={},
                 settings=config,
+                thresholds=tuple(thresholds),
                 observed=Observed(observations=()),
             )
         )
     cases = tuple(make_case(f"q{query}", in_scope=query != 1) for query in range(queries))
     return Grid(
         axes={},
-        thresholds=tuple(thresholds),
         top_ks=tuple(draw(st.lists(st.integers(1, 8), unique=True, min_size=1, max_size=4))),
         configurations=tuple(configurations),
         pool=Pool(
@@ -82,7 +82,7 @@ def hits(found: list[Found]) -> list[RetrievedChunk]:
 @given(grids())
 def test_every_cell_keeps_what_a_search_with_its_settings_returns_and_each_result_is_laid_out_once(grid: Grid) -> None:
     lists, queries = grid.pool.lists(range(len(grid.configurations))), range(len(grid.pool.cases))
-    results, row_of = lay_out(lists, [each.settings for each in grid.configurations], grid.thresholds, grid.top_ks)
+    results, row_of = lay_out(lists, grid.configurations, grid.top_ks)
     assert row_of.shape == (len(grid), len(queries))
     for cell in [*map(grid.cell, range(len(grid)))]:
         expected = [
@@ -94,7 +94,7 @@ def test_every_cell_keeps_what_a_search_with_its_settings_returns_and_each_resul
         for each in (kept, grid.results(cell.index)):
             assert [[place for place in places if place >= 0] for places in each.places.tolist()] == expected
     assert {*row_of.ravel().tolist()} == {*range(len(results))}
-    if list(grid.thresholds) == sorted(grid.thresholds):
+    if all(list(each.thresholds) == sorted(each.thresholds) for each in grid.configurations):
         laid = [(number, *places) for number, places in zip(results.list_of, results.places.tolist(), strict=True)]
         assert len(laid) == len(set(laid))
 

@@ -267,7 +267,7 @@ def test_every_cell_of_the_map_says_its_value(browser: Chromium, page: Path, gri
     name = swept.grid.configurations[chosen].name
     inside = {cell for one in choice.standings[:3] for cell in one.members}
     outlined = set()
-    for row, threshold in enumerate(swept.grid.thresholds):
+    for row, threshold in enumerate(swept.grid.configurations[chosen].thresholds):
         heading, *found = browser.evaluate(CELLS)[row]
         assert float(heading[0]) == pytest.approx(threshold)
         for column, (text, label, has_outline) in enumerate(found):
