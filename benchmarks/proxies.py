@@ -1,16 +1,14 @@
 """What foretells a judge where golden data have no labels: correlation, weight, and how much narrower intervals become.
 
-python benchmarks/proxies.py [--data DIR] [--draws 300]
+python benchmarks/proxies.py [--draws 300]
 
 The handbook's labels are taken away, and a judge that knows them and errs on 7% of its questions grades context
-precision and recall of three retrievals. With --data (cran.all.1400.xml, cran.qry.xml, cranqrel.trec.txt) Cranfield
-too, whose queries have no reference answers, by the highest cosine alone; there the judge's metric is the share
-of the first five that it finds useful, 7% of its verdicts turned over.
+precision and recall of three retrievals.
 
 A row for each metric and proxy: r, the correlation with the judged score over queries; λ, the mean weight over draws
 of 40 judged queries; the width of the corrected interval over that of judging alone; the share of intervals that hold
 the mean of all that users may ask (the queries of a draw are taken from all of them with replacement). Compared:
-labels, words of the reference answer, both (labels of a random half), similarity, and chance. Bounds: held in 93%;
+labels, words of the reference answer, both (labels of a random half), and chance. Bounds: held in 93%;
 width at most 1.01, since a proxy that says nothing must do no harm.
 """
 
@@ -27,10 +25,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import cranfield
-
 if TYPE_CHECKING:
-    from evals.cases.case import Case
     from evals.cases.reading import GoldenSet
     from evals.collect.observations import Observation
     from evals.config.experiment import ExperimentConfig
@@ -46,16 +41,12 @@ RETRIEVALS = (("semantic", 5), ("hybrid", 5), ("hybrid", 10))
 def main() -> None:
     """Retrieve, judge, draw and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder of Cranfield")
     parser.add_argument("--draws", type=int, default=300)
     options = parser.parse_args()
     print(f"{'judged metric':<34} {'proxy':<12} {'r':>5} {'λ':>5} {'width':>6} {'held':>6}")
     for mode, top_k in RETRIEVALS:
         for metric, judged, proxies in handbook(mode, top_k):
             show(f"{metric}, {mode}, top_k {top_k}", judged, proxies, options.draws)
-    if options.data:
-        judged, proxies = cranfield_relevance(options.data)
-        show("share useful of five, Cranfield", judged, proxies, options.draws)
 
 
 def show(title: str, judged: Floats, proxies: Mapping[str, Floats], draws: int) -> None:
@@ -89,7 +80,7 @@ def handbook(mode: str, top_k: int) -> Iterator[tuple[str, Floats, dict[str, Flo
     from evals.cases.reading import load_golden
     from evals.config.experiment import ExperimentConfig
     from evals.judge.verdicts import average_precision
-    from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
+    from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY
     from tests.support.golden_labels import golden_labels
     from tests.support.judging import Flaws, Oracle
 
@@ -107,32 +98,10 @@ def handbook(mode: str, top_k: int) -> Iterator[tuple[str, Floats, dict[str, Flo
         recall.append(float(np.mean(held)))
     bare = [unlabelled(result) for result in labelled]
     half = [result if number % 2 else other for number, (result, other) in enumerate(zip(labelled, bare, strict=True))]
-    cosine = column(RELEVANCE_PROXY, [replace(r, case=without_answer(r.case)) for r in bare])
     for name, proxy, judged in (("precision", PRECISION_PROXY, precision), ("recall", RECALL_PROXY, recall)):
         foretelling = {"labels": labelled, "words": bare, "half labelled": half}
         scores = {kind: column(proxy, results) for kind, results in foretelling.items()}
-        yield name, np.array(judged), {**scores, "similarity": cosine}
-
-
-def cranfield_relevance(data: Path) -> tuple[Floats, dict[str, Floats]]:
-    """The share of the first five that a judge finds useful, and the highest cosine."""
-    from evals.cases.relevance import Relevance
-    from evals.collect.observations import Observation
-    from evals.metrics.proxies import RELEVANCE_PROXY
-
-    cases = cranfield.read_cases(data)
-    with tempfile.TemporaryDirectory() as folder:
-        config = cranfield.index(Path(folder) / "store", cranfield.read_chunks(data / "cran.all.1400.xml"))
-        with cranfield.opened(config, {"mode": "hybrid", "fusion": "weighted"}) as retriever:
-            candidates = retriever.candidates([case.query for case in cases], use_cache=False)
-    bare, judged = [], []
-    rng = np.random.default_rng(0)
-    for case, found in zip(cases, candidates, strict=True):
-        first = found.at(range(5))
-        useful = np.array([case.relevant_ids.get(chunk_id, 0) > 0 for chunk_id in first.chunk_ids])
-        judged.append(float((useful ^ (rng.random(len(useful)) < ERRS)).mean()))
-        bare.append(unlabelled(Observation(case=case, relevance=Relevance(), candidates=found, selection=first)))
-    return np.array(judged), {"similarity": column(RELEVANCE_PROXY, bare)}
+        yield name, np.array(judged), scores
 
 
 def retrieved(config: "ExperimentConfig", golden: "GoldenSet") -> "tuple[list[Observation], Sequence[Chunk]]":
@@ -155,11 +124,6 @@ def retrieved(config: "ExperimentConfig", golden: "GoldenSet") -> "tuple[list[Ob
 def unlabelled(result: "Observation") -> "Observation":
     """The same result of a query whose labels are taken away."""
     return replace(result, case=result.case.model_copy(update={"evidence": [], "relevant_ids": {}}))
-
-
-def without_answer(case: "Case") -> "Case":
-    """The same query without its reference answer."""
-    return case.model_copy(update={"reference_answer": None})
 
 
 def column(proxy: "QueryMetric", results: "Sequence[Observation]") -> Floats:

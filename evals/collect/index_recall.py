@@ -8,7 +8,7 @@ import numpy as np
 
 from evals.collect.passes import ROUNDING, Progress
 from retrievers.retriever.protocol import FindsNeighbours, Retriever
-from retrievers.search.candidates import Candidates, CandidateTable, Chunks
+from retrievers.search.candidates import Candidates, CandidateTable
 
 # Exact search goes as much further, so that points that rounding puts behind the last one are known to be as near.
 MARGIN = 20
@@ -42,11 +42,16 @@ def with_ann_recall(
     Raises:
         RetrievalError: A search failed.
     """
-    if not _compares(retriever):
+    measured = [k for k in depths if k <= retriever.settings.candidates]
+    if not measured or not _compares(retriever):
         return table
-    recalls: list[Mapping[int, float]] = []
+    recalls, chunks, settings = list[Mapping[int, float]](), retriever.chunk_table(), retriever.settings
     for start in range(0, len(table), retriever.batch_size):
-        recalls.extend(_recalls(retriever, table.vectors[start : start + retriever.batch_size], depths))
+        vectors: Any = table.vectors[start : start + retriever.batch_size]
+        exact = retriever.neighbours(vectors, {"exact": True}, max(measured) + MARGIN, chunks)
+        found = retriever.neighbours(vectors, settings.search_params, settings.candidates, chunks)
+        pairs = zip(exact, found, strict=True)
+        recalls += [{k: recall(truth, points, k) for k in measured} for truth, points in pairs]
         progress("searching exactly", len(recalls), len(table))
     return replace(table, ann_recall=tuple(recalls))
 
@@ -65,15 +70,3 @@ def recall(exact: Candidates, found: Candidates, k: int) -> float:
     least = last - ROUNDING * max(1.0, abs(last))
     first = found.codes[np.argsort(-found.scores, kind="stable")][:count]
     return float(np.isin(first, exact.codes[exact.scores >= least]).sum() / count)
-
-
-def _recalls(retriever: FindsNeighbours, vectors: Sequence[Any], depths: Sequence[int]) -> list[Mapping[int, float]]:
-    """Return for each vector the recall at each depth that is searched for."""
-    settings = retriever.settings
-    measured = [k for k in depths if k <= settings.candidates]
-    if not measured:
-        return [{} for _ in vectors]
-    chunks: Chunks = retriever.chunk_table()
-    exact = retriever.neighbours(vectors, {"exact": True}, max(measured) + MARGIN, chunks)
-    found = retriever.neighbours(vectors, settings.search_params, settings.candidates, chunks)
-    return [{k: recall(truth, points, k) for k in measured} for truth, points in zip(exact, found, strict=True)]

@@ -1,7 +1,6 @@
 """What an evaluation deals in: scores, what was observed of a query, summaries, verdicts. All frozen."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -11,7 +10,7 @@ from pydantic.json_schema import SkipJsonSchema
 from evals.cases.case import Case
 from evals.cases.relevance import Relevance
 from retrievers.records import StageTimings
-from retrievers.search.candidates import Candidates, CandidateTable, table_of
+from retrievers.search.candidates import Candidates
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,11 +121,6 @@ class Observed:
     listed: bool = True
     retriever_notes: tuple[str, ...] = ()
     unmeasured: str = ""
-
-    @cached_property
-    def table(self) -> CandidateTable:
-        """The candidates of all observations as columns, in their order."""
-        return table_of([observation.candidates for observation in self.observations])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,14 +3,12 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
-from dataclasses import replace
 from functools import partial
 from math import isnan
 
-import numpy as np
-
 from evals.cases.case import Case
 from evals.collect.observations import DeterminismPass, LatencyPass
+from evals.config.experiment import LatencyConfig
 from retrievers.errors import RetrievalError
 from retrievers.records import RetrievalSession, RetrievedChunk
 from retrievers.retriever.protocol import Retriever
@@ -25,7 +23,7 @@ PATIENCE_S = 1.0
 
 
 def collect(
-    retriever: Retriever, cases: Sequence[Case], progress: Progress, like: CandidateTable | None = None
+    retriever: Retriever, cases: Sequence[Case], progress: Progress, chunks: Chunks | None = None
 ) -> CandidateTable:
     """Find the candidates of every case, at full candidate depth, in the order of the cases.
 
@@ -33,62 +31,39 @@ def collect(
         retriever: The retriever.
         cases: Golden queries.
         progress: Called with the stage, the number of queries done, and that of all.
-        like: What another variant of a sweep found for the same cases; its chunks, and equal vectors, are shared.
+        chunks: The chunks of another variant of a sweep, which are shared.
 
     Raises:
         RetrievalError: A query is unusable, or embedding or search failed; the case is named.
     """
-    chunks = like.chunks if like else retriever.chunk_table()
+    chunks = chunks if chunks is not None else retriever.chunk_table()
     builder = TableBuilder(chunks)
     for start in range(0, len(cases), retriever.batch_size):
         batch = cases[start : start + retriever.batch_size]
-        try:
-            candidates = retriever.candidates([case.query for case in batch], chunks=chunks)
-            builder.extend(_with_vectors_of(like, candidates, start) if like else candidates)
-        except RetrievalError as error:
-            named = f"case {batch[0].id!r}" if len(batch) == 1 else f"cases {batch[0].id!r} to {batch[-1].id!r}"
-            raise type(error)(f"{named}: {error}") from error
+        builder.extend(_found(retriever, batch, chunks))
         progress("retrieving", len(builder), len(cases))
     return builder.table()
 
 
-def _with_vectors_of(like: CandidateTable, found: CandidateTable, start: int) -> CandidateTable:
-    """Return candidates whose queries hold the vectors of another table, from a row on, where they are the same."""
-    vectors = list(found.vectors)
-    for place, (vector, known) in enumerate(zip(vectors, like.vectors[start:], strict=False)):
-        if vector is not None and known is not None and np.array_equal(vector, known):
-            vectors[place] = known
-    return replace(found, vectors=vectors)
-
-
 def measure_latency(
-    retriever: Retriever,
-    cases: Sequence[Case],
-    *,
-    warmup: int,
-    repeats: int,
-    concurrency: Sequence[int],
-    progress: Progress,
+    retriever: Retriever, cases: Sequence[Case], config: LatencyConfig, progress: Progress
 ) -> tuple[LatencyPass, ...]:
     """Time single calls of `search`, as an application makes them, at each concurrency, after warm-up.
 
     Args:
         retriever: The retriever to measure.
         cases: Whose queries are called.
-        warmup: Calls before the measurement.
-        repeats: Number of calls of every query at each concurrency.
-        concurrency: Numbers of threads that call at once; results must equal those of the serial pass.
+        config: Calls before the measurement, calls of every query, and numbers of threads that call at once, the
+            results of which must equal those of the serial pass.
         progress: Called with the stage, the number of calls done, and that of all.
 
     Raises:
         RetrievalError: A call failed.
     """
-    for number in range(warmup):
+    for number in range(config.warmup):
         _checked(retriever.search(cases[number % len(cases)].query, use_cache=False))
-    calls = [case for _ in range(repeats) for case in cases]
-    serial: dict[str, Ranked] = {}
-    passes = []
-    for level in concurrency:
+    calls, serial, passes = [*cases] * config.repeats, dict[str, Ranked](), []
+    for level in config.concurrency:
         sessions = _call(retriever, calls, level, progress)
         results = [(case.id, ranked(session.chunks)) for case, session in zip(calls, sessions, strict=True)]
         serial = serial or dict(results)
@@ -104,14 +79,9 @@ def measure_latency(
 
 
 def repeat(
-    retriever: Retriever,
-    cases: Sequence[Case],
-    first: CandidateTable,
-    *,
-    repeats: int,
-    progress: Progress,
+    retriever: Retriever, cases: Sequence[Case], first: CandidateTable, repeats: int, progress: Progress
 ) -> DeterminismPass:
-    """Ask every query again, caches bypassed, and compare ordered ids and scores exactly with the first time.
+    """Ask every query again, caches bypassed, and compare ordered ids and scores with the first time.
 
     Args:
         retriever: The retriever.
@@ -127,8 +97,8 @@ def repeat(
     chunks = retriever.chunk_table()
     for done, (case, before) in enumerate(zip(cases, first, strict=True), 1):
         for _ in range(repeats):
-            pair = ranked(before), ranked(_again(retriever, case, chunks))
-            calls.append((case.id, not _same(*pair), _largest_change(*pair)))
+            again = _found(retriever, [case], chunks, use_cache=False)
+            calls.append((case.id, *_change(ranked(before), ranked(again[0]))))
         progress("repeating", done, len(cases))
     query_ids, changed, deltas = zip(*calls, strict=True)
     return DeterminismPass(query_ids=query_ids, changed=changed, score_deltas=deltas)
@@ -142,27 +112,30 @@ def ranked(chunks: Sequence[RetrievedChunk]) -> Ranked:
     return tuple((hit.chunk.chunk_id, hit.score) for hit in chunks)
 
 
-def _same(one: Sequence[tuple[object, float | None]], other: Sequence[tuple[object, float | None]]) -> bool:
-    """Return True for the same names in the same order, with scores that differ by rounding at most."""
-    if [name for name, _ in one] != [name for name, _ in other]:
-        return False
-    pairs = [(a, b) for (_, a), (_, b) in zip(one, other, strict=True) if a != b]
-    return all(a is not None and b is not None and abs(a - b) <= ROUNDING for a, b in pairs)
+def _found(retriever: Retriever, batch: Sequence[Case], chunks: Chunks, *, use_cache: bool = True) -> CandidateTable:
+    """Return the candidates of some cases.
 
-
-def _again(retriever: Retriever, case: Case, chunks: Chunks) -> Candidates:
+    Raises:
+        RetrievalError: A search failed; the cases are named.
+    """
     try:
-        return retriever.candidates([case.query], use_cache=False, chunks=chunks)[0]
+        return retriever.candidates([case.query for case in batch], use_cache=use_cache, chunks=chunks)
     except RetrievalError as error:
-        raise type(error)(f"case {case.id!r}: {error}") from error
+        named = f"case {batch[0].id!r}" if len(batch) == 1 else f"cases {batch[0].id!r} to {batch[-1].id!r}"
+        raise type(error)(f"{named}: {error}") from error
 
 
-def _largest_change(before: Ranked, after: Ranked) -> float | None:
-    """Return the largest change of a chunk's score, None where there are no scores."""
+def _change(before: Ranked, after: Ranked) -> tuple[bool, float | None]:
+    """Return whether ids, their order or scores beyond rounding changed, and the largest change of a chunk's score.
+
+    None where there are no scores.
+    """
     if any(score is None for _, score in (*before, *after)):
-        return None
+        return before != after, None
     first, other = dict(before), dict(after)
-    return max((abs((first.get(i) or 0.0) - (other.get(i) or 0.0)) for i in first.keys() | other.keys()), default=0.0)
+    changes = (abs((first.get(key) or 0.0) - (other.get(key) or 0.0)) for key in first.keys() | other.keys())
+    largest = max(changes, default=0.0)
+    return [key for key, _ in before] != [key for key, _ in after] or largest > ROUNDING, largest
 
 
 def _call(retriever: Retriever, calls: Sequence[Case], level: int, progress: Progress) -> list[RetrievalSession]:

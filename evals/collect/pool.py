@@ -72,8 +72,7 @@ class Pool:
     @cached_property
     def codes(self) -> list[int]:
         """The codes of the chunks that were found for any query, ascending."""
-        codes: list[int] = np.unique(np.concatenate([np.unique(table.codes) for table in self.tables])).tolist()
-        return codes
+        return list(np.unique(np.concatenate([np.unique(table.codes) for table in self.tables])).tolist())
 
     @cached_property
     def codes_of(self) -> Mapping[str, list[int]]:
@@ -124,9 +123,7 @@ class Pool:
             codes: The chunks.
         """
         told = self._told.setdefault(name, {})
-        for code in codes:
-            if code not in told:
-                told[code] = fact(self.chunks[code])
+        told.update((code, fact(self.chunks[code])) for code in codes if code not in told)
         return told
 
     def lists(self, variants: Sequence[int], start: int = 0, end: int | None = None) -> "Lists":
@@ -180,15 +177,11 @@ class Lists:
 
     def _laid_out(self, column: Callable[[CandidateTable], NDArray[Any]], beyond: float) -> NDArray[Any]:
         tables = [self.pool.tables[variant] for variant in self._variants]
-        lengths = [table.lengths[self._start : self._end] for table in tables]
-        depth = max(int(each.max(initial=1)) for each in lengths)
-        parts = []
-        for table, of_table in zip(tables, lengths, strict=True):
-            values = column(table)[table.offsets[self._start] : table.offsets[self._end]]
-            part = np.full((len(of_table), depth), beyond, dtype=values.dtype)
-            part[np.arange(depth) < of_table[:, None]] = values
-            parts.append(part)
-        return np.concatenate(parts)
+        parts = [table.matrix(column(table), beyond)[self._start : self._end] for table in tables]
+        depth = max(1, *(part.shape[1] for part in parts))
+        return np.concatenate(
+            [np.pad(part, ((0, 0), (0, depth - part.shape[1])), constant_values=beyond) for part in parts]
+        )
 
     @cached_property
     def grades(self) -> Integers:
@@ -329,22 +322,17 @@ def ground(golden: GoldenSet, retriever: Retriever, sources: Sources | None = No
 def evidence_chunks(cases: Sequence[Case], retriever: Retriever) -> list[Chunk]:
     """Return the chunks in which the evidence of cases is looked for, and those that they name.
 
+    Ids are of chunks, or else of points or documents: chunks without an id of their own have their point's.
+
     Raises:
         StoreError: The collection cannot be read.
     """
     urls, ids = evidence_urls(cases), labelled_ids(cases)
     # A quote without a page may be in any chunk, so all of them are read.
-    if names_no_page(cases):
-        chunks = retriever.chunks()
-    else:
-        chunks = retriever.chunks({"source_url": urls}) if urls else []
-    return chunks + (_named(ids, retriever) if ids else [])
-
-
-def _named(ids: Sequence[str], retriever: Retriever) -> list[Chunk]:
-    """Return the chunks of those ids, else of the documents; chunks without an id of their own have their point's."""
-    chunks = retriever.chunks({"chunk_id": ids})
-    for key in ("point_id", "source_document_id"):
-        rest = sorted({*ids} - {chunk.chunk_id for chunk in chunks})
-        chunks += retriever.chunks({key: rest}) if rest else []
-    return chunks
+    everything = names_no_page(cases)
+    chunks = retriever.chunks() if everything else retriever.chunks({"source_url": urls}) if urls else []
+    named = list[Chunk]()
+    for key in ("chunk_id", "point_id", "source_document_id"):
+        rest = sorted({*ids} - {chunk.chunk_id for chunk in named})
+        named += retriever.chunks({key: rest}) if rest else []
+    return chunks + named

@@ -30,14 +30,11 @@ def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> Abstaining | N
         rates: False-answer rates to promise; one of 0 no number of queries promises, and is left out.
     """
     cell = grid.cell(index)
-    configuration = grid.configurations[cell.configuration]
-    if configuration.settings.used_threshold is None:
+    settings = grid.configurations[cell.configuration].settings
+    if settings.used_threshold is None:
         return None
-    inside, outside = best_scores(grid.pool, cell.configuration, configuration.settings)
-    scale = configuration.settings.threshold_scale
-    return Abstaining(
-        known=assess(inside, outside, scale),
-        promised=tuple(
-            promise(inside, outside, rate, scale) for rate in sorted({*rates}, reverse=True) if rate and outside
-        ),
-    )
+    inside, outside = best_scores(grid.pool, cell.configuration, settings)
+    scale = settings.threshold_scale
+    wanted = sorted({rate for rate in rates if rate and outside}, reverse=True)
+    promised = tuple(promise(inside, outside, rate, scale) for rate in wanted)
+    return Abstaining(known=assess(inside, outside, scale), promised=promised)

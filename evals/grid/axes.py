@@ -1,6 +1,6 @@
 """A sweep to the retrievals it takes: one for every combination of settings that changes what is found. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
@@ -59,16 +59,11 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
         sweep: At least one axis.
 
     Raises:
-        ExperimentError: A combination cannot be, with what to do; all faults at once.
+        ExperimentError: A combination cannot be, with what to do.
     """
-    top_ks = sweep.top_k or (base.top_k,)
-    cut: dict[str, Any] = {"top_k": max(top_ks)}
-    thresholds, widest = _thresholds(base, sweep)
-    if widest is not None:
-        cut["threshold"] = widest
-    by_key: dict[tuple[tuple[str, Any], ...], RetrieverConfig] = {}
-    faults: dict[str, list[str]] = {}
-    notes: dict[str, None] = {}
+    top_ks, (thresholds, widest) = sweep.top_k or (base.top_k,), _thresholds(base, sweep)
+    cut = {"top_k": max(top_ks), **({} if widest is None else {"threshold": widest})}
+    found, notes = dict[tuple[tuple[str, Any], ...], RetrieverConfig](), dict[str, None]()
     for changes in _combinations(base, sweep):
         rerank, mode = changes.get("rerank", "none"), changes.get("mode", base.mode)
         if RERANKERS[rerank].fusion and mode != "hybrid":
@@ -77,24 +72,17 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
         try:
             settings = _changed(base, changes | cut)
         except ValidationError as error:
-            faults.setdefault(_said(error), []).append(
-                ", ".join(f"{name} {value}" for name, value in changes.items() if name in AXES and AXES[name].in_faults)
-            )
-            continue
+            named = ", ".join(f"{name} {value}" for name, value in changes.items() if AXES[name].in_faults)
+            raise ExperimentError(f"sweep: {_said(error)} (in {named})") from None
         key = tuple(effective(settings).items())
-        if key in by_key and by_key[key].candidates != settings.candidates:
+        same = found.setdefault(key, settings)
+        if same.candidates != settings.candidates:
             notes[f"the candidate depth changes nothing in mode {settings.mode} without reranking: one for all"] = None
-        by_key[key] = min(by_key.get(key, settings), settings, key=lambda one: one.candidates)
-    _refuse(faults)
-    if not by_key:
+        found[key] = min(same, settings, key=lambda one: one.candidates)
+    if not found:
         raise ExperimentError("sweep: no combination is left: " + "; ".join(notes))
-    return Plan(
-        variants=_named(list(by_key.values()), sweep),
-        top_ks=top_ks,
-        thresholds=thresholds,
-        notes=tuple(notes),
-        axes=dict(sweep.axes),
-    )
+    variants = tuple(_named(settings, sweep) for settings in found.values())
+    return Plan(variants=variants, top_ks=top_ks, thresholds=thresholds, notes=tuple(notes), axes=dict(sweep.axes))
 
 
 def _thresholds(base: RetrieverConfig, sweep: SweepConfig) -> tuple[tuple[float, ...], float | None]:
@@ -161,34 +149,17 @@ def _said(error: ValidationError) -> str:
     return "; ".join(faults)
 
 
-def _refuse(faults: Mapping[str, Sequence[str]]) -> None:
-    lines = []
-    for said, combinations in faults.items():
-        others = len(set(combinations)) - 1
-        lines.append(f"sweep: {said} (in {combinations[0]}{f' and {others} others' if others else ''})")
-    if lines:
-        raise ExperimentError("\n".join(lines))
-
-
-def _named(variants: Sequence[RetrieverConfig], sweep: SweepConfig) -> tuple[Variant, ...]:
-    """Name each variant: mode, fusion and reranker always, other settings where they are swept."""
-    named = []
-    for settings in variants:
-        means = effective(settings)
-        shown = [means.get(name, "") for name in ("python", *(n for n, axis in AXES.items() if axis.in_every_name))]
-        several = [
-            f"{name} {_written(means[name])}"
-            for name, axis in VARIANT_AXES.items()
-            if name in means and not axis.in_every_name and len(getattr(sweep, name)) > 1
-        ]
-        named.append(
-            Variant(
-                name=" ".join(part for part in [*shown, *several] if part not in ("", "none")),
-                parameters={**means, "candidates": settings.candidates},
-                settings=settings,
-            )
-        )
-    return tuple(named)
+def _named(settings: RetrieverConfig, sweep: SweepConfig) -> Variant:
+    """Name a variant: by mode, fusion and reranker always, by other settings where they are swept."""
+    means = effective(settings)
+    shown = [means.get(name, "") for name in ("python", *(name for name, axis in AXES.items() if axis.in_every_name))]
+    several = [
+        f"{name} {_written(means[name])}"
+        for name, axis in VARIANT_AXES.items()
+        if name in means and not axis.in_every_name and len(getattr(sweep, name)) > 1
+    ]
+    name = " ".join(part for part in [*shown, *several] if part not in ("", "none"))
+    return Variant(name=name, parameters={**means, "candidates": settings.candidates}, settings=settings)
 
 
 def _written(value: Any) -> str:

@@ -8,6 +8,7 @@ that of the result which it keeps.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from evals.collect.observations import Failure, Observed, Summary
 from evals.collect.pool import Bools, Floats, Integers, Lists, Pool
 from evals.metrics.declaration import Context, QueryMetric, Scope
-from evals.metrics.results import Results
+from evals.metrics.results import Results, Values, every_candidate
 from retrievers.config import RetrieverConfig
 from retrievers.search.selection import group_of
 
@@ -48,7 +49,7 @@ class Configuration:
         name: Its settings in a few words, unique in the grid.
         parameters: The settings that are swept or tell it apart, and mean something in it.
         settings: All settings, with the largest `top_k` and the least strict threshold of its cells.
-        thresholds: Ascending, as they are shown; a single 0 where none is in force.
+        thresholds: As they are shown, as many as in every other; a single 0 where none is in force.
         observed: Candidates at full depth; latency and repetitions.
         summaries: The metrics that belong to the configuration, not to a cell: latency, determinism, separation.
     """
@@ -87,7 +88,6 @@ class CellScores:
     """A metric in every cell; each array has one entry a cell.
 
     Attributes:
-        scope: Which queries it is over.
         mean: Over the scored queries, NaN where there is none.
         n: Number of these queries.
         n_unscored: Number of values that could not be scored; `n_failed`, of those that failed.
@@ -98,7 +98,6 @@ class CellScores:
         sample: Which queries were judged, where a sample was, and what corrects their means; else None.
     """
 
-    scope: Scope
     mean: Floats
     n: Integers
     n_unscored: Integers
@@ -128,15 +127,17 @@ class Grid:
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return sum(map(self.size, range(len(self.configurations))))
+        return len(self.configurations) * self.size
 
-    def size(self, configuration: int) -> int:
-        """Return the number of cells of a configuration."""
-        return len(self.configurations[configuration].thresholds) * len(self.top_ks)
+    @property
+    def size(self) -> int:
+        """The number of cells of each configuration."""
+        return len(self.configurations[0].thresholds) * len(self.top_ks)
 
-    def start(self, configuration: int) -> int:
-        """Return the first cell of a configuration."""
-        return sum(map(self.size, range(configuration)))
+    @property
+    def threshold_of(self) -> Floats:
+        """[cells], the threshold of each; 0 where none is in force."""
+        return np.repeat([each.thresholds for each in self.configurations], len(self.top_ks)).astype(float)
 
     def cell(self, index: int) -> Cell:
         """Return the cell of a number.
@@ -146,23 +147,17 @@ class Grid:
         """
         if not 0 <= index < len(self):
             raise IndexError(f"expected a cell from 0 to {len(self) - 1}, got {index!r}")
-        number = next(n for n in reversed(range(len(self.configurations))) if self.start(n) <= index)
-        threshold, cut = divmod(index - self.start(number), len(self.top_ks))
+        number, (threshold, cut) = index // self.size, divmod(index % self.size, len(self.top_ks))
         configuration = self.configurations[number]
-        cuts: dict[str, Any] = {"top_k": self.top_ks[cut]}
-        if configuration.settings.used_threshold is not None:
-            cuts["threshold"] = configuration.thresholds[threshold]
+        in_force = configuration.settings.used_threshold is not None
+        cuts = {"top_k": self.top_ks[cut], **({"threshold": configuration.thresholds[threshold]} if in_force else {})}
         return Cell(
             index=index,
             configuration=number,
-            top_k=cuts["top_k"],
+            top_k=self.top_ks[cut],
             threshold=cuts.get("threshold"),
             parameters={**configuration.parameters, **cuts},
         )
-
-    def cells(self) -> list[Cell]:
-        """All of them."""
-        return [self.cell(index) for index in range(len(self))]
 
     def settings(self, index: int) -> RetrieverConfig:
         """Return the retriever's settings of a cell, as for a run of its own."""
@@ -172,12 +167,10 @@ class Grid:
 
     def results(self, index: int) -> Results:
         """Return the results of one cell, one a query in their order."""
-        cell = self.cell(index)
-        threshold = self.configurations[cell.configuration].settings.least if cell.threshold is None else cell.threshold
+        cell, settings = self.cell(index), self.settings(index)
         lists = self.pool.lists([cell.configuration])
-        order, reach = _select(lists, slice(None), self.settings(index), (threshold,), cell.top_k)
-        lengths = np.minimum(reach[0], cell.top_k)
-        return Results(lists, np.arange(len(lists)), _cut(order[0], lengths))
+        order, reach = _select(lists, slice(None), settings, (settings.least,), cell.top_k)
+        return Results(lists, np.arange(len(lists)), _cut(order[0], reach[0]))
 
     def laid_out(self) -> tuple[Results, Integers]:
         """Return the distinct results of all cells, and which of them a cell keeps of a query; [cells, queries]."""
@@ -185,43 +178,28 @@ class Grid:
 
     def blocks(self) -> Iterator[tuple[Results, Integers]]:
         """Yield the same for some queries at a time, in their order."""
-        if self._whole:
+        depths = sum(table.depth for table in self.pool.tables) * len(self.configurations[0].thresholds)
+        step = max(1, BLOCK // max(1, depths))
+        if step >= len(self.pool.cases):
             yield self._all
             return
-        for start in range(0, len(self.pool.cases), self._step):
-            yield self._lay_out(start, min(start + self._step, len(self.pool.cases)))
-
-    @cached_property
-    def _step(self) -> int:
-        pairs = zip(self.pool.tables, self.configurations, strict=True)
-        depths = (table.depth * len(configuration.thresholds) for table, configuration in pairs)
-        return max(1, BLOCK // max(1, sum(depths)))
-
-    @property
-    def _whole(self) -> bool:
-        return self._step >= len(self.pool.cases)
+        for start in range(0, len(self.pool.cases), step):
+            yield self._lay_out(start, min(start + step, len(self.pool.cases)))
 
     @cached_property
     def _all(self) -> tuple[Results, Integers]:
         return self.laid_out()
 
     def _lay_out(self, start: int, end: int) -> tuple[Results, Integers]:
-        return lay_out(self.pool.lists(range(len(self.configurations)), start, end), self.configurations, self.top_ks)
+        lists = self.pool.lists(range(len(self.configurations)), start, end)
+        return lay_out(lists, self.configurations, self.top_ks)
 
     def matrix(self, metric: QueryMetric, context: Context) -> Floats:
-        """Score a metric in every cell.
-
-        Args:
-            metric: The metric.
-            context: Inputs of metrics besides the results.
-
-        Returns:
-            [queries of its scope, cells]; NaN where a query has no score.
-        """
+        """Return a metric of every query of its scope in every cell, NaN for no score; [queries, cells]."""
         parts = []
         for results, row_of in self.blocks():
-            chosen = _inside(results, row_of, metric.scope)
-            parts.append(metric.values(results, context).values[row_of[:, chosen]].T)
+            kept = row_of[:, _inside(results, row_of, metric.scope)]
+            parts.append(metric.values(results, context).values[kept].T)
         return np.concatenate(parts)
 
 
@@ -233,66 +211,60 @@ def score_cells(grid: Grid, metrics: Mapping[str, QueryMetric], context: Context
         metrics: By name.
         context: Inputs of the metrics besides the results.
     """
-    sums = {name: _Sums(len(grid)) for name in metrics}
+    # 50 ms that a run without a grid spares.
+    from scipy.sparse import csr_array
+
+    sums = {name: np.zeros((7, len(grid))) for name in metrics}
     for results, row_of in grid.blocks():
-        numbers: dict[Scope, Integers] = {}
-        for name, metric in metrics.items():
-            if metric.scope not in numbers:
-                numbers[metric.scope] = np.ascontiguousarray(row_of[:, _inside(results, row_of, metric.scope)])
-            values = metric.values(results, context)
-            failing = np.asarray([isinstance(issue, Failure) for issue in (*values.issues, None)])
-            sums[name].add(values.values, values.issue, failing, numbers[metric.scope])
-    return {name: sums[name].scores(metric.scope) for name, metric in metrics.items()}
+        # Ones where a cell keeps a result: sums over queries are products.
+        starts = np.arange(0, row_of.size + 1, row_of.shape[1])
+        keeps = csr_array((np.ones(row_of.size), row_of.ravel(), starts), shape=(len(grid), len(results)))
+        for scope in {metric.scope for metric in metrics.values()}:
+            inside = np.isin(np.arange(len(results)), results.of(scope, labelled=False)[0])
+            queries = len(np.unique(results.query[inside]))
+            for name in (name for name, metric in metrics.items() if metric.scope == scope):
+                values = metrics[name].values(results, context)
+                sums[name] += _sums(values, inside, results.query, queries, keeps)
+    return {name: _scores(sums[name]) for name in metrics}
 
 
-class _Sums:
-    """Sums of one metric in every cell, over blocks of queries."""
+def _sums(values: Values, inside: Bools, query: Integers, queries: int, keeps: Any) -> Floats:
+    """Return sums over some queries, [7, cells].
 
-    def __init__(self, cells: int) -> None:
-        self._sum, self._common = np.zeros(cells), np.zeros(cells)
-        self._n, self._failed = np.zeros(cells, dtype=np.int64), np.zeros(cells, dtype=np.int64)
-        self._queries = self._in_all = self._dropped = 0
+    Sum and number of scores, failures, sum and number of the scores of queries that all cells score, queries that only
+    some do, and all queries.
 
-    def add(self, values: Floats, issue: Integers | None, failing: Bools, numbers: Integers) -> None:
-        """Add some queries.
+    Args:
+        values: By result.
+        inside: Whether the query of a result is in the scope of the metric.
+        query: The query of each result.
+        queries: Number of those in the scope.
+        keeps: [cells, results], 1 where a cell keeps a result. Each is kept by some cell.
+    """
+    if values.issue is None:
+        total = keeps @ np.where(inside, values.values, 0.0)
+        return np.stack(np.broadcast_arrays(total, queries, 0, total, queries, 0, queries))
+    scored, failing = inside & (values.issue < 0), np.asarray([*(isinstance(i, Failure) for i in values.issues), False])
+    failed = inside & failing[values.issue]
+    lacking, told = (np.bincount(query, rows) > 0 for rows in (inside & ~scored, scored | failed))
+    in_all = scored & ~lacking[query]
+    columns = [np.where(scored, values.values, 0.0), scored, failed, np.where(in_all, values.values, 0.0)]
+    total, n, lost, common = (keeps @ np.column_stack(columns)).T
+    counts = len(np.unique(query[in_all])), (lacking & told).sum(), queries
+    return np.stack(np.broadcast_arrays(total, n, lost, common, *counts))
 
-        Args:
-            values: By result; `issue` likewise, as in `Values`.
-            issue: Which reason there is for no value.
-            failing: Which reasons are failures.
-            numbers: The result that a cell keeps of a query; [cells, queries].
-        """
-        taken = np.take(values, numbers)
-        self._queries += numbers.shape[1]
-        if issue is None:
-            self._n += numbers.shape[1]
-            self._in_all += numbers.shape[1]
-            self._sum += taken.sum(axis=1)
-            self._common += taken.sum(axis=1)
-            return
-        why = np.take(issue, numbers)
-        scored, failed = why < 0, failing[why]
-        in_all = scored.all(axis=0)
-        self._n += scored.sum(axis=1)
-        self._failed += failed.sum(axis=1)
-        self._in_all += int(in_all.sum())
-        self._dropped += int((~in_all & (scored | failed).any(axis=0)).sum())
-        self._sum += np.where(scored, taken, 0.0).sum(axis=1)
-        self._common += taken[:, in_all].sum(axis=1)
 
-    def scores(self, scope: Scope) -> CellScores:
-        """Return the means and counts."""
-        with np.errstate(invalid="ignore"):
-            return CellScores(
-                scope=scope,
-                mean=self._sum / np.where(self._n > 0, self._n, np.nan),
-                n=self._n,
-                n_unscored=self._queries - self._n - self._failed,
-                n_failed=self._failed,
-                common=self._common / (self._in_all or np.nan),
-                n_common=self._in_all,
-                n_dropped=self._dropped,
-            )
+def _scores(sums: Floats) -> CellScores:
+    total, n, failed, common, in_all, dropped, queries = sums
+    return CellScores(
+        mean=total / np.where(n > 0, n, np.nan),
+        n=n.astype(np.int64),
+        n_unscored=(queries - n - failed).astype(np.int64),
+        n_failed=failed.astype(np.int64),
+        common=common / np.where(in_all > 0, in_all, np.nan),
+        n_common=int(in_all[0]),
+        n_dropped=int(dropped[0]),
+    )
 
 
 def lay_out(lists: Lists, configurations: Sequence[Configuration], top_ks: Sequence[int]) -> tuple[Results, Integers]:
@@ -309,11 +281,11 @@ def lay_out(lists: Lists, configurations: Sequence[Configuration], top_ks: Seque
     queries = len(lists) // len(configurations)
     longest = min(max(top_ks), lists.codes.shape[1])
     list_of, places, row_of, count = [], [], [], 0
-    for number, configuration in enumerate(configurations):
+    for number, each in enumerate(configurations):
         rows = slice(number * queries, (number + 1) * queries)
-        order, reach = _select(lists, rows, configuration.settings, configuration.thresholds, longest)
-        first = _first_lists(order, reach)
+        order, reach = _select(lists, rows, each.settings, each.thresholds, longest)
         lengths = np.minimum(np.asarray(top_ks)[None, :, None], reach[:, None, :])
+        first = _first_lists(order, reach)
         begun = first[np.arange(len(order))[:, None, None], np.arange(queries), lengths]
         # A result is a list, by the threshold that leaves it, its query, and a length.
         numbers = (begun * queries + np.arange(queries)) * (longest + 1) + lengths
@@ -338,33 +310,18 @@ def _select(
         are, [thresholds, lists].
     """
     found = lists.codes[rows] >= 0
-    if settings.used_threshold is None:
-        read = np.zeros(found.shape)
-    else:
+    read = np.zeros(found.shape)
+    if settings.used_threshold is not None:
         read = lists.column("score" if settings.threshold_on == "final" else "semantic")[rows]
     if settings.threshold_on == "best":
         read = np.where(found, read, -np.inf).max(axis=1, keepdims=True, initial=-np.inf) * np.ones(found.shape)
     reached = found & (read >= np.asarray(thresholds, dtype=float)[:, None, None])
-    if settings.group_by is not None:
-        groups = _groups(lists, rows, settings.group_by)
+    if (field := settings.group_by) is not None:
+        groups = every_candidate(lists).by_key(f"group by {field}", lambda chunk: group_of(chunk, field))[rows]
         for of_threshold in reached:
             _keep_first(of_threshold, groups)
     order = np.argsort(~reached, axis=2, kind="stable")[:, :, :longest]
     return order, np.minimum(reached.sum(axis=2), longest)
-
-
-def _groups(lists: Lists, rows: slice, field: str) -> Integers:
-    """Number the group of each candidate; a chunk without the field is alone."""
-    codes = lists.codes[rows]
-    told = lists.pool.tell(
-        f"group by {field}", lambda chunk: group_of(chunk, field), np.unique(codes[codes >= 0]).tolist()
-    )
-    numbers: dict[Any, int] = {}
-    by_code = np.zeros(int(codes.max(initial=-1)) + 2, dtype=np.int64)
-    for code, group in told.items():
-        if code < len(by_code) - 1:
-            by_code[code] = numbers.setdefault(group, len(numbers))
-    return by_code[codes]
 
 
 def _keep_first(reached: Bools, groups: Integers) -> None:
@@ -407,12 +364,10 @@ def _inside(results: Results, row_of: Integers, scope: Scope) -> Integers:
 
 def table(grid: Grid) -> dict[str, list[Any]]:
     """Return the whole grid by columns: one row a cell, its settings and the mean of every metric, or None."""
-    cells = grid.cells()
-    names = dict.fromkeys(name for cell in cells for name in cell.parameters)
-    columns: dict[str, list[Any]] = {name: [cell.parameters.get(name) for cell in cells] for name in names}
-    for name, metric in grid.metrics.items():
-        columns[name] = [value if np.isfinite(value) else None for value in metric.mean.tolist()]
-    return columns
+    cells = [grid.cell(index).parameters for index in range(len(grid))]
+    settings = {name: [cell.get(name) for cell in cells] for name in dict.fromkeys(name for c in cells for name in c)}
+    means = {name: [x if isfinite(x) else None for x in m.mean.tolist()] for name, m in grid.metrics.items()}
+    return settings | means
 
 
 def pareto_front(values: Floats, cost: Floats) -> list[int]:

@@ -8,6 +8,7 @@ far each may be below it, both at 95% for all cells together (`evals.stats.best`
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from hashlib import sha256
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.judging import CellProof
-from evals.grid.objective import TOKENS, Ranking, describe, meeting, thresholds
+from evals.grid.objective import TOKENS, Ranking, describe, meeting
 from evals.grid.sampled import comparable, sampled_intervals
 from evals.metrics import metric_named
 from evals.metrics.declaration import Context, QueryMetric
@@ -34,22 +35,6 @@ BLOCK = 64
 # 80% of a normal distribution lie below.
 POWER = 0.8416212335729143
 MOST_QUERIES = 1_000_000
-PREFERRED = "of these it has the least strict threshold, then the lowest cost"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class QueryScores:
-    """One metric of every query in every cell.
-
-    Attributes:
-        values: [queries, cells], the same queries for every metric; NaN where one has no score.
-        is_bounded: True if each value lies within 0 and 1.
-        judged: Number of queries that a judge saw, where it saw a sample and the values are pseudo-values; else None.
-    """
-
-    values: Floats
-    is_bounded: bool = True
-    judged: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +48,6 @@ class ObjectiveScores:
         bounds: The lowest and the highest possible value of each query; None where there are none.
         dropped: Queries left out because some cells score them and others do not.
         judged: Number of queries that a judge saw, where it saw a sample of them; else None.
-        first: The cell that verdicts prove to be the best; None for the one of the highest mean.
         ends: The intervals [cells] that runs of the cells have, where the objective is a single metric of which a
             sample was judged; else None, and intervals are those of the values' means.
     """
@@ -74,7 +58,6 @@ class ObjectiveScores:
     bounds: Bounds | None = None
     dropped: int = 0
     judged: int | None = None
-    first: int | None = None
     ends: Bounds | None = None
 
     @property
@@ -94,14 +77,12 @@ class Cells:
         cost: [cells], mean context tokens.
         threshold: [cells], below which a chunk is left out; 0 where none is in force.
         allowed: [cells], whether it meets the constraints.
-        near: [cells], whether verdicts prove a cell near enough to the best to be recommended; None for all.
     """
 
     labels: tuple[str, ...]
     cost: Floats
     threshold: Floats
     allowed: Bools
-    near: Bools | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,11 +153,6 @@ class Choice:
         return tuple(standing for standing in self.standings if standing.in_set)
 
     @property
-    def n_allowed(self) -> int:
-        """Number of cells that meet the constraints."""
-        return sum(len(standing.members) for standing in self.standings)
-
-    @property
     def proved(self) -> bool:
         """Whether the recommended cell is within the margin of the best of all that users may ask (95%)."""
         return _is_within(self.recommended, self.margin)
@@ -209,12 +185,7 @@ class HeldOut:
 
 
 def decide(
-    grid: Grid,
-    ranking: Ranking,
-    objective: ObjectiveConfig,
-    context: Context,
-    proof: CellProof | None = None,
-    users: Bools | None = None,
+    grid: Grid, ranking: Ranking, objective: ObjectiveConfig, context: Context, proof: CellProof | None = None
 ) -> Choice | None:
     """Choose a cell.
 
@@ -226,33 +197,26 @@ def decide(
         proof: What verdicts prove of the cells *of these queries*, where judging ended with a proof: its cell is the
             best, and a cheaper one is recommended only if it is proved within the margin as well. Cells that it dropped
             are not recommended, but may be the best for users.
-        users: As in `choose`.
 
     Returns:
         None where cells are not ranked.
     """
     if ranking.reason:
         return None
-    allowed = np.zeros(len(grid), dtype=np.bool_)
-    allowed[list(ranking.order)] = True
-    scores, near = objective_scores(grid, objective, context), None
+    allowed, scores = np.isin(np.arange(len(grid)), ranking.order), objective_scores(grid, objective, context)
     if proof is not None and proof.chosen is not None:
-        near = allowed & (proof.within <= proof.margin)
-        if allowed[proof.chosen]:
-            scores = replace(scores, first=proof.chosen)
         allowed |= meeting(grid, objective.constraints)
     cells = Cells(
         labels=tuple(describe(grid, index) for index in range(len(grid))),
         cost=grid.metrics[TOKENS].mean,
-        threshold=thresholds(grid),
+        threshold=grid.threshold_of,
         allowed=allowed,
-        near=near,
     )
-    return choose(scores, cells, margin=objective.margin, seed=context.seed, users=users)
+    return choose(scores, cells, margin=objective.margin, seed=context.seed, proof=proof)
 
 
 def choose(
-    scores: ObjectiveScores, cells: Cells, *, margin: float = 0.02, seed: int = 0, users: Bools | None = None
+    scores: ObjectiveScores, cells: Cells, *, margin: float = 0.02, seed: int = 0, proof: CellProof | None = None
 ) -> Choice:
     """Choose the best cell, the confidence set of best cells, and the cheapest cell proved to be within the margin.
 
@@ -261,39 +225,37 @@ def choose(
         cells: Cells in the order of the columns of `scores`, at least one of them allowed.
         margin: Largest loss against the best that a cheaper cell may have, in units of the objective.
         seed: Seed of the simulated deviations.
-        users: [cells], which may be the best of all that users may ask, where it is told already: after judging in
-            rounds each cell's membership is that of its last look.
+        proof: What verdicts prove, as in `decide`: which cells may be the best for users each told at its last look.
     """
     # Cells that miss a constraint are no rivals: they would only widen the set. A threshold that cost nothing so far
     # saves little and leaves out more among other queries, so of equal cells the least strict is preferred.
     preference = np.lexsort((cells.cost, cells.threshold))
     groups = _alike(scores.values, preference[cells.allowed[preference]])
     first = np.array([group[0] for group in groups])
-    own = replace(
-        scores,
-        values=np.take(scores.values, first, axis=1),
-        ends=None if scores.ends is None else (scores.ends[0][first], scores.ends[1][first]),
-    )
+    ends = None if scores.ends is None else (scores.ends[0][first], scores.ends[1][first])
+    own = replace(scores, values=np.take(scores.values, first, axis=1), ends=ends)
     mean, cost = own.values.mean(axis=0), cells.cost[first]
     # Within SAME means are equal: rounding must not override the preference.
     best = int((mean >= mean.max() - SAME).argmax())
-    if scores.first is not None:
-        best = next(index for index, group in enumerate(groups) if scores.first in group)
-    members, lower, needed, note = np.ones(len(groups), dtype=np.bool_), None, None, _too_few(own)
+    if proof is not None:
+        best = next((index for index, group in enumerate(groups) if proof.chosen in group), best)
+    members, lower, needed, note = (
+        np.ones(len(groups), dtype=np.bool_),
+        np.full(len(groups), np.nan),
+        None,
+        _too_few(own),
+    )
     if not note:
         compared = compare_with_best(
             own.values, loss=_usual_loss(own, best), span=own.span, strata=own.strata, judged=own.judged, seed=seed
         )
-        is_tied, members = np.array([len(group) > 1 for group in groups]), compared.members
+        members, tied = compared.members, np.array([len(group) > 1 for group in groups])
         # Cells with equal scores here may differ on other queries, so their bound is not 0.
-        lower = np.where(
-            is_tied & members, np.minimum(compared.bounds.lower, _behind_its_like(own, compared)), compared.bounds.lower
-        )
+        lower = np.fmin(compared.bounds.lower, np.where(tied & members, _behind_its_like(own, compared), np.nan))
         if not (lower[cost < cost[best]] >= -margin).any():
             needed = _queries_needed(own, compared, best, cost < cost[best], margin)
-    if users is not None:
-        members = np.array([users[list(group)].any() for group in groups])
-    intervals = _intervals(own)
+    if proof is not None:
+        members = np.array([proof.users[list(group)].any() for group in groups])
     standings = [
         Standing(
             cell=group[0],
@@ -301,18 +263,19 @@ def choose(
             label=cells.labels[group[0]],
             cost=float(cost[index]),
             value=float(mean[index]),
-            interval=intervals[index],
+            interval=interval,
             in_set=bool(members[index]),
             difference=min(0.0, float(mean[index] - mean[best])),
-            lower=None if lower is None else float(lower[index]),
+            lower=None if note else float(lower[index]),
         )
-        for index, group in enumerate(groups)
+        for index, (group, interval) in enumerate(zip(groups, _intervals(own), strict=True))
     ]
     # The best by preference stands first, even if another mean is larger by rounding.
     leader = standings.pop(best)
     standings.sort(key=lambda standing: -standing.value)
-    near = np.ones(len(cells.labels), dtype=np.bool_) if cells.near is None else cells.near
-    within = [s for s in standings if s.cost < leader.cost and _is_within(s, margin) and near[list(s.members)].any()]
+    cheaper = [each for each in standings if each.cost < leader.cost and _is_within(each, margin)]
+    if proof is not None and proof.chosen is not None:
+        cheaper = [each for each in cheaper if (proof.within[list(each.members)] <= proof.margin).any()]
     return Choice(
         objective=scores.objective,
         margin=margin,
@@ -320,7 +283,7 @@ def choose(
         dropped=scores.dropped,
         n_cells=len(cells.labels),
         standings=(leader, *standings),
-        recommended=min(within, key=lambda standing: (standing.cost, -standing.value), default=leader),
+        recommended=min(cheaper, key=lambda standing: (standing.cost, -standing.value), default=leader),
         queries_needed=needed,
         note=note,
         judged=scores.judged,
@@ -336,45 +299,40 @@ def held_out(choice: Choice, scores: ObjectiveScores) -> HeldOut:
         choice: Made on other queries (the split `dev`).
         scores: The same objective on the held-out queries (the split `test`), of the recommended cell alone.
     """
-    value = float(scores.values.mean())
+    chosen, value = choice.recommended, float(scores.values.mean())
     return HeldOut(
-        label=choice.recommended.label,
+        label=chosen.label,
         value=value,
         n=len(scores.values),
         interval=_intervals(scores)[0],
-        chosen_on=choice.recommended.value,
-        optimism=choice.recommended.value - value,
+        chosen_on=chosen.value,
+        optimism=chosen.value - value,
     )
 
 
 def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -> ObjectiveScores:
     """Return the objective of every query in every cell."""
     metrics = [metric for name in objective.metrics if isinstance(metric := metric_named(name), QueryMetric)]
-    whole = len({metric.scope for metric in metrics}) > 1
-    scores = combine(
-        objective.metrics, {metric.name: _scores(grid, metric, context, whole=whole) for metric in metrics}
-    )
-    if not scores.judged:
+    samples = {metric.name: grid.metrics[metric.name].sample for metric in metrics}
+    whole, values = len({metric.scope for metric in metrics}) > 1, dict[str, Floats]()
+    for metric in metrics:
+        sample = samples[metric.name]
+        own = grid.matrix(metric, context) if sample is None else comparable(sample)
+        if whole and metric.scope != "all":
+            inside = [case.in_scope == (metric.scope == "in_scope") for case in grid.pool.cases]
+            own, given = np.full((len(inside), len(grid)), np.nan), own
+            own[inside] = given
+        values[metric.name] = own
+    is_bounded = all(metric.interval != "amount" and samples[metric.name] is None for metric in metrics)
+    scores = combine(objective.metrics, values, is_bounded=is_bounded)
+    judged = [grid.metrics[name].n_common for name, sample in samples.items() if sample]
+    if not judged:
         return scores
-    sample = grid.metrics[next(iter(objective.metrics))].sample
-    is_alone = [*objective.metrics.values()] == [1.0]
-    return replace(scores, ends=sampled_intervals(sample) if sample and is_alone else None)
+    (sample, *_), is_alone = samples.values(), [*objective.metrics.values()] == [1.0]
+    return replace(scores, judged=min(judged), ends=sampled_intervals(sample) if sample and is_alone else None)
 
 
-def _scores(grid: Grid, metric: QueryMetric, context: Context, *, whole: bool) -> QueryScores:
-    """Return a metric over the queries of its scope, or over all, without a score for the others."""
-    cells = grid.metrics[metric.name]
-    values = grid.matrix(metric, context) if cells.sample is None else comparable(cells.sample)
-    if whole and metric.scope != "all":
-        inside = [case.in_scope == (metric.scope == "in_scope") for case in grid.pool.cases]
-        values, own = np.full((len(inside), len(grid)), np.nan), values
-        values[inside] = own
-    if cells.sample is not None:
-        return QueryScores(values=values, is_bounded=False, judged=cells.n_common)
-    return QueryScores(values=values, is_bounded=metric.interval != "amount")
-
-
-def combine(weights: Mapping[str, float], scores: Mapping[str, QueryScores]) -> ObjectiveScores:
+def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bounded: bool = True) -> ObjectiveScores:
     """Return the weighted sum of the metrics' means as a column of per-query values for every cell.
 
     Metrics may be over different queries (in scope, out of scope): a metric over n of all N queries counts N/n times
@@ -383,27 +341,22 @@ def combine(weights: Mapping[str, float], scores: Mapping[str, QueryScores]) -> 
 
     Args:
         weights: Metric to weight; one of which less is better has a negative weight.
-        scores: Metric to its scores, all over the same queries and cells.
+        scores: Metric to scores [queries, cells], NaN where a query has none; all over the same queries and cells.
+        is_bounded: True if each score lies within 0 and 1.
     """
-    gaps = {metric: np.isnan(scores[metric].values) for metric in weights}
+    gaps = {metric: np.isnan(scores[metric]) for metric in weights}
     partial = np.any([gap.any(axis=1) & ~gap.all(axis=1) for gap in gaps.values()], axis=0)
     scored = np.stack([~gap.all(axis=1) & ~partial for gap in gaps.values()], axis=1)
     kept = np.asarray(scored.any(axis=1))
     scored = scored[kept]
-    counts = np.maximum(1, scored.sum(axis=0))
-    factors = scored * np.array([*weights.values()]) * len(scored) / counts
-    parts = (_weighted(scores[metric].values, kept, on) for metric, on in zip(weights, factors.T, strict=True))
-    values = next(parts)
-    for part in parts:
-        values = values + part
-    is_bounded = all(scores[metric].is_bounded for metric in weights)
+    factors = scored * np.array([*weights.values()]) * len(scored) / np.maximum(1, scored.sum(axis=0))
+    parts = (_weighted(scores[metric], kept, on) for metric, on in zip(weights, factors.T, strict=True))
     return ObjectiveScores(
         objective=_written(weights),
-        values=values,
+        values=reduce(np.add, parts),
         strata=_strata(scored),
         bounds=(np.minimum(factors, 0).sum(axis=1), np.maximum(factors, 0).sum(axis=1)) if is_bounded else None,
         dropped=int(partial.sum()),
-        judged=min((s.judged for s in scores.values() if s.judged is not None), default=None),
     )
 
 
@@ -490,29 +443,21 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
     Strata are independent: the distances from their means to their ends add up in squares, each by its share (MOVER,
     Zou & Donner, 2008).
     """
-    values, mean = scores.values, scores.values.mean(axis=0)
-    below, above = np.zeros_like(mean), np.zeros_like(mean)
+    mean, bounds = scores.values.mean(axis=0), scores.bounds
+    squares = np.zeros((2, len(mean)))
     for stratum in np.unique(scores.strata):
         rows = scores.strata == stratum
-        part, share = values if rows.all() else values[rows], rows.mean()
-        floor, ceiling = (0.0, 0.0) if scores.bounds is None else (side[rows] for side in scores.bounds)
-        low, high = stats.mean_intervals(
-            part, shares=scores.bounds is not None, floor=float(np.min(floor)), ceiling=float(np.max(ceiling))
-        )
-        own = part.mean(axis=0)
-        below += np.nan_to_num(share * (own - low)) ** 2
-        above += np.nan_to_num(share * (high - own)) ** 2
-    known = below + above > 0
-    low, high = np.where(known, [mean - np.sqrt(below), mean + np.sqrt(above)], np.nan)
-    if scores.ends is not None:
-        low, high = scores.ends
-    note = "not computable: all values are equal"
-    if len(values) < FEWEST:
-        note = f"not computable: {len(values)} {'value is' if len(values) == 1 else 'values are'} too few"
-    return [
-        Interval(low=lower, high=other) if np.isfinite(lower) else Interval(note=note)
-        for lower, other in zip(low.tolist(), high.tolist(), strict=True)
-    ]
+        part = scores.values if rows.all() else scores.values[rows]
+        floor, ceiling = (0.0, 0.0) if bounds is None else (float(bounds[0][rows].min()), float(bounds[1][rows].max()))
+        low, high = stats.mean_intervals(part, shares=bounds is not None, floor=floor, ceiling=ceiling)
+        squares += np.nan_to_num(rows.mean() * np.array([part.mean(axis=0) - low, high - part.mean(axis=0)])) ** 2
+    below, above = np.sqrt(squares)
+    ends = np.where(below + above > 0, [mean - below, mean + above], np.nan) if scores.ends is None else scores.ends
+    note, n = "not computable: all values are equal", len(scores.values)
+    if n < FEWEST:
+        note = f"not computable: {n} {'value is' if n == 1 else 'values are'} too few"
+    pairs = np.transpose(ends).tolist()
+    return [Interval(low=a, high=b) if np.isfinite(a) else Interval(note=note) for a, b in pairs]
 
 
 def _is_within(standing: Standing, margin: float) -> bool:
@@ -523,14 +468,12 @@ def explain(choice: Choice) -> tuple[str, str, str]:
     """Explain the recommended cell, the best cell with the number of cells that may be as good, and the reason."""
     judged = "" if choice.judged is None else f", {choice.judged} of them judged"
     dropped = f", {choice.dropped} not scored in all cells" if choice.dropped else ""
-    count = sum(len(standing.members) for standing in choice.best_set)
-    of = f"{choice.n_allowed:,} cells"
-    if choice.n_allowed < choice.n_cells:
-        of += f" that meet the constraints (of {choice.n_cells:,})"
-    for_users = choice.note or f"of all that users may ask, {count:,} of {of} may be the best (95%)"
+    allowed, count = (sum(len(each.members) for each in some) for some in (choice.standings, choice.best_set))
+    meet = f" that meet the constraints (of {choice.n_cells:,})" if allowed < choice.n_cells else ""
+    may_be_best = f"of all that users may ask, {count:,} of {allowed:,} cells{meet} may be the best (95%)"
     return (
         f"Recommended: {_described(choice.recommended, choice.objective)} (n={choice.n}{judged}{dropped})",
-        f"Best {_measured(choice)}: {_described(choice.best)}; {for_users}",
+        f"Best {_measured(choice)}: {_described(choice.best)}; {choice.note or may_be_best}",
         f"Reason: {choice.reason}",
     )
 
@@ -549,31 +492,23 @@ def _described(standing: Standing, objective: str = "") -> str:
 
 
 def _reason(choice: Choice) -> str:
-    best, chosen, by = choice.best, choice.recommended, _measured(choice)
-    alike = len(best.members)
-    if len(choice.standings) == 1:
-        return (
-            f"all {alike} cells scored the same on every query, and {PREFERRED}" if alike > 1 else "it is the only cell"
-        )
+    best, chosen, by, needed = choice.best, choice.recommended, _measured(choice), choice.queries_needed
     if choice.note:
         return f"it is the best {by}; whether a cheaper one is as good is {choice.note}"
     if chosen is not best:
-        of_these = "of these queries it is" if choice.judged is None else f"{by} it is"
         return (
-            f"it costs {chosen.cost:,.0f} context tokens instead of {best.cost:,.0f}; {of_these} "
-            f"{-chosen.difference:.3f} below the best, of all that users may ask at most {-(chosen.lower or 0.0):.3f} "
-            f"(95%)"
+            f"it costs {chosen.cost:,.0f} context tokens instead of {best.cost:,.0f}; "
+            f"{'of these queries' if choice.judged is None else by} it is {-chosen.difference:.3f} below the best, of "
+            f"all that users may ask at most {-(chosen.lower or 0.0):.3f} (95%)"
         )
     behind = f"it is at most {-chosen.lower:.3f} below the best" if chosen.lower else "no cell is better"
-    measured = f"it is the best {by} (of all that users may ask {behind}, 95%)"
+    said = f"it is the best {by} (of all that users may ask {behind}, 95%)"
     if not any(standing.cost < best.cost for standing in choice.standings):
-        return f"{measured}, and none is cheaper"
-    likes = ""
-    if alike > 1 and not choice.proved:
-        likes = f"; {alike} cells scored the same so far, which more queries may tell apart; {PREFERRED}"
-    if choice.queries_needed is None:
-        return f"{measured}, and every cheaper cell is behind it by {choice.margin:g} or more{likes}"
+        alike = f"; of the {len(best.members)} cells that scored the same it has the least strict threshold"
+        return f"{said}, and none is cheaper{alike if len(best.members) > 1 else ''}"
+    if needed is None:
+        return f"{said}, and every cheaper cell is behind it by {choice.margin:g} or more"
     # Rounded up to two digits: the number is not known better.
-    unit = int(10 ** max(0, len(str(choice.queries_needed)) - 2))
-    about = -(-choice.queries_needed // unit) * unit
-    return f"{measured}; {choice.n} queries are not enough to prefer a cheaper one, about {about:,} would be{likes}"
+    unit = int(10 ** max(0, len(str(needed)) - 2))
+    about = -(-needed // unit) * unit
+    return f"{said}; {choice.n} queries are not enough to prefer a cheaper one, about {about:,} would be"

@@ -6,7 +6,7 @@ w · the share of out-of-scope queries for which nothing was returned. Beside th
 would take who may wrongly answer at most so many, and the cell of every w there is.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from evals.collect.pool import Bools, Floats, Integers
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice
-from evals.grid.objective import TOKENS, thresholds
+from evals.grid.objective import TOKENS
 from evals.grid.sampled import figures_of
 from evals.metrics import VERDICT_METRIC, metric_named
 from evals.metrics.declaration import Context, QueryMetric
@@ -131,44 +131,43 @@ def decision(
     """
     inside = sum(case.in_scope for case in grid.pool.cases)
     outside = len(grid.pool.cases) - inside
-    shares = {name: abs(weight) for name, weight in objective.metrics.items()}
     gains = {name: weight for name, weight in objective.metrics.items() if _is_in_scope(name)}
     if not inside or not outside or not gains:
         return None
-    weight = round(1 - sum(shares[name] for name in gains) / sum(shares.values()), 12)
+    whole, scale = sum(map(abs, objective.metrics.values())), sum(map(abs, gains.values()))
+    weight = round(1 - scale / whole, 12)
     if weight == 1:  # what is found has no part in the choice, and is shown nevertheless
-        gains = dict.fromkeys(gains, 1.0)
+        gains, scale = dict.fromkeys(gains, 1.0), len(gains)
     names = (next(iter(gains)), FALSE_ANSWER, FALSE_ABSTENTION, VERDICT_METRIC)
     shown = [metric for name in names if isinstance(metric := metric_named(name), QueryMetric)]
+    tokens = grid.metrics[TOKENS].mean
     false_answer = score_cells(grid, {FALSE_ANSWER: shown[1]}, context)[FALSE_ANSWER].mean
-    scale = sum(map(abs, gains.values()))
     gain: Floats = sum((own / scale * grid.metrics[name].common for name, own in gains.items()), np.zeros(len(grid)))
-    usable = allowed & np.isfinite(gain)
-    if not usable.any():
-        return None
     # As everywhere, of equal cells the least strict is preferred, then the cheapest.
-    preference = np.lexsort((grid.metrics[TOKENS].mean, thresholds(grid)))
-    preference = preference[usable[preference]]
+    preference = np.lexsort((tokens, grid.threshold_of))
+    preference = preference[(allowed & np.isfinite(gain))[preference]]
+    if not len(preference):
+        return None
+    nearest = float(false_answer[preference].min())
 
-    def level(limit: float, cell: int | None) -> Level:
-        nearest = float(false_answer[usable].min())
-        if cell is None:
+    def level(limit: float, index: int | None) -> Level:
+        if index is None:
             return Level(limit=limit, cell=None, nearest=nearest)
-        figures = tuple(figures_of(grid, metric, cell, context) for metric in shown)
-        own = grid.cell(cell)
+        cell = grid.cell(index)
         return Level(
             limit=limit,
-            cell=cell,
-            retrieval=grid.configurations[own.configuration].name,
-            top_k=own.top_k,
-            threshold=own.threshold,
-            figures=figures,
-            tokens=float(grid.metrics[TOKENS].mean[cell]),
+            cell=index,
+            retrieval=grid.configurations[cell.configuration].name,
+            top_k=cell.top_k,
+            threshold=cell.threshold,
+            figures=tuple(figures_of(grid, metric, index, context) for metric in shown),
+            tokens=float(tokens[index]),
             nearest=nearest,
         )
 
     chosen = choice.recommended.cell
     limits = (ANY, *sorted({limit for limit in objective.wrong_answers if limit < ANY}, reverse=True))
+    turns = _by_weight(gain[preference], 1 - false_answer[preference], preference.tolist())
     return Decision(
         weight=weight,
         in_scope=inside,
@@ -176,8 +175,8 @@ def decision(
         levels=tuple(level(limit, _best_within(gain, false_answer, limit, preference)) for limit in limits),
         recommended=level(float(false_answer[chosen]), chosen),
         by_weight=tuple(
-            Turn(weight=start, cell=cell, top_k=grid.cell(cell).top_k, threshold=grid.cell(cell).threshold)
-            for start, cell in _by_weight(gain[preference], 1 - false_answer[preference], preference.tolist())
+            Turn(weight=start, cell=index, top_k=grid.cell(index).top_k, threshold=grid.cell(index).threshold)
+            for start, index in turns
         ),
         may_be_best=range_of(grid, [cell for standing in choice.best_set for cell in standing.members]),
     )
@@ -186,17 +185,13 @@ def decision(
 def range_of(grid: Grid, cells: Sequence[int]) -> str:
     """Return the settings that cells cover, such as `hybrid weighted, top_k 6 … 10, threshold 0.27 … 0.33`."""
     those = [grid.cell(index) for index in cells]
-    names = list(dict.fromkeys(grid.configurations[cell.configuration].name for cell in those))
-    text = names[0] if len(names) == 1 else f"{len(names)} retrievals"
-    parts: Mapping[str, list[float]] = {
-        "top_k": [cell.top_k for cell in those],
-        "threshold": [cell.threshold for cell in those if cell.threshold is not None],
-    }
-    for name, values in parts.items():
+    names = {grid.configurations[cell.configuration].name for cell in those}
+    thresholds = [cell.threshold for cell in those if cell.threshold is not None]
+    parts = [names.pop() if len(names) == 1 else f"{len(names)} retrievals"]
+    for name, values in (("top_k", [cell.top_k for cell in those]), ("threshold", thresholds)):
         if values:
-            ends = dict.fromkeys((f"{min(values):g}", f"{max(values):g}"))
-            text += f", {name} {' … '.join(ends)}"
-    return text
+            parts.append(f"{name} {' … '.join(dict.fromkeys((f'{min(values):g}', f'{max(values):g}')))}")
+    return ", ".join(parts)
 
 
 def _is_in_scope(name: str) -> bool:

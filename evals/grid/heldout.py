@@ -7,10 +7,8 @@ from evals.collect.pool import Find
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
 from evals.grid.axes import Plan
-from evals.grid.cells import Cell
 from evals.grid.choice import held_out, objective_scores
 from evals.grid.measure import Measured, measure_pool
-from evals.judge.judge import Judge
 from evals.metrics import criteria as gates
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.llm import respent
@@ -39,11 +37,7 @@ def load_held_out(config: ExperimentConfig) -> GoldenSet | None:
 
 
 def with_held_out(
-    config: ExperimentConfig,
-    plan: Plan,
-    result: Measured,
-    find: Find,
-    collaborators: Collaborators,
+    config: ExperimentConfig, plan: Plan, result: Measured, find: Find, collaborators: Collaborators
 ) -> Measured:
     """Add the figure of the chosen cell on held-out queries to a grid, and the cost of judging them.
 
@@ -60,41 +54,26 @@ def with_held_out(
     swept = result.swept
     if swept is None or swept.choice is None:
         return result
-    own, cell = _objective_alone(config), swept.grid.cell(swept.choice.recommended.cell)
-    pool = find([cell.configuration])
-    found = measure_pool(own, pool, replace(collaborators, retrievers=()), _cell_alone(plan, cell))
-    assert found.swept is not None
-    whole = _with_all_its_cost(result, config, collaborators.judge)
-    missing = (found.judging and found.judging.incomplete) or found.swept.ranking.reason
-    if missing:
-        return replace(whole, notes=[*whole.notes, f"there is no figure on the held-out queries: {missing}"])
-    scores = objective_scores(found.swept.grid, own.objective, found.context)
-    return replace(whole, swept=replace(swept, held_out=held_out(swept.choice, scores)))
-
-
-def _with_all_its_cost(result: Measured, config: ExperimentConfig, judge: Judge | None) -> Measured:
-    """Return the grid with all that the judge has cost by now, and its criteria held against that."""
-    if judge is None or result.judging is None:
-        return result
-    judging = judge.charged(result.judging)
-    summaries = respent(result.summaries, judging)
-    context = replace(result.context, judging=judging)
-    return replace(result, context=context, summaries=summaries, gates=gates.judge(config.criteria, summaries))
-
-
-def _cell_alone(plan: Plan, cell: Cell) -> Plan:
-    """Return the sweep of one cell alone."""
-    return replace(
+    cell, judge = swept.grid.cell(swept.choice.recommended.cell), collaborators.judge
+    alone = replace(
         plan,
         variants=(plan.variants[cell.configuration],),
         top_ks=(cell.top_k,),
         thresholds=(0.0 if cell.threshold is None else cell.threshold,),
     )
-
-
-def _objective_alone(config: ExperimentConfig) -> ExperimentConfig:
-    """Return the experiment with the metrics of the objective alone, judged once, without criteria and constraints."""
-    own = config.objective.model_copy(update={"constraints": {}})
+    # The metrics of the objective alone, judged once, without criteria and constraints.
+    objective = config.objective.model_copy(update={"constraints": {}})
     once = config.judge.model_copy(update={"rejudge": 0})
-    settings = {"metrics": tuple(config.objective.metrics), "criteria": {}, "objective": own, "judge": once}
-    return config.model_copy(update=settings)
+    settings = {"metrics": tuple(objective.metrics), "criteria": {}, "objective": objective, "judge": once}
+    own, bench = config.model_copy(update=settings), replace(collaborators, retrievers=())
+    found = measure_pool(own, find([cell.configuration]), bench, alone)
+    assert found.swept is not None
+    if judge and result.judging:  # what judging cost is the cost of both, and criteria are held against that
+        context = replace(result.context, judging=judge.charged(result.judging))
+        summaries = respent(result.summaries, context.judging or result.judging)
+        result = replace(result, context=context, summaries=summaries, gates=gates.judge(config.criteria, summaries))
+    missing = (found.judging and found.judging.incomplete) or found.swept.ranking.reason
+    if missing:
+        return replace(result, notes=[*result.notes, f"there is no figure on the held-out queries: {missing}"])
+    scores = objective_scores(found.swept.grid, objective, found.context)
+    return replace(result, swept=replace(swept, held_out=held_out(swept.choice, scores)))

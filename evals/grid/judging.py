@@ -20,42 +20,33 @@ from evals.metrics.declaration import Context, Metric, QueryMetric
 from evals.metrics.llm import can_be_judged
 from evals.metrics.proxies import foretelling
 from evals.sampling.order import among, judging_order, sample_size
-from evals.sampling.rounds import judge_in_rounds, queries_needed
+from evals.sampling.rounds import Rounds, judge_in_rounds, queries_needed
 from evals.stats.best import planned_looks
 
 log = logging.getLogger(__name__)
-# Verdicts of which is said what they would buy.
-NEXT = 100
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CellProof:
+class CellProof(Rounds):
     """What the verdicts that were bought prove: how far cells are from the best by all verdicts on these queries.
 
     Attributes:
         margin: Margin that was asked for.
         judged: [queries, cells], the queries that a cell was judged on.
-        remaining: [cells], those that were not dropped.
-        within: [cells], 95% upper bound of how far a cell is below the best, simultaneous over cells and looks; NaN for
-            a cell that was dropped, and for all where nothing could be compared.
-        users: [cells], those that may be the best of all that users may ask (95%), each by its last look.
-        chosen: The cell that is proved; None where nothing could be compared.
-        queries: Number of queries that the remaining cells were judged on; `eligible`, of those that could be.
+        eligible: Number of queries that could be judged.
         questions: Number of distinct questions to the judge; `all_questions`, those about all cells and queries.
-        next_within: The bound of the chosen cell that is expected after `NEXT` more verdicts; None where none are left.
     """
 
     margin: float
     judged: Bools
-    remaining: Bools
-    within: Floats
-    users: Bools
-    chosen: int | None
-    queries: int
     eligible: int
     questions: int
     all_questions: int
-    next_within: float | None
+
+    @property
+    def queries(self) -> int:
+        """Number of queries that the remaining cells were judged on."""
+        return self.n
 
 
 def judge_sample(judge: Judge, metrics: Mapping[str, Metric], grid: Grid, context: Context) -> Judging:
@@ -93,15 +84,13 @@ def judge_sample(judge: Judge, metrics: Mapping[str, Metric], grid: Grid, contex
 
 def _needed(metrics: Mapping[str, Metric], grid: Grid, context: Context) -> int:
     """Return the number of judged queries that `auto` needs for the metric that needs most."""
-    needed = 0
+    below, needed = context.judging.below if context.judging else None, [0]
     for name, metric in metrics.items():
         if isinstance(metric, QueryMetric) and metric.proxy is not None:
             eligible = [can_be_judged(name, case) for case in grid.pool.cases if case.in_scope]
-            proxy = foretelling(metric, context.judging.below if context.judging else None)
-            scores, foretold = (grid.matrix(each, context)[eligible] for each in (metric, proxy))
-            if np.isfinite(scores).all(axis=1).any():
-                needed = max(needed, queries_needed(scores, foretold))
-    return needed
+            scores, foretold = (grid.matrix(m, context)[eligible] for m in (metric, foretelling(metric, below)))
+            needed += [queries_needed(scores, foretold)] if np.isfinite(scores).all(axis=1).any() else []
+    return max(needed)
 
 
 def judge_until_proved(
@@ -140,31 +129,27 @@ def judge_until_proved(
         return own + scorer.known[cells], not bought[-1].incomplete
 
     total, most = len(order), sample_size("all" if sample == "auto" else sample, len(order))
-    span = sum(abs(weight) for name, weight in objective.metrics.items() if name in scorer.judged)
-    proxy = scorer.proxy[kept] + scorer.known
-    rounds = judge_in_rounds(look, proxy, margin=margin, most=most, results=kept, span=span, seed=context.seed)
+    rounds = judge_in_rounds(
+        look,
+        scorer.proxy[kept] + scorer.known,
+        margin=margin,
+        most=most,
+        results=kept,
+        span=sum(abs(weight) for name, weight in objective.metrics.items() if name in scorer.judged),
+        seed=context.seed,
+    )
     judged = np.zeros((len(grid.pool.cases), len(grid)), dtype=np.bool_)
     judged[order] = np.arange(total)[:, None] < rounds.judged_on
+
+    everything = [observations[row] for row in np.unique(kept).tolist()]
     drawn = frozenset(grid.pool.cases[row].id for row in order[: rounds.n])
-    left = np.unique(kept[rounds.n :][:, rounds.remaining])
-    expected = None
-    if rounds.chosen is not None and rounds.n < total:
-        per_query = sum(1 for _ in tasks(metrics, [observations[row] for row in left.tolist()])) / (total - rounds.n)
-        then = min(total, rounds.n + NEXT / max(1.0, per_query))
-        shrink = (1 / then - 1 / total) / (1 / rounds.n - 1 / total)
-        expected = float(rounds.within[rounds.chosen] * np.sqrt(shrink))
     return replace(bought[-1], drawn=drawn, below=below), CellProof(
+        **vars(rounds),
         margin=margin,
         judged=judged,
-        remaining=rounds.remaining,
-        within=rounds.within,
-        users=rounds.users,
-        chosen=rounds.chosen,
-        queries=rounds.n,
         eligible=total,
         questions=len(asked),
-        all_questions=sum(1 for _ in tasks(metrics, [observations[row] for row in np.unique(kept).tolist()])),
-        next_within=expected,
+        all_questions=sum(1 for _ in tasks(metrics, everything)),
     )
 
 
@@ -202,7 +187,5 @@ class _Objective:
     def scores(self, rows: Integers, judging: Judging) -> Floats:
         """Return the judged part of some results by verdicts; NaN where one is missing."""
         context, part = replace(self._context, judging=judging), self._results.at(rows)
-        values = np.zeros(len(rows))
-        for name, metric in self.judged.items():
-            values += self._weights[name] * metric.values(part, context).values
-        return values
+        parts = (self._weights[name] * metric.values(part, context).values for name, metric in self.judged.items())
+        return sum(parts, start=np.zeros(len(rows)))

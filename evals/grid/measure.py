@@ -1,6 +1,6 @@
 """The one flow of a measurement: retrieve, judge, score, choose, show one cell. A run is a grid of one cell."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
@@ -21,23 +21,21 @@ from evals.grid.decision import NO_OUT_OF_SCOPE, Decision, decision
 from evals.grid.fitted import fitted
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
 from evals.grid.objective import Ranking, describe, meeting, needed, rank, with_criteria
-from evals.grid.sampled import cell_summary, scores_by_query, with_samples
+from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_samples
 from evals.judge.trust import measure as measure_trust
 from evals.judge.verdicts import Judging
 from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, metric_named, needs, reach
 from evals.metrics import criteria as gates
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.declaration import NO_LABELS, Context, Metric, QueryMetric
+from evals.metrics.declaration import Context, Metric, QueryMetric
 from evals.metrics.metadata import usual_in
 from evals.metrics.notes import depth_notes, notes
 from evals.metrics.outcomes import validate
 from evals.metrics.ranking import INDEX_DEPTHS
 from evals.metrics.results import Results
-from evals.stats import intervals as stats
 from evals.stats.best import planned_looks
 from retrievers.config import RetrieverConfig
 from retrievers.errors import nearest
-from retrievers.retriever.protocol import Retriever
 from retrievers.search.candidates import CandidateTable
 
 NOT_MEASURED = "not measured: the run started from a saved retrieval"
@@ -148,23 +146,22 @@ def measure_pool(
         RetrievalError: As for `measure`.
     """
     metrics = metrics_of(config, sweep, approximate=pool.is_compared)
-    measured_first = config.objective.constraints if sweep else metrics
     plan, promised = fitted(config, pool, sweep or alone(config))
-    grid = grid_of(plan, pool)
+    grid, context = grid_of(plan, pool), _context(config, collaborators.sources, pool)
     if sweep is None:
         config = config.model_copy(update={"retriever": plan.variants[0].settings})
+    measured_first = config.objective.constraints if sweep else metrics
     grid = _with_passes(grid, range(len(grid.configurations)), config, measured_first, collaborators)
-    blank = _context(config, collaborators.sources, pool)
     judge, proof, swept, shown = collaborators.judge, None, None, 0
-    context = blank
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
         if sweep and judge.config.stop.margin is not None:
-            judging, proof = judge_until_proved(judge, metrics, config.objective, grid, blank)
+            judging, proof = judge_until_proved(judge, metrics, config.objective, grid, context)
         else:
-            judging = judge_sample(judge, metrics, grid, blank)
-        context = replace(blank, judging=judging)
-    if sweep:
+            judging = judge_sample(judge, metrics, grid, context)
+        context = replace(context, judging=judging)
+    if sweep or (context.judging and context.judging.drawn):
         grid = _scored(grid, metrics, context, proof)
+    if sweep:
         swept = _chosen(config, grid, context, proof)
         shown = swept.chosen or 0
         grid = _with_passes(swept.grid, [grid.cell(shown).configuration], config, metrics, collaborators)
@@ -205,11 +202,8 @@ def grid_metrics(config: ExperimentConfig, *, approximate: bool = False) -> dict
         ExperimentError: A name or pattern fits no metric, or the objective is none over queries.
     """
     judged, levels = config.judge.model is not None, config.latency.concurrency
-    patterns = _asked_for(config)
-    every: dict[str, Metric] = {
-        **choose(["*", *filter(metric_named, OWN)], levels, judged=True, approximate=True),
-        VERDICT_METRIC: PASS_RATE,
-    }
+    patterns, own = _asked_for(config), filter(metric_named, OWN)
+    every = {**choose(["*", *own], levels, judged=True, approximate=True), VERDICT_METRIC: PASS_RATE}
     for name in needed(config.objective):
         if name not in every:
             raise ExperimentError(f"objective: no metric {name!r}{nearest(name, every)} (--list-metrics shows all)")
@@ -220,9 +214,9 @@ def grid_metrics(config: ExperimentConfig, *, approximate: bool = False) -> dict
                 f"it can be a constraint: objective.constraints: {{{name}: '<= ...'}}"
             )
     length = reach(config.retriever, config.sweep.top_k, config.sweep.candidates)
-    chosen = choose(patterns, levels, judged=judged, approximate=approximate, reach=length)
-    passed = any(fnmatchcase(VERDICT_METRIC, pattern) for pattern in patterns)
-    return {name: metric for name, metric in every.items() if name in chosen or (passed and name == VERDICT_METRIC)}
+    chosen = {*choose(patterns, levels, judged=judged, approximate=approximate, reach=length)}
+    chosen |= {VERDICT_METRIC} if any(fnmatchcase(VERDICT_METRIC, pattern) for pattern in patterns) else set()
+    return {name: metric for name, metric in every.items() if name in chosen}
 
 
 def metrics_of(config: ExperimentConfig, sweep: Plan | None, *, approximate: bool) -> dict[str, Metric]:
@@ -266,21 +260,19 @@ def retrieve(
     Raises:
         RetrievalError: A search failed.
     """
-    tables, relevance = list[CandidateTable](), list[tuple[Relevance, ...]]()
+    tables, relevance, searched = list[CandidateTable](), list[tuple[Relevance, ...]](), list[RetrieverConfig]()
     wanted = range(len(plan.variants)) if numbers is None else numbers
-    searched = list[RetrieverConfig]()
     for number in wanted:
         # What the threshold reads changes nothing in what is found.
-        search = plan.variants[number].settings.model_copy(update={"threshold_on": "each"})
-        searched.append(search)
-        if (same := searched.index(search)) < len(tables):
+        searched.append(plan.variants[number].settings.model_copy(update={"threshold_on": "each"}))
+        if (same := searched.index(searched[-1])) < len(tables):
             tables.append(tables[same])
             relevance.append(relevance[same])
             continue
-        retriever, name = collaborators.retrievers[number], plan.variants[number].name
-        progress = _with_name(collaborators.progress, name) if len(wanted) > 1 else collaborators.progress
+        retriever = collaborators.retrievers[number]
+        progress = _with_name(collaborators.progress, plan.variants[number].name if len(wanted) > 1 else "")
         # One table of chunks for all variants, so that no chunk is read twice.
-        table = passes.collect(retriever, golden.cases, progress, tables[0] if tables else None)
+        table = passes.collect(retriever, golden.cases, progress, tables[0].chunks if tables else None)
         if exactly:
             table = with_ann_recall(retriever, table, INDEX_DEPTHS, progress)
         among = grounds.among(golden.cases, table)
@@ -298,7 +290,12 @@ def retrieve(
 
 def grid_of(plan: Plan, pool: Pool) -> Grid:
     """Return the cells of a plan over what was found under its variants; nothing is scored yet."""
-    lists = pool.lists(range(len(pool.tables)))
+
+    def observed(number: int, notes: tuple[str, ...]) -> Observed:
+        lists = pool.lists([number])
+        every = tuple(lists.observation(row, ()) for row in range(len(lists)))
+        return Observed(observations=every, listed=pool.texts is not None, retriever_notes=notes)
+
     return Grid(
         axes=plan.axes,
         top_ks=plan.top_ks,
@@ -308,13 +305,7 @@ def grid_of(plan: Plan, pool: Pool) -> Grid:
                 parameters=variant.parameters,
                 settings=variant.settings,
                 thresholds=variant.thresholds or plan.thresholds,
-                observed=Observed(
-                    observations=tuple(
-                        lists.observation(number * len(pool.cases) + row, ()) for row in range(len(pool.cases))
-                    ),
-                    listed=pool.texts is not None,
-                    retriever_notes=notes,
-                ),
+                observed=observed(number, notes),
             )
             for number, (variant, notes) in enumerate(zip(plan.variants, pool.notes, strict=True))
         ),
@@ -338,40 +329,21 @@ def _with_passes(
     Raises:
         RetrievalError: A call failed.
     """
-    configurations = list(grid.configurations)
+    configurations, cases = list(grid.configurations), grid.pool.cases
     for number in numbers:
-        configuration = configurations[number]
-        retriever = bench.retrievers[number] if bench.retrievers else None
-        progress = _with_name(bench.progress, configuration.name) if len(numbers) > 1 else bench.progress
-        observed = _passed(config, metrics, configuration.observed, retriever, progress)
-        configurations[number] = replace(configuration, observed=observed)
+        configuration, seen = configurations[number], configurations[number].observed
+        progress = _with_name(bench.progress, configuration.name if len(numbers) > 1 else "")
+        if not bench.retrievers:
+            seen = replace(seen, unmeasured=NOT_MEASURED)
+        elif needs(metrics, "latency") and not seen.latency:
+            timed = passes.measure_latency(bench.retrievers[number], cases, config.latency, progress)
+            seen = replace(seen, latency=timed)
+        if bench.retrievers and needs(metrics, "determinism") and not seen.repetitions:
+            retriever, first = bench.retrievers[number], grid.pool.tables[number]
+            again = passes.repeat(retriever, cases, first, config.determinism.repeats, progress)
+            seen = replace(seen, repetitions=again)
+        configurations[number] = replace(configuration, observed=seen)
     return replace(grid, configurations=tuple(configurations))
-
-
-def _passed(
-    config: ExperimentConfig,
-    metrics: Collection[str],
-    observed: Observed,
-    retriever: Retriever | None,
-    progress: passes.Progress,
-) -> Observed:
-    if retriever is None:
-        return replace(observed, unmeasured=NOT_MEASURED)
-    cases = [observation.case for observation in observed.observations]
-    latency, repetitions = observed.latency, observed.repetitions
-    if needs(metrics, "latency") and not latency:
-        latency = passes.measure_latency(
-            retriever,
-            cases,
-            warmup=config.latency.warmup,
-            repeats=config.latency.repeats,
-            concurrency=config.latency.concurrency,
-            progress=progress,
-        )
-    if needs(metrics, "determinism") and not repetitions:
-        repeats = config.determinism.repeats
-        repetitions = passes.repeat(retriever, cases, observed.table, repeats=repeats, progress=progress)
-    return replace(observed, latency=latency, repetitions=repetitions)
 
 
 def _context(config: ExperimentConfig, sources: Sources | None, pool: Pool) -> Context:
@@ -421,11 +393,8 @@ def _chosen(config: ExperimentConfig, grid: Grid, context: Context, proof: CellP
     objective, notes = with_criteria(grid, config.objective, config.criteria)
     grid = replace(grid, notes=(*grid.notes, *notes))
     ranking = rank(grid, objective, incomplete, proof.remaining if proof else None)
-    choice = decide(grid, ranking, objective, context, proof, proof.users if proof else None)
-    table = None
-    if choice:
-        allowed = meeting(grid, objective.constraints)
-        table = decision(grid, objective, allowed, choice, context)
+    choice = decide(grid, ranking, objective, context, proof)
+    table = decision(grid, objective, meeting(grid, objective.constraints), choice, context) if choice else None
     return Swept(grid=grid, ranking=ranking, choice=choice, decision=table, proof=proof)
 
 
@@ -456,45 +425,25 @@ def _cell(
         scores[name], foretold = scores_by_query(metric, results, context)
         if foretold:
             proxies[name] = foretold
-        summaries.append(cell_summary(grid, metric, index, scores[name], foretold, context))
+        summaries.append(cell_summary(grid, metric, index, scores[name], foretold))
+    own_notes = depth_notes([summary.metric for summary in summaries], own.retriever)
+    summaries.append(figures_of(grid, PASS_RATE, index, context))
     # Times of the verdicts come from serial calls; concurrent ones wait for each other.
-    serial = next((p for p in observed.latency if p.concurrency == 1), None)
-    validation = validate(results, serial, context, own.retriever.top_k)
-    every = [*summaries, _pass_rate(validation)]
+    serial = next((timed for timed in observed.latency if timed.concurrency == 1), None)
+    # The report names the metadata fields that were required.
+    metadata = own.retriever.metadata.model_copy(update={"required": context.required})
+    retriever = own.retriever.model_copy(update={"metadata": metadata})
     return Measured(
-        config=_requiring(context.required, own),
+        config=own.model_copy(update={"retriever": retriever}),
         observed=observed,
         results=results,
         scores=scores,
-        summaries=every,
-        gates=gates.judge(config.criteria, every),
-        validation=validation,
-        notes=[
-            *depth_notes([summary.metric for summary in summaries], own.retriever),
-            *notes(observed, grid.pool, own.retriever.top_k, context.judging, context.sources),
-        ],
+        summaries=summaries,
+        gates=gates.judge(config.criteria, summaries),
+        validation=validate(results, serial, context, own.retriever.top_k),
+        notes=[*own_notes, *notes(observed, grid.pool, own.retriever.top_k, context.judging, context.sources)],
         proxies=proxies,
         context=context,
-    )
-
-
-def _requiring(required: tuple[str, ...], config: ExperimentConfig) -> ExperimentConfig:
-    """Return the experiment with the metadata fields that were required, so that the report names them."""
-    metadata = config.retriever.metadata.model_copy(update={"required": required})
-    return config.model_copy(update={"retriever": config.retriever.model_copy(update={"metadata": metadata})})
-
-
-def _pass_rate(validation: ValidationReport) -> Summary:
-    decided = validation.total - validation.unlabelled
-    interval = stats.wilson(validation.passed, decided)
-    return Summary(
-        metric=VERDICT_METRIC,
-        value=validation.pass_rate,
-        ci_low=interval.low,
-        ci_high=interval.high,
-        n=decided,
-        n_unscored=validation.unlabelled,
-        note=NO_LABELS.reason if validation.unlabelled else "",
     )
 
 
@@ -503,54 +452,37 @@ def _asked_for(config: ExperimentConfig) -> list[str]:
     return [*config.metrics, *config.criteria, *needed(config.objective)]
 
 
-def _notes(run: Measured, swept: Swept) -> list[str]:
-    """Return what a reader must know of a run that is a cell of a grid."""
-    grid, ranking = swept.grid, swept.ranking
-    origin = (
-        f"the cells are not ranked ({ranking.reason}); these are the figures of {describe(grid, 0)}"
-        if swept.chosen is None
-        else f"chosen out of {len(grid)} cells on these queries, so its figures are optimistic; "
-        "a run on a split of its own is not"
-    )
-    return [*grid.notes, *_on_depth(grid, ranking), *_on_budget(run, ranking), origin, *_on_scope(run, grid)]
-
-
-def _on_scope(run: Measured, grid: Grid) -> list[str]:
-    """Return what thresholds are not chosen by."""
-    kinds = {case.in_scope for case in grid.pool.cases}
-    if max(len(each.thresholds) for each in grid.configurations) < 2 or True not in kinds:
-        return []
-    if False not in kinds:
-        return [NO_OUT_OF_SCOPE]
-    weight = run.config.objective.out_of_scope
-    if weight in (0, 1):
+def _notes(run: Measured, swept: Swept) -> Iterator[str]:
+    """Yield what a reader must know of a run that is a cell of a grid."""
+    grid, ranking, weight = swept.grid, swept.ranking, run.config.objective.out_of_scope
+    yield from grid.notes
+    for name, metric in ((name, metric_named(name)) for name in ranking.weights):
+        if isinstance(metric, QueryMetric) and metric.of == "returned" and (metric.depth or 0) > min(grid.top_ks):
+            yield (
+                f"{name} reads {metric.depth} places: cells of a smaller top_k are ranked by the fewer chunks that "
+                "they return"
+            )
+    if run.judging and run.judging.incomplete and ranking.order:
+        yield (
+            f"{run.judging.incomplete}: cells are compared on the {min(ranking.n.values())} queries that were judged "
+            "in all of them, drawn at random and the same for every cell; the intervals hold for these, and a further "
+            "run buys the rest alone"
+        )
+    if swept.chosen is None:
+        yield f"the cells are not ranked ({ranking.reason}); these are the figures of {describe(grid, 0)}"
+    else:
+        yield (
+            f"chosen out of {len(grid)} cells on these queries, so its figures are optimistic; a run on a split of its "
+            "own is not"
+        )
+    # What thresholds are not chosen by.
+    kinds, several = {case.in_scope for case in grid.pool.cases}, grid.size > len(grid.top_ks)
+    if several and kinds == {True}:
+        yield NO_OUT_OF_SCOPE
+    elif several and len(kinds) > 1 and weight in (0, 1):
         which = "out-of-scope" if weight == 0 else "in-scope"
-        return [f"objective.out_of_scope is {weight:g}: {which} queries have no part in the choice"]
-    return []
-
-
-def _on_budget(run: Measured, ranking: Ranking) -> list[str]:
-    """Return what a grid allows whose judging ended early."""
-    if run.judging is None or not run.judging.incomplete or not ranking.order:
-        return []
-    judged = min(ranking.n.values())
-    return [
-        f"{run.judging.incomplete}: cells are compared on the {judged} queries that were judged in all of them, drawn "
-        "at random and the same for every cell; the intervals hold for these, and a further run buys the rest alone"
-    ]
-
-
-def _on_depth(grid: Grid, ranking: Ranking) -> list[str]:
-    """Return a note for each metric that reads deeper than some cells return chunks."""
-    least = min(grid.top_ks)
-    metrics = {name: metric_named(name) for name in ranking.weights}
-    depths = {n: m.depth for n, m in metrics.items() if isinstance(m, QueryMetric) and m.of == "returned" and m.depth}
-    return [
-        f"{name} reads {depth} places: cells of a smaller top_k are ranked by the fewer chunks that they return"
-        for name, depth in depths.items()
-        if depth > least
-    ]
+        yield f"objective.out_of_scope is {weight:g}: {which} queries have no part in the choice"
 
 
 def _with_name(progress: passes.Progress, name: str) -> passes.Progress:
-    return lambda stage, done, total: progress(f"{name}: {stage}", done, total)
+    return (lambda stage, done, total: progress(f"{name}: {stage}", done, total)) if name else progress

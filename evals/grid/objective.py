@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from evals.collect.pool import Bools, Floats
 from evals.config.sweep import ObjectiveConfig
 from evals.config.values import CRITERION
 from evals.errors import ExperimentError
@@ -17,7 +17,6 @@ from evals.grid.cells import CellScores, Grid
 from evals.metrics.criteria import COMPARISONS
 
 MOST_DROPPED = 0.05
-NEAREST = 3
 TOKENS = "cost/context_tokens"
 
 
@@ -36,7 +35,7 @@ class Ranking:
     """
 
     weights: Mapping[str, float]
-    values: NDArray[np.float64]
+    values: Floats
     order: tuple[int, ...]
     n: Mapping[str, int]
     dropped: Mapping[str, int]
@@ -50,9 +49,7 @@ def needed(objective: ObjectiveConfig) -> list[str]:
     return [*objective.metrics, *objective.constraints, TOKENS]
 
 
-def rank(
-    grid: Grid, objective: ObjectiveConfig, incomplete: str = "", remaining: NDArray[np.bool_] | None = None
-) -> Ranking:
+def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str = "", remaining: Bools | None = None) -> Ranking:
     """Order the cells of a grid.
 
     Args:
@@ -64,29 +61,26 @@ def rank(
     Raises:
         ExperimentError: No cell meets the constraints; the nearest are named.
     """
-    scores = {name: grid.metrics[name] for name in objective.metrics}
-    parts = [weight * scores[name].common for name, weight in objective.metrics.items()]
-    values = np.add.reduce(parts, axis=0)
-    allowed, misses = _allowed(grid, objective.constraints)
+    values = np.sum([weight * grid.metrics[name].common for name, weight in objective.metrics.items()], axis=0)
+    allowed = meeting(grid, objective.constraints)
     partly = [name for name in objective.constraints if name in grid.metrics] if incomplete else []
-    reasons = [_unrankable(name, grid.metrics[name]) for name in dict.fromkeys((*scores, *partly))]
-    if len(grid) and not allowed.any():
+    reasons = [_unrankable(name, grid.metrics[name]) for name in dict.fromkeys((*objective.metrics, *partly))]
+    if not allowed.any():
         if not incomplete:
-            raise ExperimentError(_none_left(grid, objective.constraints, misses))
+            raise ExperimentError(_none_left(grid, objective.constraints))
         reasons.append("no cell meets the constraints by what was judged")
     excluded = int((~allowed).sum())
-    if remaining is not None:
-        # Where the constraints leave none of them, a cell that was proved worse is the best of those that meet them.
-        allowed = allowed & remaining if (allowed & remaining).any() else allowed
+    # Where the constraints leave none of them, a cell that was proved worse is the best of those that meet them.
+    if remaining is not None and (allowed & remaining).any():
+        allowed = allowed & remaining
     reason = "; ".join(filter(None, reasons))
-    tokens = grid.metrics[TOKENS].mean if TOKENS in grid.metrics else np.zeros(len(grid))
-    order = np.lexsort((tokens, thresholds(grid), -values))
+    order = np.lexsort((grid.metrics[TOKENS].mean, grid.threshold_of, -values)).tolist()
     return Ranking(
         weights=dict(objective.metrics),
         values=values,
-        order=() if reason else tuple(cell for cell in order.tolist() if allowed[cell] and np.isfinite(values[cell])),
-        n={name: metric.n_common for name, metric in scores.items()},
-        dropped={name: metric.n_dropped for name, metric in scores.items()},
+        order=() if reason else tuple(cell for cell in order if allowed[cell] and np.isfinite(values[cell])),
+        n={name: grid.metrics[name].n_common for name in objective.metrics},
+        dropped={name: grid.metrics[name].n_dropped for name in objective.metrics},
         constraints=dict(objective.constraints),
         excluded=excluded,
         reason=reason,
@@ -106,8 +100,8 @@ def with_criteria(
     Returns:
         The objective; and where no cell meets the criteria, a note that they had no part in the choice.
     """
-    of_configurations = {summary.metric for each in grid.configurations for summary in each.summaries}
-    own = {name: condition for name, condition in criteria.items() if name in grid.metrics.keys() | of_configurations}
+    known = grid.metrics.keys() | {summary.metric for each in grid.configurations for summary in each.summaries}
+    own = {name: condition for name, condition in criteria.items() if name in known}
     both = {**own, **objective.constraints}
     if meeting(grid, both).any():
         return objective.model_copy(update={"constraints": both}), ()
@@ -117,18 +111,16 @@ def with_criteria(
     return objective, (f"no cell meets the criteria ({conditions}), so that they had no part in the choice",)
 
 
-def meeting(grid: Grid, constraints: Mapping[str, str]) -> NDArray[np.bool_]:
-    """Return which cells meet every constraint."""
-    return _allowed(grid, constraints)[0]
+def meeting(grid: Grid, constraints: Mapping[str, str]) -> Bools:
+    """Return which cells meet every constraint; a figure that does not exist meets none."""
+    allowed = np.ones(len(grid), dtype=np.bool_)
+    for metric, condition in constraints.items():
+        symbol, limit = _read(condition)
+        allowed &= [COMPARISONS[symbol](value, limit) for value in figures(grid, metric, symbol=symbol).tolist()]
+    return allowed
 
 
-def thresholds(grid: Grid) -> NDArray[np.float64]:
-    """Return the threshold of every cell; 0 where none is in force."""
-    cuts = len(grid.top_ks)
-    return np.concatenate([np.empty(0), *(np.repeat(c.thresholds, cuts) for c in grid.configurations)])
-
-
-def figures(grid: Grid, metric: str, *, symbol: str) -> NDArray[np.float64]:
+def figures(grid: Grid, metric: str, *, symbol: str) -> Floats:
     """Return the figure of every cell for a condition: the mean, or where scores failed the worse bound.
 
     A metric that belongs to configurations has the same figure in all their cells. NaN where there is none.
@@ -138,50 +130,13 @@ def figures(grid: Grid, metric: str, *, symbol: str) -> NDArray[np.float64]:
         metric: Its name.
         symbol: The comparison, which says which bound is the worse.
     """
-    if metric in grid.metrics:
-        summaries = grid.metrics[metric]
-        whole = np.maximum(1, summaries.n + summaries.n_failed)
-        summed = summaries.mean * summaries.n
-        worse = summed / whole if symbol.startswith(">") else (summed + summaries.n_failed) / whole
-        return np.where(summaries.n_failed > 0, worse, summaries.mean)
-    values = [next((s.value for s in c.summaries if s.metric == metric), None) for c in grid.configurations]
-    counts = [*map(grid.size, range(len(grid.configurations)))]
-    return np.repeat([np.nan if value is None else value for value in values], counts)
-
-
-def _allowed(grid: Grid, constraints: Mapping[str, str]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Which cells meet every constraint, and by how much the others miss; a figure that does not exist meets none."""
-    allowed = np.ones(len(grid), dtype=np.bool_)
-    misses = np.zeros(len(grid))
-    for metric, condition in constraints.items():
-        symbol, limit = _read(condition)
-        values = figures(grid, metric, symbol=symbol)
-        met = np.asarray([bool(COMPARISONS[symbol](value, limit)) for value in values.tolist()])
-        allowed &= met
-        scale = max(abs(limit), float(np.nanmax(np.abs(values))) if np.isfinite(values).any() else 0.0) or 1.0
-        misses += np.where(met, 0.0, np.where(np.isfinite(values), np.abs(values - limit) / scale, np.inf))
-    return allowed, misses
-
-
-def _read(condition: str) -> tuple[str, float]:
-    match = CRITERION.fullmatch(condition)
-    if match is None:
-        raise ExperimentError(f"objective.constraints: expected a condition such as '<= 0.1', got {condition!r}")
-    return match[1], float(match[2])
-
-
-def _none_left(grid: Grid, constraints: Mapping[str, str], misses: NDArray[np.float64]) -> str:
-    conditions = " and ".join(f"{metric} {condition}" for metric, condition in constraints.items())
-    lines = [f"objective.constraints: none of {len(grid)} cells has {conditions}; the nearest:"]
-    for index in np.argsort(misses, kind="stable")[:NEAREST].tolist():
-        shown = [_shown(grid, metric, condition, index) for metric, condition in constraints.items()]
-        lines.append(f"  {describe(grid, index)}: {', '.join(shown)}")
-    return "\n".join([*lines, "relax a constraint, or widen the sweep"])
-
-
-def _shown(grid: Grid, metric: str, condition: str, index: int) -> str:
-    value = float(figures(grid, metric, symbol=_read(condition)[0])[index])
-    return f"{metric} {value:.3f}" if np.isfinite(value) else f"{metric} without a value"
+    if metric not in grid.metrics:
+        values = [{s.metric: s.value for s in each.summaries}.get(metric) for each in grid.configurations]
+        return np.repeat([np.nan if value is None else value for value in values], grid.size)
+    scores = grid.metrics[metric]
+    lost = 0 if symbol.startswith(">") else scores.n_failed
+    worse = (scores.mean * scores.n + lost) / np.maximum(1, scores.n + scores.n_failed)
+    return np.where(scores.n_failed > 0, worse, scores.mean)
 
 
 def describe(grid: Grid, index: int) -> str:
@@ -191,13 +146,35 @@ def describe(grid: Grid, index: int) -> str:
     return f"{grid.configurations[cell.configuration].name}, top_k {cell.top_k}{threshold}"
 
 
+def _read(condition: str) -> tuple[str, float]:
+    match = CRITERION.fullmatch(condition)
+    if match is None:
+        raise ExperimentError(f"objective.constraints: expected a condition such as '<= 0.1', got {condition!r}")
+    return match[1], float(match[2])
+
+
+def _none_left(grid: Grid, constraints: Mapping[str, str]) -> str:
+    """Return that no cell meets the constraints, with how near one comes to each of them."""
+    nearest = []
+    for metric, condition in constraints.items():
+        symbol, limit = _read(condition)
+        values = figures(grid, metric, symbol=symbol)
+        known = np.flatnonzero(np.isfinite(values))
+        index = int(known[np.abs(values[known] - limit).argmin()]) if len(known) else -1
+        said = f"{values[index]:.3f} in {describe(grid, index)}" if len(known) else "no value"
+        nearest.append(f"  {metric} {condition}: the nearest is {said}")
+    wanted = " and ".join(f"{metric} {condition}" for metric, condition in constraints.items())
+    head = f"objective.constraints: none of {len(grid)} cells has {wanted}"
+    return "\n".join([head, *nearest, "relax a constraint, or widen the sweep"])
+
+
 def _unrankable(metric: str, scores: CellScores) -> str:
     dropped, whole = scores.n_dropped, scores.n_common + scores.n_dropped
     if whole == 0:
         return f"{metric} scores no query"
-    if dropped > MOST_DROPPED * whole:
-        return (
-            f"{metric} scores {dropped} of {whole} queries in some cells and not in all, "
-            f"over {MOST_DROPPED:.0%}: means over different queries do not compare"
-        )
-    return ""
+    if dropped <= MOST_DROPPED * whole:
+        return ""
+    return (
+        f"{metric} scores {dropped} of {whole} queries in some cells and not in all, over {MOST_DROPPED:.0%}: means "
+        "over different queries do not compare"
+    )

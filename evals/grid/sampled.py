@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 
 import numpy as np
 
@@ -35,8 +36,7 @@ def with_samples(
     """
     cases = [case for case in grid.pool.cases if case.in_scope]
     inside = np.array([case.in_scope for case in grid.pool.cases], dtype=np.bool_)
-    below = context.judging.below if context.judging else None
-    cells = dict(grid.metrics)
+    below, cells = context.judging.below if context.judging else None, dict(grid.metrics)
     for name, metric in metrics.items():
         if metric.proxy is None:
             continue
@@ -57,9 +57,8 @@ def with_samples(
             counts[alike] = own.n
             partly = ~own.judged & np.isfinite(sample.scores[:, alike]).any(axis=1)
             dropped = max(dropped, int(partly.sum()))
-            if own.n > 1:
-                # Rounding must not lead out of the range of shares.
-                means[alike] = np.clip(own.means, 0.0, 1.0)
+            # A single query compares nothing. Rounding must not lead out of the range of shares.
+            means[alike] = np.clip(own.means, 0.0, 1.0) if own.n > 1 else np.nan
         cells[name] = replace(
             cells[name],
             sample=sample,
@@ -67,7 +66,6 @@ def with_samples(
             n=counts,
             n_unscored=np.full(len(grid), int((~eligible).sum())),
             common=means,
-            # A single query compares nothing.
             n_common=int(counts[counts > 1].max(initial=0)),
             n_dropped=dropped,
         )
@@ -88,18 +86,15 @@ def comparable(sample: CellSample) -> Floats:
 
 def sampled_intervals(sample: CellSample) -> tuple[Floats, Floats]:
     """Return the ends [cells] of the 95% intervals of corrected means, those of `cell_summary`; NaN where none."""
-    ends = np.full((2, sample.asked.shape[1]), np.nan)
+    low, high = np.full((2, sample.asked.shape[1]), np.nan)
     for cells, own in _by_sample(sample):
-        ends[:, cells] = own.interval()
-    low, high = ends
+        low[cells], high[cells] = own.interval()
     return low, high
 
 
 def figures_of(grid: Grid, metric: QueryMetric, index: int, context: Context) -> Summary:
     """Return the mean of a metric in a cell, as a run of that cell has it."""
-    results = grid.results(index)
-    scores, proxies = scores_by_query(metric, results, context)
-    return cell_summary(grid, metric, index, scores, proxies, context)
+    return cell_summary(grid, metric, index, *scores_by_query(metric, grid.results(index), context))
 
 
 def scores_by_query(
@@ -107,11 +102,10 @@ def scores_by_query(
 ) -> tuple[dict[str, Score], dict[str, Score]]:
     """Return the scores of the queries in the scope of a metric by case id, and those of what foretells them."""
     rows, _ = results.of(metric.scope, labelled=False)
-    ids = [results.lists.case(int(results.list_of[row])).id for row in rows.tolist()]
 
     def of(one: QueryMetric) -> dict[str, Score]:
         values = one.values(results, context)
-        return {key: values[row] for key, row in zip(ids, rows.tolist(), strict=True)}
+        return {results.lists.case(int(results.list_of[row])).id: values[row] for row in rows.tolist()}
 
     foretold = metric.proxy and context.judging and foretelling(metric, context.judging.below)
     return of(metric), of(foretold) if foretold else {}
@@ -123,35 +117,29 @@ def cell_summary(
     index: int,
     scores: Mapping[str, Score],
     proxies: Mapping[str, Score],
-    context: Context,
 ) -> Summary:
     """Return the mean of a metric in a cell, with interval and counts, corrected where a sample was judged.
 
     Args:
-        grid: The grid; a run's has no metrics.
+        grid: The grid, with its metrics where a sample was judged.
         metric: The metric.
         index: The cell's number.
         scores: By case id.
         proxies: Those of what foretells them, likewise.
-        context: With the verdicts.
     """
     own, foretold = list(scores.values()), list(proxies.values())
     sample = grid.metrics[metric.name].sample if metric.name in grid.metrics else None
     if sample is None:
-        if metric.proxy is None or NOT_DRAWN not in own:
-            return summarise(metric.name, own, metric.interval)
-        proxy = foretelling(metric, context.judging.below if context.judging else None)
-        return sampled_summary(metric, own, foretold, serving(proxy, [c for c in grid.pool.cases if c.in_scope]))
-    judged, weight = np.zeros(len(scores), dtype=np.bool_), 0.0
+        return summarise(metric.name, own, metric.interval)
+    judged, weight = np.zeros(len(own), dtype=np.bool_), 0.0
     for cells, group in _by_sample(sample):
         if index in cells:
             judged[sample.eligible], weight = group.judged, group.weight
     # A cell that was dropped may have verdicts on later queries, where it returns what another cell does.
-    of_sample = [
-        NOT_DRAWN if score == NOT_JUDGED or (isinstance(score, float | int) and not is_judged) else score
-        for score, is_judged in zip(own, judged.tolist(), strict=True)
-    ]
-    return sampled_summary(metric, of_sample, foretold, sample.name, weight, sample.looks)
+    for place in np.flatnonzero(~judged).tolist():
+        if isinstance(own[place], float) or own[place] == NOT_JUDGED:
+            own[place] = NOT_DRAWN
+    return sampled_summary(metric, own, foretold, sample.name, weight, sample.looks)
 
 
 def sampled_summary(
@@ -183,10 +171,8 @@ def sampled_summary(
     lost = np.array([[score != NOT_DRAWN and not isinstance(score, float | int)] for score, _ in kept])
     own = corrected(judged, proxy, weight)
     worst, best = (corrected(np.where(lost, end, judged), proxy, weight).of_these(looks) for end in (0.0, 1.0))
-    alone = mean_interval(own.scores[:, 0].tolist())
-    low, high, lowest, highest = (
-        None if np.isnan(end[0]) else float(end[0]) for end in (*own.interval(), worst[0], best[1])
-    )
+    alone, ends = mean_interval(own.scores[:, 0].tolist()), np.concatenate([*own.interval(), worst[0], best[1]])
+    low, high, lowest, highest = (end if isfinite(end) else None for end in ends.tolist())
     return replace(
         of_sample,
         value=float(np.clip(own.means[0], 0.0, 1.0)),

@@ -15,21 +15,11 @@ from retrievers.config import RetrieverConfig
 from retrievers.config.removed import removed
 from retrievers.errors import nearest
 
-METRICS: Mapping[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        *ranking.OF_IDS,
-        *texts.OF_STRINGS,
-        *llm.METRICS,
-        *llm.TRUST,
-        *ranking.METRICS,
-        *metadata.METRICS,
-        *texts.METRICS,
-        *scope.METRICS,
-        *timing.METRICS,
-        *scope.COST,
-    )
-}
+TABLE: tuple[Metric, ...] = (
+    *ranking.OF_IDS, *texts.OF_STRINGS, *llm.METRICS, *llm.TRUST, *ranking.METRICS, *metadata.METRICS, *texts.METRICS,
+    *scope.METRICS, *timing.METRICS, *scope.COST,
+)  # fmt: skip
+METRICS: Mapping[str, Metric] = {metric.name: metric for metric in TABLE}
 # Metrics of the user's own by name, and the declarations of those that a report was read with.
 OWN: dict[str, Declaration] = {}
 # The metrics that there are only with a judge.
@@ -127,31 +117,22 @@ def choose(
         ExperimentError: A pattern chooses nothing, the nearest names are given; or only what needs a judge, or only
             what reads further than the lists go.
     """
-    measured = {m.name: m for level in concurrency for m in timing.metrics_at(level)}
-    apart = METRICS.keys() - {m.name for m in timing.METRICS if timing.CONCURRENT.fullmatch(m.name)}
     patterns = [adopt(pattern).name if pattern.startswith(PREFIX) else pattern for pattern in patterns]
-    own = {name: metric for name, metric in OWN.items() if name in patterns and isinstance(metric, QueryMetric)}
-    selectable = {name: m for name, m in METRICS.items() if name in apart | measured.keys()} | measured | own
-    chosen: dict[str, Metric] = {}
+    measured = {m.name: m for level in concurrency for m in timing.metrics_at(level)}
+    selectable = {name: m for name, m in METRICS.items() if name in measured or not timing.CONCURRENT.fullmatch(name)}
+    selectable |= measured | {n: m for n in patterns if isinstance(m := OWN.get(n), QueryMetric)}
+    chosen = set[str]()
     for pattern in patterns:
-        fitting = {name: metric for name, metric in selectable.items() if _chooses(pattern, name, approximate)}
-        matching = {n: m for n, m in fitting.items() if n == pattern or not (reach and reach.is_exceeded_by(m))}
-        if fitting and not matching and reach:
-            raise ExperimentError(
-                f"metrics: {pattern!r} fits only metrics that read more places than there are (top_k {reach.returned}, "
-                f"candidates {reach.candidates}): {', '.join(fitting)}; raise top_k, or name a metric in full"
-            )
-        if not matching and not fnmatchcase(VERDICT_METRIC, pattern):
-            if successor := removed(pattern):
-                raise ExperimentError(f"metrics: {pattern!r} is no metric any more: {successor}")
-            near = nearest(pattern, [*selectable, VERDICT_METRIC])
-            raise ExperimentError(f"metrics: no metric {pattern!r}{near} (--list-metrics shows all)")
-        if not judged and matching and matching.keys() <= NEED_A_JUDGE:
+        fitting = [name for name in selectable if _chooses(pattern, name, approximate)]
+        within = [n for n in fitting if n == pattern or not (reach and reach.is_exceeded_by(selectable[n]))]
+        if not within and not fnmatchcase(VERDICT_METRIC, pattern):
+            raise ExperimentError(f"metrics: {_nothing(pattern, fitting, reach, selectable)}")
+        if within and not judged and NEED_A_JUDGE.issuperset(within):
             raise ExperimentError(
                 f"metrics: {pattern!r} needs a judge, and there is none; name one, for example "
                 "--judge.model cohere:command-a-03-2025"
             )
-        chosen |= {name: metric for name, metric in matching.items() if judged or name not in NEED_A_JUDGE}
+        chosen.update(name for name in within if judged or name not in NEED_A_JUDGE)
     return {name: metric for name, metric in selectable.items() if name in chosen}
 
 
@@ -160,23 +141,19 @@ def _chooses(pattern: str, name: str, approximate: bool) -> bool:
     return name == pattern or (not idle and fnmatchcase(name, pattern))
 
 
+def _nothing(pattern: str, fitting: Sequence[str], reach: Reach | None, known: Iterable[str]) -> str:
+    """Return why a pattern chooses no metric."""
+    if fitting and reach:
+        return (
+            f"{pattern!r} fits only metrics that read more places than there are (top_k {reach.returned}, candidates "
+            f"{reach.candidates}): {', '.join(fitting)}; raise top_k, or name a metric in full"
+        )
+    if successor := removed(pattern):
+        return f"{pattern!r} is no metric any more: {successor}"
+    return f"no metric {pattern!r}{nearest(pattern, [*known, VERDICT_METRIC])} (--list-metrics shows all)"
+
+
 __all__ = [
-    "METRICS",
-    "NEED_A_JUDGE",
-    "OF_AN_INDEX",
-    "OWN",
-    "PASS_RATE",
-    "VERDICT_METRIC",
-    "Declaration",
-    "Metric",
-    "QueryMetric",
-    "Reach",
-    "RunMetric",
-    "adopt",
-    "choose",
-    "declared",
-    "metric_named",
-    "needs",
-    "reach",
-    "remember",
-]
+    "METRICS", "NEED_A_JUDGE", "OF_AN_INDEX", "OWN", "PASS_RATE", "VERDICT_METRIC", "Declaration", "Metric",
+    "QueryMetric", "Reach", "RunMetric", "adopt", "choose", "declared", "metric_named", "needs", "reach", "remember",
+]  # fmt: skip

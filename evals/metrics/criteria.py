@@ -55,41 +55,42 @@ def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
     if match is None:
         raise ExperimentError(f"criteria: {name}: expected a condition such as '>= 0.8', got {condition!r}")
     symbol, limit = match[1], float(match[2])
-    if summary is None or summary.value is None:
-        reason = f"no value: {summary.note}" if summary else "the metric is absent"
-        undecided = summary is not None and summary.n_missing > 0
-        return Gate(metric=name, condition=condition, figure=None, passed=False, reason=reason, undecided=undecided)
+    gate = Gate(metric=name, condition=condition, figure=None, passed=False, reason="the metric is absent")
+    if summary is None:
+        return gate
+    if summary.value is None:
+        return replace(gate, reason=f"no value: {summary.note}", undecided=summary.n_missing > 0)
     figures = [f for f in (summary.value, summary.bound_low, summary.bound_high) if f is not None]
     worst = min(figures, key=lambda figure: _margin(symbol, figure, limit))
     passed = COMPARISONS[symbol](worst, limit)
-    undecided = not passed and any(COMPARISONS[symbol](figure, limit) for figure in figures)
-    if summary.sampled:
-        return _gate_of_sample(
-            Gate(metric=name, condition=condition, figure=worst, passed=passed, reason="", undecided=undecided), summary
-        )
-    reason = "" if passed else f"{_lost(summary)} leave it open" if undecided else "not met"
-    return Gate(metric=name, condition=condition, figure=worst, passed=passed, reason=reason, undecided=undecided)
+    open_ = not passed and any(COMPARISONS[symbol](figure, limit) for figure in figures)
+    unbounded = summary.sampled is not None and (summary.bound_low is None or summary.bound_high is None)
+    return Gate(
+        metric=name,
+        condition=condition,
+        figure=worst,
+        passed=passed and not unbounded,
+        reason=_reason(summary, passed=passed, undecided=open_),
+        undecided=open_ or unbounded,
+    )
 
 
-def _gate_of_sample(gate: Gate, summary: Summary) -> Gate:
-    """Add what the queries that were not judged leave open; where it cannot be said, nothing is decided."""
-    assert summary.sampled is not None
+def _reason(summary: Summary, *, passed: bool, undecided: bool) -> str:
+    """Return why a criterion is not met, or not decided; of a sample what judging all would give."""
+    counts = (f"{summary.n_failed} failed", summary.n_failed), (f"{summary.n_missing} missing", summary.n_missing)
+    lost = f"{' and '.join(text for text, count in counts if count)} scores"
+    if summary.sampled is None:
+        return "" if passed else f"{lost} leave it open" if undecided else "not met"
     judged = f"{summary.n} of {summary.sampled.queries} queries are judged"
     remedy = "a further run buys the rest" if summary.n_missing else "a larger judge.sample decides"
+    # Where it cannot be said, nothing is decided.
     if summary.bound_low is None or summary.bound_high is None:
-        reason = f"{judged}, too few for an interval; {remedy}"
-        return replace(gate, passed=False, undecided=True, reason=reason)
+        return f"{judged}, too few for an interval; {remedy}"
     ends = f"{judged}; judging all would give {summary.bound_low:.3f} … {summary.bound_high:.3f} (95%)"
-    if gate.passed:
-        return replace(gate, reason=ends)
-    lost = f", with the {_lost(summary)}" if summary.n_failed or summary.n_missing else ""
-    open_ = f"the others leave it open{lost}; {remedy}"
-    return replace(gate, reason=f"{ends}: {open_ if gate.undecided else 'not met'}")
-
-
-def _lost(summary: Summary) -> str:
-    counts = (f"{summary.n_failed} failed", summary.n_failed), (f"{summary.n_missing} missing", summary.n_missing)
-    return f"{' and '.join(text for text, count in counts if count)} scores"
+    with_lost = f", with the {lost}" if summary.n_failed or summary.n_missing else ""
+    if passed:
+        return ends
+    return f"{ends}: the others leave it open{with_lost}; {remedy}" if undecided else f"{ends}: not met"
 
 
 def _margin(symbol: str, figure: float, limit: float) -> float:

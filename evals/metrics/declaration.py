@@ -22,13 +22,14 @@ Unit = Literal["share", "score", "cosine", "ratio", "ms", "tokens", "total token
 Need = Literal["labels", "latency", "determinism", "index", "judge", "judge usage", "sources"]
 Headline = Literal["always", "at the deepest", "never"]
 Scope = Literal["in_scope", "out_of_scope", "all"]
-# Interval of a metric: of a proportion for values of 0 or 1, of shares (`mean`), or of amounts.
-Kind = Literal["proportion", "mean", "amount"]
+# Interval of a mean: of values within 0 and 1, for which their bounds count, or of amounts.
+Kind = Literal["mean", "amount"]
 
 # Digits after the point of values in tables, 3 for all other units.
 DIGITS: dict[str, int] = {"ms": 1, "tokens": 1, "total tokens": 0, "calls": 0, "USD": 4}
 SHARE, AMOUNT = (0.0, 1.0), (0.0, inf)
 LABELS: frozenset[Need] = frozenset({"labels"})
+NO_VALUE = Unscored(reason="the metric has no value for this result")
 NO_LABELS = Unscored(reason="the query has no labels (evidence or relevant_ids)")
 
 
@@ -93,25 +94,27 @@ class QueryMetric(Declaration):
     """A score for every query, averaged.
 
     Attributes:
-        scope: Over which queries.
-        interval: `proportion` for values of 0 or 1, `mean` for others within [0, 1], `amount` for unbounded ones.
         score: Results of the scope to as many values; of a metric that needs labels, results of queries that have any.
+            NaN is no value; `Values` say why there is none.
+        scope: Over which queries.
         of: Which list it reads: what was returned, or the candidates, which threshold and cut do not change.
         depth: Number of places of that list that it reads; None for all.
         all_relevant: True if it divides by all relevant chunks, so that it has no value where some may be unknown.
-        undefined: Reason for a NaN.
         proxy: A metric that costs nothing and goes with this one, which corrects its mean where a sample of the queries
             is judged; None for a metric that needs no judge.
     """
 
-    scope: Scope
-    interval: Kind
     score: Callable[[Results, Context], Values | Floats]
+    scope: Scope = "in_scope"
     of: Literal["returned", "candidates"] = "returned"
     depth: int | None = None
     all_relevant: bool = False
-    undefined: str = ""
     proxy: "QueryMetric | None" = None
+
+    @property
+    def interval(self) -> Kind:
+        """The interval of its means."""
+        return "mean" if self.range == SHARE else "amount"
 
     def values(self, results: Results, context: Context) -> Values:
         """Score results; those of queries that are not of its scope have neither a value nor a reason for none."""
@@ -120,20 +123,22 @@ class QueryMetric(Declaration):
         return self._values(results, context)
 
     def _values(self, results: Results, context: Context) -> Values:
-        inside, _ = results.of(self.scope, labelled=False)
-        rows, asked = results.of(self.scope, labelled="labels" in self.needs)
+        by_labels = "labels" in self.needs
+        rows, asked = results.of(self.scope, labelled=by_labels)
         given = self.score(asked, context)
-        if not isinstance(given, Values):
-            given = Values.of(given, (np.isnan(given), Unscored(reason=self.undefined)))
+        given = given if isinstance(given, Values) else Values.of(given, (np.isnan(given), NO_VALUE))
         if self.all_relevant:
-            lacking = [relevance.incomplete for relevance in asked.lists.relevance]
-            if any(lacking):
-                given = Values.of(given.values, given, _reasons(lacking).at(asked.list_of))
-        if self.of == "candidates" and "labels" in self.needs:
+            lacking = _reasons([relevance.incomplete for relevance in asked.lists.relevance]).at(asked.list_of)
+            given = Values.of(given.values, given, lacking)
+        if self.of == "candidates" and by_labels:
             given = Values.of(given.values, _reasons(asked.of_table("incomplete")), given)
-        if len(rows) == len(inside):
-            return given.within(rows, len(results))
-        return given.within(rows, len(results), (np.setdiff1d(inside, rows, assume_unique=True), NO_LABELS))
+        inside, _ = results.of(self.scope, labelled=False)
+        if len(rows) == len(results):
+            return given
+        whole, unlabelled = given.within(rows, len(results)), np.setdiff1d(inside, rows)
+        if not len(unlabelled):
+            return whole
+        return Values.of(whole.values, whole, (np.isin(np.arange(len(results)), unlabelled), NO_LABELS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,32 +165,26 @@ def summarise(name: str, scores: Sequence[Score], interval: Kind) -> Summary:
     values = [score for score in scores if isinstance(score, float | int)]
     unscored = [score for score in scores if isinstance(score, Unscored)]
     failed = [score for score in scores if isinstance(score, Failure)]
-    missing = sum(score.missing for score in unscored)
-    lost = len(failed) + missing
-    whole, total = len(values) + lost, stats.total(values)
-    empty = Summary(
+    missing, total = sum(score.missing for score in unscored), stats.total(values)
+    lost, found = len(failed) + missing, stats.mean_interval(values, shares=interval == "mean")
+    failure = f"{failed[0].type}: {failed[0].message}" if len(failed) > len(unscored) else ""
+    reason = failure or next((each.reason for each in unscored), "")
+    summary = Summary(
         metric=name,
-        value=None,
+        value=total / len(values) if values else None,
+        ci_low=found.low,
+        ci_high=found.high,
         n=len(values),
         n_unscored=len(unscored),
         n_failed=len(failed),
         n_missing=missing,
-        bound_low=total / whole if lost else None,
-        bound_high=(total + lost) / whole if lost else None,
+        bound_low=total / (len(values) + lost) if lost else None,
+        bound_high=(total + lost) / (len(values) + lost) if lost else None,
+        note=found.note or reason if values else reason or "no query of this kind",
     )
-    causes = [f"{failed[0].type}: {failed[0].message}"] if len(failed) > len(unscored) else []
-    if not values:
-        reasons = [*causes, *(each.reason for each in unscored[:1]), *(each.message for each in failed[:1])]
-        return replace(empty, note=next(iter(reasons), "no query of this kind"))
-    found = (
-        stats.wilson(total, len(values))
-        if interval == "proportion"
-        else stats.mean_interval(values, shares=interval == "mean")
-    )
-    reasons = [*causes, *(each.reason for each in unscored[:1]), *(each.message for each in failed[:1]), ""]
-    note = found.note or reasons[0]
-    note = note if empty.usable else f"unusable, as more than 5% failed: {note}"
-    return replace(empty, value=total / len(values), ci_low=found.low, ci_high=found.high, note=note)
+    if summary.usable or not values:
+        return summary
+    return replace(summary, note=f"unusable, as more than 5% failed: {summary.note}")
 
 
 def _reasons(reasons: Sequence[str]) -> Values:

@@ -2,8 +2,8 @@
 
 import hashlib
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +17,6 @@ from evals.metrics.results import Results, Values
 from evals.metrics.texts import NO_SOURCES
 from retrievers.records import Chunk
 from retrievers.store.chunks import usual_fields
-from retrievers.text.quoting import clipped, quoted
 
 HASHES = {32: "md5", 40: "sha1", 64: "sha256"}
 # Chunks of each query, and in all, that are read to find the usual fields.
@@ -30,23 +29,18 @@ FILE_NAME = re.compile(r"(?!//|\w\w+:)[^/#?][^#?]*\.\w{1,8}")
 def usual_in(pool: Pool) -> tuple[str, ...]:
     """Return the usual fields that a collection has, by the best chunks found in it (see `usual_fields`)."""
     table = pool.tables[0]
-    best = [
-        code
-        for start, end in zip(table.offsets, table.offsets[1:], strict=False)
-        for code in table.codes[start : min(end, start + BEST)].tolist()
-    ]
+    spans = zip(table.offsets.tolist(), table.offsets[1:].tolist(), strict=False)
+    best = [code for start, end in spans for code in table.codes[start : min(end, start + BEST)].tolist()]
     return usual_fields([pool.chunks[code] for code in best[:SAMPLE]])
 
 
 def completeness(r: Results, context: Context) -> Values:
     """Return the mean over the returned chunks of the share of required fields that are present and valid, 0 to 1."""
-    required = context.required
-    none = Unscored(reason="no metadata field is required")
-    return r.mean_of_chunks(
-        "completeness",
-        lambda chunk: 1 - len(missing_fields(chunk, required)) / len(required) if required else np.nan,
-        none=none,
-    )
+
+    def valid(chunk: Chunk) -> float:
+        return 1 - len(missing_fields(chunk, context.required)) / len(context.required) if context.required else np.nan
+
+    return r.mean_of_chunks("completeness", valid, none=Unscored(reason="no metadata field is required"))
 
 
 def accuracy(r: Results, context: Context) -> Values:
@@ -56,9 +50,7 @@ def accuracy(r: Results, context: Context) -> Values:
     """
 
     def right(chunk: Chunk) -> float:
-        if context.sources is None:
-            return np.nan
-        wrong, compared = wrong_fields(chunk, context.required, context.sources)
+        wrong, compared = wrong_fields(chunk, context.required, context.sources) if context.sources else ([], 0)
         return 1 - len(wrong) / compared if compared else np.nan
 
     none = Unscored(reason="no required field can be compared with the source pages")
@@ -68,13 +60,11 @@ def accuracy(r: Results, context: Context) -> Values:
 def url_format(r: Results, context: Context) -> Values:
     """Return the share of the returned chunks whose address is well-formed and leads to a place that exists, 0 to 1."""
     pool = r.lists.pool
-    files = Unscored(reason="the chunks carry names of files in place of addresses")
-    none = Unscored(reason="no chunk found carries source_url")
     return r.mean_of_chunks(
         "address",
-        lambda chunk: float(not address_fault(chunk, context.sources)),
-        (names_files(pool), files),
-        (not pool.carries("source_url"), none),
+        lambda chunk: float(has_valid_address(chunk, context.sources)),
+        (names_files(pool), Unscored(reason="the chunks carry names of files in place of addresses")),
+        (not pool.carries("source_url"), Unscored(reason="no chunk found carries source_url")),
     )
 
 
@@ -83,11 +73,11 @@ def chunk_sequence(r: Results, _: Context) -> Values:
 
     By all chunks that were found for any query, so that it does not depend on a query's other candidates.
     """
-    faults = r.lists.pool.once("sequence", sequence_faults)
+    pool = r.lists.pool
+    wrong, numbered = pool.once("misnumbered", misnumbered), pool.carries("chunk_index")
     none = Unscored(reason="no chunk found carries chunk_index")
-    numbered = r.lists.pool.carries("chunk_index")
     return r.mean_of_chunks(
-        "number", lambda chunk: float(chunk.chunk_id not in faults) if numbered else np.nan, none=none
+        "number", lambda chunk: float(chunk.chunk_id not in wrong) if numbered else np.nan, none=none
     )
 
 
@@ -129,117 +119,64 @@ def names_files(pool: Pool) -> bool:
     return bool(urls) and all(FILE_NAME.fullmatch(url) for url in urls)
 
 
-def address_fault(chunk: Chunk, sources: Sources | None) -> str:
-    """Return the fault of a chunk's address; empty where it is valid.
+def has_valid_address(chunk: Chunk, sources: Sources | None) -> bool:
+    """Return True if a chunk's address is absolute (`https://host/path`) or site-relative (`/path`), without blanks.
 
-    It must be absolute (`https://host/path`) or site-relative (`/path`), without blanks. A fragment must name a place
-    of the page, where the page is known.
+    A fragment must name a place of the page, where the page is known.
 
     Raises:
         SourcePageError: The address has a fragment, and its page cannot be read.
     """
-    url = chunk.source_url
-    if not url:
-        return f"chunk {quoted(chunk.chunk_id)} has no address"
-    fault = _format_fault(url)
-    _, hash_sign, fragment = url.partition("#")
-    if not fault and hash_sign:
-        page = sources.page_of(chunk) if sources and fragment else None
-        if not fragment:
-            fault = "has an empty fragment"
-        elif page and not page.has(fragment):
-            fault = "has a fragment that its page lacks"
-    return f"{quoted(url)} {fault}" if fault else ""
-
-
-def _format_fault(url: str) -> str:
-    if any(character.isspace() or not character.isprintable() for character in url):
-        return "holds a blank"
+    url, hash_sign, fragment = (chunk.source_url or "").partition("#")
     try:
         parts = urlsplit(url)
         absolute = bool(parts.scheme and parts.hostname and (parts.port or True))
-    except ValueError as error:
-        return f"is no address ({clipped(str(error))})"
-    if absolute or (url.startswith("/") and not parts.netloc):
-        return ""
-    return "is neither absolute nor site-relative"
+    except ValueError:
+        return False
+    if any(character.isspace() or not character.isprintable() for character in url + fragment):
+        return False
+    if not absolute and (not url.startswith("/") or parts.netloc):
+        return False
+    page = sources.page_of(chunk) if sources and fragment else None
+    return bool(fragment or not hash_sign) and (page is None or page.has(fragment))
 
 
-def sequence_faults(chunks: Iterable[Chunk]) -> Mapping[str, str]:
-    """Return the faults in the numbering of chunks, by chunk id.
+def misnumbered(chunks: Iterable[Chunk]) -> frozenset[str]:
+    """Return the ids of the chunks, of any pages, whose number is none.
 
     `chunk_index` must run from 0 to `total_chunks` - 1 (or from 1 to `total_chunks`, where no chunk of these has 0), no
     two chunks of a page may have the same, and all chunks of a page must have the same `total_chunks`. A field that no
     chunk of these has is not missed.
-
-    Args:
-        chunks: Chunks of a collection, of any pages.
     """
     distinct = list({chunk.chunk_id: chunk for chunk in chunks}.values())
-    indexes = [chunk.chunk_index for chunk in distinct if chunk.chunk_index is not None]
-    if not indexes:
-        return {}
-    first = int(0 not in indexes and _some_index_is_its_total(distinct))
-    totals_known = any(chunk.total_chunks is not None for chunk in distinct)
-    pages: dict[str, list[Chunk]] = defaultdict(list)
-    for chunk in distinct:
-        pages[_page(chunk)].append(chunk)
-    # Chunks of no known page are not compared.
-    among = {key: fault for page in pages if page for key, fault in _faults_among(pages[page]).items()}
-    own = {chunk.chunk_id: _own_fault(chunk, first, totals_known=totals_known) for chunk in distinct}
-    return among | {key: fault for key, fault in own.items() if fault}
+    indexes = {chunk.chunk_index for chunk in distinct} - {None}
+    first = int(0 not in indexes and any(c.chunk_index == c.total_chunks is not None for c in distinct))
+    counts = Counter((_page(chunk), chunk.chunk_index) for chunk in distinct)
+    totals = {(_page(chunk), chunk.total_chunks) for chunk in distinct if chunk.total_chunks is not None}
+    several = {page for page, count in Counter(page for page, _ in totals).items() if count > 1}
 
+    def is_wrong(chunk: Chunk) -> bool:
+        page, index, total = _page(chunk), chunk.chunk_index, chunk.total_chunks
+        if index is None or (total is None and totals):
+            return True
+        beyond = total is not None and not first <= index <= total - 1 + first
+        # Chunks of no known page are not compared.
+        return beyond or bool(page and (counts[page, index] > 1 or page in several))
 
-def _some_index_is_its_total(chunks: Sequence[Chunk]) -> bool:
-    return any(chunk.chunk_index == chunk.total_chunks for chunk in chunks if chunk.chunk_index is not None)
+    return frozenset(chunk.chunk_id for chunk in distinct if is_wrong(chunk)) if indexes else frozenset()
 
 
 def _page(chunk: Chunk) -> str:
     return without_fragment(chunk.source_url) or chunk.file_path or chunk.source_document_id or ""
 
 
-def _own_fault(chunk: Chunk, first: int, *, totals_known: bool) -> str:
-    index, total = chunk.chunk_index, chunk.total_chunks
-    if index is None:
-        return "no chunk_index"
-    if total is None:
-        return "no total_chunks" if totals_known else ""
-    last = total - 1 + first
-    return "" if first <= index <= last else f"chunk_index {index}, expected {first} to {last}"
-
-
-def _faults_among(page: Sequence[Chunk]) -> dict[str, str]:
-    """Return the faults in the numbering of a page's chunks, by chunk id."""
-    totals = sorted({chunk.total_chunks for chunk in page if chunk.total_chunks is not None})
-    counts = Counter(chunk.chunk_index for chunk in page)
-    faults = {}
-    for chunk in page:
-        if counts[chunk.chunk_index] > 1:
-            twin = next(each for each in page if each.chunk_index == chunk.chunk_index and each is not chunk)
-            faults[chunk.chunk_id] = (
-                f"chunk_index {chunk.chunk_index}, which chunk {quoted(twin.chunk_id)} of the same page has too"
-            )
-        elif len(totals) > 1:
-            several = " and ".join(map(str, totals))
-            faults[chunk.chunk_id] = f"total_chunks {chunk.total_chunks}, chunks of the same page have {several}"
-    return faults
-
-
 METRICS = (
-    QueryMetric(
-        name="metadata/completeness", scope="all", interval="mean", score=completeness,
-        about="share of required metadata fields that are present and valid",
-    ),
-    QueryMetric(
-        name="metadata/accuracy", scope="all", interval="mean", score=accuracy, needs=frozenset({"sources"}),
-        about="share of required metadata fields that equal what the source page gives",
-    ),
-    QueryMetric(
-        name="metadata/url_format", scope="all", interval="mean", headline="never", score=url_format,
-        about="share of returned chunks whose address is absolute or site-relative, without blanks or a dead fragment",
-    ),
-    QueryMetric(
-        name="metadata/chunk_sequence", scope="all", interval="mean", headline="never", score=chunk_sequence,
-        about="share of returned chunks whose chunk_index and total_chunks are a valid sequence within their page",
-    ),
+    QueryMetric(name="metadata/completeness", score=completeness, scope="all",
+                about="share of required metadata fields that are present and valid"),
+    QueryMetric(name="metadata/accuracy", score=accuracy, scope="all", needs=frozenset({"sources"}),
+                about="share of required metadata fields that equal what the source page gives"),
+    QueryMetric(name="metadata/url_format", score=url_format, scope="all", headline="never", about="share of returned "
+                "chunks whose address is absolute or site-relative, without blanks or a dead fragment"),
+    QueryMetric(name="metadata/chunk_sequence", score=chunk_sequence, scope="all", headline="never", about="share of "
+                "returned chunks whose chunk_index and total_chunks are a valid sequence within their page"),
 )  # fmt: skip

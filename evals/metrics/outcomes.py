@@ -6,6 +6,7 @@ topic occurs and the source pattern matches; a partial success otherwise. A quer
 verdict, since what it returned may be relevant or not.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -30,33 +31,32 @@ class Outcomes:
     """What is wrong with results; arrays of shape (rows,).
 
     Attributes:
-        in_scope: Whether the query is in scope; `unlabelled`, whether it is and has no labels.
-        short: Whether fewer chunks than the case asks for were returned.
-        missed: Whether none of the first five is relevant.
+        unlabelled: Whether the query is in scope and has no labels.
+        unasked: Whether the query is out of scope and something was returned.
+        short: Whether fewer chunks than the case asks for were returned, in scope.
+        missed: Whether chunks were returned and none of the first five is relevant, in scope.
         flawed: Whether a chunk lacks metadata, or differs from its page.
-        topics: Share of the expected topics that occur, NaN for none expected.
-        astray: Whether no chunk is from a page that matches the source pattern.
-        empty: Whether nothing was returned.
+        topics: Share of the expected topics that occur, NaN for none expected or out of scope.
+        astray: Whether no chunk is from a page that matches the source pattern, in scope.
     """
 
-    in_scope: Bools
     unlabelled: Bools
+    unasked: Bools
     short: Bools
     missed: Bools
     flawed: Bools
     topics: Floats
     astray: Bools
-    empty: Bools
 
     @property
     def failed(self) -> Bools:
         """Whether the result fails."""
-        return np.where(self.in_scope, self.short | self.missed, ~self.empty)
+        return self.unasked | self.short | self.missed
 
     @property
     def partial(self) -> Bools:
         """Whether what does not fail is a partial success."""
-        return self.flawed | (self.in_scope & ((self.topics < 1) | self.astray))
+        return self.flawed | (self.topics < 1) | self.astray
 
     def outcome(self, row: int) -> Outcome:
         """Return the outcome of a row."""
@@ -67,20 +67,16 @@ class Outcomes:
 
 def outcomes_of(r: Results, context: Context) -> Outcomes:
     """Return what is wrong with each result."""
-    relevant = r.ranked.grades[:, :FIRST] > 0
-    labelled = r.by_case(lambda case: case.is_labelled)
+    inside, labelled = (r.by_case(tell).astype(np.bool_) for tell in (lambda c: c.in_scope, lambda c: c.is_labelled))
+    flaws, _ = r.by_chunk("flaws", lambda chunk: float(bool(_flaws(chunk, context))))
     return Outcomes(
-        in_scope=r.by_case(lambda case: case.in_scope),
         unlabelled=r.by_case(lambda case: case.is_unlabelled),
-        short=r.lengths < r.by_case(lambda case: case.min_results),
-        missed=(r.lengths > 0) & labelled & ~relevant.any(axis=1),
-        flawed=r.by_chunk("flaws", lambda chunk: float(bool(_flaws(chunk, context)))).max(
-            axis=1, initial=0.0, where=r.found
-        )
-        > 0,
-        topics=topic_match(r, context).values,
-        astray=found_in_source(r) == 0.0,
-        empty=r.lengths == 0,
+        unasked=~inside & (r.lengths > 0),
+        short=inside & (r.lengths < r.by_case(lambda case: case.min_results)),
+        missed=inside & labelled & (r.lengths > 0) & ~(r.ranked.grades[:, :FIRST] > 0).any(axis=1),
+        flawed=np.asarray((flaws > 0).any(axis=1)),
+        topics=np.where(inside, topic_match(r, context).values, np.nan),
+        astray=inside & (found_in_source(r) == 0.0),
     )
 
 
@@ -91,9 +87,8 @@ def pass_rate(r: Results, context: Context) -> Floats:
 
 
 PASS_RATE = QueryMetric(
-    name=VERDICT_METRIC, scope="all", interval="proportion", needs=LABELS, score=pass_rate,
-    about="queries whose verdict is SUCCESS",
-)  # fmt: skip
+    name=VERDICT_METRIC, about="queries whose verdict is SUCCESS", score=pass_rate, scope="all", needs=LABELS
+)
 
 
 def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: int = FIRST) -> ValidationReport:
@@ -111,9 +106,9 @@ def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: i
     every = [time for values in times.values() for time in values]
     flaws, observations = outcomes_of(r, context), list(r.observations())
     outcomes = tuple(map(flaws.outcome, range(len(r))))
-    right = accuracy(r, context).values.tolist()
-    metadata = tuple(None if np.isnan(share) else share for share in right)
+    metadata = tuple(None if np.isnan(share) else share for share in accuracy(r, context).values.tolist())
     relevance = tuple(map(content_relevance, observations))
+    known = [[score for score in pair if score is not None] for pair in zip(metadata, relevance, strict=True)]
     passed, unlabelled = outcomes.count("SUCCESS"), outcomes.count("UNLABELLED")
     decided = len(outcomes) - unlabelled
     return ValidationReport(
@@ -126,17 +121,12 @@ def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: i
         p95_latency_ms=stats.percentile(every, 0.95) if every else None,
         query_ids=tuple(o.case.id for o in observations),
         outcomes=outcomes,
-        reasons=tuple(_reasons(o, flaws, row, context, top_k) for row, o in enumerate(observations)),
+        reasons=tuple(tuple(_reasons(o, flaws, row, context, top_k)) for row, o in enumerate(observations)),
         metadata_accuracy=metadata,
         content_relevance=relevance,
-        accuracy_scores=tuple(map(_mean_of_known, metadata, relevance)),
+        accuracy_scores=tuple(fmean(scores) if scores else None for scores in known),
         times_ms=tuple(fmean(times.get(o.case.id, [o.candidates.timings.total_ms])) for o in observations),
     )
-
-
-def _mean_of_known(*scores: float | None) -> float | None:
-    given = [score for score in scores if score is not None]
-    return fmean(given) if given else None
 
 
 def content_relevance(observation: Observation) -> float | None:
@@ -144,13 +134,12 @@ def content_relevance(observation: Observation) -> float | None:
 
     None for a query in scope without labels.
     """
+    first = observation.ranked_ids[:FIRST]
     if observation.case.is_unlabelled:
         return None
-    first = observation.ranked_ids[:FIRST]
     if not observation.case.in_scope:
-        # Out of scope the correct answer is an empty result.
         return float(not first)
-    return sum(chunk_id in observation.relevance.grades for chunk_id in first) / len(first) if first else 0.0
+    return sum(chunk_id in observation.relevance.grades for chunk_id in first) / max(1, len(first))
 
 
 def is_cut_by_threshold(first_relevant: int, top_k: int) -> bool:
@@ -158,41 +147,38 @@ def is_cut_by_threshold(first_relevant: int, top_k: int) -> bool:
     return first_relevant <= min(FIRST, top_k)
 
 
-def _reasons(observation: Observation, flaws: Outcomes, row: int, context: Context, top_k: int) -> tuple[str, ...]:
-    """Return why the outcome of a query is not SUCCESS."""
-    case, returned, reasons = observation.case, observation.selection, list[str]()
+def _reasons(o: Observation, flaws: Outcomes, row: int, context: Context, top_k: int) -> Iterator[str]:
+    """Yield why the outcome of a query is not SUCCESS."""
     if flaws.unlabelled[row]:
-        reasons.append(NO_LABELS.reason)
-    if not case.in_scope and returned:
-        best = returned[0]
-        score_text = "" if best.score is None else f" (best {best.score_scale} {best.score:.3f})"
-        reasons.append(f"out of scope, but {len(returned)} chunks were returned{score_text}")
-    if case.in_scope and flaws.short[row]:
-        reasons.append(f"returned {len(returned)} chunks, expected at least {case.min_results}")
-    if case.in_scope and flaws.missed[row]:
-        reasons.append(f"no relevant chunk among the first {FIRST}; {_first_relevant(observation, top_k)}")
+        yield NO_LABELS.reason
+    if flaws.unasked[row]:
+        best = o.selection[0]
+        score = "" if best.score is None else f" (best {best.score_scale} {best.score:.3f})"
+        yield f"out of scope, but {len(o.selection)} chunks were returned{score}"
+    if flaws.short[row]:
+        yield f"returned {len(o.selection)} chunks, expected at least {o.case.min_results}"
+    if flaws.missed[row]:
+        yield f"no relevant chunk among the first {FIRST}; {_first_relevant(o, top_k)}"
     if flaws.failed[row]:
-        return tuple(reasons)
-    for rank, chunk in enumerate(returned.chunks if flaws.flawed[row] else (), 1):
+        return
+    for rank, chunk in enumerate(o.selection.chunks if flaws.flawed[row] else (), 1):
         # A chunk without metadata would list every field.
-        reasons += [f"rank {rank}: {flaw}" for flaw in _flaws(chunk, context)[:SHOWN]]
-    if case.in_scope and flaws.topics[row] < 1:
-        found = f"{flaws.topics[row]:.0%}"
-        reasons.append(f"only {found} of the expected topics occur: {', '.join(case.expected_topics)}")
-    if case.in_scope and flaws.astray[row]:
-        reasons.append(f"no result from a page that matches {case.source_url_pattern!r}")
-    return tuple(reasons)
+        yield from (f"rank {rank}: {flaw}" for flaw in _flaws(chunk, context)[:SHOWN])
+    if flaws.topics[row] < 1:
+        topics = ", ".join(o.case.expected_topics)
+        yield f"only {flaws.topics[row]:.0%} of the expected topics occur: {topics}"
+    if flaws.astray[row]:
+        yield f"no result from a page that matches {o.case.source_url_pattern!r}"
 
 
 def _flaws(chunk: Chunk, context: Context) -> list[str]:
     """Return what a chunk's metadata lack, and where they differ from its page; an unreadable page counts as one."""
     lacking = missing_fields(chunk, context.required)
-    if context.sources is None:
-        return lacking
     try:
-        return lacking + wrong_fields(chunk, context.required, context.sources)[0]
+        wrong, _ = wrong_fields(chunk, context.required, context.sources) if context.sources else ([], 0)
     except SourcePageError as error:
-        return [*lacking, f"source page {error}"]
+        wrong = [f"source page {error}"]
+    return lacking + wrong
 
 
 def _first_relevant(observation: Observation, top_k: int) -> str:

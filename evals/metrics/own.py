@@ -9,15 +9,15 @@
 An experiment names it `python:my_metrics:has_code` among its metrics; `evaluate` and `sweep` take the function itself.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Any
 
 from evals.cases.case import Case
-from evals.collect.observations import Failure, Score, Unscored
+from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.errors import ExperimentError
 from evals.metrics.declaration import SHARE, Direction, QueryMetric, Scope
-from evals.metrics.results import Results, Values
+from evals.metrics.results import Values
 from retrievers.config import factory
 from retrievers.records import Chunk
 
@@ -53,7 +53,7 @@ def metric(
         said = about or (function.__doc__ or "").strip().partition("\n")[0]
         row = QueryMetric(
             name=name, about=said, source="the user's own", direction=direction, unit=unit, range=range, scope=scope,
-            interval="mean" if range == SHARE else "amount", score=lambda r, _: _scored(function, r, range),
+            score=lambda r, _: Values.joined([_scored(function, each, range) for each in r.observations()]),
         )  # fmt: skip
         function.metric = row  # type: ignore[attr-defined]  # a function is an object
         return function
@@ -81,20 +81,14 @@ def own_metric(given: Any) -> QueryMetric:
     )
 
 
-def _scored(function: Own, r: Results, limits: tuple[float, float]) -> Values:
-    return Values.joined(list(_scores(function, r, limits)))
-
-
-def _scores(function: Own, r: Results, limits: tuple[float, float]) -> Iterable[Score]:
-    for observation in r.observations():
-        try:
-            value = function(observation.case, list(observation.selection.chunks))
-            yield Unscored(reason="the metric gives no score") if value is None else _within(float(value), limits)
-        except Exception as error:  # whatever a user's function raises is that score's cause
-            yield Failure(type=type(error).__name__, message=str(error))
-
-
-def _within(value: float, limits: tuple[float, float]) -> Score:
-    if isfinite(value) and limits[0] <= value <= limits[1]:
-        return value
-    return Failure(type="OutOfRange", message=f"expected {limits[0]:g} to {limits[1]:g}, got {value!r}")
+def _scored(function: Own, observation: Observation, limits: tuple[float, float]) -> Score:
+    try:
+        value = function(observation.case, list(observation.selection.chunks))
+        if value is None:
+            return Unscored(reason="the metric gives no score")
+        score = float(value)
+    except Exception as error:  # whatever a user's function raises is that score's cause
+        return Failure(type=type(error).__name__, message=str(error))
+    if isfinite(score) and limits[0] <= score <= limits[1]:
+        return score
+    return Failure(type="OutOfRange", message=f"expected {limits[0]:g} to {limits[1]:g}, got {score!r}")

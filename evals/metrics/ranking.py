@@ -7,13 +7,12 @@ pytrec_eval computes it; ragas 0.4.3 for its metrics on ids; ir_measures for inc
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from evals.collect.observations import Unscored
 from evals.collect.pool import Bools, Floats, Integers
-from evals.metrics.declaration import LABELS, Context, Headline, Kind, QueryMetric
+from evals.metrics.declaration import LABELS, Context, Headline, QueryMetric
 from evals.metrics.results import Results, Values
 
 # The depths at which metrics are computed: of what was returned, of the candidates that a reranker gets, of an index.
@@ -59,11 +58,11 @@ def ndcg(r: Results, k: int) -> Floats:
 
 
 def evidence_recall(r: Results, k: int | None = None) -> Floats:
-    """Return the share of evidence items with a chunk among the first k, for any chunking, 0 to 1."""
+    """Return the share of evidence items with a chunk among the first k, for any chunking, 0 to 1; NaN for no item."""
     ranked = r.ranked
-    counts = np.asarray([len(each.items) for each in r.lists.relevance], dtype=np.int64)[r.list_of]
+    counts = np.asarray([len(relevance.items) for relevance in r.lists.relevance], dtype=np.int64)
     held = ranked.once("evidence", lambda: ranked.laid_out(r.lists.evidence, 0))
-    return ranked.share_covered(held, counts, k)
+    return ranked.share_covered(held, counts[r.list_of], k)
 
 
 def three_most_expected_in_five(r: Results, _: Context) -> Values:
@@ -111,7 +110,8 @@ def bpref(r: Results, _: int) -> Floats:
     relevant = _relevant(r)
     refused = _judged(r) & ~relevant
     before: Integers = np.cumsum(refused, axis=1) - refused
-    most = np.minimum(_irrelevant(r), r.relevant)
+    irrelevant = np.asarray([len(each.irrelevant) for each in r.lists.relevance], dtype=np.int64)[r.list_of]
+    most = np.minimum(irrelevant, r.relevant)
     lost = np.minimum(before, r.relevant[:, None]) / np.maximum(most, 1)[:, None]
     return np.asarray(np.where(relevant, 1 - lost, 0.0).sum(axis=1) / np.maximum(r.relevant, 1))
 
@@ -171,117 +171,86 @@ def _judged(r: Results) -> Bools:
     return r.ranked.laid_out(r.lists.judged, False)
 
 
-def _irrelevant(r: Results) -> Integers:
-    return np.asarray([len(each.irrelevant) for each in r.lists.relevance], dtype=np.int64)[r.list_of]
+def _at(measure: Measure, k: int) -> Callable[[Results, Context], Floats]:
+    return lambda r, _: measure(r, k)
 
 
-def _where_refused(r: Results, _: Context, *, measure: Measure, k: int) -> Values:
-    """Score by a measure that reads which chunks are judged not relevant; unscored where the golden data judge none.
+def _where_refused(measure: Measure, k: int) -> Callable[[Results, Context], Values]:
+    """Return a measure that reads which chunks are judged not relevant, unscored where the golden data judge none.
 
     A chunk without a grade may then be unjudged or not relevant.
     """
-    return Values.of(measure(r, k)) if r.lists.pool.refuses else Values.of(np.zeros(len(r)), (True, NO_GRADE_0))
+    return lambda r, _: Values.of(
+        measure(r, k) if r.lists.pool.refuses else np.zeros(len(r)), (not r.lists.pool.refuses, NO_GRADE_0)
+    )
 
 
-class RankingMeasure(NamedTuple):
-    """A measure at a depth; `source` is its name in trec_eval, `all_relevant` as in `QueryMetric`."""
-
-    measure: Measure
-    source: str
-    unit: str
-    about: str
-    all_relevant: bool
-
-
-MEASURES: Mapping[str, RankingMeasure] = {
-    "hit_rate": RankingMeasure(
-        hit_rate, "success", "share", "queries with a relevant chunk among the first {k}", False
-    ),
-    "precision": RankingMeasure(precision, "P", "share", "relevant among the first {k}, divided by {k}", False),
-    "recall": RankingMeasure(recall, "recall", "share", "share of the relevant chunks among the first {k}", True),
-    "mrr": RankingMeasure(
-        reciprocal_rank, "recip_rank", "score", "1 / rank of the first relevant chunk, within {k}", False
-    ),
-    "map": RankingMeasure(
-        average_precision, "map_cut", "score", "average precision within {k}, over all relevant chunks", True
-    ),
-    "ndcg": RankingMeasure(
-        ndcg, "ndcg_cut", "score", "graded gain of the first {k} over that of the ideal order", True
-    ),
+# A measure, its name in trec_eval, its unit, a line about it, and whether it divides by all relevant chunks.
+MEASURES: Mapping[str, tuple[Measure, str, str, str, bool]] = {
+    "hit_rate": (hit_rate, "success", "share", "queries with a relevant chunk among the first {k}", False),
+    "precision": (precision, "P", "share", "relevant among the first {k}, divided by {k}", False),
+    "recall": (recall, "recall", "share", "share of the relevant chunks among the first {k}", True),
+    "mrr": (reciprocal_rank, "recip_rank", "score", "1 / rank of the first relevant chunk, within {k}", False),
+    "map": (average_precision, "map_cut", "score", "average precision within {k}, over all relevant chunks", True),
+    "ndcg": (ndcg, "ndcg_cut", "score", "graded gain of the first {k} over that of the ideal order", True),
 }
 
 
 def _ranking(name: str, k: int, headline: Headline, *, candidates: bool = False) -> QueryMetric:
-    one = MEASURES[name]
-    # Values are 0 and 1 alone.
-    interval: Kind = "proportion" if name == "hit_rate" or (name, k) in (("precision", 1), ("mrr", 1)) else "mean"
+    measure, source, unit, about, all_relevant = MEASURES[name]
     return QueryMetric(
-        name=f"{'candidates' if candidates else 'ranking'}/{name}_at_{k}",
-        scope="in_scope",
-        interval=interval,
-        about=one.about.format(k=k) + ("; of the candidates" if candidates else ""),
-        source=f"trec_eval 9, `{one.source}`",
-        unit=one.unit,
-        headline=headline,
-        needs=LABELS,
-        score=lambda r, _: one.measure(r, k),
-        of="candidates" if candidates else "returned",
-        depth=k,
-        all_relevant=one.all_relevant,
-    )
-
-
-def _evidence(k: int) -> QueryMetric:
-    return QueryMetric(
-        name=f"ranking/evidence_recall_at_{k}", scope="in_scope", interval="mean", headline="at the deepest",
-        about=f"share of evidence items found among the first {k}", needs=LABELS, depth=k,
-        score=lambda r, _: evidence_recall(r, k),
+        name=f"{'candidates' if candidates else 'ranking'}/{name}_at_{k}", score=_at(measure, k),
+        about=about.format(k=k) + ("; of the candidates" if candidates else ""), source=f"trec_eval 9, `{source}`",
+        unit=unit, headline=headline, needs=LABELS, of="candidates" if candidates else "returned", depth=k,
+        all_relevant=all_relevant,
     )  # fmt: skip
 
 
-def _incomplete() -> Iterator[QueryMetric]:
+def _for_incomplete_labels() -> Iterator[QueryMetric]:
     """Yield the metrics for golden data that do not judge every chunk; all others count it as not relevant."""
     for k in DEPTHS:
         yield QueryMetric(
-            name=f"ranking/judged_at_{k}", scope="in_scope", interval="proportion" if k == 1 else "mean",
+            name=f"ranking/judged_at_{k}", score=_where_refused(judged, k), depth=k, direction="neither",
             about=f"share of the first {k} that the golden data judge, relevant or not", source="ir_measures, `Judged`",
-            direction="neither", headline="never", needs=LABELS, depth=k,
-            score=partial(_where_refused, measure=judged, k=k),
+            headline="never", needs=LABELS,
         )  # fmt: skip
     for k in DEPTHS:
         yield QueryMetric(
-            name=f"ranking/condensed_ndcg_at_{k}", scope="in_scope", interval="mean", unit="score", headline="never",
-            about=f"nDCG at {k} of the judged chunks alone", needs=LABELS, depth=k, all_relevant=True,
+            name=f"ranking/condensed_ndcg_at_{k}", score=_where_refused(condensed_ndcg, k), depth=k, unit="score",
+            about=f"nDCG at {k} of the judged chunks alone", headline="never", needs=LABELS, all_relevant=True,
             source="Sakai 2007; trec_eval 9, `ndcg_cut`, of a run without unjudged documents",
-            score=partial(_where_refused, measure=condensed_ndcg, k=k),
         )  # fmt: skip
     yield QueryMetric(
-        name="ranking/bpref", scope="in_scope", interval="mean", unit="score", headline="never", needs=LABELS,
+        name="ranking/bpref", score=_where_refused(bpref, 0), unit="score", headline="never", needs=LABELS,
         about="how rarely a chunk judged not relevant stands before a relevant one; unjudged ones have no effect",
-        source="trec_eval 9, `bpref`", all_relevant=True, score=partial(_where_refused, measure=bpref, k=0),
+        source="trec_eval 9, `bpref`", all_relevant=True,
     )  # fmt: skip
 
 
 OF_IDS = (
     QueryMetric(
-        name="ragas/id_context_precision", scope="in_scope", interval="mean", needs=LABELS, score=id_precision,
-        about="share of the returned chunks that is relevant", source="ragas 0.4.3, `IDBasedContextPrecision`",
+        name="ragas/id_context_precision", about="share of the returned chunks that is relevant", score=id_precision,
+        source="ragas 0.4.3, `IDBasedContextPrecision`", needs=LABELS,
     ),
     QueryMetric(
-        name="ragas/id_context_recall", scope="in_scope", interval="mean", needs=LABELS, score=id_recall,
-        about="share of the relevant chunks that was returned", source="ragas 0.4.3, `IDBasedContextRecall`",
-        all_relevant=True,
+        name="ragas/id_context_recall", about="share of the relevant chunks that was returned", score=id_recall,
+        source="ragas 0.4.3, `IDBasedContextRecall`", needs=LABELS, all_relevant=True,
     ),
 )  # fmt: skip
 METRICS = (
     *(_ranking(name, k, "never" if name == "precision" else "at the deepest") for name in MEASURES for k in DEPTHS),
-    *map(_evidence, DEPTHS),
-    QueryMetric(
-        name="ranking/expected_top3_in_5", scope="in_scope", interval="proportion", needs=LABELS, depth=5,
-        about="queries with three of their highest graded chunks among the first five (of those that have three)",
-        score=three_most_expected_in_five, all_relevant=True,
+    *(
+        QueryMetric(
+            name=f"ranking/evidence_recall_at_{k}", about=f"share of evidence items found among the first {k}",
+            score=_at(evidence_recall, k), headline="at the deepest", needs=LABELS, depth=k,
+        )
+        for k in DEPTHS
     ),
-    *_incomplete(),
+    QueryMetric(
+        name="ranking/expected_top3_in_5", score=three_most_expected_in_five, needs=LABELS, depth=5, all_relevant=True,
+        about="queries with three of their highest graded chunks among the first five (of those that have three)",
+    ),
+    *_for_incomplete_labels(),
     _ranking("ndcg", 10, "always", candidates=True),
     _ranking("mrr", 10, "never", candidates=True),
     _ranking("recall", 10, "never", candidates=True),
@@ -289,20 +258,18 @@ METRICS = (
     _ranking("hit_rate", 100, "never", candidates=True),
     *(
         QueryMetric(
-            name=f"candidates/oracle_ndcg_at_{CUT}_of_{depth}", scope="in_scope", interval="mean", unit="score",
-            about=f"ndcg_at_{CUT} if the first {depth} candidates were ordered perfectly: "
-            "the most that a reranker can win",
-            source="trec_eval 9, `ndcg_cut`", headline="never", needs=LABELS, of="candidates", depth=depth,
-            score=partial(oracle_ndcg, depth=depth), all_relevant=True,
+            name=f"candidates/oracle_ndcg_at_{CUT}_of_{depth}", score=partial(oracle_ndcg, depth=depth), unit="score",
+            about=f"ndcg_at_{CUT} if the first {depth} candidates were ordered perfectly: the most that a reranker "
+            "can win", source="trec_eval 9, `ndcg_cut`", headline="never", needs=LABELS, of="candidates", depth=depth,
+            all_relevant=True,
         )
         for depth in ORACLE_DEPTHS
     ),
     *(
         QueryMetric(
-            name=f"index/ann_recall_at_{k}", scope="all", interval="mean", needs=frozenset({"index"}),
-            about=f"of the {k} exactly nearest, those that the approximate search found",
+            name=f"index/ann_recall_at_{k}", score=partial(ann_recall, k=k), scope="all", of="candidates", depth=k,
+            about=f"of the {k} exactly nearest, those that the approximate search found", needs=frozenset({"index"}),
             source="ann-benchmarks, `k-nn` (recall)", headline="always" if k == INDEX_DEPTHS[0] else "never",
-            score=partial(ann_recall, k=k), of="candidates", depth=k,
         )
         for k in INDEX_DEPTHS
     ),

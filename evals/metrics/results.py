@@ -5,10 +5,10 @@ cell's score is then a lookup. What costs time is told once: a fact of a chunk o
 chunk once a pair, however many rows hold it.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby
 from typing import Any, TypeVar
 
 import numpy as np
@@ -80,6 +80,11 @@ class Results:
     # What is known of rows and ranks: arrays, of shape (rows,) or (rows, ranks).
 
     @cached_property
+    def query(self) -> Integers:
+        """The query of each row, by its place among all."""
+        return self.lists.query[self.list_of]
+
+    @cached_property
     def found(self) -> Bools:
         """Whether there is a chunk at each rank."""
         return self.places >= 0
@@ -112,8 +117,7 @@ class Results:
     @cached_property
     def candidates(self) -> "Results":
         """All candidates of each list as a row."""
-        codes = self.lists.codes
-        return Results(self.lists, np.arange(len(codes)), np.where(codes >= 0, np.arange(codes.shape[1]), -1))
+        return every_candidate(self.lists)
 
     @property
     def ranked(self) -> "Results":
@@ -134,8 +138,6 @@ class Results:
             values: The values.
             beyond: Value beyond the end of a row.
         """
-        if values.shape[1] == 0:
-            return np.full((*self.places.shape, *values.shape[2:]), beyond, dtype=values.dtype)
         taken = values[self.list_of[:, None], self.places]
         taken[~self.found] = beyond
         return taken
@@ -153,54 +155,37 @@ class Results:
         of_lists = self.lists.of_table(name)
         return [of_lists[number] for number in self.list_of.tolist()]
 
-    # What is told of chunks.
+    # What is told of chunks: once a chunk, or once a pair of query and chunk.
 
-    def by_chunk(self, name: str, fact: Callable[[Chunk], float]) -> Floats:
-        """Lay a fact of chunks out by rank; NaN beyond the end, and where its source page cannot be read.
+    @cached_property
+    def distinct(self) -> tuple[list[int], Integers]:
+        """The codes of the chunks that these rows hold, and which of them is at each rank, −1 beyond the end."""
+        codes = np.unique(self.codes[self.found])
+        return codes.tolist(), np.where(self.found, np.searchsorted(codes, self.codes), -1)
+
+    def by_chunk(self, name: str, fact: Callable[[Chunk], float]) -> "tuple[Floats, Values]":
+        """Lay a fact of chunks out by rank; see `by_rank`. A source page that cannot be read is a failure.
 
         Args:
             name: Name of the fact, which is told once a chunk.
             fact: Tells it.
         """
 
-        def told(chunk: Chunk) -> float | Failure:
+        def told(chunk: Chunk) -> Score:
             try:
                 return fact(chunk)
             except SourcePageError as error:
                 return Failure(type="SourcePageError", message=f"source page {error}")
 
-        facts, by_code = self._told(name, told), self._by_code(np.nan)
-        by_code[self._codes] = [np.nan if isinstance(each := facts[c], Failure) else each for c in self._codes.tolist()]
-        return np.where(self.found, by_code[self.codes], np.nan)
-
-    def unreadable(self, name: str) -> "Values":
-        """Return as values which rows a fact of chunks fails for, by the first chunk whose page cannot be read."""
-        told = self._told(name, lambda _: np.nan)
-        failed = {code: each for code in self._codes.tolist() if isinstance(each := told[code], Failure)}
-        failures = {failure: number for number, failure in enumerate(dict.fromkeys(failed.values()))}
-        by_code = self._by_code(-1.0)
-        by_code[list(failed)] = [failures[failure] for failure in failed.values()]
-        issue = np.where(self.found, by_code[self.codes], -1).astype(np.int64)
-        first = (issue >= 0).argmax(axis=1) if issue.shape[1] else np.zeros(len(self), dtype=np.int64)
-        of_row = issue[np.arange(len(self)), first] if issue.shape[1] else np.full(len(self), -1)
-        return Values(values=np.full(len(self), np.nan), issue=of_row, issues=tuple(failures))
-
-    @cached_property
-    def _codes(self) -> Integers:
-        return np.unique(self.codes[self.found])
-
-    def _by_code(self, value: float) -> Floats:
-        """Return an entry for every code up to the largest, and one, the last, for the code −1."""
-        return np.full(int(self._codes.max(initial=-1)) + 2, value)
-
-    def _told(self, name: str, fact: Callable[[Chunk], Any]) -> Mapping[int, Any]:
-        return self.lists.pool.tell(name, fact, self._codes.tolist())
+        codes, places = self.distinct
+        facts = self.lists.pool.tell(name, told, codes)
+        return self.by_rank([facts[code] for code in codes], places)
 
     def by_key(self, name: str, key: Callable[[Chunk], Hashable]) -> Integers:
         """Number the chunk at each rank by a key, −1 beyond the end: chunks of one key have one number."""
-        keys, numbers, by_code = self._told(name, key), dict[Hashable, int](), self._by_code(-1.0)
-        by_code[self._codes] = [numbers.setdefault(keys[code], len(numbers)) for code in self._codes.tolist()]
-        return by_code[self.codes].astype(np.int64)
+        codes, places = self.distinct
+        keys, numbers = self.lists.pool.tell(name, key, codes), dict[Hashable, int]()
+        return np.asarray([*(numbers.setdefault(keys[code], len(numbers)) for code in codes), -1])[places]
 
     def pairs(self, tell: Callable[[int, list[Chunk]], Iterable[Any]]) -> tuple[list[Any], Integers]:
         """Tell something of every distinct pair of query and chunk.
@@ -211,24 +196,38 @@ class Results:
         Returns:
             The answers; and which of them is that of each rank, shape (rows, ranks), −1 beyond the end.
         """
-        size, queries = len(self.lists.pool.chunks) + 1, self.lists.query[self.list_of]
-        keys = (queries[:, None] * size + self.codes)[self.found]
-        distinct, which = np.unique(keys, return_inverse=True)
-        lists = dict(zip(queries.tolist(), self.list_of.tolist(), strict=True))
-        answers: list[Any] = []
-        ends = [0, *np.flatnonzero(np.diff(distinct // size)) + 1, len(distinct)]
-        for start, end in pairwise(ends if len(distinct) else []):
-            codes = (distinct[start:end] % size).tolist()
-            chunks = [self.lists.pool.chunks[code] for code in codes]
-            answers += tell(lists[int(distinct[start]) // size], chunks)
+        pool, queries, answers = self.lists.pool, self.query, list[Any]()
+        size, number = len(pool.chunks) + 1, dict(zip(queries.tolist(), self.list_of.tolist(), strict=True))
+        keys, which = np.unique((queries[:, None] * size + self.codes)[self.found], return_inverse=True)
+        for query, of_query in groupby(keys.tolist(), lambda key: key // size):
+            answers += tell(number[query], [pool.chunks[key % size] for key in of_query])
         places = np.full(self.places.shape, -1, dtype=np.int64)
         places[self.found] = which.ravel()
         return answers, places
 
-    def by_pair(self, tell: Callable[[int, list[Chunk]], Iterable[float]]) -> Floats:
-        """Lay a fact of pairs of query and chunk out by rank, NaN beyond the end."""
+    def by_pair(self, tell: Callable[[int, list[Chunk]], Iterable[Score]]) -> "tuple[Floats, Values]":
+        """Lay a fact of pairs of query and chunk out by rank; see `by_rank`."""
+        return self.by_rank(*self.pairs(tell))
+
+    def by_rank(self, scores: Sequence[Score], places: Integers) -> "tuple[Floats, Values]":
+        """Return scores by rank, NaN where there is none; and which rows lack one, for the reason of the first."""
+        each = Values.joined([*scores, np.nan])
+        values, lacking = each.values[places], np.full(len(self), np.nan)
+        if each.issue is None:
+            return values, Values(values=lacking)
+        issue = each.issue[places]
+        first = issue[np.arange(len(self)), (issue >= 0).argmax(axis=1)]
+        return values, Values(values=lacking, issue=first, issues=each.issues)
+
+    def items(self, tell: Callable[[int, list[Chunk]], Iterable[Collection[int]]], most: int) -> Integers:
+        """Lay the items that chunks hold out by rank as bits, 0 beyond the end; shape (rows, ranks, words).
+
+        Args:
+            tell: Returns the numbers of the items that each chunk of a query holds.
+            most: Number of items of the query that has most.
+        """
         answers, places = self.pairs(tell)
-        return np.asarray([*answers, np.nan], dtype=float)[places]
+        return as_bits(answers, most)[places]
 
     # Helpers that several metrics share.
 
@@ -248,19 +247,9 @@ class Results:
             counts: Number of items of each row's query.
             k: Depth; all ranks when left out.
         """
-        joined = np.bitwise_or.reduce(held[:, :k], axis=1) if held.shape[1] else held.sum(axis=1)
+        joined = np.bitwise_or.reduce(held[:, :k], axis=1)
         found = np.bitwise_count(joined).sum(axis=1)
         return np.where(counts > 0, found / np.maximum(counts, 1), np.nan)
-
-    def items(self, tell: Callable[[int, list[Chunk]], Iterable[Collection[int]]], most: int) -> Integers:
-        """Lay the items that chunks hold out by rank as bits, 0 beyond the end; shape (rows, ranks, words).
-
-        Args:
-            tell: Returns the numbers of the items that each chunk of a query holds.
-            most: Number of items of the query that has most.
-        """
-        answers, places = self.pairs(tell)
-        return as_bits(answers, most)[places]
 
     def mean_of_chunks(
         self, name: str, fact: Callable[[Chunk], float], *reasons: "tuple[Any, Issue]", none: Issue = NO_CHUNKS
@@ -273,12 +262,16 @@ class Results:
             reasons: As in `Values.of`; nothing returned is unscored, and an unreadable page a failure.
             none: Reason where no chunk has it.
         """
-        values = self.by_chunk(name, fact)
-        known = ~np.isnan(values)
-        count = known.sum(axis=1)
-        means = np.where(known, values, 0.0).sum(axis=1) / np.maximum(count, 1)
-        failed = self.unreadable(name)
+        values, failed = self.by_chunk(name, fact)
+        count = (~np.isnan(values)).sum(axis=1)
+        means = np.nan_to_num(values).sum(axis=1) / np.maximum(count, 1)
         return Values.of(means, *reasons, (self.lengths == 0, NO_CHUNKS), failed, (count == 0, none))
+
+
+def every_candidate(lists: Lists) -> Results:
+    """Return all candidates of each list as a row."""
+    codes = lists.codes
+    return Results(lists, np.arange(len(codes)), np.where(codes >= 0, np.arange(codes.shape[1]), -1))
 
 
 def as_bits(held: Sequence[Collection[int]], most: int) -> Integers:
@@ -302,7 +295,7 @@ class Values:
     Attributes:
         values: Shape (rows,), NaN where there is no score.
         issue: Which of `issues` is the reason, −1 where there is a score or the row is of another scope; None where
-            every row has a score.
+            every row of the scope has a score.
         issues: The reasons.
     """
 
@@ -338,9 +331,7 @@ class Values:
         numbers: dict[Issue, int] = {}
         issue = [-1 if isinstance(s, float | int) else numbers.setdefault(s, len(numbers)) for s in scores]
         values = np.asarray([s if isinstance(s, float | int) else np.nan for s in scores], dtype=float)
-        if not numbers:
-            return cls(values=values)
-        return cls(values=values, issue=np.asarray(issue, dtype=np.int64), issues=tuple(numbers))
+        return cls(values=values, issue=np.asarray(issue) if numbers else None, issues=tuple(numbers))
 
     def __getitem__(self, row: int) -> Score:
         """Return the score of a row, or why there is none."""
@@ -350,25 +341,14 @@ class Values:
 
     def at(self, rows: Integers) -> "Values":
         """Return the values of some rows."""
-        return Values(
-            values=self.values[rows], issue=None if self.issue is None else self.issue[rows], issues=self.issues
-        )
+        issue = None if self.issue is None else self.issue[rows]
+        return Values(values=self.values[rows], issue=issue, issues=self.issues)
 
-    def within(self, rows: Integers, count: int, *others: tuple[Any, Issue]) -> "Values":
-        """Return these as the values of some rows out of more.
-
-        Args:
-            rows: Numbers of the rows.
-            count: Number of all.
-            others: Of other rows, which and why they have no score.
-        """
-        if len(rows) == count:
-            return self
+    def within(self, rows: Integers, count: int) -> "Values":
+        """Return these as the values of some rows out of more, of which the others have neither value nor reason."""
         values, issue = np.full(count, np.nan), np.full(count, -1, dtype=np.int64)
         values[rows] = self.values
-        issue[rows] = -1 if self.issue is None else self.issue
-        for number, (mask, _) in enumerate(others):
-            issue[mask] = len(self.issues) + number
-        if (issue < 0).all():
+        if self.issue is None:
             return Values(values=values)
-        return Values(values=values, issue=issue, issues=(*self.issues, *(each for _, each in others)))
+        issue[rows] = self.issue
+        return Values(values=values, issue=issue, issues=self.issues)

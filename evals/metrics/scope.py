@@ -10,7 +10,6 @@ from evals.metrics.declaration import AMOUNT, LABELS, Context, Metric, QueryMetr
 from evals.metrics.results import Results, Values
 from evals.stats import intervals as stats
 from retrievers.embedding.tokens import count_tokens
-from retrievers.records import Chunk
 
 HALF = 0.5
 NO_COSINE = "the retriever gives no cosine similarity"
@@ -41,12 +40,8 @@ def relevant_above_half(r: Results, _: Context) -> Values:
 
 def context_tokens(r: Results, _: Context) -> Floats:
     """Tokens of the returned chunks together: what a language model would have to read. 0 for an empty result."""
-    return np.asarray(np.nan_to_num(r.by_chunk("tokens", chunk_tokens)).sum(axis=1))
-
-
-def chunk_tokens(chunk: Chunk) -> int:
-    """Count the tokens of a chunk: as recorded, or else by the tokenizer."""
-    return chunk.chunk_token_count or count_tokens(chunk.text)
+    counts = r.by_chunk("tokens", lambda chunk: chunk.chunk_token_count or count_tokens(chunk.text))[0]
+    return np.asarray(np.nan_to_num(counts).sum(axis=1))
 
 
 def auroc(observed: Observed, _: Context) -> Summary:
@@ -55,39 +50,32 @@ def auroc(observed: Observed, _: Context) -> Summary:
     The probability that an in-scope query's best score exceeds an out-of-scope query's, ties counted half. Of a dot
     product as of a cosine.
     """
-    name = "scope/auroc"
-    lacking = _without_cosine(name, observed.observations)
-    if lacking:
+    inside, outside = (within(observed.observations, scope) for scope in ("in_scope", "out_of_scope"))
+    if lacking := _without_cosine("scope/auroc", [*inside, *outside]):
         return lacking
-    inside = top_scores(within(observed.observations, "in_scope"))
-    outside = top_scores(within(observed.observations, "out_of_scope"))
     if not inside or not outside:
-        return Summary(metric=name, value=None, note="needs in-scope and out-of-scope queries")
-    area = stats.auroc(inside, outside)
-    interval = stats.auroc_interval(area, len(inside), len(outside))
-    note = interval.note or f"{len(inside)} in scope, {len(outside)} out of scope"
-    count = len(inside) + len(outside)
-    return Summary(metric=name, value=area, ci_low=interval.low, ci_high=interval.high, n=count, note=note)
+        return Summary(metric="scope/auroc", value=None, note="needs in-scope and out-of-scope queries")
+    area = stats.auroc(_top_scores(inside), _top_scores(outside))
+    found = stats.auroc_interval(area, len(inside), len(outside))
+    note = found.note or f"{len(inside)} in scope, {len(outside)} out of scope"
+    n = len(inside) + len(outside)
+    return Summary(metric="scope/auroc", value=area, ci_low=found.low, ci_high=found.high, n=n, note=note)
 
 
 def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:
     """Return the highest cosine of any out-of-scope query before the threshold, 0 to 1; it has no interval."""
-    name = "scope/max_out_of_scope_score"
-    lacking = _without_cosine(name, within(observed.observations, "out_of_scope"))
-    if lacking:
+    name, outside = "scope/max_out_of_scope_score", within(observed.observations, "out_of_scope")
+    if lacking := _without_cosine(name, outside):
         return lacking
-    distances = {o.candidates.distance for o in observed.observations} - {"cosine"}
-    if distances:
-        return Summary(metric=name, value=None, n_unscored=len(observed.observations), note=f"{NO_COSINE} but "
-                       f"{distances.pop()} scores; scope/auroc reads these")  # fmt: skip
-    scores = top_scores(within(observed.observations, "out_of_scope"))
-    if not scores:
+    if distances := {o.candidates.distance for o in observed.observations} - {"cosine"}:
+        note = f"{NO_COSINE} but {distances.pop()} scores; scope/auroc reads these"
+        return Summary(metric=name, value=None, n_unscored=len(observed.observations), note=note)
+    if not outside:
         return Summary(metric=name, value=None, note="no query of this kind")
-    return Summary(metric=name, value=max(scores), n=len(scores), note="a maximum has no interval")
+    return Summary(metric=name, value=max(_top_scores(outside)), n=len(outside), note="a maximum has no interval")
 
 
-def top_scores(observations: Sequence[Observation]) -> list[float]:
-    """Return the best score of each query that has one."""
+def _top_scores(observations: Sequence[Observation]) -> list[float]:
     return [score for o in observations if (score := o.top_score) is not None]
 
 
@@ -98,24 +86,22 @@ def _without_cosine(name: str, observations: Sequence[Observation]) -> Summary |
 
 
 METRICS: tuple[Metric, ...] = (
-    QueryMetric(name="scope/abstention", scope="out_of_scope", interval="proportion", score=abstained,
+    QueryMetric(name="scope/abstention", score=abstained, scope="out_of_scope",
                 about="out-of-scope queries for which nothing was returned"),
-    QueryMetric(name="scope/false_answer", scope="out_of_scope", interval="proportion", score=answered,
-                about="out-of-scope queries for which something was returned", direction="lower"),
-    QueryMetric(name="scope/false_abstention", scope="in_scope", interval="proportion", score=abstained,
-                about="in-scope queries for which nothing was returned", direction="lower"),
-    QueryMetric(name="scope/enough_results", scope="in_scope", interval="proportion", score=enough_results,
-                about="in-scope queries for which at least the case's min_results were returned", headline="never"),
-    QueryMetric(name="scope/relevant_above_half", scope="in_scope", interval="proportion",
-                score=relevant_above_half, headline="never", needs=LABELS,
+    QueryMetric(name="scope/false_answer", score=answered, scope="out_of_scope", direction="lower",
+                about="out-of-scope queries for which something was returned"),
+    QueryMetric(name="scope/false_abstention", score=abstained, direction="lower",
+                about="in-scope queries for which nothing was returned"),
+    QueryMetric(name="scope/enough_results", score=enough_results, headline="never",
+                about="in-scope queries for which at least the case's min_results were returned"),
+    QueryMetric(name="scope/relevant_above_half", score=relevant_above_half, headline="never", needs=LABELS,
                 about="in-scope queries with a relevant returned chunk of a cosine above 0.5"),
     RunMetric(name="scope/auroc", summarise=auroc, unit="score", source="Hanley and McNeil (1982)",
               about="how well the best score tells in-scope from out-of-scope queries; 0.5 is chance"),
-    RunMetric(name="scope/max_out_of_scope_score", summarise=max_out_of_scope_score,
-              direction="lower", unit="cosine", range=(-1.0, 1.0),
-              about="highest score of an out-of-scope query, before the threshold"),
+    RunMetric(name="scope/max_out_of_scope_score", summarise=max_out_of_scope_score, direction="lower", unit="cosine",
+              about="highest score of an out-of-scope query, before the threshold", range=(-1.0, 1.0)),
 )  # fmt: skip
 COST = (
-    QueryMetric(name="cost/context_tokens", scope="all", interval="amount", score=context_tokens,
-                about="tokens of the returned chunks", direction="lower", unit="tokens", range=AMOUNT),
+    QueryMetric(name="cost/context_tokens", score=context_tokens, scope="all", direction="lower", unit="tokens",
+                about="tokens of the returned chunks", range=AMOUNT),
 )  # fmt: skip

@@ -8,10 +8,11 @@ result of an in-scope query scores 0. Source: ragas 0.4.3, `ragas.metrics`, `_co
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from functools import partial
 
 import numpy as np
 
+from evals.cases.case import Case
 from evals.cases.relevance import normalise
 from evals.collect.observations import Unscored
 from evals.collect.pool import Bools, Floats, Integers
@@ -42,11 +43,9 @@ def average_precision(verdicts: Floats) -> Floats:
 
 def string_precision(r: Results, context: Context) -> Values:
     """Return the average precision over the returned texts, relevant if like a relevant text, 0 to 1 − 1e-10."""
-    if context.relevant_texts is None:
-        return Values.of(np.zeros(len(r)), (True, NO_TEXTS))
     distances, places = _distances(r, context)
     like = [float((to_each <= FARTHEST).any()) for to_each in distances]
-    return Values.of(average_precision(np.asarray([*like, np.nan])[places]))
+    return Values.of(average_precision(np.asarray([*like, np.nan])[places]), _texts(context))
 
 
 def string_recall(r: Results, context: Context) -> Values:
@@ -54,12 +53,10 @@ def string_recall(r: Results, context: Context) -> Values:
 
     A relevant chunk that the collection lacks is like none, and counts nevertheless.
     """
-    if context.relevant_texts is None:
-        return Values.of(np.zeros(len(r)), (True, NO_TEXTS))
-    most = max((len(relevance.grades) for relevance in r.lists.relevance), default=0)
     distances, places = _distances(r, context)
+    most = max((len(relevance.grades) for relevance in r.lists.relevance), default=0)
     held = as_bits([np.flatnonzero(to_each < FARTHEST).tolist() for to_each in distances], most)[places]
-    return Values.of(np.nan_to_num(r.share_covered(held, r.relevant)))
+    return Values.of(np.nan_to_num(r.share_covered(held, r.relevant)), _texts(context))
 
 
 def _distances(r: Results, context: Context) -> tuple[list[Floats], Integers]:
@@ -71,21 +68,18 @@ def _distances(r: Results, context: Context) -> tuple[list[Floats], Integers]:
     from rapidfuzz.distance import Levenshtein
 
     texts = context.relevant_texts or {}
+    # A cutoff spares most of the computation.
+    compare = partial(process.cdist, scorer=Levenshtein.normalized_distance, score_cutoff=FARTHEST, dtype=np.float64)
 
     def tell(number: int, chunks: list[Chunk]) -> list[Floats]:
         relevant = [texts[key] for key in sorted(r.lists.relevance[number].grades) if key in texts]
-        if not relevant:
-            return [np.ones(0)] * len(chunks)
-        returned = [chunk.text for chunk in chunks]
-        # A cutoff spares most of the computation.
-        options: dict[str, Any] = {
-            "scorer": Levenshtein.normalized_distance,
-            "score_cutoff": FARTHEST,
-            "dtype": np.float64,
-        }
-        return [*process.cdist(returned, relevant, **options)]
+        return [*compare([chunk.text for chunk in chunks], relevant)] if relevant else [np.ones(0)] * len(chunks)
 
     return r.once("distances of texts", lambda: r.pairs(tell))
+
+
+def _texts(context: Context) -> tuple[bool, Unscored]:
+    return context.relevant_texts is None, NO_TEXTS
 
 
 def verbatim(r: Results, context: Context) -> Values:
@@ -95,7 +89,7 @@ def verbatim(r: Results, context: Context) -> Values:
         page = context.sources.page_of(chunk) if context.sources else None
         return float(page is not None and any(page.occurrences(chunk.text)))
 
-    return r.mean_of_chunks("verbatim", holds, *_named(r, "source_url", "file_path"), _sources(context))
+    return r.mean_of_chunks("verbatim", holds, _named(r, "source_url", "file_path"), _sources(context))
 
 
 def heading_in_source(r: Results, context: Context) -> Values:
@@ -105,27 +99,24 @@ def heading_in_source(r: Results, context: Context) -> Values:
         page = context.sources.page_of(chunk) if context.sources else None
         return float(page is not None and chunk.heading in page.headings)
 
-    return r.mean_of_chunks("heading in source", holds, *_named(r, "heading"), _sources(context))
+    return r.mean_of_chunks("heading in source", holds, _named(r, "heading"), _sources(context))
 
 
 def overlap(r: Results, _: Context) -> Values:
     """Share of the pairs of returned chunks that overlap: one holds the other, or ends as the other begins, 0 to 1."""
-    pages = r.by_key("page", lambda chunk: chunk.source_url)
-    size, counts = len(r.lists.pool.chunks) + 1, np.zeros(len(r))
-    keys: list[tuple[Integers, Bools]] = []
+    pages, size = r.by_key("page", lambda chunk: chunk.source_url), len(r.lists.pool.chunks) + 1
+    rows, pairs = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for rank in range(1, r.places.shape[1]):
-        same = (pages[:, :rank] == pages[:, [rank]]) & r.found[:, [rank]]
-        low, high = np.minimum(r.codes[:, :rank], r.codes[:, [rank]]), np.maximum(r.codes[:, :rank], r.codes[:, [rank]])
-        keys.append((low * size + high, same))
-    asked = np.unique(np.concatenate([key[same] for key, same in keys])) if keys else np.zeros(0, dtype=np.int64)
-    told = r.lists.pool.tell("normalised text", _normalised, {*(asked // size).tolist(), *(asked % size).tolist()})
-    overlapping = [key for key in asked.tolist() if _texts_overlap(told[key // size], told[key % size])]
-    for key, same in keys:
-        counts += (same & np.isin(key, overlapping)).sum(axis=1)
-    pairs = r.lengths * (r.lengths - 1) / 2
-    return Values.of(
-        counts / np.maximum(pairs, 1), (r.lengths < 2, Unscored(reason="fewer than two chunks were returned"))
-    )
+        row, place = np.nonzero((pages[:, :rank] == pages[:, [rank]]) & r.found[:, [rank]])
+        low, high = np.sort([r.codes[row, place], r.codes[row, rank]], axis=0)
+        rows.append(row)
+        pairs.append(low * size + high)
+    texts = r.lists.pool.tell("normalised text", lambda chunk: normalise(chunk.text), r.distinct[0])
+    distinct, which = np.unique(np.concatenate(pairs), return_inverse=True)
+    told = np.asarray([_texts_overlap(texts[p // size], texts[p % size]) for p in distinct.tolist()], dtype=float)
+    counts = np.bincount(np.concatenate(rows), told[which.ravel()], len(r))
+    few = Unscored(reason="fewer than two chunks were returned")
+    return Values.of(counts / np.maximum(r.lengths * (r.lengths - 1) / 2, 1), (r.lengths < 2, few))
 
 
 def _texts_overlap(a: str, b: str) -> bool:
@@ -141,20 +132,18 @@ def _ends_as_begins(a: str, b: str) -> bool:
     return False
 
 
-def _normalised(chunk: Chunk) -> str:
-    return normalise(chunk.text)
-
-
 def duplicate_rate(r: Results, _: Context) -> Values:
     """Return the share of the returned chunks that repeat an earlier one, by id or by text, 0 to 1."""
-    repeated = r.repeats(r.lists.pool.identity[r.codes], r.by_key("normalised text", _normalised))
+    repeated = r.repeats(
+        r.lists.pool.identity[r.codes], r.by_key("normalised text", lambda chunk: normalise(chunk.text))
+    )
     return _share(r, repeated)
 
 
 def unique_sections(r: Results, _: Context) -> Values:
     """Return the number of distinct sections (page and section path) over that of the returned chunks, 0 to 1."""
     sections = r.by_key("section", lambda chunk: (chunk.source_url, chunk.section_path or chunk.heading))
-    return _share(r, r.found & ~r.repeats(sections), *_named(r, "section_path", "heading"))
+    return _share(r, r.found & ~r.repeats(sections), _named(r, "section_path", "heading"))
 
 
 def topic_match(r: Results, _: Context) -> Values:
@@ -176,53 +165,56 @@ def topic_match(r: Results, _: Context) -> Values:
 
 def section_match(r: Results, _: Context) -> Values:
     """Return the share of the evidence's sections (page and heading) with a returned chunk, 0 to 1."""
-
-    def sections(number: int) -> list[tuple[str, str]]:
-        evidence = r.lists.case(number).relevant_evidence
-        return list(dict.fromkeys((e.source_url, e.heading) for e in evidence if e.heading and e.source_url))
+    sections = [_sections(r.lists.case(number)) for number in range(len(r.lists))]
 
     def held(number: int, chunks: list[Chunk]) -> Iterable[list[int]]:
-        named = {section: place for place, section in enumerate(sections(number))}
         for chunk in chunks:
             headings = {chunk.heading, *(chunk.section_path or "").split(" > "), *(chunk.chunk_headings or ())}
-            yield [named[key] for h in headings if (key := (chunk.source_url, h)) in named]
+            yield [
+                n
+                for n, (url, heading) in enumerate(sections[number])
+                if url == chunk.source_url and heading in headings
+            ]
 
-    counts = np.asarray([len(sections(number)) for number in range(len(r.lists))], dtype=np.int64)[r.list_of]
+    counts = np.asarray([*map(len, sections)], dtype=np.int64)[r.list_of]
     shares = r.share_covered(r.items(held, int(counts.max(initial=0))), counts)
     no_sections = Unscored(reason="the case names no sections")
-    return Values.of(shares, *_named(r, "heading", "section_path"), (counts == 0, no_sections))
+    return Values.of(shares, _named(r, "heading", "section_path"), (counts == 0, no_sections))
+
+
+def _sections(case: Case) -> list[tuple[str, str]]:
+    return list({(e.source_url, e.heading): None for e in case.relevant_evidence if e.heading and e.source_url})
 
 
 def source_match(r: Results, _: Context) -> Values:
     """Return 1 if a returned chunk's address matches the case's pattern, else 0."""
     matched = found_in_source(r)
     no_pattern = Unscored(reason="the case names no source pattern")
-    return Values.of(matched, *_named(r, "source_url"), (np.isnan(matched), no_pattern))
+    return Values.of(matched, _named(r, "source_url"), (np.isnan(matched), no_pattern))
 
 
 def found_in_source(r: Results) -> Floats:
     """Return 1 if a returned chunk's address matches the case's pattern, else 0; NaN for a case without."""
 
     def matches(number: int, chunks: list[Chunk]) -> Iterable[float]:
-        pattern = r.lists.case(number).source_url_pattern
-        return (float(bool(pattern) and patterns.found(pattern or "", chunk.source_url or "")) for chunk in chunks)
+        pattern = r.lists.case(number).source_url_pattern or ""
+        return (float(bool(pattern) and patterns.found(pattern, chunk.source_url or "")) for chunk in chunks)
 
     without = r.by_case(lambda case: not case.source_url_pattern)
-    return np.where(without, np.nan, (r.by_pair(matches) == 1).any(axis=1))
+    return np.where(without, np.nan, (r.by_pair(matches)[0] == 1).any(axis=1))
 
 
 def _share(r: Results, chosen: Bools, *reasons: tuple[bool, Unscored]) -> Values:
     return Values.of(chosen.sum(axis=1) / np.maximum(r.lengths, 1), *reasons, (r.lengths == 0, NO_CHUNKS))
 
 
-def _named(r: Results, *fields: str) -> list[tuple[bool, Unscored]]:
+def _named(r: Results, *fields: str) -> tuple[bool, Unscored]:
     """Return that all are unscored where no found chunk has any of these fields.
 
     Then they are not in the metadata (or not mapped), which says nothing about the content. One chunk that has them is
     enough for those without to count as wrong.
     """
-    reason = Unscored(reason=f"no chunk found carries {' or '.join(fields)}")
-    return [(not r.lists.pool.carries(*fields), reason)]
+    return not r.lists.pool.carries(*fields), Unscored(reason=f"no chunk found carries {' or '.join(fields)}")
 
 
 def _sources(context: Context) -> tuple[bool, Unscored]:
@@ -231,32 +223,30 @@ def _sources(context: Context) -> tuple[bool, Unscored]:
 
 OF_STRINGS = (
     QueryMetric(
-        name="ragas/nonllm_context_precision", scope="in_scope", interval="mean", needs=LABELS, score=string_precision,
-        about="average precision over the returned, relevant by string similarity", all_relevant=True,
+        name="ragas/nonllm_context_precision", score=string_precision, needs=LABELS, all_relevant=True,
+        about="average precision over the returned, relevant by string similarity",
         source="ragas 0.4.3, `NonLLMContextPrecisionWithReference`",
     ),
     QueryMetric(
-        name="ragas/nonllm_context_recall", scope="in_scope", interval="mean", needs=LABELS, score=string_recall,
-        about="share of the relevant texts that a returned text resembles", all_relevant=True,
-        source="ragas 0.4.3, `NonLLMContextRecall`",
+        name="ragas/nonllm_context_recall", about="share of the relevant texts that a returned text resembles",
+        score=string_recall, source="ragas 0.4.3, `NonLLMContextRecall`", needs=LABELS, all_relevant=True,
     ),
 )  # fmt: skip
 METRICS = (
-    QueryMetric(name="content/verbatim", scope="all", interval="mean", score=verbatim, needs=frozenset({"sources"}),
+    QueryMetric(name="content/verbatim", score=verbatim, scope="all", needs=frozenset({"sources"}),
                 about="share of returned chunks whose text stands in their source page"),
-    QueryMetric(name="content/heading_in_source", scope="all", interval="mean",
-                score=heading_in_source, needs=frozenset({"sources"}),
+    QueryMetric(name="content/heading_in_source", score=heading_in_source, scope="all", needs=frozenset({"sources"}),
                 about="share of returned chunks whose heading is one of their source page"),
-    QueryMetric(name="content/overlap", scope="all", interval="mean", score=overlap,
-                about="share of pairs of returned chunks that overlap", direction="lower"),
-    QueryMetric(name="content/duplicate_rate", scope="all", interval="mean", score=duplicate_rate,
-                about="share of returned chunks that repeat an earlier one", direction="lower"),
-    QueryMetric(name="content/unique_sections", scope="all", interval="mean", headline="never", score=unique_sections,
+    QueryMetric(name="content/overlap", score=overlap, scope="all", direction="lower",
+                about="share of pairs of returned chunks that overlap"),
+    QueryMetric(name="content/duplicate_rate", score=duplicate_rate, scope="all", direction="lower",
+                about="share of returned chunks that repeat an earlier one"),
+    QueryMetric(name="content/unique_sections", score=unique_sections, scope="all", headline="never",
                 about="distinct sections among the returned chunks, divided by these"),
-    QueryMetric(name="content/topic_match", scope="in_scope", interval="mean", score=topic_match,
+    QueryMetric(name="content/topic_match", score=topic_match,
                 about="share of the expected topics that occur in the result"),
-    QueryMetric(name="content/section_match", scope="in_scope", interval="mean", score=section_match, needs=LABELS,
+    QueryMetric(name="content/section_match", score=section_match, needs=LABELS,
                 about="share of the evidence's sections from which a chunk was returned"),
-    QueryMetric(name="content/source_match", scope="in_scope", interval="proportion", score=source_match,
+    QueryMetric(name="content/source_match", score=source_match,
                 about="queries with a result from a page that matches the expected pattern"),
 )  # fmt: skip

@@ -26,9 +26,8 @@ def stage_statistic(observed: Observed, context: Context, *, stage: str, statist
     name = metric_name(stage, statistic, concurrency)
     timed = next((p for p in observed.latency if p.concurrency == concurrency), None)
     if timed is None:
-        return Summary(
-            metric=name, value=None, note=observed.unmeasured or f"not measured at concurrency {concurrency}"
-        )
+        note = observed.unmeasured or f"not measured at concurrency {concurrency}"
+        return Summary(metric=name, value=None, note=note)
     if timed.differing:
         other = "the serial ones" if concurrency > 1 else "one serial call to the next"
         note = f"the results of {len(timed.differing)} queries differ from {other} ({', '.join(timed.differing[:3])})"
@@ -37,13 +36,11 @@ def stage_statistic(observed: Observed, context: Context, *, stage: str, statist
     if not values:
         return Summary(metric=name, value=None, note=f"no {stage} stage ran")
     if statistic == "mean":
-        value, interval = fmean(values), stats.mean_interval(_query_means(timed, stage), shares=False)
+        value, found = fmean(values), stats.mean_interval(_query_means(timed, stage), shares=False)
     else:
         share = PERCENTILES[statistic]
-        value, interval = stats.percentile(values, share), stats.percentile_interval(values, share)
-    return Summary(
-        metric=name, value=value, ci_low=interval.low, ci_high=interval.high, n=len(values), note=interval.note
-    )
+        value, found = stats.percentile(values, share), stats.percentile_interval(values, share)
+    return Summary(metric=name, value=value, ci_low=found.low, ci_high=found.high, n=len(values), note=found.note)
 
 
 def drift(observed: Observed, _: Context) -> Summary:
@@ -79,25 +76,18 @@ def metric_name(stage: str, statistic: str, concurrency: int) -> str:
 
 def metrics_at(concurrency: int) -> tuple[RunMetric, ...]:
     """Return the latency metrics at one concurrency."""
+    at_once = f", {concurrency} calls at once" if concurrency > 1 else ""
     return tuple(
         RunMetric(
-            name=metric_name(stage, statistic, concurrency),
-            about=f"{statistic} of the {stage} time in ms"
-            + (f", {concurrency} calls at once" if concurrency > 1 else ""),
-            direction="lower",
-            unit="ms",
-            range=AMOUNT,
-            headline="always" if stage == "total" and _is_shown(statistic, concurrency) else "never",
-            needs=frozenset({"latency"}),
+            name=metric_name(stage, statistic, concurrency), direction="lower", unit="ms", range=AMOUNT,
+            about=f"{statistic} of the {stage} time in ms{at_once}", needs=frozenset({"latency"}),
+            headline="always" if stage == "total" and (concurrency == 1 or (statistic, concurrency) == ("p95", 4))
+            else "never",
             summarise=partial(stage_statistic, stage=stage, statistic=statistic, concurrency=concurrency),
         )
         for stage in STAGES
         for statistic in ("mean", *PERCENTILES)
-    )
-
-
-def _is_shown(statistic: str, concurrency: int) -> bool:
-    return concurrency == 1 or (statistic == "p95" and concurrency == 4)
+    )  # fmt: skip
 
 
 def metric_named(name: str) -> RunMetric | None:
@@ -109,15 +99,13 @@ def metric_named(name: str) -> RunMetric | None:
 
 def rate(observed: Observed, _: Context) -> Summary:
     """Return the share of queries whose repetitions all gave the same ids in order, scores within 1e-6, 0 to 1."""
-    name = "determinism/rate"
-    repeated = observed.repetitions
+    name, repeated = "determinism/rate", observed.repetitions
     if repeated is None:
         return Summary(metric=name, value=None, note=observed.unmeasured or "no query was repeated")
     changed = {query for query, differs in zip(repeated.query_ids, repeated.changed, strict=True) if differs}
-    count = len(set(repeated.query_ids))
-    same = count - len(changed)
-    interval = stats.wilson(same, count)
-    return Summary(metric=name, value=same / count, ci_low=interval.low, ci_high=interval.high, n=count)
+    n = len(set(repeated.query_ids))
+    interval = stats.wilson(n - len(changed), n)
+    return Summary(metric=name, value=(n - len(changed)) / n, ci_low=interval.low, ci_high=interval.high, n=n)
 
 
 def max_score_delta(observed: Observed, _: Context) -> Summary:
@@ -125,40 +113,21 @@ def max_score_delta(observed: Observed, _: Context) -> Summary:
 
     A maximum has no interval.
     """
-    name = "determinism/max_score_delta"
-    if observed.repetitions is None:
+    name, repeated = "determinism/max_score_delta", observed.repetitions
+    if repeated is None:
         return Summary(metric=name, value=None, note=observed.unmeasured or "no query was repeated")
-    every = observed.repetitions.score_deltas
-    deltas = [delta for delta in every if delta is not None]
-    if lacking := len(every) - len(deltas):
+    deltas = [delta for delta in repeated.score_deltas if delta is not None]
+    if lacking := len(repeated.score_deltas) - len(deltas):
         return Summary(metric=name, value=None, n_unscored=lacking, note="the retriever gives no scores")
     return Summary(metric=name, value=max(deltas), n=len(deltas), note="a maximum has no interval")
 
 
 METRICS: tuple[RunMetric, ...] = (
-    RunMetric(
-        name="determinism/rate",
-        about="queries that give the same ids in the same order again, with scores within 1e-6",
-        summarise=rate,
-        needs=frozenset({"determinism"}),
-    ),
-    RunMetric(
-        name="determinism/max_score_delta",
-        about="largest change of a returned chunk's score",
-        direction="lower",
-        unit="score",
-        range=AMOUNT,
-        needs=frozenset({"determinism"}),
-        summarise=max_score_delta,
-    ),
+    RunMetric(name="determinism/rate", summarise=rate, needs=frozenset({"determinism"}),
+              about="queries that give the same ids in the same order again, with scores within 1e-6"),
+    RunMetric(name="determinism/max_score_delta", summarise=max_score_delta, needs=frozenset({"determinism"}),
+              about="largest change of a returned chunk's score", direction="lower", unit="score", range=AMOUNT),
     *(metric for concurrency in DEFAULT_CONCURRENCY for metric in metrics_at(concurrency)),
-    RunMetric(
-        name="latency/drift",
-        about="change of the median time from first to last half",
-        direction="neither",
-        unit="ratio",
-        range=(-1.0, inf),
-        needs=frozenset({"latency"}),
-        summarise=drift,
-    ),
-)
+    RunMetric(name="latency/drift", summarise=drift, needs=frozenset({"latency"}), direction="neither", unit="ratio",
+              about="change of the median time from first to last half", range=(-1.0, inf)),
+)  # fmt: skip

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from evals.collect.observations import Summary
 from evals.grid.cells import Configuration
 from evals.grid.choice import Choice, HeldOut, explain
-from evals.grid.judging import NEXT, CellProof
+from evals.grid.judging import CellProof
 from evals.grid.measure import Measured, Swept
 from evals.grid.objective import Ranking, describe
 from evals.grid.sampled import sampled_summary
@@ -416,8 +416,7 @@ def proved(result: Swept, proof: CellProof) -> str:
         f"with {proof.questions:,} of {proof.all_questions:,} verdicts ({share:.0%}) on {proof.queries} of "
         f"{proof.eligible} queries"
     )
-    more = "" if proof.next_within is None else f"; {NEXT} more would bring that to about {proof.next_within:.3f}"
-    return f"{_proved(result, proof.margin, min(bounds, default=None))}, {bought}{more}"
+    return f"{_proved(result, proof.margin, min(bounds, default=None))}, {bought}"
 
 
 def _proved(result: Swept, margin: float, bound: float | None) -> str:

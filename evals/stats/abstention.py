@@ -5,10 +5,9 @@ out-of-scope query that is answered, a false abstention an in-scope query that i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
 from math import ceil, isfinite, log
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,6 @@ from evals.stats.intervals import Interval
 from retrievers.records import UNBOUNDED
 
 Floats = NDArray[np.float64]
-# `entire`: some threshold makes no error; `none`: the order of the scores is no better than chance.
-Separation = Literal["entire", "partial", "none", "unknown"]
 # AUROC of a random order.
 CHANCE = 0.5
 # Decimals that tell any two floats within [0, 1] apart.
@@ -47,16 +44,12 @@ class Abstention:
 
     Attributes:
         auroc: Probability that an in-scope query's best score exceeds an out-of-scope query's, ties counted half.
-        separation: Degree to which a threshold can tell the two apart; `statement` is the same as a sentence.
+        statement: How far a threshold can tell the two apart, as a sentence.
         curve: Every distinct score as a threshold, ascending, and above them 1 if no score is. The ROC curve is
             (`false_answer`, 1 − `false_abstention`).
     """
 
-    in_scope: int
-    out_of_scope: int
     auroc: float | None
-    auroc_interval: Interval
-    separation: Separation
     statement: str
     curve: tuple[OperatingPoint, ...]
 
@@ -89,23 +82,15 @@ def assess(inside: Sequence[float], outside: Sequence[float], scale: str = "cosi
         outside: The best score of each out-of-scope query.
         scale: The scale of the scores.
     """
-    area, interval = None, Interval(note="needs in-scope and out-of-scope queries")
-    if inside and outside:
-        area = stats.auroc(inside, outside)
-        interval = stats.auroc_interval(area, len(inside), len(outside))
     # Between two neighbouring scores every threshold has the same effect, so the scores are enough.
     read = {score for score in (*inside, *outside) if isfinite(score)} | (set() if scale in UNBOUNDED else {1.0})
     curve = operating(inside, outside, sorted(read))
-    separation, statement = _separation(inside, outside, area, interval, curve)
-    return Abstention(
-        in_scope=len(inside),
-        out_of_scope=len(outside),
-        auroc=area,
-        auroc_interval=interval,
-        separation=separation,
-        statement=statement,
-        curve=curve,
-    )
+    if not inside or not outside:
+        said = "whether a threshold separates in scope from out of scope is not known: needs in-scope and out-of-scope"
+        return Abstention(auroc=None, statement=f"{said} queries", curve=curve)
+    area = stats.auroc(inside, outside)
+    interval = stats.auroc_interval(area, len(inside), len(outside))
+    return Abstention(auroc=area, statement=_separation(inside, outside, area, interval, curve), curve=curve)
 
 
 def operating(
@@ -140,20 +125,19 @@ def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scal
     """
     from scipy.special import betaincinv
 
-    n, queries = len(outside), queries_that_promise(rate)
+    n, queries, wanted = len(outside), queries_that_promise(rate), f"at most {100 * rate:.3g}% wrong answers"
     limits = betaincinv(np.arange(1, n + 1), np.arange(n, 0, -1), stats.LEVEL)
     answered = int(np.searchsorted(limits, rate + stats.SAME, side="right")) - 1
-    wanted = f"at most {100 * rate:.3g}% wrong answers"
+    broken = Promise(rate=rate, threshold=None, at=None, queries=queries, statement="")
     if rate < 1 and answered < 0:
         said = f"{n} out-of-scope queries cannot promise {wanted}; {queries}, all of them silent, could"
-        return Promise(rate=rate, threshold=None, at=None, queries=queries, statement=said)
+        return replace(broken, statement=said)
     scores = sorted({*inside, *outside})
     # The highest score that must be below the threshold, where so many may reach it.
     highest = -np.inf if rate >= 1 else sorted(outside, reverse=True)[answered]
     reaching = [score for score in scores if score > highest]
     if not reaching or not any(score >= reaching[0] for score in inside):
-        said = f"no threshold promises {wanted} and answers an in-scope query"
-        return Promise(rate=rate, threshold=None, at=None, queries=queries, statement=said)
+        return replace(broken, statement=f"no threshold promises {wanted} and answers an in-scope query")
     lowest = scores[0] if scale in UNBOUNDED and isfinite(scores[0]) else 0.0
     threshold = lowest if reaching[0] == scores[0] else _between(highest, reaching[0])
     (at,) = operating(inside, outside, [threshold])
@@ -162,7 +146,7 @@ def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scal
         f"{round((at.false_answer or 0.0) * n)} of {n} out of scope"
         + (f", and gives up {at.false_abstention:.1%} of {len(inside)} in scope" if inside else "")
     )
-    return Promise(rate=rate, threshold=threshold, at=at, queries=queries, statement=said)
+    return replace(broken, threshold=threshold, at=at, statement=said)
 
 
 def queries_that_promise(rate: float) -> int:
@@ -195,24 +179,17 @@ def shortest_between(low: float, high: float) -> float:
 
 
 def _separation(
-    inside: Sequence[float],
-    outside: Sequence[float],
-    area: float | None,
-    interval: Interval,
-    curve: Sequence[OperatingPoint],
-) -> tuple[Separation, str]:
-    if area is None:
-        return "unknown", f"whether a threshold separates in scope from out of scope is not known: {interval.note}"
+    inside: Sequence[float], outside: Sequence[float], area: float, interval: Interval, curve: Sequence[OperatingPoint]
+) -> str:
     if min(inside) > max(outside):
         best = _between(max(outside), min(inside))
-        return "entire", f"a threshold separates in scope from out of scope entirely: {best}"
+        return f"a threshold separates in scope from out of scope entirely: {best}"
     spread = "" if interval.low is None else f", 95% {interval.low:.3f} to {interval.high:.3f}"
-    auroc_text = f"AUROC {area:.3f}{spread}"
+    measured = f"AUROC {area:.3f}{spread}"
     if (area if interval.low is None else interval.low) <= CHANCE:
-        return "none", f"no threshold separates in scope from out of scope: their order may be chance ({auroc_text})"
-    at = min(curve, key=lambda point: (point.false_answer or 0.0) + (point.false_abstention or 0.0))
-    return "partial", (
-        f"no threshold separates in scope from out of scope entirely ({auroc_text}); "
-        f"where the two rates are least together there are "
-        f"{at.false_answer or 0.0:.1%} false answers and {at.false_abstention or 0.0:.1%} false abstentions"
+        return f"no threshold separates in scope from out of scope: their order may be chance ({measured})"
+    answered, silent = min(((point.false_answer or 0.0, point.false_abstention or 0.0) for point in curve), key=sum)
+    return (
+        f"no threshold separates in scope from out of scope entirely ({measured}); where the two rates are least "
+        f"together there are {answered:.1%} false answers and {silent:.1%} false abstentions"
     )

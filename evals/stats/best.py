@@ -147,12 +147,7 @@ def compare_with_best(
 
 
 def with_unseen(
-    difference: Floats,
-    variance: Floats,
-    n: int,
-    loss: Floats | float,
-    open_share: float = 1.0,
-    times: float = 1.0,
+    difference: Floats, variance: Floats, n: int, loss: Floats | float, open_share: float = 1.0, times: float = 1.0
 ) -> tuple[Floats, Floats]:
     """Return mean differences and their standard errors, with queries more that were not seen.
 

@@ -137,12 +137,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     The i-th smallest of m times m − i + 1, no smaller than the one before, at most 1; in the order given. Holm (1979).
     """
-    adjusted = [0.0] * len(p_values)
-    reached = 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
-        reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = reached
-    return adjusted
+    order, count = np.argsort(p_values, kind="stable"), len(p_values)
+    adjusted = np.empty(count)
+    adjusted[order] = np.maximum.accumulate(np.minimum(1.0, np.asarray(p_values)[order] * np.arange(count, 0, -1)))
+    return adjusted.tolist()
 
 
 def obstacle(differences: Floats, span: float = 1.0) -> str:

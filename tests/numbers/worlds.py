@@ -225,7 +225,7 @@ def handbook(_: float) -> World:
         judged=values,
         proxy=values,
         cost=grid.metrics["cost/context_tokens"].mean,
-        threshold=np.array([cell.threshold or 0.0 for cell in grid.cells()]),
+        threshold=np.array([cell.threshold or 0.0 for cell in [*map(grid.cell, range(len(grid)))]]),
         out_of_scope=out,
         wrong=0.2 / 0.8,
     )
@@ -301,14 +301,14 @@ def judge(judged: Floats, proxy: Floats, *, margin: float, seed: int) -> tuple[l
 
 def chosen(world: World, rows: NDArray[np.intp], *, margin: float, seed: int) -> tuple[Bools, Floats, int, bool]:
     """Choose by some queries: set of best cells, bounds on (cell − best), the one recommended, and whether proved."""
-    from evals.grid.choice import Cells, QueryScores, choose, combine
+    from evals.grid.choice import Cells, choose, combine
 
     cells, values = len(world.cost), world.judged[rows]
     out = np.zeros((len(rows), 1), dtype=np.bool_) if world.out_of_scope is None else world.out_of_scope[rows, None]
     weights = {"found": 1.0, "false": -world.wrong} if out.any() else {"found": 1.0}
     scores = {"found": np.where(out, np.nan, values), "false": np.where(out, values, np.nan)}
     choice = choose(
-        combine(weights, {name: QueryScores(values=scores[name]) for name in weights}),
+        combine(weights, scores),
         Cells(labels=("",) * cells, cost=world.cost, threshold=world.threshold, allowed=np.ones(cells, dtype=np.bool_)),
         margin=margin,
         seed=seed,

@@ -103,11 +103,6 @@ def test_chunks_without_ids_of_their_own_are_named_by_their_points(foreign: Qdra
     assert grounds.texts is not None and len(grounds.texts[chunk_id]) > 10
 
 
-def test_pages_are_found_under_another_name_of_their_address(foreign: QdrantRetriever) -> None:
-    row = {"id": "a", "query": "q", "evidence": [{"source_url": "/wiki/arm", "quote": "the arm and its joint"}]}
-    assert ground(golden_of([row]), foreign).relevance["a"].grades == {"7": 1}
-
-
 def test_chunks_without_a_page_are_said_before_any_query(
     foreign: QdrantRetriever, caplog: pytest.LogCaptureFixture
 ) -> None:

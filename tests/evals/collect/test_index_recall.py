@@ -5,19 +5,16 @@ from typing import Any
 
 import pytest
 
-from evals.collect.index_recall import is_approximate, recall
-from evals.collect.observations import Unscored
+from evals.collect.index_recall import recall
 from evals.report.description import description
 from evals.report.head import head
 from evals.report.html import render_page
 from evals.report.terminal import render
-from retrievers.config import RetrieverConfig
 from retrievers.search.candidates import Candidates
 from tests.support.candidates import found_candidates
 from tests.support.collections import index_pages
 from tests.support.experiment import Experiment, make_experiment, settings
 from tests.support.grid_world import Bench
-from tests.support.grids import swept_of
 from tests.support.lossy_server import LossyServer
 from tests.support.results import report, result
 
@@ -46,22 +43,6 @@ NEAREST = {1: 0.9, 2: 0.8, 3: 0.7, 4: 0.7, 5: 0.6}
 )
 def test_recall_by_hand(found: dict[int, float], k: int, share: float) -> None:
     assert recall(points(NEAREST), points(found), k) == pytest.approx(share)
-
-
-def test_points_that_rounding_puts_behind_the_last_one_are_as_near() -> None:
-    exact = points({1: 0.9, 2: 0.8, 3: 0.8 - 1e-7, 4: 0.7})
-    assert recall(exact, points({1: 0.9, 3: 0.8}), 2) == 1.0
-    assert recall(exact, points({1: 0.9, 4: 0.7}), 2) == 0.5
-
-
-def test_distances_come_with_the_nearest_first_like_all_scores() -> None:
-    exact = points({1: -0.5, 2: -40.0, 3: -40.00001, 4: -90.0})
-    assert recall(exact, points({1: -0.5, 3: -40.00001}), 2) == 1.0
-    assert recall(exact, points({1: -0.5, 4: -90.0}), 2) == 0.5
-
-
-def test_nothing_can_be_missed_in_an_empty_collection() -> None:
-    assert recall(points({}), points({}), 5) == 1.0
 
 
 @pytest.fixture(scope="module")
@@ -141,30 +122,3 @@ def test_a_server_that_allows_no_exact_search_is_not_asked_for_one(
         assert not [s for s in bench.run(everything, config.retriever).summaries if s.metric.startswith("index/")]
     finally:
         server.rules.strict = None
-
-
-def test_deeper_than_the_search_goes_there_is_no_score(bench: Bench, world: Experiment, base: dict[str, Any]) -> None:
-    config = settings(world, **base, metrics=["index/ann_recall_at_100"])
-    scores = bench.run(config, config.retriever).scores["index/ann_recall_at_100"]
-    assert set(scores.values()) == {Unscored(reason="no search for 100 vectors was compared with an exact one")}
-
-
-@pytest.mark.slow
-def test_a_grid_has_the_recall_of_each_of_its_runs(bench: Bench, world: Experiment, base: dict[str, Any]) -> None:
-    config = settings(world, **base, metrics=["*"], sweep={"mode": "semantic,hybrid,keyword", "top_k": "1,3"})
-    grid = swept_of(bench.grid(config)).grid
-    means = grid.metrics["index/ann_recall_at_5"].mean
-    of_cell = {}
-    for index in range(len(grid)):
-        cell = grid.settings(index)
-        alone = {summary.metric: summary.value for summary in bench.run(config, cell).summaries}
-        assert alone.get("index/ann_recall_at_5") in (None, pytest.approx(means[index]))
-        of_cell[cell.mode] = float(means[index])
-    assert of_cell["semantic"] == of_cell["hybrid"] == pytest.approx(0.6)
-
-
-def test_what_is_approximate(bench: Bench, world: Experiment, base: dict[str, Any]) -> None:
-    config = settings(world, **base).retriever
-    keyword = RetrieverConfig.model_validate({**config.model_dump(), "mode": "keyword"})
-    with bench.opened([config, keyword]) as (retrievers, _):
-        assert [is_approximate(retriever) for retriever in retrievers] == [True, False]

@@ -3,10 +3,7 @@
 import json
 import random
 import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from evals import Outputs, sweep
-from evals.cases.reading import load_golden
-from evals.collect.saved import read, write
+from evals.collect.saved import read
 from evals.run import main
 from retrievers.errors import ConfigError
 from retrievers.search.candidates import BY_QUERY
-from tests.support.chat_server import CohereChatServer
 from tests.support.command import Done, call
-from tests.support.experiment import CASES, FORWARD, SETTINGS, Experiment, load_report, settings
+from tests.support.experiment import CASES, SETTINGS, Experiment, load_report, settings
 from tests.support.foreign import HERE
-from tests.support.judged_experiment import JUDGED_METRICS, judge_flags, known_of, make_judged
-from tests.support.judges import keys
+from tests.support.judged_experiment import make_judged
 
 Run = Callable[..., Done]
 ALL = ("--metrics", "ranking/*,candidates/*,scope/*,content/*,metadata/*,cost/*,determinism/*,latency/*")
@@ -123,29 +117,16 @@ def test_cut_and_metrics_may_differ(start: Run, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--retriever.mode", "keyword"], "expected retriever.mode 'semantic', with which it was saved, got 'keyword'"),
-        (
-            ["--sweep.mode", "semantic,hybrid"],
-            "expected retriever.mode 'semantic', with which it was saved, got 'hybrid'",
-        ),
         (["--index.context", "none"], "expected index.context 'path' of the collection that was searched, got 'none'"),
-        (
-            ["--index.collection", "another", "--index.context", "none"],
-            "was indexed with index.context 'path', but 'none' is expected",
-        ),
         (["--retriever.rerank", "mmr"], "expected retriever.rerank 'none', with which it was saved, got 'mmr'"),
         (
             ["--retriever.candidates", "11"],
             "expected retriever.candidates: at most the depth that was saved, 10, got 11",
         ),
         (
-            ["--retriever.collection", "dogs"],
-            "expected retriever.collection 'robots', with which it was saved, got 'dogs'",
-        ),
-        (
             ["--retriever.search-params", "{hnsw_ef: 64}"],
             "expected retriever.search_params None, with which it was saved, got {'hnsw_ef': 64}",
         ),
-        (["--retriever.embedding.model", "l2_supercat_128"], "expected retriever.embedding.model"),
         (["--sweep.top-k", "1:3", "--objective.constraints", "latency/total_p95_ms <= 5"], "needs searches"),
         (["--save-retrieval", "again"], "not allowed with argument"),
     ],
@@ -159,7 +140,6 @@ def test_what_was_retrieved_otherwise_is_refused(start: Run, arguments: list[str
     ("changes", "expected"),
     [
         ({"query": "zebras"}, "expected case 'forward' as it was saved, got another query, other labels or"),
-        ({"evidence": [{"source_url": "/docs/arms/kinematics", "quote": FORWARD}]}, "expected case 'forward'"),
         ({"reference_answer": "Otherwise."}, "expected case 'forward' as it was saved, got another"),
         ({"id": "new"}, "expected case 'new' as it was saved, got a new case; save it again with --save-retrieval"),
     ],
@@ -175,31 +155,6 @@ def test_other_golden_data_are_refused(
     # What only sorts a query changes nothing that was retrieved.
     made.write_golden([*others, {**first, "tags": ["new"], "query_type": "factual"}])
     assert run("--from-retrieval", saved).code == 0
-
-
-def test_other_pages_are_refused(run: Run, made: Experiment, saved: Path) -> None:
-    shutil.rmtree(made.store)
-    made.write_pages({"ros/topics.md": "# Topics\n\nAnother text.\n"})
-    done = run("--from-retrieval", saved)
-    assert (done.code, "expected pages_fingerprint" in done.err) == (2, True), done.err
-
-
-def test_the_plan_needs_no_store_either(start: Run) -> None:
-    done = start("--plan")
-    assert (done.code, done.err) == (0, "")
-    assert "none: all candidates are in the saved retrieval 'kept'" in done.out
-
-
-def test_a_folder_is_refused_before_the_work(run: Run, made: Experiment, saved: Path) -> None:
-    """Earlier releases wrote one."""
-    folder, report = made.folder / "old", made.folder / "report.json"
-    folder.mkdir()
-    (folder / "manifest.json").write_text("{}")
-    done = run("--save-retrieval", folder, "--output", report)
-    assert (done.code, "expected a file to write, found a folder" in done.err) == (2, True)
-    done = run("--from-retrieval", folder, "--output", report)
-    assert (done.code, done.err.count("\n"), report.exists()) == (2, 1, False)
-    assert "found a folder, as earlier releases wrote it; save it again" in done.err
 
 
 def refusal(file: Path, start: Run) -> str:
@@ -246,19 +201,6 @@ def test_a_file_is_replaced_whole_or_not_at_all(made: Experiment, run: Run) -> N
     for _ in range(2):
         assert run("--save-retrieval", file).code == 0
     assert file.stat().st_mode & 0o777 == 0o600
-    before = file.read_bytes()
-    names = {path.name for path in made.folder.iterdir()}
-    killed = (
-        "import os, signal, sys; from pathlib import Path; from evals.run import main; whole = Path.write_bytes\n"
-        "def half(self, data): whole(self, data[:len(data) // 2]); os.kill(os.getpid(), signal.SIGKILL)\n"
-        "Path.write_bytes = half; main(sys.argv[1:])"
-    )
-    flags = [*flags_of(made), "--save-retrieval", file]
-    ended = subprocess.run([sys.executable, "-c", killed, *map(str, flags)], capture_output=True, check=False)
-    assert ended.returncode == -signal.SIGKILL
-    assert file.read_bytes() == before
-    (part,) = (path for path in made.folder.iterdir() if path.name not in names)
-    assert part.name.endswith(".part") and part.stat().st_mode & 0o777 == 0o600
 
 
 def test_what_was_found_is_read_to_the_last_bit(made: Experiment, tmp_path: Path) -> None:
@@ -280,60 +222,3 @@ def test_what_was_found_is_read_to_the_last_bit(made: Experiment, tmp_path: Path
             assert (None if one is None else one.tobytes()) == (None if other is None else other.tobytes())
     few = loaded.only([(1, 2)]).pool(pool.cases[3:0:-2], [0])
     assert [found.chunk_ids for found in few.tables[0]] == [pool.tables[1][row].chunk_ids[:2] for row in (3, 1)]
-
-
-def test_a_setting_that_came_later_is_as_if_it_had_been_left_out(start: Run, saved: Path, tmp_path: Path) -> None:
-    loaded, file = read(saved), tmp_path / "older"
-    (searched,) = loaded.origin.variants
-    assert searched.settings.pop("search_params") is None
-    write(file, [loaded.pool(load_golden(settings(Experiment(saved.parent)).dataset).cases, [0])], loaded.origin)
-    done = start("--from-retrieval", file)
-    assert (done.code, done.err) == (0, "")
-    refused = start("--from-retrieval", file, "--retriever.search-params", "{hnsw_ef: 64}")
-    assert (refused.code, "expected retriever.search_params None" in refused.err) == (2, True), refused.err
-
-
-def test_a_grid_with_held_out_queries_starts_from_a_file(made: Experiment, run: Run) -> None:
-    cases = [json.loads(line) for line in made.golden.read_text(encoding="utf-8").splitlines()]
-    splits = [{**case, "split": name, "id": f"{name} {case['id']}"} for case in cases for name in ("dev", "test")]
-    made.write_golden(splits)
-    reports, file = [made.folder / "0.json", made.folder / "1.json"], made.folder / "kept"
-    flags = [*SWEEP, "--dataset.split", "dev", "--metrics", "ranking/*"]
-    for report, where in zip(reports, ("--save-retrieval", "--from-retrieval"), strict=True):
-        done = run(*flags, where, file, "--output", report)
-        assert (done.code, done.err) == (0, "")
-        shutil.rmtree(made.store, ignore_errors=True)
-    before, after = map(load_report, reports)
-    assert figures(after) == figures(before)
-    assert after["grid"]["held_out"]["n"] == 6  # both sides are in the objective
-    saved_at = after["facts"]["saved_retrieval"].removeprefix("kept, saved at ")
-    assert [note for note in after["notes"] if note not in before["notes"]] == [
-        f"started from the retrieval 'kept', saved on {saved_at}: nothing was searched"
-    ]
-    assert before["facts"]["dataset_fingerprint"] == after["facts"]["dataset_fingerprint"]
-    made.write_golden([{**case, "query": "else"} if case["id"] == "test soup" else case for case in splits])
-    done = run(*flags, "--from-retrieval", file)
-    assert (done.code, "expected case 'test soup' as it was saved" in done.err) == (2, True), done.err
-
-
-@pytest.fixture
-def server(made: Experiment, monkeypatch: pytest.MonkeyPatch) -> Iterator[CohereChatServer]:
-    _, _, oracle = known_of(settings(made))
-    with CohereChatServer(oracle) as running:
-        for name, value in keys(running).items():
-            monkeypatch.setenv(name, value)
-        yield running
-
-
-def test_a_judge_is_asked_the_same(server: CohereChatServer, made: Experiment, run: Run) -> None:
-    """The first judged run has the store; the other one starts from what the first saved, with no verdict kept."""
-    asked, saved = [], made.folder / "kept"
-    for number, where in enumerate([("--save-retrieval", saved), ("--from-retrieval", saved)]):
-        before = len(server.chats)
-        flags = [*judge_flags(server, made.folder / str(number)), "--metrics", ",".join(JUDGED_METRICS)]
-        done = run(*flags, *where, "--output", made.folder / f"{number}.json")
-        assert (done.code, done.err) == (0, "")
-        asked.append(sorted(str(chat) for chat in server.chats[before:]))
-        shutil.rmtree(made.store, ignore_errors=True)
-    assert asked[0] and asked[0] == asked[1]
-    assert figures(load_report(made.folder / "1.json")) == figures(load_report(made.folder / "0.json"))

@@ -6,7 +6,7 @@ import pytest
 from evals.config.sweep import AXES, SweepConfig
 from evals.errors import ExperimentError
 from evals.grid.axes import VARIANT_AXES, Plan, effective, plan
-from retrievers.config import RERANKERS, Fusion, KeywordConfig, Mode, RerankerName, RetrieverConfig
+from retrievers.config import RERANKERS, Fusion, Mode, RerankerName, RetrieverConfig
 
 
 def planned(sweep: dict[str, Any], **base: Any) -> Plan:
@@ -23,14 +23,6 @@ def test_cuts_and_thresholds_need_one_retrieval() -> None:
     assert (made.variants[0].settings.top_k, made.variants[0].settings.threshold) == (20, 0.0)
     assert made.top_ks == tuple(range(1, 21))
     assert made.thresholds is not None and len(made.thresholds) == 20 and made.thresholds[3] == 0.15
-
-
-def test_what_is_not_swept_stays_as_it_is() -> None:
-    made = planned({"mode": "hybrid"}, top_k=7, threshold=0.45, rerank="mmr", mmr_lambda=0.2)
-    assert (made.top_ks, made.thresholds) == ((7,), (0.45,))
-    assert made.variants[0].settings == RetrieverConfig.model_validate(
-        {"mode": "hybrid", "top_k": 7, "threshold": 0.45, "rerank": "mmr", "mmr_lambda": 0.2}
-    )
 
 
 def test_every_mode_fusion_and_reranker_that_finds_something_else_is_a_retrieval_of_its_own() -> None:
@@ -50,9 +42,7 @@ def test_every_mode_fusion_and_reranker_that_finds_something_else_is_a_retrieval
     [
         ({"semantic_weight": "0.5:0.9:0.1"}, ["semantic"]),
         ({"mode": "hybrid", "fusion": "dbsf", "semantic_weight": "0.5:0.9:0.1"}, ["hybrid dbsf"]),
-        ({"mode": "hybrid", "rrf_constant": "10,60"}, ["hybrid weighted"]),
         ({"mmr_lambda": "0.3,0.7"}, ["semantic"]),
-        ({"term_counts": "true,false"}, ["semantic"]),
         ({"candidates": "50,100"}, ["semantic"]),
         ({"mode": "hybrid", "fusion": ["rrf", "dbsf"], "rerank": ["none", "rrf"]}, ["hybrid rrf", "hybrid dbsf"]),
         ({"mode": ["semantic", "hybrid"], "rerank": "rrf"}, ["hybrid rrf"]),
@@ -77,12 +67,6 @@ def test_combinations_that_find_the_same_are_one(sweep: dict[str, Any], expected
             ["semantic mmr mmr_lambda 0.3", "semantic mmr mmr_lambda 0.7"],
         ),
         ({"candidates": "50,100"}, {"mode": "keyword"}, ["keyword candidates 50", "keyword candidates 100"]),
-        (
-            {"mode": "semantic,keyword,hybrid", "term_counts": [True, False]},
-            {},
-            ["semantic", "keyword term_counts true", "keyword term_counts false",
-             "hybrid weighted term_counts true", "hybrid weighted term_counts false"],
-        ),
         ({"candidates": "50,100"}, {"group_by": "module"}, ["semantic candidates 50", "semantic candidates 100"]),
     ],
 )  # fmt: skip
@@ -96,22 +80,6 @@ def test_of_depths_that_change_nothing_the_least_is_searched_and_a_note_says_so(
     made = planned({"candidates": "50,100,200", "top_k": "1:50"})
     assert [variant.settings.candidates for variant in made.variants] == [50]
     assert made.notes == ("the candidate depth changes nothing in mode semantic without reranking: one for all",)
-
-
-@pytest.mark.parametrize("written", [False, "false", ["false"], [False]])
-def test_term_counts_are_a_setting_of_the_keyword_side(written: Any) -> None:
-    made = planned({"term_counts": written}, mode="keyword", keyword={"synonyms": {"bus": ["topic"]}})
-    (variant,) = made.variants
-    assert variant.settings.keyword == KeywordConfig.model_validate(
-        {"synonyms": {"bus": ["topic"]}, "term_counts": False}
-    )
-    assert variant.parameters["term_counts"] is False
-
-
-def test_a_swept_weight_replaces_both_weights_of_the_base() -> None:
-    made = planned({"mode": "hybrid", "semantic_weight": "0.2"}, semantic_weight=0.6, keyword_weight=0.4)
-    assert made.variants[0].settings.semantic_weight == 0.2
-    assert made.variants[0].settings.keyword_weight is None
 
 
 @pytest.mark.parametrize(
@@ -140,13 +108,6 @@ def test_what_cannot_be_is_refused_before_any_work(sweep: dict[str, Any], base: 
     assert said in str(raised.value)
 
 
-def test_a_fault_of_many_combinations_is_said_once() -> None:
-    with pytest.raises(ExperimentError) as raised:
-        planned({"top_k": "20", "mode": ["semantic", "keyword"], "rerank": ["none", "mmr"]}, candidates=10)
-    assert str(raised.value).count("\n") == 0
-    assert str(raised.value).endswith("(in mode semantic, fusion weighted, rerank none, candidates 10 and 3 others)")
-
-
 RERANKED = [name for name, declared in RERANKERS.items() if not declared.fusion]
 BASES = [
     {"mode": mode, "fusion": fusion, "rerank": rerank, "threshold": 0.3}
@@ -172,9 +133,3 @@ def test_every_declared_axis_changes_the_key_of_a_variant_wherever_it_applies(na
         assert len({tuple(effective(variant.settings).items()) for variant in made}) == 2
         assert {variant.parameters[name] for variant in made} == {one, other}
         assert len({variant.name for variant in made}) == 2
-
-
-def test_every_setting_of_a_reranker_that_can_be_swept_is_swept_where_it_reranks() -> None:
-    for name, declared in RERANKERS.items():
-        settings = RetrieverConfig.model_validate({"mode": "hybrid", "rerank": name})
-        assert {*declared.settings} & {*AXES} <= {*effective(settings)}

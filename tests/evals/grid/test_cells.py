@@ -1,5 +1,7 @@
 """The results that cells keep against the selection of a single search, and their means against one cell at a time."""
 
+from collections.abc import Sequence
+from math import isnan, nan
 from unittest import mock
 
 import numpy as np
@@ -11,7 +13,7 @@ from evals.cases.relevance import Relevance
 from evals.collect.observations import Failure, Observed, Unscored
 from evals.collect.pool import Pool
 from evals.grid import cells
-from evals.grid.cells import Configuration, Grid, lay_out, score_cells
+from evals.grid.cells import Configuration, Grid, lay_out, pareto_front, score_cells
 from evals.metrics.declaration import Context, QueryMetric, Scope, summarise
 from evals.metrics.results import Results, Values
 from retrievers.config import RetrieverConfig
@@ -36,23 +38,24 @@ SETTINGS = st.fixed_dictionaries(
 
 @st.composite
 def grids(draw: st.DrawFn) -> Grid:
-    """Return one to three configurations, each with its candidates and thresholds; thresholds and cuts in any order."""
+    """Return one to three configurations, each with its candidates; thresholds and cuts in any order."""
     chunks, queries = ChunkList(), draw(st.integers(1, 3))
+    # With dot products and no threshold set, none is in force.
+    options = draw(st.sampled_from([SETTINGS, st.just({"distance": "dot", "threshold": None})]))
+    thresholds = draw(st.lists(st.sampled_from(SCORES), unique=True, min_size=1, max_size=4))
+    thresholds = thresholds if options is SETTINGS else [0.0]
     tables, configurations = [], []
     for number in range(draw(st.integers(1, 3))):
         found = draw(st.lists(FOUND, min_size=queries, max_size=queries))
         tables.append(joined([table_of_hits(hits(each), chunks=chunks) for each in found], chunks))
-        thresholds = draw(st.lists(st.sampled_from(SCORES), unique=True, min_size=1, max_size=4))
         cut = {"top_k": 8, "candidates": 8, "threshold": min(thresholds)}
-        # With dot products and no threshold set, none is in force.
-        chosen = draw(st.just({"distance": "dot", "threshold": None}) | SETTINGS)
-        config = RetrieverConfig.model_validate(cut | chosen)
+        config = RetrieverConfig.model_validate(cut | draw(options))
         configurations.append(
             Configuration(
                 name=str(number),
                 parameters={},
                 settings=config,
-                thresholds=(0.0,) if config.used_threshold is None else tuple(thresholds),
+                thresholds=tuple(thresholds),
                 observed=Observed(observations=()),
             )
         )
@@ -80,7 +83,7 @@ def test_every_cell_keeps_what_a_search_with_its_settings_returns_and_each_resul
     lists, queries = grid.pool.lists(range(len(grid.configurations))), range(len(grid.pool.cases))
     results, row_of = lay_out(lists, grid.configurations, grid.top_ks)
     assert row_of.shape == (len(grid), len(queries))
-    for cell in grid.cells():
+    for cell in [*map(grid.cell, range(len(grid)))]:
         expected = [
             select(grid.pool.tables[cell.configuration][query], grid.settings(cell.index))[0] for query in queries
         ]
@@ -109,14 +112,14 @@ def some_score(r: Results, _: Context) -> Values:
 @pytest.mark.parametrize("scope", ["all", "in_scope"])
 @given(grid=grids())
 def test_means_and_counts_of_a_cell_are_those_of_its_results_alone(block: int, scope: Scope, grid: Grid) -> None:
-    metric = QueryMetric(name="m", about="some", scope=scope, interval="mean", score=some_score)
+    metric = QueryMetric(name="m", about="some", scope=scope, score=some_score)
     context = make_context()
     with mock.patch.object(cells, "BLOCK", block):
         found = score_cells(grid, {"m": metric}, context)["m"]
         matrix = grid.matrix(metric, context)
     inside = [query for query, case in enumerate(grid.pool.cases) if scope == "all" or case.in_scope]
     columns = []
-    for cell in grid.cells():
+    for cell in [*map(grid.cell, range(len(grid)))]:
         values = metric.values(grid.results(cell.index), context)
         columns.append([values[query] for query in inside])
         alone = summarise("m", columns[-1], "mean")
@@ -131,3 +134,25 @@ def test_means_and_counts_of_a_cell_are_those_of_its_results_alone(block: int, s
     np.testing.assert_allclose(found.common, common.mean(axis=0) if len(common) else np.nan, atol=1e-12)
     never = [all(isinstance(score, Unscored) for score in each) for each in zip(*columns, strict=True)]
     assert found.n_dropped == len(inside) - len(common) - sum(never)
+
+
+def beaten(values: Sequence[float], cost: Sequence[float], place: int) -> bool:
+    """Return True if another place is at least as good in both respects and better in one."""
+    return any(
+        values[other] >= values[place]
+        and cost[other] <= cost[place]
+        and (values[other] > values[place] or cost[other] < cost[place])
+        for other in range(len(values))
+    )
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.2, 0.5, 1.0, nan]), st.sampled_from([1.0, 2.0, 3.0])), max_size=12))
+def test_the_front_is_what_nothing_beats_one_of_each_kind(points: list[tuple[float, float]]) -> None:
+    values, cost = [value for value, _ in points], [price for _, price in points]
+    front = pareto_front(np.asarray(values, dtype=float), np.asarray(cost, dtype=float))
+    unbeaten = {
+        points[place] for place in range(len(points)) if not isnan(values[place]) and not beaten(values, cost, place)
+    }
+    assert {points[place] for place in front} == unbeaten
+    assert len(front) == len(unbeaten)
+    assert [cost[place] for place in front] == sorted(cost[place] for place in front)

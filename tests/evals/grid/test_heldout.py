@@ -10,14 +10,13 @@ import pytest
 from evals.cases.reading import GoldenSet
 from evals.collect.pool import ground
 from evals.config.experiment import ExperimentConfig
-from evals.errors import DatasetError
 from evals.grid.axes import plan
 from evals.grid.heldout import load_held_out, with_held_out
 from evals.grid.measure import Measured, measure, retrieve
 from evals.metrics.collaborators import Collaborators
 from tests.support.experiment import Experiment, settings, silent
 from tests.support.grid_world import Bench, make_world
-from tests.support.grids import swept_of, with_swept
+from tests.support.grids import swept_of
 
 SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:4", "threshold": "0:0.9:0.1"}
 
@@ -55,20 +54,6 @@ def test_which_split_is_held_out(world: Experiment, changes: dict[str, Any], spl
     assert (found is None) == (split is None)
     if found is not None:
         assert {case.split for case in found.cases} == {split}
-
-
-def test_all_cases_of_the_split_are_held_out_though_few_were_asked_for(world: Experiment) -> None:
-    found = load_held_out(experiment(world, dataset__limit=2))
-    assert found is not None and len(found.cases) == 5
-
-
-def test_a_split_that_is_not_there_is_refused_when_it_was_named_and_else_left_out(tmp_path: Path) -> None:
-    made = split_world(tmp_path)
-    with pytest.raises(DatasetError, match="'tset'"):
-        load_held_out(experiment(made, objective__held_out="tset"))
-    cases = [json.loads(line) for line in made.golden.read_text(encoding="utf-8").splitlines()]
-    made.write_golden([{**case, "split": "dev"} for case in cases])
-    assert load_held_out(experiment(made)) is None
 
 
 def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Bench, Measured, GoldenSet, Measured]:
@@ -119,23 +104,3 @@ def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(
     _, grid, _, found = grid_and_held_out(made, config)
     assert swept_of(found).held_out is None and found.summaries == grid.summaries
     assert found.notes[-1] == "there is no figure on the held-out queries: ranking/ndcg_at_10 scores no query"
-
-
-def test_a_grid_whose_cells_are_not_ranked_has_no_held_out_figure(world: Experiment) -> None:
-    config = experiment(world)
-    bench, grid, unseen, _ = grid_and_held_out(world, config)
-    planned, unranked = plan(config.retriever, config.sweep), with_swept(grid, choice=None)
-    with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, _):
-        collaborators = Collaborators(retrievers=retrievers, progress=silent)
-        find = partial(retrieve, planned, unseen, ground(unseen, retrievers[0]), collaborators)
-        assert with_held_out(config, planned, unranked, find, collaborators) is unranked
-
-
-def test_a_weighted_objective_is_the_weighted_sum_of_the_runs_means(world: Experiment) -> None:
-    config = experiment(world, objective__metrics={"ranking/recall_at_5": 2.0, "ranking/mrr_at_10": 1.0})
-    bench, grid, unseen, found = grid_and_held_out(world, config)
-    held = swept_of(found).held_out
-    assert held is not None
-    bench.golden = unseen
-    means = {summary.metric: summary.value or 0.0 for summary in bench.run(config, grid.config.retriever).summaries}
-    assert held.value == pytest.approx(2 * means["ranking/recall_at_5"] + means["ranking/mrr_at_10"], abs=1e-12)

@@ -1,14 +1,13 @@
 """Grids whose judging ends with a proof, a judge on the loopback that errs: what is asked, proved, and true."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.support.chat_server import CohereChatServer
 from tests.support.grids import proof_of, swept_of
-from tests.support.judged_rounds import PRECISION, QUERIES, JudgedRounds
+from tests.support.judged_rounds import PRECISION, JudgedRounds
 from tests.support.scored import metric_of
 
 RECALL = "ragas/llm_context_recall"
@@ -65,53 +64,8 @@ def test_a_dropped_cell_buys_nothing_further(world: JudgedRounds, server: Cohere
     assert late
 
 
-@pytest.mark.slow
-def test_all_verdicts_leave_nothing_open(world: JudgedRounds, server: CohereChatServer) -> None:
-    """Cells that score alike on every query are never told apart, so these are judged on all, and nothing is open."""
-    twins = world.config.model_copy(update={"sweep": world.config.sweep.model_copy(update={"threshold": (0.0, 1e-6)})})
-    result, plain = world.grid(server, twins, stop={"margin": 0.0}), world.grid(server, twins)
-    means = swept_of(plain).grid.metrics[PRECISION].mean
-    assert swept_of(result).proof is not None and proof_of(result).queries == QUERIES
-    remaining = proof_of(result).remaining
-    assert swept_of(result).grid.metrics[PRECISION].mean[remaining] == pytest.approx(means[remaining])
-    assert proof_of(result).within[remaining] == pytest.approx(means.max() - means[remaining])
-
-
 def test_a_budget_that_ends_in_the_first_round_proves_nothing(world: JudgedRounds, server: CohereChatServer) -> None:
     result = world.grid(server, stop={"margin": 0.05}, budget={"calls": 6}, max_concurrency=1)
     assert swept_of(result).proof is not None and swept_of(result).chosen is None
     assert not np.isfinite(proof_of(result).within).any() and proof_of(result).remaining.all()
     assert "the budget of 6 calls is spent" in "".join(result.notes)
-
-
-@pytest.mark.slow
-def test_a_budget_that_ends_later_leaves_what_was_proved_before(world: JudgedRounds, server: CohereChatServer) -> None:
-    whole = world.grid(server, stop={"margin": 0.0})
-    assert swept_of(whole).proof is not None
-    calls = round(0.8 * proof_of(whole).questions)
-    result = world.grid(server, stop={"margin": 0.0}, budget={"calls": calls}, max_concurrency=1)
-    proof = swept_of(result).proof
-    assert proof is not None and proof.chosen is not None and 20 <= proof.queries < proof_of(whole).queries
-    assert result.judging is not None and result.judging.drawn is not None
-    # Those that were judged whole enter the means.
-    assert 20 <= len(result.judging.drawn) <= proof.queries and swept_of(result).choice is not None
-    assert swept_of(result).grid.metrics[PRECISION].n_dropped == 0
-
-
-@pytest.mark.slow
-def test_verdicts_of_an_earlier_run_are_not_bought_again(
-    world: JudgedRounds, server: CohereChatServer, tmp_path: Path
-) -> None:
-    first = world.grid(server, store=tmp_path / "verdicts.sqlite", stop={"margin": 0.05})
-    calls = len(server.chats)
-    second = world.grid(server, store=tmp_path / "verdicts.sqlite", stop={"margin": 0.05})
-    assert len(server.chats) == calls and swept_of(first).proof is not None and swept_of(second).proof is not None
-    assert np.array_equal(proof_of(first).within, proof_of(second).within, equal_nan=True)
-
-
-@pytest.mark.slow
-def test_a_run_with_two_judged_metrics_judges_whole_queries(world: JudgedRounds, server: CohereChatServer) -> None:
-    config = world.config.model_copy(update={"metrics": (PRECISION, RECALL)})
-    result = world.grid(server, config, stop={"margin": 0.05})
-    assert swept_of(result).proof is not None and result.judging is not None and result.judging.drawn is not None
-    assert len(result.judging.drawn) == proof_of(result).queries

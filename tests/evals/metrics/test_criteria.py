@@ -43,14 +43,6 @@ def test_equal_is_within_a_billionth(value: float, passed: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("condition", "value"),
-    [(">=0.8", 0.8), ("  <  300 ", 299.0), ("== 1.0", 1.0), ("> -0.5", -0.25), ("< 1e3", 999.0), ("<= .5", 0.5)],
-)
-def test_numbers_are_read_in_every_notation(condition: str, value: float) -> None:
-    assert gate(condition, having(value)).passed
-
-
-@pytest.mark.parametrize(
     ("condition", "figure", "passed"),
     [
         (">= 0.8", 0.7, False),
@@ -67,14 +59,6 @@ def test_where_scores_failed_the_worse_bound_is_compared_and_shown(condition: st
     found = gate(condition, having(0.9, 0.7, 0.95, failed=2))
     assert (found.figure, found.passed) == (figure, passed)
     assert found.reason == ("" if passed else "2 failed scores leave it open")
-
-
-@pytest.mark.parametrize(
-    ("condition", "figure"), [(">= 0.99", 0.7), ("> 0.99", 0.7), ("< 0.5", 0.95), ("<= 0.5", 0.95)]
-)
-def test_a_criterion_that_no_bound_meets_is_not_open(condition: str, figure: float) -> None:
-    found = gate(condition, having(0.9, 0.7, 0.95, failed=2))
-    assert (found.figure, found.passed, found.reason) == (figure, False, "not met")
 
 
 @given(
@@ -102,16 +86,6 @@ def test_a_metric_without_a_value_fails_with_its_reason(condition: str) -> None:
     assert (found.passed, found.figure, found.reason) == (False, None, "no value: no rerank stage ran")
 
 
-def test_all_failed_has_bounds_but_no_value_and_fails() -> None:
-    assert not gate(">= 0", having(None, 0.0, 1.0, failed=3)).passed
-
-
-def test_gates_come_in_the_order_of_the_criteria() -> None:
-    summaries = [Summary(metric=name, value=0.5, n=1) for name in ("a", "b", "c")]
-    assert [g.metric for g in judge({"c": "< 1", "a": "> 1"}, summaries)] == ["c", "a"]
-    assert judge({}, summaries) == []
-
-
 @pytest.mark.parametrize("condition", ["", "0.8", "=> 0.8", "!= 1", ">= high", ">= 0.8 or so", "> 1 2", ">= nan"])
 def test_what_is_no_condition_is_refused(condition: str) -> None:
     with pytest.raises(ExperimentError, match=r"expected a condition such as '>= 0\.8', got"):
@@ -123,10 +97,6 @@ def test_what_is_no_condition_is_refused(condition: str) -> None:
 class TestCheckNames:
     KNOWN = ("ranking/hit_rate_at_5", "ranking/recall_at_5", "latency/total_p95_ms", "queries/pass_rate")
 
-    def test_known_names_are_fine(self) -> None:
-        check_names({"ranking/hit_rate_at_5": "> 0", "queries/pass_rate": "> 0"}, self.KNOWN)
-        check_names({}, self.KNOWN)
-
     @pytest.mark.parametrize(
         ("name", "near"),
         [("ranking/hitrate_at_5", "ranking/hit_rate_at_5"), ("latency/p95_ms", "latency/total_p95_ms")],
@@ -136,11 +106,6 @@ class TestCheckNames:
             check_names({"ranking/recall_at_5": "> 0", name: "> 0"}, self.KNOWN)
         assert f"criteria: this run has no metric {name!r}; did you mean" in str(caught.value)
         assert repr(near) in str(caught.value)
-
-    def test_where_nothing_is_near_nothing_is_suggested(self) -> None:
-        with pytest.raises(ExperimentError) as caught:
-            check_names({"zzz": "> 0"}, self.KNOWN)
-        assert str(caught.value) == "criteria: this run has no metric 'zzz'"
 
 
 def missing(value: float | None, low: float, high: float, count: int) -> Summary:

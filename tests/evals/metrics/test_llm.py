@@ -13,7 +13,6 @@ from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics import METRICS
 from evals.metrics.declaration import Context, summarise
 from evals.sampling.order import judging_order
-from tests.support.chat_faults import When
 from tests.support.chat_server import ChatServer, CohereChatServer
 from tests.support.judged import ALL, by_ragas, judge_of, judging, observe, oracle, random_observations
 from tests.support.openai_server import OpenAIChatServer
@@ -75,25 +74,6 @@ def test_values_equal_those_of_ragas_on_the_same_lists(metric: str, said: Judgin
 
 
 @pytest.mark.parametrize("metric", ALL)
-@pytest.mark.parametrize(
-    "chunk_ids",
-    [["forward"], ["soup"], ["forward", "inverse"], ["soup", "topic"], ["soup"] * 3, ["forward", "twin", "forward"]],
-    ids=",".join,
-)
-def test_they_do_on_lists_of_one_of_all_useful_all_useless_and_repeated_chunks(
-    metric: str, chunk_ids: list[str], server: ChatServer
-) -> None:
-    server.oracle = oracle()
-    try:
-        one = observe("pose", chunk_ids)
-        with judge_of(server) as judge:
-            [score] = scores(metric, [one], judge.judge([metric], [one]))
-        assert score == pytest.approx(by_ragas(metric, one, oracle()), abs=1e-9)
-    finally:
-        server.oracle = oracle(**ERRING)
-
-
-@pytest.mark.parametrize("metric", ALL)
 def test_an_empty_result_is_worth_nothing_and_costs_nothing(metric: str, server: ChatServer) -> None:
     server.requests.clear()
     with judge_of(server) as judge:
@@ -125,32 +105,11 @@ def test_a_verdict_that_fails_makes_its_query_fail_and_is_no_zero(metric: str, s
     assert summary.bound_low == sound[1] / 2 and summary.bound_high == (sound[1] + 1) / 2  # type: ignore[operator]
 
 
-def test_one_failed_rating_of_two_is_a_failure(server: ChatServer) -> None:
-    one = observe("pose", ["forward"])
-    with judge_of(server) as judge, server.faulty("prose", When(calls=range(2, 100))) as fault:
-        [score] = scores(RELEVANCE, [one], judge.judge([RELEVANCE], [one]))
-    assert isinstance(score, Failure) and score.type == "Malformed"
-    assert fault.requests == 3  # the first rating, the second, and its repair: ragas' own attempts cost nothing
-
-
-@pytest.mark.parametrize(
-    ("given", "value"),
-    [((1,), 1.0), ((0,), 0.0), ((0, 1, 1), (1 / 2 + 2 / 3) / 2), ((1, 0, 0, 1), (1 + 2 / 4) / 2), ((0,) * 5, 0.0)],
-)
-def test_precision_is_the_average_over_useful_places(given: tuple[int, ...], value: float) -> None:
-    assert of_verdicts(*given) == pytest.approx(value, abs=1e-9)
-
-
 def test_precision_without_a_verdict_on_every_chunk_has_no_value() -> None:
     late, spent = Failure(type="Timeout", message="m"), Unscored(reason=SPENT, missing=True)
     assert of_verdicts(1, late) == late
     assert of_verdicts(1, spent, 0) == spent
     assert scores(PRECISION, [observe("pose", ["topic", "soup"])], verdicts(1)) == [Unscored(reason="not judged")]
-
-
-def test_a_perfect_score_is_just_below_one() -> None:
-    score = of_verdicts(1, 1, 1)
-    assert score != 1 and score == pytest.approx(1, abs=1e-9)
 
 
 @pytest.mark.parametrize("metric", [PRECISION, RECALL])

@@ -70,14 +70,6 @@ class TestCompleteness:
         found, missing = scores(RECALL_PROXY, labelled, unanswered)
         assert found == 1.0 and isinstance(missing, Unscored)
 
-    def test_similarity_where_there_is_no_reference_answer_either(self) -> None:
-        one, other = observe(results("a", "b", scores=[0.7, 0.9]), case=bare()), observe(case=bare())
-        assert scores(RELEVANCE_PROXY, one, other, asked("two")) == [0.9, 0.0, 0.9]
-
-
-def bare() -> Any:
-    return make_case("b", relevant_ids={})
-
 
 @pytest.mark.parametrize(
     ("proxy", "cases", "name"),
@@ -89,7 +81,7 @@ def bare() -> Any:
         (RECALL_PROXY, "lw", "words/sentence_recall"),
         (RELEVANCE_PROXY, "ll", "labels/evidence_recall"),
         (RELEVANCE_PROXY, "lw", "words/sentence_recall"),
-        (RELEVANCE_PROXY, "wu", "similarity/highest_cosine"),
+        (RELEVANCE_PROXY, "wu", "nothing"),
     ],
 )
 def test_the_report_says_which_one_serves(proxy: QueryMetric, cases: str, name: str) -> None:

@@ -1,6 +1,5 @@
 """Ranking metrics against ir_measures (trec_eval) on random runs, and against brute force."""
 
-import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,13 +10,11 @@ from statistics import fmean
 import ir_measures
 import pytest
 
-from evals.cases.case import Case
-from evals.cases.relevance import Relevance, resolve
+from evals.cases.relevance import Relevance
 from evals.collect.observations import Observation, Unscored
 from evals.metrics import METRICS
 from evals.metrics.declaration import summarise
 from evals.metrics.ranking import DEPTHS, ORACLE_DEPTHS
-from retrievers.records import Chunk
 from tests.support.candidates import candidates_of
 from tests.support.observed import make_case, observe, results
 from tests.support.scored import metric_of, scored, scorer
@@ -134,12 +131,6 @@ def test_three_in_five_equals_brute_force() -> None:
     assert {0.0, 1.0} < set(found)
 
 
-@pytest.mark.parametrize("name", BY_LABELS)
-def test_metrics_with_wilsons_interval_score_0_or_1_only(name: str) -> None:
-    values = {score for seed in range(3) for score in scored(name, random_run(seed)) if isinstance(score, float)}
-    assert (metric_of(name).interval == "proportion") == (values <= {0.0, 1.0})
-
-
 NEED_ALL = ("recall_at", "map", "ndcg", "condensed_ndcg", "expected_top3", "bpref", "oracle")
 
 
@@ -174,15 +165,3 @@ def test_without_a_chunk_judged_not_relevant_there_is_no_value(name: str) -> Non
     reason = "the golden data judge no chunk of these queries not relevant (grade 0)"
     assert scored(name, [bare, bare]) == [Unscored(reason=reason)] * 2
     assert all(isinstance(score, float) for score in scored(name, [bare, judged]))
-
-
-def test_evidence_of_grade_0_is_judged_and_not_relevant() -> None:
-    texts = {"right": "Ask for the rate with the hz verb.", "wrong": "Robots have arms, and some have legs as well."}
-    chunks = [Chunk(chunk_id=key, point_id=key, text=text, source_url="/p") for key, text in texts.items()]
-    evidence = [{"source_url": "/p", "quote": text, "grade": 2 * (key == "right")} for key, text in texts.items()]
-    case = Case.model_validate(json.loads(json.dumps({"id": "q", "query": "how fast?", "evidence": evidence})))
-    relevance = resolve([case], chunks, {})["q"]
-    assert relevance == Relevance(grades={"right": 2}, items=(frozenset(["right"]),), irrelevant=frozenset(["wrong"]))
-    both = case.model_copy(update={"evidence": [*case.evidence, case.evidence[0].model_copy(update={"grade": 0})]})
-    assert resolve([both], chunks, {})["q"] == relevance, "relevant by one judgement is relevant"
-    assert Case.model_validate({"id": "q", "query": "why?", "evidence": evidence[1:]}).is_unlabelled

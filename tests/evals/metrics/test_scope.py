@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from evals.collect.observations import Observation, Observed, Summary, Unscored
+from evals.collect.observations import Observation, Observed, Summary
 from evals.metrics import METRICS
 from evals.metrics.declaration import QueryMetric, summarise
-from evals.stats import intervals as stats
 from retrievers.embedding.tokens import count_tokens
 from tests.support.candidates import candidates_of
 from tests.support.observed import make_case, make_chunk, make_context, observe, results
@@ -57,69 +56,6 @@ def test_hand_computed(name: str, value: float, n: int) -> None:
     assert found.n == n
 
 
-@pytest.mark.parametrize(("returned", "enough"), [(0, 0.0), (2, 0.0), (3, 1.0), (4, 1.0)])
-def test_a_result_is_enough_from_the_least_number_that_the_case_asks_for(returned: int, enough: float) -> None:
-    found = observe(results(*"abcd"[:returned]), {"a": 1}, case=make_case(min_results=3))
-    assert scorer("scope/enough_results")(found) == enough
-
-
-@pytest.mark.parametrize(
-    ("cosines", "grades", "above"),
-    [
-        ([0.51, 0.4], {"a": 1}, 1.0),
-        ([0.5, 0.4], {"a": 1}, 0.0),
-        ([0.9, 0.4], {"b": 1}, 0.0),
-        ([0.9, 0.6], {"b": 1}, 1.0),
-        ([0.9, 0.6], {"c": 1}, 0.0),
-    ],
-)
-def test_a_relevant_chunk_above_half(cosines: list[float], grades: dict[str, int], above: float) -> None:
-    assert scorer("scope/relevant_above_half")(observe(results("a", "b", scores=cosines), grades)) == above
-
-
-def test_without_cosines_no_chunk_is_above_half() -> None:
-    found = observe(results("a"), {"a": 1})
-    bare = replace(found, candidates=candidates_of(found.candidates, no_cosine="it gives no scores"))
-    reason = Unscored(reason="the retriever gives no cosine similarity")
-    assert scorer("scope/relevant_above_half")(bare) == reason
-
-
-def test_auroc_has_newcombes_interval() -> None:
-    found, expected = summary("scope/auroc"), stats.auroc_interval(4.5 / 6, 3, 2)
-    assert (found.ci_low, found.ci_high) == (expected.low, expected.high)
-
-
-@pytest.mark.parametrize(
-    ("inside", "outside", "returned", "highest"),
-    [
-        (0.4, None, True, 0.0),  # a search that found nothing counts as score 0
-        (0.25, 0.2, False, 0.2),  # nothing was returned for either, and yet the score tells them apart
-    ],
-)
-def test_scores_are_read_before_the_threshold(
-    inside: float, outside: float | None, returned: bool, highest: float
-) -> None:
-    observed = Observed(
-        observations=(
-            asked(in_scope=True, best=inside, returned=returned), asked(in_scope=False, best=outside, returned=False)
-        )
-    )  # fmt: skip
-    assert summary("scope/auroc", observed).value == 1.0
-    assert summary("scope/max_out_of_scope_score", observed).value == highest
-
-
-def test_a_maximum_has_no_interval_and_says_so() -> None:
-    found = summary("scope/max_out_of_scope_score")
-    assert (found.ci_low, found.ci_high, found.note) == (None, None, "a maximum has no interval")
-
-
-def test_one_query_on_a_side_has_an_area_but_no_interval() -> None:
-    observed = Observed(observations=RUN.observations[2:4])
-    found = summary("scope/auroc", observed)
-    assert (found.value, found.ci_low, found.n) == (0.0, None, 2)
-    assert "not computable" in found.note
-
-
 @pytest.mark.parametrize("name", [name for name in METRICS if name.startswith("scope/")])
 def test_without_its_queries_a_metric_has_no_value_but_a_reason(name: str) -> None:
     wanted = name in ("scope/false_abstention", "scope/enough_results", "scope/relevant_above_half")
@@ -146,13 +82,3 @@ def test_a_result_costs_the_tokens_that_are_recorded_or_else_counted() -> None:
     assert cost(observe(results(make_chunk("a", chunk_token_count=12), make_chunk("b", chunk_token_count=30)))) == 42
     returned = results(make_chunk("a", text), make_chunk("b", chunk_token_count=30))
     assert cost(observe(returned)) == 30 + count_tokens(text) > 34
-
-
-@pytest.mark.parametrize("empties", [40, 39])
-def test_tokens_are_an_amount_not_a_share(empties: int) -> None:
-    """Forty empty results cost nothing and have no interval; with one of 400 tokens it reaches beyond 1."""
-    costly = observe(results(make_chunk("a", chunk_token_count=400)))
-    observations = [observe()] * empties + [costly] * (40 - empties)
-    found = summary("cost/context_tokens", Observed(observations=tuple(observations)))
-    assert found.value == 10.0 * (40 - empties)
-    assert found.ci_high is None if empties == 40 else found.ci_high is not None and found.ci_high > 20

@@ -120,12 +120,6 @@ def test_any_texts_score_by_ragas_formula(relevant: list[str], returned: list[st
     assert scorer("ragas/nonllm_context_recall")(found, context) == sum(covered) / len(covered)
 
 
-def test_more_relevant_texts_than_a_machine_word_has_bits() -> None:
-    texts = {f"c{number}": chr(65 + number) * 12 for number in range(80)}
-    found = observe(results(*(make_chunk(f"c{n}", texts[f"c{n}"]) for n in range(10, 75))), dict.fromkeys(texts, 1))
-    assert scorer("ragas/nonllm_context_recall")(found, make_context(texts=texts)) == 65 / 80
-
-
 def test_a_relevant_chunk_that_the_collection_lacks_counts_and_nothing_is_like_it() -> None:
     a = make_chunk("a", "the arm turns at its base")
     found, context = observe(results(a, a), {"a": 1, "gone": 1}), make_context(texts={"a": a.text})
@@ -195,14 +189,6 @@ def test_text_and_heading_must_stand_in_the_page(
     assert scorer("content/verbatim")(both, context) == (3 + verbatim) / 4
 
 
-@pytest.mark.parametrize("name", ["content/verbatim", "content/heading_in_source"])
-def test_without_sources_or_results_there_is_nothing_to_check(
-    name: str, chunks: tuple[Chunk, ...], sources: SourcePages
-) -> None:
-    assert scorer(name)(observe(results(chunks[0]))) == Unscored(reason="no sources")
-    assert scorer(name)(beside(chunks[0]), make_context(sources=sources)) == Unscored(reason="nothing was returned")
-
-
 @pytest.mark.parametrize(
     ("a", "b", "expected"),
     [
@@ -226,12 +212,6 @@ def test_chunks_of_a_page_overlap_when_one_holds_the_other_or_forty_characters_a
     assert overlap(observe(results(one))) == Unscored(reason="fewer than two chunks were returned")
 
 
-def test_chunks_as_indexed_do_not_overlap_but_where_the_page_repeats_itself(chunks: tuple[Chunk, ...]) -> None:
-    """`Mind the queue.` stands under two headings: one pair of all."""
-    pairs = len(chunks) * (len(chunks) - 1) / 2
-    assert scorer("content/overlap")(observe(results(*chunks))) == pytest.approx(1 / pairs)
-
-
 @pytest.mark.parametrize(
     ("returned", "expected"),
     [
@@ -246,22 +226,6 @@ def test_chunks_as_indexed_do_not_overlap_but_where_the_page_repeats_itself(chun
 def test_duplicates_repeat_an_earlier_chunk(returned: list[tuple[str, str]], expected: Any) -> None:
     found = scorer("content/duplicate_rate")(observe(results(*(make_chunk(*each) for each in returned))))
     assert found == (pytest.approx(expected) if returned else expected)
-
-
-@pytest.mark.parametrize(
-    ("sections", "expected"),
-    [
-        ([("/a", "A > B")], 1.0),
-        ([("/a", "A > B"), ("/a", "A > B")], 1 / 2),
-        ([("/a", "A > B"), ("/b", "A > B")], 1.0),
-        ([("/a", "A > B"), ("/a", "A > C"), ("/a", "A > B"), ("/a", "A")], 3 / 4),
-        ([], Unscored(reason="nothing was returned")),
-    ],
-)
-def test_sections_are_distinct_by_page_and_path(sections: list[tuple[str, str]], expected: Any) -> None:
-    returned = [make_chunk(f"c{n}", source_url=url, section_path=path) for n, (url, path) in enumerate(sections)]
-    found = beside(make_chunk("other", section_path="A"), *returned)
-    assert scorer("content/unique_sections")(found) == expected
 
 
 OTHER = make_chunk("other", heading="Other", section_path="Other")
@@ -290,12 +254,6 @@ def test_topics_occur_in_text_headings_or_tags_of_one_chunk(topics: list[str], e
     match = scorer("content/topic_match")
     assert match(expecting(TOPICS, expected_topics=topics)) == expected
     assert match(expecting(expected_topics=topics)) == (expected if not topics else 0.0)
-
-
-def test_topics_may_be_spread_over_the_chunks_but_no_topic_is() -> None:
-    chunks = TOPICS, make_chunk("b", "a subscriber", tags=())
-    found = expecting(*chunks, expected_topics=["publisher", "subscriber", "messages a"])
-    assert scorer("content/topic_match")(found) == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize(

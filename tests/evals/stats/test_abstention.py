@@ -24,13 +24,6 @@ def test_curve_and_area_are_those_of_scikit_learn(inside: list[float], outside: 
     assert found.auroc == pytest.approx(roc_auc_score(truth, scores))
 
 
-@given(inside=SOME, outside=SOME, threshold=SCORE)
-def test_rates_are_counts_of_scores(inside: list[float], outside: list[float], threshold: float) -> None:
-    (at,) = operating(inside, outside, [threshold])
-    assert at.false_answer == sum(score >= threshold for score in outside) / len(outside)
-    assert at.false_abstention == sum(score < threshold for score in inside) / len(inside)
-
-
 def exact_limit(answered: int, n: int) -> float:
     """Upper 95% limit of a share, by scipy."""
     return float(binomtest(answered, n, alternative="less").proportion_ci(0.95).high)
@@ -80,10 +73,6 @@ def test_silent_queries_promise_the_exact_limit(rate: float, needed: int) -> Non
     assert needed == 1 or exact_limit(0, needed - 1) > rate
 
 
-def test_a_rate_that_everything_meets_needs_no_threshold() -> None:
-    assert promise([0.5], [0.3], 1.0).threshold == 0.0
-
-
 @pytest.mark.parametrize("inside", [[0.4], [0.9, 0.3]])
 def test_where_the_best_of_all_is_out_of_scope_nothing_keeps_it_out(inside: list[float]) -> None:
     found = promise(inside, [0.95] * 29, 0.1)
@@ -92,28 +81,24 @@ def test_where_the_best_of_all_is_out_of_scope_nothing_keeps_it_out(inside: list
 
 
 @pytest.mark.parametrize(
-    ("inside", "outside", "separation", "said"),
+    ("inside", "outside", "said"),
     [
-        ([0.7, 0.61], [0.6, 0.2], "entire", "separates in scope from out of scope entirely: 0.61"),
-        ([0.5] * 20, [0.5] * 20, "none", "no threshold separates in scope from out of scope: their order may be"),
-        ([0.1] * 9, [0.9] * 9, "none", "AUROC 0.000"),
-        ([0.5], [0.6], "none", "(AUROC 0.000)"),
-        ([0.9] * 18 + [0.1] * 2, [0.2] * 20, "partial", "0.0% false answers and 10.0% false abstentions"),
-        ([0.5], [], "unknown", "needs in-scope and out-of-scope queries"),
-        ([], [0.5], "unknown", "needs in-scope and out-of-scope queries"),
+        ([0.7, 0.61], [0.6, 0.2], "separates in scope from out of scope entirely: 0.61"),
+        ([0.5] * 20, [0.5] * 20, "no threshold separates in scope from out of scope: their order may be"),
+        ([0.1] * 9, [0.9] * 9, "AUROC 0.000"),
+        ([0.5], [0.6], "(AUROC 0.000)"),
+        ([0.9] * 18 + [0.1] * 2, [0.2] * 20, "0.0% false answers and 10.0% false abstentions"),
+        ([0.5], [], "needs in-scope and out-of-scope queries"),
+        ([], [0.5], "needs in-scope and out-of-scope queries"),
     ],
 )
-def test_it_says_whether_a_threshold_separates(
-    inside: Sequence[float], outside: Sequence[float], separation: str, said: str
-) -> None:
-    found = assess(inside, outside)
-    assert found.separation == separation
-    assert said in found.statement
+def test_it_says_whether_a_threshold_separates(inside: Sequence[float], outside: Sequence[float], said: str) -> None:
+    assert said in assess(inside, outside).statement
 
 
 def test_one_side_alone_has_a_curve_of_one_rate() -> None:
     found = assess([], [0.2, 0.6])
-    assert (found.auroc, found.in_scope, found.out_of_scope) == (None, 0, 2)
+    assert found.auroc is None
     assert [(at.threshold, at.false_answer, at.false_abstention) for at in found.curve] == [
         (0.2, 1.0, None), (0.6, 0.5, None), (1.0, 0.0, None),
     ]  # fmt: skip
@@ -128,18 +113,3 @@ def test_between_two_numbers_lies_one_of_few_digits(low: float, high: float) -> 
     digits = len(repr(found).partition(".")[2])
     shorter = [n / 10 ** (digits - 1) for n in range(10 ** (digits - 1) + 1)] if 1 < digits < 4 else []
     assert not [value for value in shorter if low < value <= high]
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        (0.41, 0.6, 0.5),
-        (0.41, 0.45, 0.42),
-        (0.4871, 0.4874, 0.4872),
-        (0.9, 1.0, 1.0),
-        (0.0, 0.04, 0.01),
-        (0.5, 0.6, 0.6),
-    ],
-)
-def test_numbers_between_by_hand(low: float, high: float, expected: float) -> None:
-    assert shortest_between(low, high) == expected

@@ -32,7 +32,7 @@ def test_a_proof_names_the_recommended_cell_and_the_verdicts_it_took(result: Swe
         in text
     )
     assert f"with {proof.questions} of {proof.all_questions} verdicts" in text
-    assert f"on {proof.queries} of 60 queries; 100 more would bring that to about" in text
+    assert text.endswith(f"on {proof.queries} of 60 queries")
 
 
 def test_the_sentence_says_what_is_not_proved(result: Swept) -> None:
@@ -41,7 +41,6 @@ def test_the_sentence_says_what_is_not_proved(result: Swept) -> None:
     assert stated(result, within=far).startswith("Not proved within 0.05: ")
     assert stated(result, within=none).startswith("Not proved: too few queries were judged to compare 30 cells")
     assert "is the best of 30 cells" in stated(result, within=np.zeros(len(result.grid)))
-    assert "more would" not in stated(result, next_within=None)
 
 
 def test_without_rounds_nothing_is_said(result: Swept) -> None:

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from statistics import fmean
 
+import pytest
+
 from evals.grid.measure import Measured
 from evals.report.build import slices
 from evals.stats.intervals import wilson
@@ -45,9 +47,8 @@ def test_a_slice_has_every_metric_over_its_own_queries_with_n_and_interval() -> 
     for name, scores, passed in (("keyword", [1.0, 0.0], 1), ("arms", [1.0, 0.0, 1.0], 2)):
         metric, rate = found[name]["ranking/hit_rate_at_5"], found[name]["queries/pass_rate"]
         ends = wilson(sum(scores), len(scores))
-        assert (metric.value, metric.n, metric.ci_low, metric.ci_high) == (
-            fmean(scores), len(scores), ends.low, ends.high,
-        )  # fmt: skip
+        figures = (metric.value, metric.n, metric.ci_low, metric.ci_high)
+        assert figures == pytest.approx((fmean(scores), len(scores), ends.low, ends.high))
         assert (rate.value, rate.n) == (passed / len(scores), len(scores))
 
 
