@@ -67,7 +67,7 @@ def _main(namespace: argparse.Namespace) -> int:
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file)
     check_writable(namespace.output)
     from evals.api import compare_runs
-    from evals.comparison.regressions import parse
+    from evals.comparison.comparing import parse
 
     tolerances = parse(namespace.fail_on_regression)
     references = [namespace.baseline, *namespace.runs] if namespace.baseline else namespace.runs

@@ -50,7 +50,21 @@ def gather(
     Raises:
         StoreError: The collection cannot be read.
     """
-    inside = sum(case.in_scope for case in golden.cases)
+    inside, searched = sum(case.in_scope for case in golden.cases), dict[str, Any]()
+    if saved:
+        origin = saved.origin
+        searched = {
+            "collection": origin.collection and CollectionFacts.model_validate(origin.collection),
+            "saved_retrieval": f"{saved.name}, saved at {origin.saved_at}",
+            "retriever": origin.variants[0].label,
+            "embedding": origin.variants[0].embedding,
+        }
+    elif retriever:
+        searched = {
+            "collection": collection_facts(retriever),
+            "retriever": retriever.label,
+            "embedding": retriever.embedding_label,
+        }
     return Facts(
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         dataset=golden.name,
@@ -58,12 +72,12 @@ def gather(
         cases=len(golden.cases),
         in_scope=inside,
         out_of_scope=len(golden.cases) - inside,
+        relevance="collection" if searched.get("collection") else "returned",
         judge=judge_facts(*chats) if chats else None,
         versions=versions(),
         commit=code_commit(),
         seed=config.seed,
-        **(_of_saved(saved) if saved else {}),
-        **(_of(retriever) if retriever else {}),
+        **searched,
     )
 
 
@@ -77,16 +91,19 @@ def checked_at_end(result: Measured, facts: Facts, retriever: Retriever) -> tupl
     """
     if facts.collection is None:
         return result, facts
-    change = _change(facts.collection, retriever)
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    updated = facts.model_copy(update={"collection_changed": change or None})
-    if not change:
-        return result, updated
-    note = (
-        f"the collection changed between {facts.started_at} and {now}: {change}; the figures are of neither "
-        "state, run again while nobody writes to it"
-    )
-    return replace(result, gates=undecided(result.gates, note), notes=[note, *result.notes]), updated
+    try:
+        after = collection_facts(retriever)
+        change = differences(facts.collection, after) if after else ""
+    except StoreError as error:  # a run is not lost because its collection cannot be read any more
+        change = f"it cannot be read any more ({error})"
+    if change:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        note = (
+            f"the collection changed between {facts.started_at} and {now}: {change}; the figures are of neither "
+            "state, run again while nobody writes to it"
+        )
+        result = replace(result, gates=undecided(result.gates, note), notes=[note, *result.notes])
+    return result, facts.model_copy(update={"collection_changed": change or None})
 
 
 def judge_facts(*chats: "Chat") -> JudgeFacts:
@@ -141,27 +158,6 @@ def collection_facts(retriever: Retriever) -> CollectionFacts | None:
     )
 
 
-def _of(retriever: Retriever) -> dict[str, Any]:
-    return {
-        "collection": collection_facts(retriever),
-        "retriever": retriever.label,
-        "relevance": "returned" if retriever.info is None else "collection",
-        "embedding": retriever.embedding_label,
-    }
-
-
-def _of_saved(saved: "SavedPool") -> dict[str, Any]:
-    """Return the facts at the time of saving."""
-    origin = saved.origin
-    return {
-        "collection": origin.collection and CollectionFacts.model_validate(origin.collection),
-        "saved_retrieval": f"{saved.name}, saved at {origin.saved_at}",
-        "retriever": origin.variants[0].label,
-        "relevance": "returned" if origin.collection is None else "collection",
-        "embedding": origin.variants[0].embedding,
-    }
-
-
 def _fingerprint(facts: Mapping[str, Any]) -> str:
     """Return the SHA-256 over facts as JSON."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
@@ -191,15 +187,6 @@ def code_commit() -> str:
 def _git(*arguments: str) -> str:
     process = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, timeout=10)
     return process.stdout.strip()
-
-
-def _change(before: CollectionFacts, retriever: Retriever) -> str:
-    """Return what changed in the collection; a run is not lost because it cannot be read any more."""
-    try:
-        after = collection_facts(retriever)
-    except StoreError as error:
-        return f"it cannot be read any more ({error})"
-    return differences(before, after) if after else ""
 
 
 def differences(before: CollectionFacts, after: CollectionFacts) -> str:
