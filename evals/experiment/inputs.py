@@ -124,12 +124,11 @@ def check_scored(config: ExperimentConfig, golden: GoldenSet) -> None:
     if unscored:
         places = [golden.places.get(case.id, case.id) for case in unscored]
         more = f" and {len(places) - SHOWN:,} more" if len(places) > SHOWN else ""
-        needs = (
-            f"nor the reference_answer that {', '.join(graded)} needs"
-            if graded
-            else f"nor a metric such as {PRECISION}"
-        )
-        lacks = needs if judged else f"and there is no judge to score them (--judge.model {EXAMPLE})"
+        lacks = f"nor the reference_answer that {', '.join(graded)} needs"
+        if not judged:
+            lacks = f"and there is no judge to score them (--judge.model {EXAMPLE})"
+        elif not graded:
+            lacks = f"nor has the run a metric such as {PRECISION}"
         raise DatasetError(
             f"{len(unscored):,} of {sum(case.in_scope for case in golden.cases):,} in-scope cases have no labels "
             f"(evidence or relevant_ids of a grade above 0), {lacks}: {', '.join(places[:SHOWN])}{more}; add that, or "

@@ -110,7 +110,7 @@ def test_a_missing_difference_says_why() -> None:
         return next(one for one in compared(first, second).differences if one.metric == metric).note
 
     assert note(report({NDCG: ["unscored"]}), report({NDCG: [0.5]}), NDCG) == "no query is scored in both: because"
-    assert note(report({NDCG: [0.5]}), report(SCORES | {NDCG: [0.5]}), HIT) == "not measured in the baseline"
+    assert note(report({NDCG: [0.5, 0.5]}), report(SCORES | {NDCG: [0.5, 0.5]}), HIT) == "not measured in the baseline"
     whole = [report({NDCG: [0.5]}, {P95: value}) for value in (1.0, 3.0, None)]
     assert note(whole[0], whole[1], P95) == WHOLE_RUN
     assert note(whole[0], whole[2], P95).startswith("no value in the other run: ")
@@ -134,7 +134,7 @@ def test_metrics_are_the_headline_or_those_asked_for_and_a_name_that_does_not_ex
     assert [one.metric for one in compared(first, report({NDCG: [0.4]}), metrics=()).differences] == [NDCG, VERDICT]
     by = compared(first, first, metrics=(), by=("ranking/ndcg_at_3",), tolerances={VERDICT: 1}).differences
     assert {one.metric for one in by} >= {"ranking/ndcg_at_3", VERDICT}
-    with pytest.raises(ReportError, match="no metric 'ranking/ndgc_at_10' in these runs.*ndcg_at_10"):
+    with pytest.raises(ReportError, match=r"no metric 'ranking/ndgc_at_10' in these runs.*ndcg_at_10"):
         compared(first, first, metrics=("ranking/ndgc_at_10",))
 
 
