@@ -148,6 +148,7 @@ def _remarks(plan: JudgePlan, inputs: Inputs, *, is_last: bool) -> Iterator[str]
         length = "an average of stored answers" if plan.measured_answers else "a guess"
         yield f"Tokens in are counted with the packaged tokenizer, the model's own may differ; tokens out are {length}."
     money = f"about {plan.usd:,.2f} USD" if plan.usd is not None else f"no price for {plan.model} in judge.prices"
-    hours, seconds = divmod(round(plan.seconds), 3600)
-    time = f"{hours} h {seconds // 60} min" if hours else f"{seconds // 60} min {seconds % 60} s"
+    minutes, seconds = divmod(round(plan.seconds), 60)
+    time = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {seconds} s"
+    time = time.removeprefix("0 min ")
     yield f"Cost: {money}. Time at the given limits: about {time}, if a call takes {SECONDS_PER_CALL:g} s."

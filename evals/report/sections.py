@@ -6,7 +6,7 @@ Terminal, page, Markdown and notebook show these; each metric, criterion, differ
 from collections.abc import Iterator, Sequence
 
 from evals.report.headline import BESIDE_REFERENCE, LEADING, NO_WORSE, deepest, first_of
-from evals.report.model import ComparedSection, Difference, QueryRow, Report
+from evals.report.model import ComparedSection, Difference, FailedValue, QueryRow, Report
 from evals.report.section import Cell, Column, Line, Section, line
 from evals.report.text import (
     WORST,
@@ -183,7 +183,7 @@ def _worst(row: QueryRow, report: Report, *, everything: bool) -> Iterator[Line]
         yield line(Cell(reason, f"  {reason}", "bad"), is_cut=True)
     for hit in row.retrieved[: CHUNKS if everything else FIRST_CHUNKS]:
         yield line("  ", *hit_cells(hit, source_link(hit.source, report.config)), is_cut=True)
-        if hit.judge and hit.verdict != 1:
+        if hit.verdict == 0 or isinstance(hit.judge, FailedValue):
             found = "judged useless" if hit.verdict == 0 else "not judged"
             yield line(Cell(hit.said, f"     {found}: {hit.said}", "dim"))
     for expected in row.expected[:2] if everything else ():

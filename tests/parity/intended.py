@@ -87,6 +87,7 @@ FIGURES = "the page draws seven figures out of the report, with the differences 
 SLICES = "all slices stand in one table, with interval and n, in place of two side by side"
 MLFLOW = "MLflow is written from the saved report, which holds what MLflow showed and it lacked"
 CELLS = "a grid's runs are its recommended cell, the best, the plain one and the front; its parameters the first one's"
+TOLD = "a report holds the judge's lines, and nothing that is told elsewhere or that no surface shows"
 BOTH = "the choice weighs both sides, and a table says what to take for what one can bear"
 ENOUGH = "the report holds no field that nothing reads; what a metric or a row says is not said again"
 SCREEN = "the first screen ends with the next command; details follow, as tables of the same cells that a page shows"
@@ -289,6 +290,19 @@ LEAVES: Sequence[Leaf] = (
     Leaf("saved/manifest.json:*", GONE, why=SAVED),
     *(Leaf("*:facts.saved_retrieval*", to, why=SAVED) for to in (ADDED, GONE)),
     Leaf("report.json:facts.collection_changed", GONE, only="saved-retrieval", why="such a run looks at none"),
+    *(
+        Leaf(f"*.json:{path}", GONE, why=TOLD)
+        for path in (
+            "caches*",
+            "grid.notes*",
+            "judge.tiers*",
+            "judge.by_people*",
+            "queries.*.relevant_complete",
+            "validation.*latency_ms",
+        )
+    ),
+    Leaf("*:judge.lines.*", ADDED, why=TOLD),
+    Leaf("mlflow:*", GONE, only="tracked", why=TOLD),
 )
 LINES: Sequence[Line] = (
     Line(
@@ -387,6 +401,7 @@ LINES: Sequence[Line] = (
         only="compare*",
         why=SIGNS,
     ),
+    Line(r"^From caches: |calls, \d+ cached|^The judged sample is|^all have without|^Not everything was", why=TOLD),
     Line(r"a falling line to the left", why=RISK),
     Line(r"Expected of|proved within|^ *(queries +share|context)", only="judged-plan", why=WIDTHS),
     Line(r"^ *[\d.]+ +\d+%? +\d+|judge and golden labels agree", only="judged-plan", why=WIDTHS),
