@@ -50,21 +50,13 @@ def gather(
     Raises:
         StoreError: The collection cannot be read.
     """
-    inside, searched = sum(case.in_scope for case in golden.cases), dict[str, Any]()
+    inside, collection, label, embedding = sum(case.in_scope for case in golden.cases), None, None, None
     if saved:
-        origin = saved.origin
-        searched = {
-            "collection": origin.collection and CollectionFacts.model_validate(origin.collection),
-            "saved_retrieval": f"{saved.name}, saved at {origin.saved_at}",
-            "retriever": origin.variants[0].label,
-            "embedding": origin.variants[0].embedding,
-        }
+        first, known = saved.origin.variants[0], saved.origin.collection
+        collection = CollectionFacts.model_validate(known) if known else None
+        label, embedding = first.label, first.embedding
     elif retriever:
-        searched = {
-            "collection": collection_facts(retriever),
-            "retriever": retriever.label,
-            "embedding": retriever.embedding_label,
-        }
+        collection, label, embedding = collection_facts(retriever), retriever.label, retriever.embedding_label
     return Facts(
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         dataset=golden.name,
@@ -72,12 +64,15 @@ def gather(
         cases=len(golden.cases),
         in_scope=inside,
         out_of_scope=len(golden.cases) - inside,
-        relevance="collection" if searched.get("collection") else "returned",
+        collection=collection,
+        retriever=label,
+        relevance="collection" if collection else "returned",
+        saved_retrieval=f"{saved.name}, saved at {saved.origin.saved_at}" if saved else None,
+        embedding=embedding,
         judge=judge_facts(*chats) if chats else None,
         versions=versions(),
         commit=code_commit(),
         seed=config.seed,
-        **searched,
     )
 
 
@@ -113,14 +108,11 @@ def judge_facts(*chats: "Chat") -> JudgeFacts:
         chats: Its model; of a cascade the models of all judges, the cheapest first.
     """
     *cheaper, chat = chats
-    below = {"tiers": [f"{tier.provider}:{tier.name}" for tier in cheaper]} if cheaper else {}
-    known: dict[str, Any] = {
-        "provider": chat.provider,
-        "model": chat.name,
-        "parameters": {name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()} | below,
-        "ragas": version("ragas"),
-    }
-    return JudgeFacts(**known, fingerprint=_fingerprint(known))
+    parameters = {name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()}
+    if cheaper:
+        parameters["tiers"] = [f"{tier.provider}:{tier.name}" for tier in cheaper]
+    known = {"provider": chat.provider, "model": chat.name, "parameters": parameters, "ragas": version("ragas")}
+    return JudgeFacts.of(known | {"fingerprint": _fingerprint(known)})
 
 
 def collection_facts(retriever: Retriever) -> CollectionFacts | None:
@@ -154,7 +146,7 @@ def collection_facts(retriever: Retriever) -> CollectionFacts | None:
         points=info.points,
         fingerprint=_fingerprint({"points": info.points, **known}),
         content=known,
-        server={name: value for name, value in asdict(server).items() if value is not None} if server else None,
+        server={k: v for k, v in asdict(server).items() if v is not None} if server else None,
     )
 
 
@@ -192,12 +184,13 @@ def _git(*arguments: str) -> str:
 def differences(before: CollectionFacts, after: CollectionFacts) -> str:
     """Return the differences of two states of a collection, in words; empty where they are the same."""
     changes = [f"{before.points:,} → {after.points:,} points"] if before.points != after.points else []
-    for first, second in ((before.content, after.content), (before.server or {}, after.server or {})):
-        changes += [
-            f"{name.replace('_', ' ')} {first.get(name)!r} → {second.get(name)!r}"
-            for name in {**first, **second}
-            if first.get(name) != second.get(name) and name not in ("sampled_points", "sample_hash")
-        ]
-    if before.content.get("sample_hash") != after.content.get("sample_hash"):
-        changes.append(f"content of the first {before.content.get('sampled_points', 0):,} points")
-    return ", ".join(changes)
+    first, second = (dict(each.content) | (each.server or {}) for each in (before, after))
+    count = first.pop("sampled_points", 0)
+    hashes = {each.pop("sample_hash", None) for each in (first, second)}
+    second.pop("sampled_points", None)
+    changes += [
+        f"{name.replace('_', ' ')} {first.get(name)!r} → {second.get(name)!r}"
+        for name in {**first, **second}
+        if first.get(name) != second.get(name)
+    ]
+    return ", ".join(changes + ([f"content of the first {count:,} points"] if len(hashes) > 1 else []))
