@@ -26,7 +26,7 @@ OF_A_METRIC = (
     *("only_baseline", "only_other", "failed", "worst", "note"),
 )
 OF_A_MOVE = ("metric", "before", "after", "gain")
-OF_A_PAIR = ("p", "p_test", "test", "n", "ties")
+OF_A_PAIR = ("p", "p_test", "test")
 
 
 def render(comparisons: Sequence[Comparison], *, width: int, color: bool, queries: int, whole: bool = False) -> str:
@@ -199,5 +199,6 @@ def _run(run: Run) -> dict[str, Any]:
 def _metric(one: Difference) -> dict[str, Any]:
     paired = one.paired
     low, high = (paired.interval.low, paired.interval.high) if paired else (None, None)
-    values = {name: getattr(one, name) for name in OF_A_METRIC}
-    return values | {name: getattr(paired, name, None) for name in OF_A_PAIR} | {"ci_low": low, "ci_high": high}
+    counts = {"n": paired.n, "ties": paired.ties} if paired else {"n": 0, "ties": 0}
+    values = {name: getattr(one, name) for name in OF_A_METRIC} | {"ci_low": low, "ci_high": high}
+    return values | counts | {name: getattr(paired, name, None) for name in OF_A_PAIR}

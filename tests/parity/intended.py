@@ -296,13 +296,20 @@ LEAVES: Sequence[Leaf] = (
             "caches*",
             "grid.notes*",
             "judge.tiers*",
-            "judge.by_people*",
             "queries.*.relevant_complete",
             "validation.*latency_ms",
         )
     ),
-    Leaf("*:judge.lines.*", ADDED, why=TOLD),
-    Leaf("mlflow:*", GONE, only="tracked", why=TOLD),
+    *(Leaf(f"report.json:ragas_check.{name}*", GONE, why=TOLD) for name in ("differing", "n_differing", "reason")),
+    *(
+        Leaf(
+            f"*comparisons.*.moved.*.{name}*",
+            GONE,
+            only="compare",
+            why="a reader finds the query in both reports by its id",
+        )
+        for name in ("baseline", "other", "query", "in_scope")
+    ),
 )
 LINES: Sequence[Line] = (
     Line(
@@ -401,6 +408,7 @@ LINES: Sequence[Line] = (
         only="compare*",
         why=SIGNS,
     ),
+    Line(r"^(ragas|ranking)/ |^retrieval top_k", only="saved-retrieval", why="textwrap breaks the names of metrics"),
     Line(r"^From caches: |calls, \d+ cached|^The judged sample is|^all have without|^Not everything was", why=TOLD),
     Line(r"a falling line to the left", why=RISK),
     Line(r"Expected of|proved within|^ *(queries +share|context)", only="judged-plan", why=WIDTHS),
