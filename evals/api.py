@@ -170,12 +170,12 @@ def compare_runs(
     silence(hub=False)
     if not others:
         raise ReportError(f"expected a baseline and at least one run to compare, got {str(baseline)!r} alone")
+    wanted = ComparisonOptions(metrics=tuple(metrics), by=tuple(by), tolerances=tolerances or {}, common=common)
     runs = [
         Run.of(run.report) if isinstance(run, Evaluation) else open_run(str(run), tracking_uri, tracking_experiment)
         for run in (baseline, *others)
     ]
     refuse_repeated(runs)
-    wanted = ComparisonOptions(metrics=tuple(metrics), by=tuple(by), tolerances=tolerances or {}, common=common)
     return compare(runs[0], runs[1:], wanted)
 
 

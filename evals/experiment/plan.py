@@ -64,9 +64,10 @@ def describe_plan(inputs: Inputs, collaborators: Collaborators, saved: "SavedPoo
 def _of_tiers(judge: Judge, metrics: Sequence[str], selected: Sequence[Observation], inputs: Inputs) -> list[JudgePlan]:
     """Return the plan of each judge, the one that the others help last."""
     config, longest = inputs.config, dict[str, Observation]()
-    for one in sorted(selected, key=lambda one: len(one.selection)):
+    for one in selected:
         # Of a sweep it is not known yet which will be judged again.
-        longest[one.case.id] = one
+        if len(one.selection) > len(longest.setdefault(one.case.id, one).selection):
+            longest[one.case.id] = one
     queries = sum(case.in_scope for case in inputs.golden.cases)
     in_rounds = inputs.sweep is not None and config.judge.stop.margin is not None
     sizes = tier_sizes(judge, queries, in_rounds=in_rounds) if judge.below else [queries]
