@@ -194,7 +194,7 @@ def test_every_suggestion_is_a_command_that_is_taken(flags: str) -> None:
 
 
 def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_recommended_cell(grid: Measured) -> None:
-    failing: list[Cause] = ["ranked too low"] * 2 + ["not a candidate", "right"]
+    failing: list[Cause] = ["ranked too low", "ranked too low", "not a candidate", "right"]
     assert head(result(), failing).next_flags == FLAGS["ranked too low"]
     assert "main cause of failure: ranked too low (2 of 3)" in head(result(), failing).verdict
     assert head(result(), failing, sparse_vectors=()).next_flags == WITHOUT_KEYWORDS["ranked too low"]
