@@ -165,21 +165,18 @@ def compare_runs(
     """
     from evals.comparison.comparing import ComparisonOptions, compare
     from evals.comparison.records import Run
-    from evals.comparison.regressions import tolerated
     from evals.tracking.find import open_run, refuse_repeated
 
     silence(hub=False)
     if not others:
         raise ReportError(f"expected a baseline and at least one run to compare, got {str(baseline)!r} alone")
-    allowed = tolerated(tolerances or {})
+    wanted = ComparisonOptions(metrics=tuple(metrics), by=tuple(by), tolerances=tolerances or {}, common=common)
     runs = [
         Run.of(run.report) if isinstance(run, Evaluation) else open_run(str(run), tracking_uri, tracking_experiment)
         for run in (baseline, *others)
     ]
     refuse_repeated(runs)
-    return compare(
-        runs[0], runs[1:], ComparisonOptions(metrics=tuple(metrics), by=tuple(by), tolerances=allowed, common=common)
-    )
+    return compare(runs[0], runs[1:], wanted)
 
 
 def _settled(experiment: Experiment | None, *, metrics: "Sequence[Metric] | None", track: bool) -> Experiment:

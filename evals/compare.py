@@ -72,7 +72,7 @@ def _main(namespace: argparse.Namespace) -> int:
     for file in (namespace.output, namespace.html, namespace.markdown):
         check_writable(file)
     from evals.api import compare_runs
-    from evals.comparison.regressions import parse
+    from evals.comparison.comparing import parse
 
     tolerances = parse(namespace.fail_on_regression)
     references = [namespace.baseline, *namespace.runs] if namespace.baseline else namespace.runs

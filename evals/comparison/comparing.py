@@ -1,20 +1,32 @@
-"""The flow of a comparison: pair the queries, refuse what must not be compared, then metrics, tolerances, movers."""
+"""The flow of a comparison: pair the queries, refuse what must not be compared, then metrics, tolerances, movers.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+The rule of tolerances. The drop of a metric is how much worse the other run is, in the metric's own direction. A mean
+is taken over the queries scored in both runs; where scores failed, every failed one counts as badly against the other
+run as it can. It is a regression when the drop is greater than the tolerance, whether or not the interval of the
+difference excludes 0 (which is reported), or when the drop is unknown: the metric is absent or has no value in one of
+the runs, or over 5% of the queries scored in one of them are not scored in the other.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
 
 from evals.comparison.differences import adjust, choose, difference, score_of
-from evals.comparison.mismatches import changes, judged, line, mismatches, other_judges
-from evals.comparison.records import Comparison, Mismatch, Moved, Pairing, Run
-from evals.comparison.regressions import Tolerance, check_names, judge
-from evals.errors import ReportError
+from evals.comparison.mismatches import changes, line, mismatches
+from evals.comparison.records import Comparison, Moved, Pairing, Regression, Run
+from evals.errors import ExperimentError, ReportError
 from evals.metrics import METRICS, declared
+from evals.metrics.criteria import TOLERANCE as ROUNDING
 from evals.report.headline import deepest, headline
 from evals.report.model import Difference, Report
 from evals.stats.intervals import SAME
+from retrievers.errors import nearest
+from retrievers.text.quoting import quoted
 
 # Default order, at the largest K of both runs: one metric covers the queries in scope, the other those out of scope.
 BY = ("ranking/ndcg_at_K", "scope/abstention")
+FLAG = "--fail-on-regression"
+MOST_DROPPED = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,14 +36,20 @@ class ComparisonOptions:
     Attributes:
         metrics: Names or patterns; empty for those that a run's terminal report shows.
         by: Metrics by which queries that moved are ordered; empty for those with a tolerance, or else the default.
-        tolerances: Tolerated drops of metrics.
+        tolerances: Metric to its largest drop that is no regression.
         common: True to compare runs of different golden data on the queries that are the same in both.
     """
 
     metrics: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
-    tolerances: tuple[Tolerance, ...] = ()
+    tolerances: Mapping[str, float] = field(default_factory=dict)
     common: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a tolerance that is none, before any run is read."""
+        for metric, drop in self.tolerances.items():
+            if not (isfinite(drop) and drop >= 0):
+                raise ExperimentError(f"tolerance of {metric}: expected a number of 0 or more, got {drop!r}")
 
 
 def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> list[Comparison]:
@@ -39,24 +57,23 @@ def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> 
 
     Raises:
         ReportError: Runs must not be compared, or a metric does not exist.
-        ExperimentError: A tolerance is of no metric that exists.
+        ExperimentError: A tolerance is of no metric that exists, or no tolerance.
     """
     reports = [baseline.report, *(other.report for other in others)]
-    by = choose(reports, wanted.by)
-    check_names(wanted.tolerances, [name for report in reports for name in report.metrics], [*METRICS])
-    tolerated = [entry.metric for entry in wanted.tolerances]
+    by, tolerated = choose(reports, wanted.by), [*wanted.tolerances]
+    _check(wanted.tolerances, [*METRICS, *(name for report in reports for name in report.metrics)])
     shown = wanted.metrics or headline(*(report.metrics for report in reports))
     names = list(dict.fromkeys([*choose(reports, shown), *by, *tolerated]))
-    started = [_begin(baseline, other, common=wanted.common) for other in others]
-    adjusted = adjust([[_difference(entry, name) for name in names] for entry in started])
+    started = [_begun(baseline, other, common=wanted.common) for other in others]
+    adjusted = adjust([[difference(name, one) for name in names] for one in started])
     return [
         replace(
-            entry,
+            one,
             differences=differences,
-            moved=moved(entry.pairing, movers(by or tolerated, differences)),
-            regressions=judge(wanted.tolerances, differences),
+            moved=moved(one.pairing, _movers(by or tolerated, differences)),
+            regressions=[_judged(each, wanted.tolerances) for each in differences if each.metric in tolerated],
         )
-        for entry, differences in zip(started, adjusted, strict=True)
+        for one, differences in zip(started, adjusted, strict=True)
     ]
 
 
@@ -66,33 +83,16 @@ def pair(baseline: Report, other: Report) -> Pairing:
     With another golden dataset a query is the same when all of its case is that a score can depend on.
     """
     same = baseline.facts.dataset_fingerprint == other.facts.dataset_fingerprint
-    mine, theirs = list(baseline.queries), {row.id: row for row in other.queries}
-    shared = [(row, theirs[row.id]) for row in mine if row.id in theirs]
+    mine, theirs = ({row.id: row for row in report.queries} for report in (baseline, other))
+    shared = [(row, theirs[row.id]) for row in mine.values() if row.id in theirs]
     paired = [(a, b) for a, b in shared if same or (a.fingerprint and a.fingerprint == b.fingerprint)]
     ids = {a.id for a, _ in paired}
-    ours = {row.id for row in mine}
     return Pairing(
         rows=tuple(paired),
-        only_baseline=tuple(row.id for row in mine if row.id not in theirs),
-        only_other=tuple(query_id for query_id in theirs if query_id not in ours),
+        only_baseline=tuple(query_id for query_id in mine if query_id not in theirs),
+        only_other=tuple(query_id for query_id in theirs if query_id not in mine),
         changed=tuple(a.id for a, _ in shared if a.id not in ids),
     )
-
-
-def movers(metrics: Sequence[str], differences: Sequence[Difference]) -> list[str]:
-    """Return the metrics that queries are ordered by: those given, or the default ones where a query moved by them.
-
-    By the first metric that a query moved by otherwise.
-
-    Args:
-        metrics: Names; empty for the default.
-        differences: The metrics that were compared.
-    """
-    paired = [difference for difference in differences if difference.paired]
-    names = {difference.metric for difference in paired}
-    chosen = [name for name in metrics or [deepest(pattern, names) for pattern in BY] if name in names]
-    changed = [difference.metric for difference in paired if difference.wins + difference.losses]
-    return chosen if metrics or not changed or not set(chosen).isdisjoint(changed) else changed[:1]
 
 
 def moved(pairing: Pairing, metrics: Sequence[str]) -> list[Moved]:
@@ -102,57 +102,93 @@ def moved(pairing: Pairing, metrics: Sequence[str]) -> list[Moved]:
         pairing: The queries of both runs.
         metrics: Names of metrics that score queries.
     """
-    largest = [max(moves, key=lambda move: abs(move.gain)) for moves in _moves(pairing, metrics) if moves]
-    return sorted(largest, key=lambda move: (-abs(move.gain), move.gain, move.baseline.id))
+    largest: dict[str, Moved] = {}
+    for metric in metrics:
+        sign = -1 if declared(metric).direction == "lower" else 1
+        for row, other in pairing.rows:
+            before, after = score_of(row, metric), score_of(other, metric)
+            if isinstance(before, float | int) and isinstance(after, float | int) and abs(after - before) > SAME:
+                gain, found = sign * (after - before), largest.get(row.id)
+                if found is None or abs(gain) > abs(found.gain):
+                    largest[row.id] = Moved(
+                        metric=metric, gain=gain, before=before, after=after, baseline=row, other=other
+                    )
+    return sorted(largest.values(), key=lambda move: (-abs(move.gain), move.gain, move.baseline.id))
 
 
-def _begin(baseline: Run, other: Run, *, common: bool) -> Comparison:
+def parse(texts: Sequence[str]) -> dict[str, float]:
+    """Read tolerances such as `ranking/ndcg_at_10:0.02`.
+
+    Raises:
+        ExperimentError: One is malformed, or its metric was named before.
+    """
+    drops: dict[str, float] = {}
+    for text in texts:
+        metric, _, number = text.rpartition(":")
+        try:
+            drop = float(number)
+        except ValueError:
+            drop = -1.0
+        if not metric or metric in drops or not (isfinite(drop) and drop >= 0):
+            raise ExperimentError(
+                f"{FLAG}: expected METRIC:TOLERANCE such as ranking/ndcg_at_10:0.02, once a metric, got {quoted(text)}"
+            )
+        drops[metric] = drop
+    return drops
+
+
+def _check(tolerances: Mapping[str, float], names: Sequence[str]) -> None:
+    """Make sure that every tolerance is of a metric that exists, measured in the runs or not, and has a direction."""
+    for metric in tolerances:
+        if metric not in names:
+            raise ExperimentError(f"{FLAG}: no metric {metric!r}{nearest(metric, names)}")
+        if declared(metric).direction == "neither":
+            raise ExperimentError(f"{FLAG}: no direction of {metric} is better than the other")
+
+
+def _begun(baseline: Run, other: Run, *, common: bool) -> Comparison:
+    """Return a comparison without its figures; raise where the runs must not be compared on what they share."""
     pairing = pair(baseline.report, other.report)
     faults = mismatches(baseline.report, other.report, pairing)
-    if any(fault.grade == "forbids" for fault in faults):
-        _refuse(baseline, other, pairing, faults, common=common)
-    return Comparison(
-        baseline=baseline,
-        other=other,
-        pairing=pairing,
-        mismatches=faults,
-        changes=changes(baseline.report.config, other.report.config),
-        restricted=not pairing.complete,
+    if any(fault.grade == "forbids" for fault in faults) and not (common and pairing.rows):
+        remedy = "no query is the same in both, so there is nothing to compare"
+        if pairing.rows:
+            remedy = f"--common compares on the {len(pairing.rows)} queries that are the same in both"
+        message = f"{other.reference!r} must not be compared with {baseline.reference!r}:"
+        raise ReportError(message, [*map(line, faults), remedy])
+    settings = changes(baseline.report.config, other.report.config)
+    return Comparison(baseline=baseline, other=other, pairing=pairing, mismatches=faults, changes=settings)
+
+
+def _movers(metrics: Sequence[str], differences: Sequence[Difference]) -> list[str]:
+    """Return the metrics that queries are ordered by: those given, or the default, or the first that any moved by."""
+    paired = {each.metric: each for each in differences if each.paired}
+    chosen = [name for name in metrics or [deepest(pattern, paired) for pattern in BY] if name in paired]
+    changed = [name for name, each in paired.items() if each.wins + each.losses]
+    return chosen if metrics or not changed or not set(chosen).isdisjoint(changed) else changed[:1]
+
+
+def _judged(found: Difference, tolerances: Mapping[str, float]) -> Regression:
+    """Compare a difference with its tolerance, by the rule at the head of this file."""
+    limit, drop, paired = tolerances[found.metric], found.worst if found.failed else found.difference, found.paired
+    if drop is not None and found.better != "lower":
+        drop = -drop
+    dropped = len(found.only_baseline) + len(found.only_other)
+    scored = dropped + (paired.n if paired else 0)
+    unknown = found.note if found.difference is None else ""
+    if not unknown and drop is None:
+        unknown = f"{len(found.failed)} failed scores leave it open"
+    elif not unknown and dropped > MOST_DROPPED * scored:
+        unknown = f"{dropped} of {scored} queries are scored in one of the runs only, more than {MOST_DROPPED:.0%}"
+    low, high = (paired.interval.low, paired.interval.high) if paired else (None, None)
+    certain = None if low is None or high is None else low > 0 or high < 0
+    remark = {None: "there is no interval", True: "the 95% interval excludes 0", False: "the 95% interval includes 0"}
+    worst = f", if all {len(found.failed)} failed scores had come out badly" if found.failed else ""
+    return Regression(
+        metric=found.metric,
+        tolerance=limit,
+        drop=drop,
+        passed=not unknown and drop is not None and drop <= limit + ROUNDING,
+        certain=None if unknown else certain,
+        reason=unknown or remark[certain] + worst,
     )
-
-
-def _refuse(baseline: Run, other: Run, pairing: Pairing, faults: Sequence[Mismatch], *, common: bool) -> None:
-    """Raise unless the runs may be compared on what they have in common."""
-    if common and pairing.rows:
-        return
-    remedy = (
-        f"--common compares on the {len(pairing.rows)} queries that are the same in both"
-        if pairing.rows
-        else "no query is the same in both, so there is nothing to compare"
-    )
-    message = f"{other.reference!r} must not be compared with {baseline.reference!r}:"
-    raise ReportError(message, [*map(line, faults), remedy])
-
-
-def _difference(comparison: Comparison, metric: str) -> Difference:
-    reports = comparison.baseline.report, comparison.other.report
-    if judged(metric) and other_judges(reports[0].facts, reports[1].facts):
-        return Difference(
-            metric=metric, better=declared(metric).direction, note="given by different judges, so not compared"
-        )
-    seed = reports[0].facts.seed
-    return difference(metric, *reports, comparison.pairing, restricted=comparison.restricted, seed=seed)
-
-
-def _moves(pairing: Pairing, metrics: Sequence[str]) -> Iterator[list[Moved]]:
-    for baseline, other in pairing.rows:
-        moves = []
-        for metric in metrics:
-            before, after = score_of(baseline, metric), score_of(other, metric)
-            if not isinstance(before, float | int) or not isinstance(after, float | int):
-                continue
-            gain = before - after if declared(metric).direction == "lower" else after - before
-            if abs(gain) > SAME:
-                move = Moved(metric=metric, gain=gain, before=before, after=after, baseline=baseline, other=other)
-                moves.append(move)
-        yield moves

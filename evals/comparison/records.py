@@ -9,6 +9,8 @@ from evals.report.model import Difference, QueryRow, Report
 
 # `forbids`: scores of the two runs must not be compared. `known`: they may be compared with care.
 Grade = Literal["forbids", "known"]
+# Columns of a comparison that a notebook or a prompt prints.
+COLUMNS = 100
 
 
 class Tracked(NamedTuple):
@@ -55,12 +57,12 @@ class Pairing:
     changed: tuple[str, ...] = ()
 
     @property
-    def complete(self) -> bool:
-        """True if every query is in both runs, and the same."""
-        return not (self.only_baseline or self.only_other or self.changed)
+    def left(self) -> int:
+        """Number of queries that are not the same in both."""
+        return len(self.only_baseline) + len(self.only_other) + len(self.changed)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Mismatch:
     """Something in which two runs differ besides their settings, and what follows."""
 
@@ -71,8 +73,7 @@ class Mismatch:
     meaning: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SettingChange:
+class SettingChange(NamedTuple):
     """A setting with its value in either run; None where it is not set."""
 
     setting: str
@@ -82,12 +83,7 @@ class SettingChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Moved:
-    """A query whose score changed.
-
-    Attributes:
-        metric: Metric that moved.
-        gain: Improvement; negative when the query got worse.
-    """
+    """A query whose score by a metric changed, by `gain`: negative where it got worse."""
 
     metric: str
     gain: float
@@ -117,37 +113,26 @@ class Regression:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
-    """A run against the baseline.
-
-    Attributes:
-        moved: Every query that moved, most first.
-        restricted: True if only a part of the queries is compared (`--common`).
-    """
+    """A run against the baseline; `moved` holds every query that moved, most first."""
 
     baseline: Run
     other: Run
     pairing: Pairing
     mismatches: Sequence[Mismatch]
     changes: Sequence[SettingChange]
-    restricted: bool
     differences: Sequence[Difference] = ()
     moved: Sequence[Moved] = ()
     regressions: Sequence[Regression] = ()
-
-    @property
-    def paired(self) -> dict[str, Difference]:
-        """Metric to its difference, of those that are paired by query."""
-        return {difference.metric: difference for difference in self.differences if difference.paired}
 
     def __repr__(self) -> str:
         """Head and table, as the command shows them."""
         from evals.comparison.sections import render_head
 
-        return render_head(self, width=100, color=False).rstrip("\n")
+        return render_head(self, width=COLUMNS, color=False).rstrip("\n")
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""
         from evals.comparison.sections import render_head
         from evals.report.section import in_html
 
-        return in_html(render_head(self, width=100, color=True))
+        return in_html(render_head(self, width=COLUMNS, color=True))

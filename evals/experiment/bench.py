@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from evals.cases.pages import Sources, open_sources
 from evals.config.experiment import ExperimentConfig
 from evals.config.judge import JudgeConfig
 from evals.experiment.inputs import Inputs
-from evals.grid.axes import Plan, plan
+from evals.grid.axes import plan
 from evals.judge.judge import Judge
 from evals.metrics.collaborators import Collaborators
 from evals.report.text import spent
@@ -46,13 +45,12 @@ def open_bench(
         RetrievalError: Something cannot be opened, or the collection not be brought up to date.
     """
     config = inputs.config
-    with patient(config.retriever.store.wait_s), _judge(config.judge, env, progress) as judge:
-        if retrievers is not None:
-            sources = open_sources(config.sources)
-            yield Collaborators(retrievers=retrievers, progress=progress, sources=sources, judge=judge)
-            return
-        with _retrievers(inputs, env, progress) as (opened, reference, sources):
-            yield Collaborators(retrievers=opened, progress=progress, sources=sources, judge=judge, reference=reference)
+    with patient(config.retriever.store.wait_s), _judge(config.judge, env, progress) as judge, ExitStack() as stack:
+        if retrievers is None:
+            opened, reference, sources = _opened(inputs, env, progress, stack)
+        else:
+            opened, reference, sources = retrievers, None, open_sources(config.sources)
+        yield Collaborators(retrievers=opened, progress=progress, sources=sources, judge=judge, reference=reference)
 
 
 def with_its_distance(inputs: Inputs, env: Mapping[str, str], saved: Mapping[str, Any] | None = None) -> Inputs:
@@ -90,37 +88,31 @@ def _judge(config: JudgeConfig, env: Mapping[str, str], progress: Progress) -> I
         judge.close()
 
 
-@contextmanager
-def _retrievers(
-    inputs: Inputs, env: Mapping[str, str], progress: Progress
-) -> Iterator[tuple[Sequence[Retriever], Retriever | None, Sources | None]]:
-    config, reference = inputs.config, inputs.reference
+def _opened(
+    inputs: Inputs, env: Mapping[str, str], progress: Progress, stack: ExitStack
+) -> tuple[Sequence[Retriever], Retriever | None, Sources | None]:
+    """Open the retrievers, that of the reference and the source pages; the collections are brought up to date first."""
+    config, reference, embeddings = inputs.config, inputs.reference, None
     # Before anything is indexed, so that a missing key or factory leaves nothing behind.
-    embeddings = None
     if config.retriever.python is None:
         embeddings = make_embeddings(config.retriever.embedding, env)
     else:
         factory.find(config.retriever.python, "python")
-    for own in (config, *([reference] if reference else [])):
+    for own in filter(None, (config, reference)):
         index_if_stale(own, env, progress)
     sources = open_sources(config.sources)
-    with ExitStack() as stack:
 
-        def opened(experiment: ExperimentConfig, settings: RetrieverConfig) -> Retriever:
-            shared = embeddings if settings.embedding == config.retriever.embedding else None
-            return stack.enter_context(open_retriever(settings, env=env, embeddings=shared, index=experiment.index))
+    def opened(experiment: ExperimentConfig, settings: RetrieverConfig) -> Retriever:
+        shared = embeddings if settings.embedding == config.retriever.embedding else None
+        return stack.enter_context(open_retriever(settings, env=env, embeddings=shared, index=experiment.index))
 
-        first, *others = _wanted(config, inputs.sweep)
-        retrievers = [opened(config, first)]
-        if config.retriever.python is None:
-            retrievers += [opened(config, settings) for settings in others]
-        else:  # the factory is called once
-            retrievers += variants(retrievers[0], others)
-        yield retrievers, opened(reference, reference.retriever) if reference else None, sources
-
-
-def _wanted(config: ExperimentConfig, sweep: Plan | None) -> list[RetrieverConfig]:
-    return [config.retriever] if sweep is None else [variant.settings for variant in sweep.variants]
+    first, *others = [one.settings for one in inputs.sweep.variants] if inputs.sweep else [config.retriever]
+    retrievers = [opened(config, first)]
+    if config.retriever.python is None:
+        retrievers += [opened(config, settings) for settings in others]
+    else:  # the factory is called once
+        retrievers += variants(retrievers[0], others)
+    return retrievers, opened(reference, reference.retriever) if reference else None, sources
 
 
 def _of_collection(settings: RetrieverConfig, env: Mapping[str, str]) -> RetrieverConfig:
@@ -180,22 +172,16 @@ def outdated(config: ExperimentConfig, manifest: Mapping[str, Any]) -> dict[str,
 
 def owns_collection(config: ExperimentConfig) -> bool:
     """Return True if the experiment makes its collection, an embedded one, of its own pages."""
-    return _own_pages_folder(config) is not None
+    retriever = config.retriever
+    is_named = retriever.python is None or retriever.names_collection
+    is_own = not retriever.store.url and retriever.collection == config.index.collection
+    return is_named and is_own and config.sources.dir is not None
 
 
 def _own_pages(config: ExperimentConfig) -> Corpus | None:
     """Return the pages of the collection that the experiment owns; None where it owns none."""
-    folder = _own_pages_folder(config)
+    folder = config.sources.dir if owns_collection(config) else None
     return None if folder is None else read_corpus(folder, config.sources.base_url)
-
-
-def _own_pages_folder(config: ExperimentConfig) -> Path | None:
-    retriever = config.retriever
-    if retriever.python is not None and not retriever.names_collection:
-        return None
-    if retriever.store.url or retriever.collection != config.index.collection:
-        return None
-    return config.sources.dir
 
 
 def _differences(config: ExperimentConfig, corpus: Corpus, manifest: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

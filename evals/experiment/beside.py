@@ -99,7 +99,8 @@ def _no_worse(comparison: Comparison, *, undecided: bool) -> Iterator[Gate]:
 
 def _section(comparison: Comparison) -> ComparedSection:
     """Return a comparison as a part of the report of its other run."""
-    run, facts, paired = comparison.baseline, comparison.baseline.report.facts, comparison.paired
+    run, facts = comparison.baseline, comparison.baseline.report.facts
+    paired = {each.metric: each for each in comparison.differences if each.paired}
     leading, graded = first_of(LEADING, paired), first_of((GRADED, *LEADING), paired)
     moves = moved(comparison.pairing, [graded]) if graded else []
     return ComparedSection(
@@ -123,12 +124,9 @@ def _flips(moves: Sequence[Moved], difference: Difference) -> list[FlipEntry]:
         return (move.gain > 0) != better, is_empty, -abs(move.gain)
 
     return [
-        FlipEntry(
-            id=move.baseline.id,
-            metric=move.metric,
-            before=move.before,
-            after=move.after,
-            retrieved=move.baseline.retrieved[:KEPT_HITS],
+        FlipEntry.of(
+            {name: getattr(move, name) for name in ("metric", "before", "after")}
+            | {"id": move.baseline.id, "retrieved": move.baseline.retrieved[:KEPT_HITS]}
         )
         for move in sorted(moves, key=order)[:MOST_FLIPS]
     ]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # Columns of a result that is printed.
 COLUMNS = 100
+OF_A_QUERY = ("id", "query", "in_scope", "query_type", "outcome", "reasons", "top_score")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -88,16 +89,8 @@ class Evaluation:
         import pandas as pd
 
         rows = [
-            {
-                "id": row.id,
-                "query": row.query,
-                "in_scope": row.in_scope,
-                "query_type": row.query_type,
-                "outcome": row.outcome,
-                "reasons": row.reasons,
-                "top_score": row.top_score,
-                "retrieved": [hit.chunk_id for hit in row.retrieved],
-            }
+            {name: getattr(row, name) for name in OF_A_QUERY}
+            | {"retrieved": [hit.chunk_id for hit in row.retrieved]}
             | {name: score if isinstance(score, int | float) else None for name, score in row.scores.items()}
             for row in self.report.queries
         ]
@@ -123,11 +116,9 @@ class Evaluation:
             ConfigError: It cannot be written.
         """
         target = Path(path)
-        outputs = {
-            ".json": Outputs(report=target),
-            ".html": Outputs(html=target),
-            ".xml": Outputs(junit=target),
-        }.get(target.suffix, Outputs(report=target / "report.json", html=target / "report.html"))
+        kind = {".json": "report", ".html": "html", ".xml": "junit"}.get(target.suffix)
+        files = {kind: target} if kind else {"report": target / "report.json", "html": target / "report.html"}
+        outputs = Outputs(**files)
         if outputs.report or outputs.junit:
             save_data(self.report, outputs)
         if outputs.html:

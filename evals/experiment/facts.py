@@ -50,7 +50,13 @@ def gather(
     Raises:
         StoreError: The collection cannot be read.
     """
-    inside = sum(case.in_scope for case in golden.cases)
+    inside, collection, label, embedding = sum(case.in_scope for case in golden.cases), None, None, None
+    if saved:
+        first, known = saved.origin.variants[0], saved.origin.collection
+        collection = CollectionFacts.model_validate(known) if known else None
+        label, embedding = first.label, first.embedding
+    elif retriever:
+        collection, label, embedding = collection_facts(retriever), retriever.label, retriever.embedding_label
     return Facts(
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         dataset=golden.name,
@@ -58,12 +64,15 @@ def gather(
         cases=len(golden.cases),
         in_scope=inside,
         out_of_scope=len(golden.cases) - inside,
+        collection=collection,
+        retriever=label,
+        relevance="collection" if collection else "returned",
+        saved_retrieval=f"{saved.name}, saved at {saved.origin.saved_at}" if saved else None,
+        embedding=embedding,
         judge=judge_facts(*chats) if chats else None,
         versions=versions(),
         commit=code_commit(),
         seed=config.seed,
-        **(_of_saved(saved) if saved else {}),
-        **(_of(retriever) if retriever else {}),
     )
 
 
@@ -77,16 +86,19 @@ def checked_at_end(result: Measured, facts: Facts, retriever: Retriever) -> tupl
     """
     if facts.collection is None:
         return result, facts
-    change = _change(facts.collection, retriever)
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    updated = facts.model_copy(update={"collection_changed": change or None})
-    if not change:
-        return result, updated
-    note = (
-        f"the collection changed between {facts.started_at} and {now}: {change}; the figures are of neither "
-        "state, run again while nobody writes to it"
-    )
-    return replace(result, gates=undecided(result.gates, note), notes=[note, *result.notes]), updated
+    try:
+        after = collection_facts(retriever)
+        change = differences(facts.collection, after) if after else ""
+    except StoreError as error:  # a run is not lost because its collection cannot be read any more
+        change = f"it cannot be read any more ({error})"
+    if change:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        note = (
+            f"the collection changed between {facts.started_at} and {now}: {change}; the figures are of neither "
+            "state, run again while nobody writes to it"
+        )
+        result = replace(result, gates=undecided(result.gates, note), notes=[note, *result.notes])
+    return result, facts.model_copy(update={"collection_changed": change or None})
 
 
 def judge_facts(*chats: "Chat") -> JudgeFacts:
@@ -96,14 +108,11 @@ def judge_facts(*chats: "Chat") -> JudgeFacts:
         chats: Its model; of a cascade the models of all judges, the cheapest first.
     """
     *cheaper, chat = chats
-    below = {"tiers": [f"{tier.provider}:{tier.name}" for tier in cheaper]} if cheaper else {}
-    known: dict[str, Any] = {
-        "provider": chat.provider,
-        "model": chat.name,
-        "parameters": {name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()} | below,
-        "ragas": version("ragas"),
-    }
-    return JudgeFacts(**known, fingerprint=_fingerprint(known))
+    parameters = {name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()}
+    if cheaper:
+        parameters["tiers"] = [f"{tier.provider}:{tier.name}" for tier in cheaper]
+    known = {"provider": chat.provider, "model": chat.name, "parameters": parameters, "ragas": version("ragas")}
+    return JudgeFacts.of(known | {"fingerprint": _fingerprint(known)})
 
 
 def collection_facts(retriever: Retriever) -> CollectionFacts | None:
@@ -141,27 +150,6 @@ def collection_facts(retriever: Retriever) -> CollectionFacts | None:
     )
 
 
-def _of(retriever: Retriever) -> dict[str, Any]:
-    return {
-        "collection": collection_facts(retriever),
-        "retriever": retriever.label,
-        "relevance": "returned" if retriever.info is None else "collection",
-        "embedding": retriever.embedding_label,
-    }
-
-
-def _of_saved(saved: "SavedPool") -> dict[str, Any]:
-    """Return the facts at the time of saving."""
-    origin = saved.origin
-    return {
-        "collection": origin.collection and CollectionFacts.model_validate(origin.collection),
-        "saved_retrieval": f"{saved.name}, saved at {origin.saved_at}",
-        "retriever": origin.variants[0].label,
-        "relevance": "returned" if origin.collection is None else "collection",
-        "embedding": origin.variants[0].embedding,
-    }
-
-
 def _fingerprint(facts: Mapping[str, Any]) -> str:
     """Return the SHA-256 over facts as JSON."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
@@ -193,24 +181,16 @@ def _git(*arguments: str) -> str:
     return process.stdout.strip()
 
 
-def _change(before: CollectionFacts, retriever: Retriever) -> str:
-    """Return what changed in the collection; a run is not lost because it cannot be read any more."""
-    try:
-        after = collection_facts(retriever)
-    except StoreError as error:
-        return f"it cannot be read any more ({error})"
-    return differences(before, after) if after else ""
-
-
 def differences(before: CollectionFacts, after: CollectionFacts) -> str:
     """Return the differences of two states of a collection, in words; empty where they are the same."""
     changes = [f"{before.points:,} → {after.points:,} points"] if before.points != after.points else []
-    for first, second in ((before.content, after.content), (before.server or {}, after.server or {})):
-        changes += [
-            f"{name.replace('_', ' ')} {first.get(name)!r} → {second.get(name)!r}"
-            for name in {**first, **second}
-            if first.get(name) != second.get(name) and name not in ("sampled_points", "sample_hash")
-        ]
-    if before.content.get("sample_hash") != after.content.get("sample_hash"):
-        changes.append(f"content of the first {before.content.get('sampled_points', 0):,} points")
-    return ", ".join(changes)
+    first, second = (dict(each.content) | (each.server or {}) for each in (before, after))
+    count = first.pop("sampled_points", 0)
+    hashes = {each.pop("sample_hash", None) for each in (first, second)}
+    second.pop("sampled_points", None)
+    changes += [
+        f"{name.replace('_', ' ')} {first.get(name)!r} → {second.get(name)!r}"
+        for name in {**first, **second}
+        if first.get(name) != second.get(name)
+    ]
+    return ", ".join(changes + ([f"content of the first {count:,} points"] if len(hashes) > 1 else []))

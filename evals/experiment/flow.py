@@ -71,11 +71,14 @@ def run_experiment(
         inputs, saved = _settled(inputs, env, from_retrieval)
     run, stem = run_names(inputs.config, inputs.sweep)
     check_outputs(wanted, inputs.config.tracking)
-    given = _variants(retriever, inputs) if retriever else () if saved else None
+    given: Sequence[Retriever] | None = () if saved else None
+    if retriever:
+        given = variants(retriever, [one.settings for one in inputs.sweep.variants]) if inputs.sweep else [retriever]
     with ExitStack() as bar:
         progress = bar.enter_context(progress_bar(shown=shown))
         with open_bench(inputs, env, progress, retrievers=given) as bench:
-            inputs = with_both_sides(with_objective(inputs, listed=_is_listed(bench, saved)))
+            is_listed = saved.origin.collection is not None if saved else bench.retriever.info is not None
+            inputs = with_both_sides(with_objective(inputs, listed=is_listed))
             find, *held_out = finders(inputs, bench, saved)
             result, facts = _measured(inputs, bench, find, held_out, saved)
             reference = measured_reference(inputs, bench)
@@ -132,11 +135,6 @@ def _settled(inputs: Inputs, env: Mapping[str, str], file: Path | None) -> "tupl
     return inputs, fitting(file, saved, inputs)
 
 
-def _is_listed(bench: Collaborators, saved: "SavedPool | None") -> bool:
-    """Return True if the chunks of the retriever can be listed."""
-    return saved.origin.collection is not None if saved else bench.retriever.info is not None
-
-
 def _measured(
     inputs: Inputs, bench: Collaborators, find: Find, held_out: Sequence[Find], saved: "SavedPool | None"
 ) -> tuple[Measured, Facts]:
@@ -161,11 +159,6 @@ def _measured(
     return result, facts.model_copy(update={"duration_s": round(time.time() - started, 3)})
 
 
-def _variants(retriever: Retriever, inputs: Inputs) -> list[Retriever]:
-    """Return a given retriever once for each variant of a sweep."""
-    return variants(retriever, [each.settings for each in inputs.sweep.variants]) if inputs.sweep else [retriever]
-
-
 def _published(evaluation: Evaluation, bench: Collaborators, progress: Progress) -> Evaluation:
     """Let ragas check the figures, then write settings, page and MLflow, each if it is wanted."""
     report, result, outputs = evaluation.report, evaluation.result, evaluation.outputs
@@ -173,15 +166,10 @@ def _published(evaluation: Evaluation, bench: Collaborators, progress: Progress)
     if report.ragas_check:
         check = ragas_check.checked(report.ragas_check, result, bench.judge, progress)
         report = decided(report.model_copy(update={"ragas_check": check}))
-    text = save_data(report, outputs)
+    text, config = save_data(report, outputs), result.config.tracking
     if outputs.html:
         save_page(report, outputs.html)
-    return _tracked(replace(evaluation, report=report), text, progress)
-
-
-def _tracked(evaluation: Evaluation, text: str, progress: Progress) -> Evaluation:
-    """Write the run to MLflow, if it is to be; return it with its address there, or the reason why it is not there."""
-    config = evaluation.result.config.tracking
+    evaluation = replace(evaluation, report=report)
     if not config.enabled:
         return evaluation
     # MLflow costs seconds to import.
@@ -189,7 +177,7 @@ def _tracked(evaluation: Evaluation, text: str, progress: Progress) -> Evaluatio
 
     progress("MLflow", 0, 1)
     try:
-        return replace(evaluation, address=write_run(evaluation.report, text, config, progress).address)
+        return replace(evaluation, address=write_run(report, text, config, progress).address)
     except (TrackingError, ConfigError) as error:
         log.debug("MLflow failed", exc_info=True)
         return replace(evaluation, untracked=str(error))

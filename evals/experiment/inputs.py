@@ -1,6 +1,5 @@
 """The inputs of an experiment: settings checked in full, golden queries that something can score, the baseline."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,13 +13,13 @@ from evals.grid.axes import Plan, plan
 from evals.grid.decision import with_utility
 from evals.grid.heldout import load_held_out
 from evals.grid.measure import grid_metrics
-from evals.judge.tasks import JUDGED, PRECISION, RELEVANCE
+from evals.judge.tasks import JUDGED, PRECISION
 from evals.metrics import NEED_A_JUDGE, OWN, VERDICT_METRIC, choose, declared, metric_named, reach
 from evals.metrics import criteria as gates
 from evals.metrics.llm import can_be_judged
 from evals.tracking.find import open_run
 
-# Cases that are named.
+# Cases that are named in an error.
 SHOWN = 3
 # What compares the cells of a grid that names no objective: the first that can; where there is a judge, what it says.
 OBJECTIVES = ("ranking/ndcg_at_10", "ranking/mrr_at_10")
@@ -64,10 +63,12 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
         ReportError: The baseline cannot be read, or is of other golden data.
     """
     _check_metrics(config)
-    sweep = _sweep(config)
+    sweep = None
+    if config.sweep.axes:
+        grid_metrics(config)
+        sweep = plan(config.retriever, config.sweep)
     # Of other golden data than its own the experiment has neither.
-    reference = None if golden else config.referenced
-    baseline = None if golden else config.baseline
+    reference, baseline = (None, None) if golden else (config.referenced, config.baseline)
     golden, held_out = golden or load_golden(config.dataset), load_held_out(config) if sweep else None
     for queries in filter(None, (golden, held_out)):
         check_scored(config, queries)
@@ -83,45 +84,24 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
 
 
 def _check_metrics(config: ExperimentConfig) -> None:
-    judged = config.judge.model is not None
+    judged, concurrency, optimised = (
+        config.judge.model is not None,
+        config.latency.concurrency,
+        config.objective.metrics,
+    )
     length = reach(config.retriever, config.sweep.top_k, config.sweep.candidates)
-    choose(config.metrics, config.latency.concurrency, judged=judged, reach=length)
-    every = choose(["*"], config.latency.concurrency, judged=True, approximate=True)
+    choose(config.metrics, concurrency, judged=judged, reach=length)
+    every = choose(["*"], concurrency, judged=True, approximate=True)
     gates.check_names(config.criteria, [*every, *OWN, VERDICT_METRIC])
-    choose([*config.criteria], config.latency.concurrency, judged=judged)
-    if config.judge.stop.margin is not None:
-        _check_stop(config)
-
-
-def _check_stop(config: ExperimentConfig) -> None:
-    """Make sure that cells are compared by what a judge says.
-
-    Raises:
-        ExperimentError: There is no sweep, no judge, or no judged metric in the objective.
-    """
-    optimised = ", ".join(config.objective.metrics)
-    if not config.sweep.axes:
+    choose([*config.criteria], concurrency, judged=judged)
+    is_judged = judged and not NEED_A_JUDGE.isdisjoint(optimised)
+    if config.judge.stop.margin is not None and not (config.sweep.axes and is_judged):
         raise ExperimentError(
-            "judge.stop.margin: expected a sweep, whose cells are compared until one is proved near the best; got a "
-            "single run, of which judge.sample judges a part of the queries"
+            "judge.stop.margin: expected a sweep whose objective a judge scores, for example --sweep.top-k 1:10 "
+            f"--judge.model {EXAMPLE} --objective.metrics {PRECISION}; got "
+            f"{'a sweep' if config.sweep.axes else 'a single run'} by {', '.join(optimised)}, judge.model "
+            f"{config.judge.model!r}"
         )
-    if config.judge.model is None:
-        raise ExperimentError(
-            "judge.stop.margin: expected a judge, and there is none; name one, for example "
-            "--judge.model cohere:command-a-03-2025"
-        )
-    if NEED_A_JUDGE.isdisjoint(config.objective.metrics):
-        raise ExperimentError(
-            f"judge.stop.margin: expected a judged metric in the objective, got {optimised}; for example "
-            f"--objective.metrics {PRECISION}"
-        )
-
-
-def _sweep(config: ExperimentConfig) -> Plan | None:
-    if not config.sweep.axes:
-        return None
-    grid_metrics(config)
-    return plan(config.retriever, config.sweep)
 
 
 def check_scored(config: ExperimentConfig, golden: GoldenSet) -> None:
@@ -132,27 +112,27 @@ def check_scored(config: ExperimentConfig, golden: GoldenSet) -> None:
         golden: Its golden queries.
 
     Raises:
-        DatasetError: A query has no labels, and there is no judge, or no metric that a judge can grade of it; every
-            such query is listed.
+        DatasetError: A query has no labels, and there is no judge, or no metric that a judge can grade of it.
     """
     unlabelled = [case for case in golden.cases if case.is_unlabelled]
     if not unlabelled:
         return
-    swept = config.objective.metrics if config.sweep.axes else ()
-    chosen = choose(
-        [*config.metrics, *config.criteria, *swept],
-        config.latency.concurrency,
-        judged=config.judge.model is not None,
-    )
+    judged, swept = config.judge.model is not None, config.objective.metrics if config.sweep.axes else ()
+    chosen = choose([*config.metrics, *config.criteria, *swept], config.latency.concurrency, judged=judged)
     graded = [name for name in chosen if name in JUDGED]
     unscored = [case for case in unlabelled if not any(can_be_judged(name, case) for name in graded)]
     if unscored:
         places = [golden.places.get(case.id, case.id) for case in unscored]
         more = f" and {len(places) - SHOWN:,} more" if len(places) > SHOWN else ""
+        lacks = f"nor the reference_answer that {', '.join(graded)} needs"
+        if not judged:
+            lacks = f"and there is no judge to score them (--judge.model {EXAMPLE})"
+        elif not graded:
+            lacks = f"nor has the run a metric such as {PRECISION}"
         raise DatasetError(
             f"{len(unscored):,} of {sum(case.in_scope for case in golden.cases):,} in-scope cases have no labels "
-            f"(evidence or relevant_ids of a grade above 0): {', '.join(places[:SHOWN])}{more}; "
-            f"{_remedy(config, graded)}, or {TO_LABEL}"
+            f"(evidence or relevant_ids of a grade above 0), {lacks}: {', '.join(places[:SHOWN])}{more}; add that, or "
+            f"{TO_LABEL}"
         )
 
 
@@ -204,18 +184,6 @@ def _idle(metric: str, golden: GoldenSet, listed: bool) -> str:
     by_all = getattr(metric_named(metric), "all_relevant", False)
     unknown = by_all and not listed and all(case.relevant_evidence for case in labelled)
     return f"all relevant chunks, and {UNLISTED}" if unknown else ""
-
-
-def _remedy(config: ExperimentConfig, graded: Sequence[str]) -> str:
-    """Return what would let a judge score queries without labels."""
-    if config.judge.model is None:
-        return f"only a judge can score them, and there is none: name one (--judge.model {EXAMPLE})"
-    if not graded:
-        return f"only the judge can score them, and no metric of the run is one that it grades: add {PRECISION}"
-    return (
-        f"nor have they a reference_answer, which {', '.join(graded)} cannot do without: write one, or add {RELEVANCE} "
-        "to the metrics"
-    )
 
 
 def open_baseline(file: Path, golden: GoldenSet) -> Run:

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -54,8 +53,12 @@ def check_outputs(wanted: Outputs, config: TrackingConfig) -> None:
     if config.enabled:
         check_store(config)
     # All checks come before the work: a fault found at the end would cost the whole run.
-    _refuse_shared(asdict(wanted))
-    for file in (wanted.report, wanted.junit, wanted.html, wanted.export, wanted.retrieval):
+    files = {name: file for name, file in asdict(wanted).items() if file}
+    for name, file in files.items():
+        same = next(other for other in files if files[other].absolute() == file.absolute())
+        if same != name:
+            flags = " and ".join(f"--{FLAGS.get(one, one)}" for one in (same, name))
+            raise ConfigError(f"{file}: {flags} would be one file; expected a file for each")
         check_writable(file)
     if config.enabled and not wanted.report:
         check_writable(FOLDER / "reports" / "report.json")
@@ -78,30 +81,19 @@ def new_file(folder: Path, name: str) -> Path:
     Raises:
         ConfigError: The folder cannot be made or written to.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for file in _names(folder, name):
-            with suppress(FileExistsError):
-                file.touch(exist_ok=False)  # atomic: of two runs at once only one makes it
-                return file
-    except OSError as error:
-        raise ConfigError(f"{folder}: cannot be written: {error.strerror}") from error
-    raise AssertionError("there is no end of names")
-
-
-def _names(folder: Path, name: str) -> Iterator[Path]:
-    """Yield files for a run's report, in the order of preference; a name of any length and with any character fits."""
+    # A name of any length and with any character fits.
     plain = re.sub(r"[^\w.-]+", "-", name).strip(".-").encode()[:LONGEST_STEM].decode(errors="ignore")
     stem = plain.rstrip(".-") or "run"
-    return (folder / f"{stem}{f'-{number}' if number > 1 else ''}.json" for number in itertools.count(1))
-
-
-def _refuse_shared(files: Mapping[str, Path | None]) -> None:
-    names: dict[Path, str] = {}
-    for flag, file in ((f"--{FLAGS.get(name, name)}", file) for name, file in files.items() if file):
-        other = names.setdefault(file.absolute(), flag)
-        if other != flag:
-            raise ConfigError(f"{file}: {other} and {flag} would be one file; expected a file for each")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in itertools.count(1):
+            file = folder / f"{stem}{f'-{number}' if number > 1 else ''}.json"
+            with suppress(FileExistsError):
+                file.touch(exist_ok=False)  # atomic: of two runs at once only one makes it
+                break
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be written: {error.strerror}") from error
+    return file
 
 
 def run_names(config: ExperimentConfig, sweep: Plan | None) -> tuple[str, str]:
@@ -114,19 +106,16 @@ def run_names(config: ExperimentConfig, sweep: Plan | None) -> tuple[str, str]:
         sweep: The grid that it asks for, None for a single run.
     """
     # UTC, so that names of runs sort alike on every machine.
-    stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    stamp, own = f"{datetime.now(UTC):%Y%m%d-%H%M%S}", config.tracking.run_name
     label = _grid_label(sweep) if sweep else run_label(config.retriever)
-    own = config.tracking.run_name
     return own or f"{label} {config.name} {stamp}", own or f"{config.name}-{stamp}"
 
 
 def _grid_label(sweep: Plan) -> str:
-    settings = [variant.settings for variant in sweep.variants]
-    which = ",".join(
-        dict.fromkeys(setting.python.rpartition(":")[2] if setting.python else setting.mode for setting in settings)
-    )
-    thresholds = (1 if setting.used_threshold is None else len(sweep.thresholds) for setting in settings)
-    return f"grid {len(sweep.top_ks) * sum(thresholds)} cells {which}"
+    every = [variant.settings for variant in sweep.variants]
+    which = dict.fromkeys(one.python.rpartition(":")[2] if one.python else one.mode for one in every)
+    cells = sum(1 if one.used_threshold is None else len(sweep.thresholds) for one in every) * len(sweep.top_ks)
+    return f"grid {cells} cells {','.join(which)}"
 
 
 def save_data(report: "Report", outputs: Outputs) -> str:

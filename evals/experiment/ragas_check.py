@@ -36,7 +36,7 @@ CLASSES: Mapping[str, str] = {
 }
 CLOSE = 1e-9
 # Queries that ragas scores, which takes it 3 ms each; differences that the report names.
-MOST, NAMED = 1_000, 20
+MOST, NAMED = 1_000, 3
 # Gets a result; returns ragas' score, or why there is none.
 Scorer = Callable[[Observation], Awaitable[float | str]]
 
@@ -63,7 +63,8 @@ def checked(check: RagasCheck, result: Measured, judge: Judge | None, progress: 
         return asyncio.run(_compared(check, result, judge, progress))
     except Exception as error:  # whatever ragas or one of its dependencies raises, the run is measured and saved
         said = redacted(f"{type(error).__name__}: {error}").partition("\n")[0]
-        return check.model_copy(update={"status": "unchecked", "reason": said})
+        line = f"ragas {check.version} compared nothing: {said}"
+        return check.model_copy(update={"status": "unchecked", "line": line})
 
 
 async def _compared(check: RagasCheck, result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
@@ -86,16 +87,17 @@ async def _compared(check: RagasCheck, result: Measured, judge: Judge | None, pr
                     if not isclose(here, theirs, rel_tol=0, abs_tol=CLOSE):
                         differing.append(f"{name} of {one.case.id} is {here:.6g} here, {theirs:.6g} by ragas")
         progress("checking by ragas", len(found), len(found))
-    return check.model_copy(
-        update={
-            "status": "differs" if differing else "equal" if compared else "unchecked",
-            "metrics": [*scorers],
-            "scores": compared,
-            "n_differing": len(differing),
-            "differing": differing[:NAMED],
-            "reason": "; ".join(reasons),
-        }
-    )
+    rest, known = "; ".join(reasons), f"ragas {check.version}"
+    if not compared:
+        line = f"{known} compared nothing: {rest or 'no result has a chunk'}"
+    elif not differing:
+        line = f"{known}: equal ({compared:,} scores by its {len(scorers)} classes)"
+    else:
+        more = f", and {len(differing) - NAMED:,} more" if len(differing) > NAMED else ""
+        line = f"{known} scores {len(differing):,} of {compared:,} otherwise: {', '.join(differing[:NAMED])}{more}"
+    status = "differs" if differing else "equal" if compared else "unchecked"
+    line += f"; {rest}" if rest and compared else ""
+    return check.model_copy(update={"status": status, "metrics": [*scorers], "scores": compared, "line": line})
 
 
 def _scorers(

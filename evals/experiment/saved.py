@@ -1,7 +1,7 @@
 """A saved retrieval in place of searches: does it fit, and how is it saved."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -50,19 +50,15 @@ def finders(inputs: Inputs, collaborators: Collaborators, saved: "SavedPool | No
     if saved:
         return [partial(saved.pool, golden.cases) for golden in _splits(inputs)]
     config, sweep = inputs.config, inputs.sweep
-    approximate = any(map(is_approximate, collaborators.retrievers))
-    metrics = [*metrics_of(config, sweep, approximate=approximate)], [*config.objective.metrics]
-    return [
-        partial(
-            retrieve,
-            sweep or alone(config),
-            golden,
-            ground(golden, collaborators.retriever, collaborators.sources),
-            collaborators,
-            exactly=needs(names, "index"),
-        )
-        for golden, names in zip(_splits(inputs), metrics, strict=False)
-    ]
+    metrics = [*metrics_of(config, sweep, approximate=any(map(is_approximate, collaborators.retrievers)))]
+
+    def finder(golden: GoldenSet, names: Sequence[str]) -> Find:
+        grounds = ground(golden, collaborators.retriever, collaborators.sources)
+        whole = sweep or alone(config)
+        return partial(retrieve, whole, golden, grounds, collaborators, exactly=needs(names, "index"))
+
+    names = metrics, [*config.objective.metrics]
+    return [finder(golden, each) for golden, each in zip(_splits(inputs), names, strict=False)]
 
 
 def _splits(inputs: Inputs) -> list[GoldenSet]:
@@ -81,45 +77,43 @@ def fitting(file: Path, saved: "SavedPool", inputs: Inputs) -> "SavedPool":
         ExperimentError: It was retrieved otherwise, or for other golden data, or the experiment needs searches.
     """
     config, origin = inputs.config, saved.origin
+
+    def refused(expected: str, got: str) -> ExperimentError:
+        remedy = "save it again with --save-retrieval, or leave --from-retrieval out"
+        return ExperimentError(f"--from-retrieval {file}: expected {expected}, got {got}; {remedy}")
+
     apart = [name for name in config.objective.constraints if needs([name], "latency") or needs([name], "determinism")]
     if inputs.sweep and apart:
-        raise ExperimentError(
-            f"--from-retrieval {file}: the constraint {apart[0]!r} needs searches, and a saved retrieval makes none; "
-            "leave it out of objective.constraints, or leave --from-retrieval out"
-        )
-    for name, (recorded, expected) in outdated(config, origin.indexed).items():
-        raise _refused(file, f"{name} {recorded!r} of the collection that was searched", f"{expected!r}")
+        raise refused("constraints without searches", f"objective.constraints {apart[0]}")
+    for name, (recorded, wanted) in outdated(config, origin.indexed).items():
+        raise refused(f"{name} {recorded!r} of the collection that was searched", f"{wanted!r}")
     if origin.collection:
         check_index(config.index, origin.collection["name"], recorded_settings(origin.indexed))
     for case in (case for golden in _splits(inputs) for case in golden.cases):
         if case_fingerprint(case) not in saved.rows:
             got = "another query, other labels or another reference answer" if case.id in saved.ids else "a new case"
-            raise _refused(file, f"case {case.id!r} as it was saved", got)
-    variants = (inputs.sweep or alone(config)).variants
-    return saved.only([(_variant(file, saved, v.settings), v.settings.candidates) for v in variants])
-
-
-def _variant(file: Path, saved: "SavedPool", settings: RetrieverConfig) -> int:
-    """Return the saved variant that found what these settings find."""
-    searched, depth = saved.origin.variants, settings.candidates
-    exact = "candidates" in effective(settings)
-    differing = [_differences(variant.settings, _deciding(settings)) for variant in searched]
-    depths = {number: searched[number].depth for number, names in enumerate(differing) if not names}
-    for number, most in depths.items():
-        if most == depth or (most > depth and not exact):
-            return number
-    if depths:
-        rule = "the depth that was saved" if exact else "at most the depth that was saved"
-        named = ", ".join(f"{most:,}" for most in depths.values())
-        raise _refused(file, f"retriever.candidates: {rule}, {named}", f"{depth:,}")
-    name, was, asked = min(differing, key=len)[0]
-    raise _refused(file, f"retriever.{dotted(name)} {was!r}, with which it was saved", f"{asked!r}")
-
-
-def _differences(saved: Mapping[str, Any], given: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    # A setting that is newer than the file had no value then.
-    names = dict.fromkeys([*given, *saved])
-    return [(name, saved.get(name), given.get(name)) for name in names if saved.get(name) != given.get(name)]
+            raise refused(f"case {case.id!r} as it was saved", got)
+    chosen = []
+    for settings in (variant.settings for variant in (inputs.sweep or alone(config)).variants):
+        given, depth, exact = _deciding(settings), settings.candidates, "candidates" in effective(settings)
+        # A setting that is newer than the file had no value then.
+        differing = [
+            [
+                (dotted(name), one.settings.get(name), given.get(name))
+                for name in {**given, **one.settings}
+                if one.settings.get(name) != given.get(name)
+            ]
+            for one in origin.variants
+        ]
+        depths = {number: origin.variants[number].depth for number, names in enumerate(differing) if not names}
+        fits = [number for number, most in depths.items() if most == depth or (most > depth and not exact)]
+        if not fits and depths:
+            raise refused(f"retriever.candidates as saved, {max(depths.values()):,}", f"{depth:,}")
+        if not fits:
+            name, was, asked = min(differing, key=len)[0]
+            raise refused(f"retriever.{name} {was!r}, with which it was saved", f"{asked!r}")
+        chosen.append((fits[0], depth))
+    return saved.only(chosen)
 
 
 def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
@@ -139,13 +133,6 @@ def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
     decided = {name: value for name, value in effective(settings).items() if name not in ("candidates", *FREE)}
     settings_in_json: dict[str, Any] = json.loads(json.dumps(decided | others, default=str))
     return settings_in_json
-
-
-def _refused(file: Path, expected: str, got: str) -> ExperimentError:
-    return ExperimentError(
-        f"--from-retrieval {file}: expected {expected}, got {got}; save it again with --save-retrieval, or leave "
-        "--from-retrieval out"
-    )
 
 
 def save(file: Path, pool: Pool, held_out: Sequence[Find], facts: Facts, collaborators: Collaborators) -> None:

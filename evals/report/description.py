@@ -1,50 +1,18 @@
 """A run in Markdown: the description that the MLflow UI shows on its page. Pure."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterator
 
 from evals.report.grid_sections import decision_section
-from evals.report.headline import LEADING, deepest
+from evals.report.headline import leading_first
 from evals.report.model import Report
-from evals.report.section import Cell, Column, Section, markdown
-from evals.report.sections import metrics
-from evals.report.text import figure, judge_lines
+from evals.report.section import Section, markdown
+from evals.report.sections import criteria, metrics
+from evals.report.text import judge_lines
 
 
 def description(report: Report) -> str:
     """Return the verdict in a sentence, the headline metrics with interval and n, then the criteria, as Markdown."""
-    facts, validation = report.facts, report.validation
-    shown = metrics(report, [name for name in most_telling(report) if name in report.headline])
-    table = Section(columns=shown.columns[:4], rows=[row[:4] for row in shown.rows])
-    gates = Section(
-        columns=[Column("criterion"), Column("figure"), Column("")],
-        rows=[
-            (
-                Cell(f"{gate.metric} {gate.condition}"),
-                Cell(gate.figure, figure(gate.metric, gate.figure)),
-                Cell(gate.verdict, tone="" if gate.passed else "bad"),
-            )
-            for gate in report.criteria
-        ],
-    )
-    grid = report.grid
-    taken = (
-        decision_section(grid, grid.decision, grid.choice, validation)
-        if grid and grid.decision and grid.choice
-        else None
-    )
-    lines = [
-        *([*markdown(taken), *("\n" + each.cells[0].text for each in taken.below), ""] if taken else []),
-        report.head.verdict if report.head else f"{validation.passed} of {validation.total} queries pass.",
-        *(["", f"**{report.grid.proof}**"] if report.grid and report.grid.proof else []),
-        *(["", f"**{report.head.index}**"] if report.head and report.head.index else []),
-        "",
-        f"{facts.cases} queries ({facts.in_scope} in scope), {report.settings}",
-        *(["", *markdown(table)] if table.rows else []),
-        *(["", report.head.criteria] if report.head else []),
-        *(["", *markdown(gates)] if gates.rows else []),
-        *(["", *judge_lines(report.judge)] if report.judge else []),
-    ]
-    return "\n".join(lines)
+    return "\n".join(_lines(report))
 
 
 def most_telling(report: Report) -> list[str]:
@@ -54,7 +22,21 @@ def most_telling(report: Report) -> list[str]:
     return leading_first(measured, (*demanded, *report.headline))
 
 
-def leading_first(names: Collection[str], further: Iterable[str] = ()) -> list[str]:
-    """Return names of metrics: the leading ones, then those of `further`, then the rest."""
-    order = dict.fromkeys((*(deepest(pattern, names) for pattern in LEADING), *further, *names))
-    return [name for name in order if name in names]
+def _lines(report: Report) -> Iterator[str]:
+    facts, grid, head, validation = report.facts, report.grid, report.head, report.validation
+    if grid and grid.decision and grid.choice:
+        taken = decision_section(grid, grid.decision, grid.choice, validation)
+        yield from (*markdown(taken), *("\n" + each.cells[0].text for each in taken.below), "")
+    yield head.verdict if head else f"{validation.passed} of {validation.total} queries pass."
+    for text in filter(None, (grid.proof if grid else "", head.index if head else "")):
+        yield f"\n**{text}**"
+    yield f"\n{facts.cases} queries ({facts.in_scope} in scope), {report.settings}"
+    shown, gates = metrics(report, [name for name in most_telling(report) if name in report.headline]), criteria(report)
+    for part in (
+        markdown(Section(columns=shown.columns[:4], rows=[row[:4] for row in shown.rows])),
+        [head.criteria] if head else [],
+        markdown(Section(columns=gates.columns[:4], rows=[row[:4] for row in gates.rows])),
+        judge_lines(report.judge) if report.judge else [],
+    ):
+        if lines := [*part]:
+            yield from ("", *lines)

@@ -1,9 +1,8 @@
-"""`python -m evals.report.generate`: write `schema.json`, the field tables of docs/report.md and docs/metrics.md."""
+"""`python -m evals.report.generate`: write `schema.json` and the tables of docs/report.md and docs/metrics.md."""
 
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,52 +23,33 @@ DOCUMENTATION = Path(__file__).parents[2] / "docs" / "report.md"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # Records of the evaluation that are sections of the report as they are.
 RECORDS = (
-    Choice,
-    ChunkVerdict,
-    Claim,
-    Decision,
-    Difference,
-    Gate,
-    HeldOut,
-    Interval,
-    Level,
-    OperatingPoint,
-    Paired,
-    Promise,
-    SampledMean,
-    Standing,
-    Summary,
-    Turn,
-    Usage,
+    *(Choice, ChunkVerdict, Claim, Decision, Difference, Gate, HeldOut, Interval, Level, OperatingPoint),
+    *(Paired, Promise, SampledMean, Standing, Summary, Turn, Usage),
 )
 METRICS = DOCUMENTATION.with_name("metrics.md")
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the report's JSON Schema (draft 2020-12)."""
+    """Return the report's JSON Schema (draft 2020-12), every section described by its docstring."""
     schema = {"$schema": DIALECT, **Report.model_json_schema()}
     sections = [each for each in vars(model).values() if isinstance(each, type) and issubclass(each, model.Section)]
     for each in (*RECORDS, *sections):
-        described = schema if each is Report else schema["$defs"].get(each.__name__, {})
-        if described:
-            _describe(described, inspect.getdoc(each) or "")
+        section = schema if each is Report else schema["$defs"].get(each.__name__)
+        if section:
+            first, _, rest = (inspect.getdoc(each) or "").partition("\n\n")
+            fields: dict[str, str] = dict(re.findall(r"^    (\w+): ((?:.+\n?)(?:     +.+\n?)*)", rest, re.MULTILINE))
+            section["description"] = " ".join(first.split())
+            for name in section["properties"].keys() & fields.keys():
+                said = " ".join(fields[name].split()).removesuffix(".")
+                section["properties"][name]["description"] = said[0].lower() + said[1:] if said[1:2].islower() else said
     return schema
 
 
-def _describe(section: dict[str, Any], text: str) -> None:
-    """Let a section be described by its docstring, which names its fields under `Attributes:`."""
-    first, _, rest = text.partition("\n\n")
-    fields: dict[str, str] = dict(re.findall(r"^    (\w+): ((?:.+\n?)(?:     +.+\n?)*)", rest, re.MULTILINE))
-    section["description"] = " ".join(first.split())
-    for name, field in section["properties"].items():
-        if name in fields:
-            said = " ".join(fields[name].split()).removesuffix(".")
-            field["description"] = said[0].lower() + said[1:] if said[1:2].islower() else said
-
-
 def documented(text: str) -> str:
-    """Return the documentation with the field tables that the model gives, in place of those between the marks."""
-    return _between(text, "fields", field_tables())
+    """Return the documentation with a table of the report's fields in place of that between the marks."""
+    fields = json_schema()["properties"].items()
+    rows = "".join(f"| `{name}` | {field['description']} |\n" for name, field in fields)
+    return _between(text, "fields", f"\n| field | holds |\n|---|---|\n{rows}\n")
 
 
 def with_metrics(text: str) -> str:
@@ -81,44 +61,6 @@ def _between(text: str, name: str, written: str) -> str:
     begin, end = f"<!-- {name}: begin (written by `make schema`) -->\n", f"<!-- {name}: end -->\n"
     before, rest = text.split(begin)
     return before + begin + written + end + rest.split(end)[1]
-
-
-def field_tables() -> str:
-    """Return a heading and a table of fields for the report and each of its sections, in Markdown."""
-    schema = json_schema()
-    sections = {"Report": schema, **schema["$defs"]}
-    return "".join(f"\n### {name}\n\n{_table(sections[name])}" for name in dict.fromkeys(_reached("Report", sections)))
-
-
-def _reached(name: str, sections: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a section, then those that its fields hold, depth first."""
-    yield name
-    fields = {key: value for key, value in sections[name].items() if key != "$defs"}
-    for part in json.dumps(fields).split('"#/$defs/')[1:]:
-        yield from _reached(part.partition('"')[0], sections)
-
-
-def _table(section: Mapping[str, Any]) -> str:
-    rows = [
-        f"| `{name}` | {_type(field)} | {field['description']} |\n" for name, field in section["properties"].items()
-    ]
-    return f"{section['description']}\n\n| field | type | description |\n|---|---|---|\n{''.join(rows)}"
-
-
-def _type(field: Mapping[str, Any]) -> str:
-    if "$ref" in field:
-        name = str(field["$ref"]).rpartition("/")[2]
-        return f"[{name}](#{name.lower()})"
-    if "anyOf" in field:
-        return " or ".join(map(_type, field["anyOf"]))
-    if "const" in field or "enum" in field:
-        return " or ".join(f"`{json.dumps(value)}`" for value in field.get("enum", [field.get("const")]))
-    if field.get("type") == "array":
-        parts = field.get("prefixItems", [])
-        return f"list of {len(parts)} {_type(parts[0])}" if parts else f"list of {_type(field['items'])}"
-    if isinstance(inner := field.get("additionalProperties"), dict):
-        return f"{_type(inner)}, by name"
-    return str(field.get("type", "any"))
 
 
 if __name__ == "__main__":

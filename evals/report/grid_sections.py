@@ -5,12 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from evals.collect.observations import Summary
-from evals.grid.choice import Choice, Standing
+from evals.grid.choice import Choice
 from evals.grid.decision import ANY, Decision, Level, Turn
 from evals.grid.objective import TOKENS
 from evals.metrics import declared
 from evals.report.model import GridSection, Report, Validation
 from evals.report.section import Cell, Column, Section, line
+from evals.report.sections import numbers
 from evals.report.text import figure
 from evals.stats.abstention import Promise
 
@@ -36,19 +37,21 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
     """
     if grid.decision and grid.choice:
         yield decision_section(grid, grid.decision, grid.choice, report.validation)
-    lines = [line(Cell(grid.proof, tone="bold"))] if grid.proof else []
+    cells, lines = grid.cells, [line(Cell(grid.proof, tone="bold"))] if grid.proof else []
+    counts = sorted(Counter(one for one, _ in {*zip(cells.configuration, cells.threshold, strict=True)}).values())
+    thresholds = " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
     sizes = (
-        f"  {len(grid.configurations)} × retrieved, {len(set(grid.cells.top_k))} × top_k, {_thresholds(grid)} × "
+        f"  {len(grid.configurations)} × retrieved, {len(set(cells.top_k))} × top_k, {thresholds} × "
         f"threshold · {report.validation.total} queries"
     )
-    lines.append(line(Cell(f"Grid of {grid.cells.count:,} cells", tone="bold"), sizes))
+    lines.append(line(Cell(f"Grid of {cells.count:,} cells", tone="bold"), sizes))
     lines.append(line(Cell(_by(report, grid), tone="dim")))
     yield Section(name="recommendation", lines=[*lines, *map(line, grid.explanation)])
     if grid.choice:
         yield best_cells(grid, grid.choice, most)
     if grid.abstention:
-        place = 0 if grid.chosen is None else grid.cells.index.index(grid.chosen)
-        where = f"{grid.configurations[grid.cells.configuration[place]].name}, top_k {grid.cells.top_k[place]}"
+        place = 0 if grid.chosen is None else cells.index.index(grid.chosen)
+        where = f"{grid.configurations[cells.configuration[place]].name}, top_k {cells.top_k[place]}"
         told = [line(f"  {text}") for text in grid.abstention]
         yield Section(lines=[line("")])
         yield Section(name="abstention", title=f"When to return nothing ({where})", lines=told)
@@ -138,32 +141,34 @@ def columns(grid: GridSection) -> list[str]:
 
 def best_cells(grid: GridSection, choice: Choice, most: int) -> Section:
     """Return the first standings and the recommended one as a table."""
-    names, chosen = columns(grid), choice.recommended.cell
+    names, chosen, cells = columns(grid), choice.recommended.cell, grid.cells
     weighted = len(grid.ranking.metrics) > 1 or set(grid.ranking.metrics.values()) != {1.0}
-    shown = [
-        (place, standing)
-        for place, standing in zip(grid.places, choice.standings, strict=True)
-        if place <= most or standing.cell == chosen
-    ]
     rows = []
-    for place, standing in shown:
-        objective = [Cell(standing.value, f"{standing.value:.3f}")] if weighted else []
-        figures = [figure_of(grid, name, bisect_left(grid.cells.index, standing.cell)) for name in names]
-        low, high = standing.interval.low, standing.interval.high
-        ends = Cell(None, "–" if low is None or high is None else f"{low:.3f} … {high:.3f}")
-        settings = _settings(grid, place, standing, is_chosen=standing.cell == chosen)
-        rows.append([*settings, *objective, *figures, ends])
+    for place, standing in enumerate(choice.standings, 1):
+        if place > most and standing.cell != chosen:
+            continue
+        at, same, is_chosen = (
+            bisect_left(cells.index, standing.cell),
+            len(standing.members) - 1,
+            standing.cell == chosen,
+        )
+        threshold, low, high = cells.threshold[at], standing.interval.low, standing.interval.high
+        mark = ("★" if is_chosen else "✓" if standing.in_set else "") + (f" +{same}" if same else "")
+        rows.append([
+            *(Cell(place), Cell(grid.configurations[cells.configuration[at]].name), Cell(cells.top_k[at])),
+            Cell(threshold, "–" if threshold is None else f"{threshold:.6g}"),
+            Cell(None, mark, "good bold" if is_chosen else ""),
+            *([Cell(standing.value, f"{standing.value:.3f}")] if weighted else []),
+            *(_figure(grid, name, at) for name in names),
+            Cell(None, "–" if low is None or high is None else f"{low:.3f} … {high:.3f}"),
+        ])  # fmt: skip
     return Section(
         name="cells",
         lines=[line("")],
         columns=(
-            Column("", is_number=True),
-            Column("retrieval"),
-            Column("top_k", is_number=True),
-            Column("threshold", is_number=True),
-            Column(""),
-            *([Column("objective", is_number=True)] if weighted else []),
-            *(Column(name, is_number=True, is_needed=number == 0) for number, name in enumerate(names)),
+            *(*numbers(""), Column("retrieval"), *numbers("top_k", "threshold"), Column("")),
+            *(numbers("objective") if weighted else ()),
+            *(*numbers(*names[:1]), *numbers(*names[1:], is_needed=False)),
             Column("95% interval", is_needed=False),
         ),
         rows=rows,
@@ -171,47 +176,25 @@ def best_cells(grid: GridSection, choice: Choice, most: int) -> Section:
     )
 
 
-def _settings(grid: GridSection, place: int, standing: Standing, *, is_chosen: bool) -> list[Cell]:
-    cell, same = bisect_left(grid.cells.index, standing.cell), len(standing.members) - 1
-    threshold = grid.cells.threshold[cell]
-    mark = ("★" if is_chosen else "✓" if standing.in_set else "") + (f" +{same}" if same else "")
-    return [
-        Cell(place),
-        Cell(grid.configurations[grid.cells.configuration[cell]].name),
-        Cell(grid.cells.top_k[cell]),
-        Cell(threshold, "–" if threshold is None else f"{threshold:.6g}"),
-        Cell(None, mark, "good bold" if is_chosen else ""),
-    ]
-
-
-def figure_of(grid: GridSection, name: str, place: int) -> Cell:
+def _figure(grid: GridSection, name: str, place: int) -> Cell:
     """Return a metric of a cell: its mean, or where scores failed the bound with these as 0."""
     metric = grid.metrics.get(name)
     if metric is None:
         of_configuration = grid.configurations[grid.cells.configuration[place]].metrics.get(name)
         value = of_configuration.value if of_configuration else None
         return Cell(value, figure(name, value))
-    mean = metric.mean[place]
+    value = metric.mean[place]
     n, failed = (count if isinstance(count, int) else count[place] for count in (metric.n, metric.n_failed))
-    value = mean * n / (n + failed) if failed and mean is not None else mean
+    if failed and value is not None:
+        value *= n / (n + failed)
     return Cell(value, figure(name, value))
-
-
-def _thresholds(grid: GridSection) -> str:
-    cells = zip(grid.cells.configuration, grid.cells.threshold, strict=True)
-    counts: Sequence[int] = sorted({*Counter(number for number, _ in dict.fromkeys(cells)).values()})
-    return " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
 
 
 def _by(report: Report, grid: GridSection) -> str:
     """Return what the cells are ranked by, on how many queries, and what they must meet."""
     ranking, is_sample = grid.ranking, report.judge is not None and report.judge.drawn is not None
-    judged = {name for name in ranking.metrics if is_sample and declared(name).is_judged}
-    on = ", ".join(
-        dict.fromkeys(f"{ranking.n[name]} {'judged ' if name in judged else ''}queries" for name in ranking.metrics)
-    )
+    judged = {name: "judged " for name in ranking.metrics if is_sample and declared(name).is_judged}
+    on = ", ".join(dict.fromkeys(f"{ranking.n[name]} {judged.get(name, '')}queries" for name in ranking.metrics))
     dropped = max(ranking.dropped.values(), default=0)
     text = f"by {ranking.objective}, on {on}" + (f" ({dropped} dropped)" if dropped else "")
-    if ranking.constraints:
-        text += f", where {ranking.where} ({ranking.excluded:,} cells are not)"
-    return text
+    return text + (f", where {ranking.where} ({ranking.excluded:,} cells are not)" if ranking.constraints else "")

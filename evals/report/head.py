@@ -1,11 +1,11 @@
 """The run in a sentence, whether it passed, and the next command. Pure."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from evals.collect.observations import Gate
 from evals.grid.axes import dotted
-from evals.grid.measure import Measured, Swept
+from evals.grid.measure import Measured
 from evals.metrics import OF_AN_INDEX, declared
 from evals.metrics.ranking import ENOUGH
 from evals.report.headline import NO_WORSE, deepest
@@ -15,20 +15,20 @@ from retrievers.records import UNBOUNDED
 
 # Share of the queries that must pass before a run is called good.
 MOST = 0.5
-NAMED = (
-    ("ranking/hit_rate_at_K", "hit rate"),
-    ("ranking/recall_at_K", "recall"),
-    ("scope/false_answer", "false answers"),
-)
+NAMED = {
+    "ranking/hit_rate_at_K": "hit rate",
+    "ranking/recall_at_K": "recall",
+    "scope/false_answer": "false answers",
+}
 # Besides, where queries have no labels.
-JUDGED = (
-    ("ragas/llm_context_precision", "context precision"),
-    ("ragas/llm_context_recall", "context recall"),
-    ("ragas/llm_context_relevance", "context relevance"),
-)
+JUDGED = {
+    "ragas/llm_context_precision": "context precision",
+    "ragas/llm_context_recall": "context recall",
+    "ragas/llm_context_relevance": "context relevance",
+}
 PAGE = "--html report.html"
 THRESHOLDS = "--sweep.threshold 0:0.6:0.05"
-# Main cause of failure to flags of evals.run.
+# Main cause of failure to flags of evals.run; then where the collection has no keywords to search.
 FLAGS: Mapping[Cause, str] = {
     "ranked too low": "--sweep.mode semantic,hybrid --sweep.top-k 3,5,10",
     "not a candidate": "--sweep.mode semantic,keyword,hybrid",
@@ -37,23 +37,21 @@ FLAGS: Mapping[Cause, str] = {
     "nothing returned": THRESHOLDS,
     "wrongly answered": THRESHOLDS,
 }
-# The same where the collection has no keywords to search: a deeper cut is what is left.
 WITHOUT_KEYWORDS: Mapping[Cause, str] = {"ranked too low": "--sweep.top-k 3,5,10", "not a candidate": PAGE}
 
 
 def decided(report: Report) -> Report:
     """Return a report with what its criteria and its gaps come down to: nothing else decides whether a run passed."""
-    incomplete = _incomplete(report)
+    incomplete = "; ".join(_incomplete(report))
     passed = not incomplete and all(criterion.passed for criterion in report.criteria)
-    good = (report.validation.pass_rate or 0) >= MOST
-    tone = "bad" if not passed else "good" if good else "mixed"
+    tone = "bad" if not passed else "good" if (report.validation.pass_rate or 0) >= MOST else "mixed"
     line = criteria_line(report.criteria, incomplete)
     head = report.head and report.head.model_copy(update={"tone": tone, "criteria": line})
     return report.model_copy(update={"passed": passed, "incomplete": incomplete, "head": head})
 
 
-def _incomplete(report: Report) -> str:
-    """Return why figures are not those of all queries; empty when all are."""
+def _incomplete(report: Report) -> list[str]:
+    """Return why figures are not those of all queries: what happened to the run, or else to its metrics."""
     changed, grid, ragas = report.facts.collection_changed, report.grid, report.ragas_check
     reasons = (
         f"the collection changed during the run: {changed}" if changed else "",
@@ -66,8 +64,7 @@ def _incomplete(report: Report) -> str:
         if not entry.usable:
             fault = f"{entry.n_failed} of {entry.n + entry.n_failed} failed ({entry.note})"
             unusable.setdefault(fault, []).append(name)
-    failed = (f"{', '.join(names)}: {fault}" for fault, names in unusable.items())
-    return "; ".join(filter(None, reasons)) or "; ".join(failed)
+    return [*filter(None, reasons)] or [f"{', '.join(names)}: {fault}" for fault, names in unusable.items()]
 
 
 def head(result: Measured, causes: Iterable[Cause], sparse_vectors: Collection[str] | None = None) -> HeadSection:
@@ -78,23 +75,15 @@ def head(result: Measured, causes: Iterable[Cause], sparse_vectors: Collection[s
         causes: The cause of every query's verdict.
         sparse_vectors: Names of those of the collection; None where they are not known.
     """
-    failed = Counter(cause for cause in causes if cause in FAILURES)
+    failed = Counter(cause for cause in causes if cause in FAILURES).most_common()
+    main = f"; main cause of failure: {failed[0][0]} ({failed[0][1]} of {sum(n for _, n in failed)})" if failed else ""
     return HeadSection(
-        verdict=_verdict(result, failed),
+        verdict=f"{': '.join(_verdict(result))}{main}.",
         tone="bad",
         criteria="",
         index=_index_line(result),
-        next_flags=next_flags(result, failed.most_common(1)[0][0] if failed else None, sparse_vectors),
+        next_flags=_next_flags(result, failed[0][0] if failed else None, sparse_vectors),
     )
-
-
-def _index_line(result: Measured) -> str:
-    """Return that the index loses near chunks; empty where it does not."""
-    means = {name: s.value for s in result.summaries if (name := s.metric) in OF_AN_INDEX and s.value is not None}
-    if not any(mean < ENOUGH for mean in means.values()):
-        return ""
-    exactly = " and ".join(f"{mean:.3f} of the exact {name.rpartition('_')[2]} nearest" for name, mean in means.items())
-    return f"The index, not the model, loses near chunks: its search found {exactly}. See docs/search.md."
 
 
 def criteria_line(criteria: Sequence[Gate], incomplete: str = "") -> str:
@@ -115,55 +104,47 @@ def criteria_line(criteria: Sequence[Gate], incomplete: str = "") -> str:
     return " ".join(parts)
 
 
-def _verdict(result: Measured, failed: Counter[Cause]) -> str:
-    validation, values = result.validation, {summary.metric: summary.value for summary in result.summaries}
+def _verdict(result: Measured) -> Iterator[str]:
+    """Yield how many queries pass, then the figures that say most."""
+    found, values = result.validation, {summary.metric: summary.value for summary in result.summaries}
+    decided = found.passed + found.failed
+    parts = [f"{found.passed} of {decided} queries pass ({found.pass_rate:.0%})"] if decided else []
+    if found.unlabelled:
+        parts.append(f"{'t' if parts else 'T'}he judge alone scores the {found.unlabelled} queries without labels")
+    if parts:
+        yield "; ".join(parts)
     figures = [
         f"{label} {declared(name).written(value)}"
-        for pattern, label in (*NAMED, *(JUDGED if validation.unlabelled else ()))
+        for pattern, label in (NAMED | (JUDGED if found.unlabelled else {})).items()
         if (value := values.get(name := deepest(pattern, values))) is not None
     ]
-    decided = validation.passed + validation.failed
-    text = f"{validation.passed} of {decided} queries pass ({validation.pass_rate:.0%})" if decided else ""
-    if validation.unlabelled:
-        alone = f"the judge alone scores the {validation.unlabelled} queries without labels"
-        text = f"{text}; {alone}" if text else f"{alone[0].upper()}{alone[1:]}"
-    text = ": ".join(filter(None, (text, ", ".join(figures))))
-    if not failed:
-        return f"{text}."
-    cause, count = failed.most_common(1)[0]
-    return f"{text}; main cause of failure: {cause} ({count} of {failed.total()})."
+    if figures:
+        yield ", ".join(figures)
 
 
-def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection[str] | None = None) -> str:
-    """Return flags of evals.run for the next run: of a grid its recommended cell, else a grid against the main cause.
+def _index_line(result: Measured) -> str:
+    """Return that the index loses near chunks; empty where it does not."""
+    means = {name: s.value for s in result.summaries if (name := s.metric) in OF_AN_INDEX and s.value is not None}
+    if not any(mean < ENOUGH for mean in means.values()):
+        return ""
+    exactly = " and ".join(f"{mean:.3f} of the exact {name.rpartition('_')[2]} nearest" for name, mean in means.items())
+    return f"The index, not the model, loses near chunks: its search found {exactly}. See docs/search.md."
 
-    Args:
-        result: The run.
-        cause: The main cause of failure, None where no query fails.
-        sparse_vectors: Names of those of the collection; None where they are not known.
-    """
-    if result.swept:
-        return PAGE if result.swept.chosen is None else _cell(result.swept, result.swept.chosen)
-    # The settings of a user's own retriever are not known.
+
+def _next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection[str] | None) -> str:
+    """Return flags of the next run: of a grid its recommended cell, else a grid against the main cause of failure."""
+    if result.swept and result.swept.chosen is not None:
+        cell = result.swept.grid.cell(result.swept.chosen).parameters.items()
+        return " ".join(f"--retriever.{dotted(k).replace('_', '-')} {v}" for k, v in cell if v is not None)
     retriever = result.config.retriever
-    if cause is None or retriever.python is not None:
+    # The settings of a user's own retriever are not known.
+    if result.swept or cause is None or retriever.python is not None:
         return PAGE
     flags = FLAGS.get(cause, PAGE)
+    # Which scores without bounds there are is on the page alone.
     if retriever.threshold_scale in UNBOUNDED and THRESHOLDS in flags:
-        # Which scores there are without bounds is on the page alone.
         return PAGE
     if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors:
         flags = WITHOUT_KEYWORDS.get(cause, flags)
-    if retriever.used_distance != "cosine":
-        # Scores of other distances have no bounds, so a fusion that weighs them has no meaning.
-        flags = flags.replace("hybrid", "hybrid --retriever.fusion rrf")
-    return flags
-
-
-def _cell(grid: Swept, chosen: int) -> str:
-    cell = grid.grid.cell(chosen)
-    return " ".join(
-        f"--retriever.{dotted(name).replace('_', '-')} {value}"
-        for name, value in cell.parameters.items()
-        if value is not None
-    )
+    # A fusion that weighs scores without bounds has no meaning.
+    return flags if retriever.used_distance == "cosine" else flags.replace("hybrid", "hybrid --retriever.fusion rrf")

@@ -39,12 +39,17 @@ def leading(measured: Collection[str], wanted: Collection[str], most: int = MOST
         wanted: Those that have a criterion, or that the experiment names; all are shown.
         most: Number of rows that are filled up.
     """
-    order = [deepest(pattern, measured) for pattern in LEADING] + headline(measured)
     shown = dict.fromkeys(name for name in measured if name in wanted)
-    for name in order:
+    for name in (*(deepest(pattern, measured) for pattern in LEADING), *headline(measured)):
         if len(shown) < most and name in measured:
             shown[name] = None
     return [name for name in measured if name in shown]
+
+
+def leading_first(names: Collection[str], further: Collection[str] = ()) -> list[str]:
+    """Return names of metrics: the leading ones, then those of `further`, then the rest."""
+    order = dict.fromkeys((*(deepest(pattern, names) for pattern in LEADING), *further, *names))
+    return [name for name in order if name in names]
 
 
 def headline(*measured: Collection[str]) -> list[str]:
@@ -53,15 +58,12 @@ def headline(*measured: Collection[str]) -> list[str]:
     Args:
         measured: The metrics of each run.
     """
-    every = dict.fromkeys(name for names in measured for name in names)
-    return [name for name in every if _is_shown(name, measured)]
 
+    def is_shown(name: str) -> bool:
+        shown, deep = declared(name).headline, name.rstrip("0123456789") + "K"
+        return shown == "always" or (shown == "at the deepest" and name == deepest(deep, *measured))
 
-def _is_shown(name: str, measured: Sequence[Collection[str]]) -> bool:
-    shown = declared(name).headline
-    return shown == "always" or (
-        shown == "at the deepest" and name == deepest(name.rstrip("0123456789") + "K", *measured)
-    )
+    return [name for name in dict.fromkeys(name for names in measured for name in names) if is_shown(name)]
 
 
 def deepest(pattern: str, *measured: Collection[str]) -> str:

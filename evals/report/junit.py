@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from evals.collect.observations import Gate
 from evals.report.model import QueryRow, Report
 from evals.report.text import counted, judge_lines
 from retrievers.terminal.present import score_text
@@ -24,69 +23,49 @@ FIRST = 5
 def junit(report: Report) -> str:
     """Return the run as an XML document."""
     suites = Element("testsuites")
-    _criteria(suites, report)
-    _queries(suites, report)
-    indent(suites)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(suites, encoding="unicode") + "\n"
-
-
-def _criteria(suites: Element, report: Report) -> None:
-    suite = _suite(suites, report, "criteria", report.facts.duration_s or 0.0)
-    for criterion in report.criteria:
-        case = _case(suite, "criteria", f"{criterion.metric} {criterion.condition}", 0.0)
-        if not criterion.passed:
-            _explain(case, "failure", _message(criterion), "undecided" if criterion.undecided else "criterion")
-    met = [f"{each.metric} {each.condition}: {each.reason}" for each in report.criteria if each.passed and each.reason]
+    suite, told = _suite(suites, report, "criteria", report.facts.duration_s or 0.0), list[str]()
+    for gate in report.criteria:
+        case = _case(suite, "criteria", f"{gate.metric} {gate.condition}", 0.0)
+        if not gate.passed:
+            figure = "no value" if gate.figure is None else f"{gate.figure:g}"
+            said = f"expected {gate.metric} {gate.condition}, got {figure} ({gate.reason})"
+            _explain(case, "failure", said, "undecided" if gate.undecided else "criterion")
+        elif gate.reason:
+            told.append(f"{gate.metric} {gate.condition}: {gate.reason}")
     case = _case(suite, "criteria", "complete", 0.0)
     if report.incomplete:
         _explain(case, "failure", report.incomplete, "incomplete")
-    _count(suite, [*met, *(judge_lines(report.judge) if report.judge else ())])
-
-
-def _message(criterion: Gate) -> str:
-    figure = "no value" if criterion.figure is None else f"{criterion.figure:g}"
-    return f"expected {criterion.metric} {criterion.condition}, got {figure} ({criterion.reason})"
-
-
-def _queries(suites: Element, report: Report) -> None:
+    _count(suite, [*told, *(judge_lines(report.judge) if report.judge else ())])
     suite = _suite(suites, report, "queries", sum(row.time_ms for row in report.queries) / 1000)
     for row in report.queries:
         case = _case(suite, f"queries.{row.query_type or 'untyped'}", row.id, row.time_ms / 1000)
         if row.outcome != "SUCCESS":
-            message = f"{row.outcome}: {'; '.join(row.reasons)}"
-            _explain(case, "skipped", message, row.outcome, _details(row))
+            _explain(case, "skipped", f"{row.outcome}: {'; '.join(row.reasons)}", row.outcome, _details(row))
     _count(suite)
+    indent(suites)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(suites, encoding="unicode") + "\n"
 
 
-def _details(row: QueryRow) -> Sequence[str]:
+def _details(row: QueryRow) -> str:
     returned = [
         f"{hit.rank}. {score_text(hit.score).strip()} {'relevant' if hit.grade else 'other'} {hit.source}"
         for hit in row.retrieved[:FIRST]
     ]
-    return [f"query: {row.query}", *row.reasons, *(returned or ["nothing was returned"])]
+    return "\n".join([f"query: {row.query}", *row.reasons, *(returned or ["nothing was returned"])])
 
 
 def _suite(suites: Element, report: Report, name: str, seconds: float) -> Element:
-    facts = report.facts
+    facts, grid = report.facts, report.grid
     started = datetime.fromisoformat(facts.started_at).astimezone(UTC)
-    suite = SubElement(
-        suites,
-        "testsuite",
-        name=name,
-        package=printable(report.name),
-        id=str(len(suites)),
-        # Required by the schema; the real name would make reports of equal runs differ.
-        hostname="localhost",
-        timestamp=f"{started:%Y-%m-%dT%H:%M:%S}",
-        time=f"{seconds:.3f}",
-    )
+    about = {"name": name, "package": printable(report.name), "id": str(len(suites))}
+    # Required by the schema; the real name would make reports of equal runs differ.
+    about |= {"hostname": "localhost", "timestamp": f"{started:%Y-%m-%dT%H:%M:%S}", "time": f"{seconds:.3f}"}
+    suite = SubElement(suites, "testsuite", about)
+    known = {"dataset_fingerprint": facts.dataset_fingerprint, "commit": facts.commit}
+    known |= {f"judged queries of {name}": counted(one) for name, one in report.metrics.items() if one.sampled}
+    known |= {"proof": grid.proof} if grid and grid.proof else {}
     properties = SubElement(suite, "properties")
-    for key, value in {
-        "dataset_fingerprint": facts.dataset_fingerprint,
-        "commit": facts.commit,
-        **{f"judged queries of {metric}": counted(entry) for metric, entry in report.metrics.items() if entry.sampled},
-        **({"proof": report.grid.proof} if report.grid and report.grid.proof else {}),
-    }.items():
+    for key, value in known.items():
         SubElement(properties, "property", name=key, value=printable(value))
     return suite
 
@@ -95,15 +74,13 @@ def _case(suite: Element, group: str, name: str, seconds: float) -> Element:
     return SubElement(suite, "testcase", classname=printable(group), name=printable(name), time=f"{seconds:.3f}")
 
 
-def _explain(case: Element, tag: str, message: str, kind: str, details: Sequence[str] = ()) -> None:
-    element = SubElement(case, tag, message=printable(message), type=kind)
-    element.text = printable("\n".join(details or [message]))
+def _explain(case: Element, tag: str, message: str, kind: str, details: str = "") -> None:
+    SubElement(case, tag, message=printable(message), type=kind).text = printable(details or message)
 
 
 def _count(suite: Element, remarks: Sequence[str] = ()) -> None:
-    suite.set("tests", str(len(suite.findall("testcase"))))
-    for count, tag in (("failures", "failure"), ("skipped", "skipped")):
-        suite.set(count, str(len(suite.findall(f"testcase/{tag}"))))
+    for count, path in (("tests", "testcase"), ("failures", "testcase/failure"), ("skipped", "testcase/skipped")):
+        suite.set(count, str(len(suite.findall(path))))
     suite.set("errors", "0")
     SubElement(suite, "system-out").text = printable("\n".join(remarks)) or None
     SubElement(suite, "system-err")

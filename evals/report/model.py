@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, PrivateAttr
 
 from evals.collect.observations import Gate, Outcome, Summary, Unscored
 from evals.grid.choice import Choice, HeldOut
@@ -192,14 +192,7 @@ class Hit(Section):
     @property
     def said(self) -> str:
         """Reason of the judge, or why it said nothing; empty where it was not asked."""
-        if self.judge is None:
-            return ""
-        return self.judge.failed if isinstance(self.judge, FailedValue) else self.judge.reason
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether judging it failed."""
-        return isinstance(self.judge, FailedValue)
+        return getattr(self.judge, "failed", "") or getattr(self.judge, "reason", "")
 
     @property
     def chunk(self) -> ChunkEntry:
@@ -232,7 +225,6 @@ class QueryRow(Section):
         relevant: Chunk id to grade of every relevant chunk of the collection.
         irrelevant: Chunks that were judged and found not relevant.
         missing: Relevant chunks that the collection lacks: they count as not retrieved.
-        relevant_complete: False where relevant holds only chunks that came back, because all cannot be listed.
         first_relevant: Rank of the first relevant candidate, before threshold and cut; null where none is relevant.
         top_score: Best score of a vector before the threshold, by config.retriever.distance (by default a cosine); null
             for a retriever without such scores, and where nothing was found (there a cosine is 0).
@@ -261,7 +253,6 @@ class QueryRow(Section):
     relevant: dict[str, int]
     irrelevant: list[str] = []
     missing: list[str] = []
-    relevant_complete: bool = True
     first_relevant: int | None = None
     top_score: float | None
     retrieved: list[Hit]
@@ -425,8 +416,6 @@ class Validation(Section):
         failed: The others that have labels or are out of scope.
         unlabelled: Queries in scope without labels: neither passed nor failed.
         pass_rate: Passed over passed and failed; null: there are none.
-        average_latency_ms: Mean time of the serial calls; null when not measured.
-        p95_latency_ms: 95th percentile of the serial calls; null when not measured.
     """
 
     total: Count
@@ -434,8 +423,6 @@ class Validation(Section):
     failed: Count
     unlabelled: Count = 0
     pass_rate: float | None = Field(ge=0, le=1)
-    average_latency_ms: float | None
-    p95_latency_ms: float | None
 
 
 class OwnMetric(Section):
@@ -467,32 +454,14 @@ class RagasCheck(Section):
         version: Version of ragas.
         metrics: The metrics that it scored.
         scores: Scores that were compared, of results that have a chunk.
-        n_differing: Scores that differ by more than 1e-9.
-        differing: The first of these in words, at most 20.
-        reason: Why scores were not compared; empty when all were.
+        line: The outcome in a sentence, with the first scores that differ by more than 1e-9; empty while it is pending.
     """
 
     status: Literal["pending", "equal", "differs", "unchecked"]
     version: str
     metrics: list[str]
     scores: Count = 0
-    n_differing: Count = 0
-    differing: list[str] = []
-    reason: str = ""
-
-    @property
-    def line(self) -> str:
-        """The outcome in a sentence; empty while it is pending."""
-        if self.status == "pending":
-            return ""
-        if self.status == "unchecked":
-            return f"ragas {self.version} compared nothing: {self.reason or 'no result has a chunk'}"
-        rest = f"; {self.reason}" if self.reason else ""
-        if not self.n_differing:
-            return f"ragas {self.version}: equal ({self.scores:,} scores by its {len(self.metrics)} classes){rest}"
-        more = f", and {self.n_differing - 3:,} more" if self.n_differing > 3 else ""
-        differ = f"ragas {self.version} scores {self.n_differing:,} of {self.scores:,} otherwise"
-        return f"{differ}: {', '.join(self.differing[:3])}{more}{rest}"
+    line: str = ""
 
     @property
     def problem(self) -> str:
@@ -516,28 +485,6 @@ class Disagreement(Section):
     reason: str
 
 
-class TierEntry(Section):
-    """A judge of a cascade (judge.tiers), or people, whose verdicts are its last tier (human_verdicts).
-
-    Attributes:
-        model: Provider:model, or people.
-        queries: Number of in-scope queries that it judged.
-        usage: Cost of this judge; null for people.
-        verdicts: Number of chunks that the next tier gave a verdict on as well.
-        agreement: Share of those on which both say the same; null for the last tier, or where there are none.
-        kappa: Cohen's kappa of the two; null likewise, or where all verdicts are equal.
-        weights: By metric, weight of its scores in the mean of the last tier, 0 to 1; empty for the last.
-    """
-
-    model: str
-    queries: Count
-    usage: Usage | None
-    verdicts: Count
-    agreement: float | None
-    kappa: float | None
-    weights: dict[str, float]
-
-
 class JudgeSection(Section):
     """The judge of a run. How far to trust it say the metrics judge/* and those that end in _corrected.
 
@@ -547,8 +494,7 @@ class JudgeSection(Section):
         incomplete: Reason why not everything was judged; empty when it was.
         queries: Number of in-scope queries.
         drawn: Number of them in the sample that was judged; null where all were.
-        tiers: The judges of a cascade, the cheapest first, then people; empty where a judge judged alone.
-        by_people: What people would have given all queries, a line a metric.
+        lines: What judging took, and what corrects its means, in a few lines: of a cascade a line a judge.
         compared: Number of verdicts on chunks whose label is known.
         disagreements: Verdicts that differ from the label, the most telling first.
     """
@@ -558,8 +504,7 @@ class JudgeSection(Section):
     incomplete: str
     queries: Count
     drawn: int | None = None
-    tiers: list[TierEntry] = []
-    by_people: list[str] = []
+    lines: list[str] = []
     compared: Count = 0
     disagreements: list[Disagreement] = []
 
@@ -578,7 +523,7 @@ class RankingSection(Section):
         values: Value of the objective, by cell.
     """
 
-    metrics: dict[str, float]
+    metrics: dict[str, float] = Field(validation_alias=AliasChoices("metrics", "weights"))
     n: dict[str, int]
     dropped: dict[str, int]
     constraints: dict[str, str]
@@ -680,7 +625,6 @@ class GridSection(Section):
         axes: Every axis of the sweep, with its values.
         ranking: The cells by the objective.
         choice: The recommended cell, and the evidence for it; null where cells could not be ranked.
-        places: Place of each standing of choice among all, the best first, from 1.
         decision: Cells to take for what one can bear; null without both kinds of query.
         explored: What every cell returns of every query; absent where that is more than a page can hold.
         held_out: The unbiased figure; null without held-out queries.
@@ -690,13 +634,11 @@ class GridSection(Section):
         configurations: Each way to retrieve.
         cells: The cells, by columns.
         metrics: Every metric over queries, by name.
-        notes: Combinations that were left out or are one.
     """
 
     axes: dict[str, list[Setting]]
     ranking: RankingSection
     choice: Choice | None
-    places: list[int] = []
     decision: Decision | None = None
     explored: Explored | None = None
     held_out: HeldOut | None = None
@@ -706,7 +648,6 @@ class GridSection(Section):
     configurations: list[ConfigurationEntry]
     cells: CellColumns
     metrics: dict[str, GridMetric]
-    notes: list[str]
 
     @property
     def chosen(self) -> int | None:
@@ -737,7 +678,6 @@ class Report(Section):
         slices: The metrics by query type and by tag.
         validation: Totals of the verdicts.
         notes: What a reader must know beside the figures.
-        caches: Of each cache that was asked (embedding, result, judge) its hits and all look-ups.
         judge: The LLM judge; null without one.
         grid: The grid whose recommended cell this is; absent without one.
         chunks: Chunk id to every chunk that a query names in retrieved.
@@ -766,7 +706,6 @@ class Report(Section):
     slices: list[SliceEntry] = []
     validation: Validation
     notes: list[str]
-    caches: dict[str, tuple[int, int]] = {}
     judge: JudgeSection | None = None
     grid: GridSection | None = None
     chunks: dict[str, ChunkEntry] = {}

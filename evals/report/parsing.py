@@ -1,7 +1,6 @@
 """Reading a report back, by its schema."""
 
 from collections import Counter
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -33,9 +32,9 @@ def parse(text: str, origin: str) -> Report:
     except ValueError as error:
         raise ReportError(f"{origin}: {error}; expected a report of evals.run") from None
     if not isinstance(document, dict) or "schema_version" not in document:
-        names = ", ".join(map(quoted, [*document][:5])) if isinstance(document, dict) else ""
-        actual = f"the fields {names}" if names else _kind(document)
-        raise ReportError(f"{origin}: expected a report of evals.run, which has a schema_version; found {actual}")
+        is_table = isinstance(document, dict)
+        found = f"the fields {', '.join(map(quoted, [*document][:5]))}" if is_table else f"a {type(document).__name__}"
+        raise ReportError(f"{origin}: expected a report of evals.run, which has a schema_version; found {found}")
     version = document["schema_version"]
     if type(version) is not int or version != SCHEMA_VERSION:
         raise ReportError(
@@ -45,26 +44,16 @@ def parse(text: str, origin: str) -> Report:
     try:
         report = Report.model_validate_json(text)
     except ValidationError as error:
-        raise ReportError(f"{origin}: not a report of schema version {SCHEMA_VERSION}:", _faults(error)) from error
+        faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors(include_url=False)]
+        more = [f"… and {len(faults) - MAX_FAULTS_SHOWN} more"] if len(faults) > MAX_FAULTS_SHOWN else []
+        said = [*faults[:MAX_FAULTS_SHOWN], *more]
+        raise ReportError(f"{origin}: not a report of schema version {SCHEMA_VERSION}:", said) from error
     for name, field in ExperimentConfig.model_fields.items():
-        of_tables = isinstance(field.annotation, type) and issubclass(field.annotation, Settings)
-        if of_tables and not isinstance(report.config.get(name, {}), dict):
-            found = quoted(report.config[name])
-            raise ReportError(f"{origin}: config.{name}: expected a table of settings, found {found}")
+        is_table = isinstance(field.annotation, type) and issubclass(field.annotation, Settings)
+        if is_table and not isinstance(found := report.config.get(name, {}), dict):
+            raise ReportError(f"{origin}: config.{name}: expected a table of settings, found {quoted(found)}")
     for own in report.own_metrics:
         remember(own.declaration)
-    ids = [row.id for row in report.queries]
-    if len({*ids}) < len(ids):
-        [(twice, _)] = Counter(ids).most_common(1)
-        raise ReportError(f"{origin}: expected every query once, found {quoted(twice)} more than once")
+    if twice := [name for name, count in Counter(row.id for row in report.queries).items() if count > 1]:
+        raise ReportError(f"{origin}: expected every query once, found {quoted(twice[0])} more than once")
     return report
-
-
-def _kind(value: Any) -> str:
-    return {list: "a list", str: "a text", type(None): "null"}.get(type(value), quoted(value))
-
-
-def _faults(error: ValidationError) -> list[str]:
-    faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors(include_url=False)]
-    more = [f"… and {len(faults) - MAX_FAULTS_SHOWN} more"] if len(faults) > MAX_FAULTS_SHOWN else []
-    return [*faults[:MAX_FAULTS_SHOWN], *more]

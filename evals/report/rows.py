@@ -16,6 +16,7 @@ from retrievers.records import RetrievedChunk, StageTimings
 # Number of candidates to show for a query without results.
 BEST_BELOW = 3
 FAILURES = frozenset(get_args(Cause)) - {"right", "rightly nothing", "not labelled"}
+OF_A_CASE = ("id", "query", "in_scope", "query_type", "tags", "reference_answer")
 
 
 def query_rows(result: Measured) -> Iterator[QueryRow]:
@@ -47,10 +48,9 @@ def columns(result: Measured, scores: Mapping[str, Mapping[str, Score]]) -> dict
 
 def proxies(result: Measured) -> dict[str, list[float | None]]:
     """Return the proxies of judged metrics likewise, as far as they are numbers."""
-    by_metric = columns(result, result.proxies).items()
     return {
         name: [float(score) if isinstance(score, float | int) else None for score in column]
-        for name, column in by_metric
+        for name, column in columns(result, result.proxies).items()
     }
 
 
@@ -63,53 +63,57 @@ def cause_of(observation: Observation, outcome: Outcome, first_relevant: int | N
         first_relevant: Rank of its first relevant candidate, before threshold and cut; None where there is none.
         top_k: Number of chunks asked for.
     """
-    in_scope = observation.case.in_scope
-    if outcome != "FAILURE":
-        right: Cause = "right" if in_scope else "rightly nothing"
-        plain: Mapping[Outcome, Cause] = {"PARTIAL_SUCCESS": "details wrong", "UNLABELLED": "not labelled"}
-        return plain.get(outcome, right)
-    return _failure(observation, first_relevant, top_k) if in_scope else "wrongly answered"
-
-
-def _failure(observation: Observation, first_relevant: int | None, top_k: int) -> Cause:
-    if not observation.selection:
-        return "nothing returned"
-    if not observation.relevance.grades.keys().isdisjoint(observation.ranked_ids[:FIRST]):
-        return "too few returned"
-    if first_relevant is None:
-        return "not a candidate"
-    return "cut by the threshold" if is_cut_by_threshold(first_relevant, top_k) else "ranked too low"
+    in_scope, grades = observation.case.in_scope, observation.relevance.grades
+    cause: Cause = "ranked too low"
+    if outcome == "PARTIAL_SUCCESS":
+        cause = "details wrong"
+    elif outcome == "UNLABELLED":
+        cause = "not labelled"
+    elif outcome == "SUCCESS":
+        cause = "right" if in_scope else "rightly nothing"
+    elif not in_scope:
+        cause = "wrongly answered"
+    elif not observation.selection:
+        cause = "nothing returned"
+    elif not grades.keys().isdisjoint(observation.ranked_ids[:FIRST]):
+        cause = "too few returned"
+    elif first_relevant is None:
+        cause = "not a candidate"
+    elif is_cut_by_threshold(first_relevant, top_k):
+        cause = "cut by the threshold"
+    return cause
 
 
 def _row(observation: Observation, number: int, timings: StageTimings, result: Measured) -> QueryRow:
     judging, verdicts, outcome = result.judging, result.validation, result.validation.outcomes[number]
-    case, relevance, first_relevant = observation.case, observation.relevance, _first_relevant(observation)
-    return QueryRow(
-        id=case.id,
-        query=case.query,
-        fingerprint=case_fingerprint(case),
-        in_scope=case.in_scope,
-        query_type=case.query_type,
-        tags=list(case.tags),
-        reference_answer=case.reference_answer,
-        expected=_places(observation),
-        relevant=dict(relevance.grades),
-        irrelevant=sorted(relevance.irrelevant),
-        missing=sorted(relevance.missing),
-        relevant_complete=not relevance.incomplete,
-        first_relevant=first_relevant,
-        top_score=_top_score(observation),
-        retrieved=[_hit(hit, observation, judging) for hit in observation.selection],
-        best_below_threshold=[_hit(hit, observation, None) for hit in _below(observation)],
-        claims=list(judging.claims.get((case.id, selected(observation)), ())) if judging else [],
-        outcome=outcome,
-        reasons=list(verdicts.reasons[number]),
-        cause=cause_of(observation, outcome, first_relevant, result.config.retriever.top_k),
-        metadata_accuracy=verdicts.metadata_accuracy[number],
-        content_relevance=verdicts.content_relevance[number],
-        accuracy_score=verdicts.accuracy_scores[number],
-        time_ms=verdicts.times_ms[number],
-        stages_ms=_stages(timings),
+    case, relevance, best = observation.case, observation.relevance, observation.top_score
+    # By the ids alone: making a hit of every candidate takes longer than all else here.
+    ranks = enumerate(observation.candidates.chunk_ids if relevance.grades else (), 1)
+    first_relevant = next((rank for rank, chunk_id in ranks if chunk_id in relevance.grades), None)
+    stages = {name: getattr(timings, f"{name}_ms") for name in ("embed", "search", "rerank", "total")}
+    evidence = sorted(case.relevant_evidence, key=lambda evidence: -evidence.grade)
+    return QueryRow.of(
+        {name: getattr(case, name) for name in OF_A_CASE}
+        | {
+            "fingerprint": case_fingerprint(case),
+            "expected": list(dict.fromkeys(each.place for each in evidence)),
+            "relevant": dict(relevance.grades),
+            "irrelevant": sorted(relevance.irrelevant),
+            "missing": sorted(relevance.missing),
+            "first_relevant": first_relevant,
+            "top_score": best if best is not None and isfinite(best) else None,
+            "retrieved": [_hit(hit, observation, judging) for hit in observation.selection],
+            "best_below_threshold": [_hit(hit, observation, None) for hit in _below(observation)],
+            "claims": list(judging.claims.get((case.id, selected(observation)), ())) if judging else [],
+            "outcome": outcome,
+            "reasons": list(verdicts.reasons[number]),
+            "cause": cause_of(observation, outcome, first_relevant, result.config.retriever.top_k),
+            "metadata_accuracy": verdicts.metadata_accuracy[number],
+            "content_relevance": verdicts.content_relevance[number],
+            "accuracy_score": verdicts.accuracy_scores[number],
+            "time_ms": verdicts.times_ms[number],
+            "stages_ms": {name: round(ms, 3) for name, ms in stages.items() if ms is not None},
+        }
     )
 
 
@@ -120,29 +124,6 @@ def _score(score: Any) -> Any:
 
 def _below(observation: Observation) -> Sequence[RetrievedChunk]:
     return () if observation.selection else tuple(observation.candidates[:BEST_BELOW])
-
-
-def _stages(timings: StageTimings) -> dict[str, float]:
-    stages = {name: getattr(timings, f"{name}_ms") for name in ("embed", "search", "rerank", "total")}
-    return {name: round(ms, 3) for name, ms in stages.items() if ms is not None}
-
-
-def _top_score(observation: Observation) -> float | None:
-    """Return the best score; None where there is none, as where nothing was found on an open scale."""
-    best = observation.top_score
-    return None if best is None or not isfinite(best) else best
-
-
-def _first_relevant(observation: Observation) -> int | None:
-    # by the ids alone: making a hit of every candidate takes longer than all else here
-    ids = observation.candidates.chunk_ids if observation.relevance.grades else ()
-    return next((rank for rank, chunk_id in enumerate(ids, 1) if chunk_id in observation.relevance.grades), None)
-
-
-def _places(observation: Observation) -> list[str]:
-    """Return the places that the evidence names, the most relevant first."""
-    ordered = sorted(observation.case.relevant_evidence, key=lambda evidence: -evidence.grade)
-    return list(dict.fromkeys(evidence.place for evidence in ordered))
 
 
 def _hit(hit: RetrievedChunk, observation: Observation, judging: Judging | None) -> Hit:

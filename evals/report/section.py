@@ -3,10 +3,10 @@
 A cell's text is made harmless once, here: nothing that comes from outside steers a terminal or is taken for markup.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from textwrap import wrap
 from typing import Any
 
 from rich.console import Console
@@ -18,7 +18,7 @@ from retrievers.text.printable import printable
 # Words of a tone, and how a terminal shows them.
 STYLES = {"good": "green", "fair": "yellow", "bad": "red", "bold": "bold", "dim": "dim"}
 # Longest line of a heading that is broken; columns between two columns; least columns of a text that loses its middle.
-HEADING, BETWEEN, LEAST = 11, 2, 16
+HEADING, BETWEEN, LEAST = 13, 2, 16
 # The text of a cell that shows its value as it is.
 PLAIN = "\0"
 # Width of what no terminal shows.
@@ -110,8 +110,9 @@ def terminal(sections: Iterable[Section], *, width: int, color: bool, whole: boo
         color: Use colors.
         whole: Shorten nothing, as no terminal shows it; only sentences are wrapped.
     """
+    file = StringIO()
     console = Console(
-        file=StringIO(), width=width, force_terminal=color, no_color=not color, highlight=False, legacy_windows=False
+        file=file, width=width, force_terminal=color, no_color=not color, highlight=False, legacy_windows=False
     )
     for section in sections:
         if section.title:
@@ -119,13 +120,11 @@ def terminal(sections: Iterable[Section], *, width: int, color: bool, whole: boo
         for one in section.lines:
             _print_line(console, one, whole=whole)
         console.width = UNCUT if whole else width
-        for number, columns in enumerate(_tables(section, console.width)):
-            console.print(_table(section, columns, console.width, is_rest=number > 0))
+        for table in _tables(section, console.width) if section.rows else ():
+            console.print(table)
         console.width = width
         for one in section.below:
             _print_line(console, one, whole=whole)
-    file = console.file
-    assert isinstance(file, StringIO)
     return file.getvalue()
 
 
@@ -148,61 +147,50 @@ def in_html(colored: str) -> str:
 
 
 def _style(cell: Cell) -> str:
-    words = [STYLES[word] for word in cell.tone.split()]
-    return " ".join([*words, *([f"link {cell.link}"] if cell.link else [])])
+    return " ".join([*(STYLES[word] for word in cell.tone.split()), *([f"link {cell.link}"] if cell.link else [])])
 
 
 def _print_line(console: Console, one: Line, *, whole: bool) -> None:
-    is_cut, room = one.is_cut and not whole, UNCUT if whole else console.width
-    text = Text()
-    for number, cell in enumerate(one.cells):
+    is_cut, room, text = one.is_cut and not whole, UNCUT if whole else console.width, Text()
+    for number, cell in enumerate(one.cells, 1):
         rest = room - len(text)
         # What follows a text that loses its middle has the rest of the line.
-        share = rest * 3 // 5 if len(one.cells) > number + 1 else rest
-        text.append(cell.within(max(share, LEAST)) if is_cut else cell.text, style=_style(cell))
-    overflow = "ellipsis" if is_cut else None
-    console.print(text, no_wrap=is_cut, overflow=overflow, soft_wrap=one.is_command or (whole and one.is_cut))  # type: ignore[arg-type]
+        shown = cell.within(max(rest if number == len(one.cells) else rest * 3 // 5, LEAST)) if is_cut else cell.text
+        text.append(shown, style=_style(cell))
+    is_long = one.is_command or (whole and one.is_cut)
+    console.print(text, no_wrap=is_cut, overflow="ellipsis" if is_cut else None, soft_wrap=is_long)
 
 
-def _heading(name: str) -> str:
-    """Return the name of a metric in lines of few characters, broken after `/` and `_`; another name as it is."""
-    if name.count("/") != 1:
-        return name
-    lines = [""]
-    for part in re.findall(r"[^/_]+[/_]?", name):
-        if len(lines[-1]) + len(part) > HEADING or lines[-1].endswith("/"):
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(lines)
-
-
-def _tables(section: Section, width: int) -> Iterator[list[int]]:
-    """Yield the places of the columns that fit; those without room once more, beside the first, where they spill."""
-    if not section.rows:
-        return
+def _tables(section: Section, width: int) -> Iterator[Table]:
+    """Yield the columns that fit; those without room once more, beside the first, where they spill."""
     told = [
         place
         for place, column in enumerate(section.columns)
         if column.is_needed or {row[place].text for row in section.rows} - NOTHING
     ]
-    taken = {place: _width(section, place) for place in told}
     fitting = list(told)
-    for place in reversed(told):
-        if sum(taken[one] for one in fitting) + BETWEEN * (len(fitting) - 1) <= width:
+    for place in [place for place in reversed(told) if not section.columns[place].is_needed]:
+        if sum(_width(section, one) for one in fitting) + BETWEEN * (len(fitting) - 1) <= width:
             break
-        if not section.columns[place].is_needed:
-            fitting.remove(place)
-    yield fitting
+        fitting.remove(place)
+    yield _table(section, fitting, width, is_rest=False)
     rest = [place for place in told if place not in fitting]
     if section.spills and rest:
-        yield [told[0], *rest]
+        yield _table(section, [told[0], *rest], width, is_rest=True)
+
+
+def _heading(name: str) -> str:
+    """Return the name of a metric in lines of few characters, broken after `/` and `_`; another name as it is."""
+    group, slash, rest = name.partition("/")
+    if not slash or "/" in rest:
+        return name
+    return "\n".join([group + slash, *(part.replace(" ", "") for part in wrap(rest.replace("_", "_ "), HEADING))])
 
 
 def _width(section: Section, place: int) -> int:
-    heading = _heading(section.columns[place].name).splitlines()
-    # One that may lose its middle asks for no room of its own.
-    texts = [row[place].text if row[place].keep < 0 else "" for row in section.rows]
-    return max(map(len, [*heading, *texts]), default=0)
+    # A text that may lose its middle asks for no room of its own.
+    texts = [row[place].text for row in section.rows if row[place].keep < 0]
+    return max(map(len, [*_heading(section.columns[place].name).splitlines(), *texts]), default=0)
 
 
 def _table(section: Section, places: Sequence[int], width: int, *, is_rest: bool) -> Table:
@@ -213,14 +201,12 @@ def _table(section: Section, places: Sequence[int], width: int, *, is_rest: bool
     room = max((width - fixed) // max(len(elastic), 1), LEAST)
     for place, column in zip(places, columns, strict=True):
         heading = _heading(column.name)
-        least = max(map(len, heading.splitlines()), default=0) if "\n" in heading else None
-        justify = "right" if column.is_number else "left"
         table.add_column(
             Text(printable(heading)),
-            justify=justify,  # type: ignore[arg-type]
+            justify="right" if column.is_number else "left",
             no_wrap=(column.is_needed and not is_rest) or place in elastic or column.is_number,
             overflow="fold" if is_rest else "ellipsis",
-            min_width=least,
+            min_width=max(map(len, heading.splitlines())) if "\n" in heading else None,
         )
     for row in section.rows:
         table.add_row(*(Text(row[place].within(room), style=_style(row[place])) for place in places))

@@ -5,9 +5,8 @@ Terminal, page, Markdown and notebook show these; each metric, criterion, differ
 
 from collections.abc import Iterator, Sequence
 
-from evals.collect.observations import Gate
 from evals.report.headline import BESIDE_REFERENCE, LEADING, NO_WORSE, deepest, first_of
-from evals.report.model import ComparedSection, Difference, Hit, QueryRow, Report
+from evals.report.model import ComparedSection, Difference, FailedValue, QueryRow, Report
 from evals.report.section import Cell, Column, Line, Section, line
 from evals.report.text import (
     WORST,
@@ -16,7 +15,6 @@ from evals.report.text import (
     figure,
     has_something,
     hit_cells,
-    interval,
     reasons,
     remark,
     signed,
@@ -27,11 +25,16 @@ from evals.report.text import (
 TONES = {"pass": "good", "FAIL": "bad", "undecided": "fair", "better": "good", "worse": "bad", "": ""}
 # Queries and chunks of each that a terminal shows at first, and when all is wanted; disagreements.
 FIRST_QUERIES, FIRST_CHUNKS, CHUNKS, FIRST_DISAGREEMENTS = 3, 2, 3, 3
+
+
+def numbers(*names: str, is_needed: bool = True) -> tuple[Column, ...]:
+    """Return columns of numbers."""
+    return tuple(Column(name, is_number=True, is_needed=is_needed) for name in names)
+
+
 COMPARED = (
     Column("metric"),
-    Column("before", is_number=True),
-    Column("after", is_number=True),
-    Column("difference", is_number=True),
+    *numbers("before", "after", "difference"),
     Column("95% interval"),
     Column("win/tie/loss", is_needed=False),
     Column("", is_needed=False),
@@ -41,21 +44,25 @@ COMPARED = (
 def metrics(report: Report, names: Sequence[str], *, remarks: bool = False) -> Section:
     """Return a table of metrics with interval and n, and either criteria or remarks."""
     last = Column("remark" if remarks else "criterion", is_needed=not remarks)
-    columns = (Column("metric"), Column("value", is_number=True), Column("95% interval", is_number=True))
     rows = []
     for name in names:
         metric = report.metrics[name]
         beside = Cell(remark(metric), tone="dim") if remarks else _conditions(report, name)
-        rows.append(
-            (
-                Cell(name),
-                Cell(metric.value, figure(name, metric.value)),
-                Cell(None, interval(name, metric)),
-                Cell(metric.n, counted(metric)),
-                beside,
-            )
-        )
-    return Section(name="metrics", columns=(*columns, Column("n", is_number=True), last), rows=rows)
+        value = Cell(metric.value, figure(name, metric.value))
+        interval = Cell(None, ends(name, metric.ci_low, metric.ci_high))
+        rows.append((Cell(name), value, interval, Cell(metric.n, counted(metric)), beside))
+    columns = (Column("metric"), *numbers("value", "95% interval", "n"), last)
+    return Section(name="metrics", columns=columns, rows=rows)
+
+
+def shown_metrics(report: Report, *, everything: bool) -> list[str]:
+    """Return the metrics that are shown: all, or the headline; one with a criterion also without a value."""
+    demanded = {gate.metric for gate in report.criteria}
+    return [
+        name
+        for name, metric in report.metrics.items()
+        if everything or name in demanded or (name in report.headline and has_something(metric))
+    ]
 
 
 def _conditions(report: Report, name: str) -> Cell:
@@ -69,21 +76,16 @@ def _conditions(report: Report, name: str) -> Cell:
 
 def criteria(report: Report) -> Section:
     """Return the criteria with the answers of the run."""
-    columns = (
-        Column("verdict"), Column("criterion"), Column("condition"), Column("figure", is_number=True),
-        Column("", is_needed=False),
-    )  # fmt: skip
-    return Section(name="criteria", columns=columns, rows=[_criterion(gate) for gate in report.criteria])
-
-
-def _criterion(gate: Gate) -> tuple[Cell, ...]:
-    return (
-        Cell(gate.passed, gate.verdict, f"bold {TONES[gate.verdict]}"),
-        Cell(gate.metric),
-        Cell(gate.condition),
-        Cell(gate.figure, figure(gate.metric, gate.figure)),
-        Cell(gate.reason, tone="dim"),
-    )
+    names = Column("verdict"), Column("criterion"), Column("condition")
+    rows = [
+        (
+            Cell(gate.passed, gate.verdict, f"bold {TONES[gate.verdict]}"),
+            *(Cell(gate.metric), Cell(gate.condition), Cell(gate.figure, figure(gate.metric, gate.figure))),
+            Cell(gate.reason, tone="dim"),
+        )
+        for gate in report.criteria
+    ]
+    return Section(name="criteria", columns=(*names, *numbers("figure"), Column("", is_needed=False)), rows=rows)
 
 
 def unmet(report: Report) -> Iterator[Line]:
@@ -101,15 +103,13 @@ def compared(section: ComparedSection, name: str) -> Section:
 
 def difference(one: Difference) -> tuple[Cell, ...]:
     """Return a difference as a row: both values, the difference with its interval, wins, ties and losses."""
-    paired = one.paired
-    low, high = (paired.interval.low, paired.interval.high) if paired else (None, None)
+    low, high = (one.paired.interval.low, one.paired.interval.high) if one.paired else (None, None)
     return (
         Cell(one.metric),
-        Cell(one.baseline, figure(one.metric, one.baseline)),
-        Cell(one.other, figure(one.metric, one.other)),
+        *(Cell(value, figure(one.metric, value)) for value in (one.baseline, one.other)),
         Cell(one.difference, signed(one.metric, one.difference)),
         Cell(None, "–" if low is None else f"{signed(one.metric, low)} … {signed(one.metric, high)}"),
-        Cell(None, f"{one.wins}/{paired.ties}/{one.losses}" if paired else "–"),
+        Cell(None, f"{one.wins}/{one.paired.ties}/{one.losses}" if one.paired else "–"),
         Cell(one.verdict, tone=TONES[one.verdict]),
     )
 
@@ -118,40 +118,34 @@ def before_and_after(report: Report, section: ComparedSection, *, everything: bo
     """Return the differences that say most, and one query that flipped with both results."""
     by_metric = {each.metric: each for each in section.differences}
     names = [*by_metric] if everything else [deepest(pattern, by_metric) for pattern in BESIDE_REFERENCE]
-    about = line(f"  before: {section.settings}", is_cut=True)
-    rows = [difference(by_metric[name]) for name in names if name in by_metric]
-    below: list[Line] = []
-    by_id = {row.id: row for row in report.queries}
+    rows, below = [difference(by_metric[name]) for name in names if name in by_metric], list[Line]()
     for flip in section.flipped[:1]:
-        now = by_id[flip.id]
+        now = next(row for row in report.queries if row.id == flip.id)
         below.append(line("  flipped: ", Cell(now.id, tone="bold"), f" {now.query}", is_cut=True))
-        below.append(_decisive("    before ", flip.retrieved))
-        below.append(_decisive("    after  ", now.retrieved))
+        for when, hits in (("before", flip.retrieved), ("after ", now.retrieved)):
+            # The chunk that decides: the first relevant of three, or the one in its place.
+            chosen = next((hit for hit in hits[:3] if hit.grade), hits[0] if hits else None)
+            told = hit_cells(chosen) if chosen else ["nothing returned"]
+            below.append(line(f"    {when} ", *told, is_cut=True))
+    about = line(f"  before: {section.settings}", is_cut=True)
     return Section(title="Before → after", lines=[about], columns=COMPARED, rows=rows, below=below)
-
-
-def _decisive(when: str, hits: Sequence[Hit]) -> Line:
-    """Return the chunk that decides: the first relevant of three, or the one in its place."""
-    chosen = next((hit for hit in hits[:3] if hit.grade), hits[0] if hits else None)
-    return line(when, *(hit_cells(chosen) if chosen else ["nothing returned"]), is_cut=True)
 
 
 def leading_slices(report: Report) -> Section | None:
     """Return the leading metric by query type, the lowest first; None where there are not two types."""
-    name = first_of(LEADING, report.metrics)
-    parts = [part for part in report.slices if part.by == "query_type" and name in part.metrics]
-    if name is None or len(parts) < 2:
-        return None
-    columns = (
-        Column("  type"), Column("value", is_number=True), Column("95% interval", is_number=True),
-        Column("n", is_number=True),
-    )  # fmt: skip
-    rows = []
-    for part in sorted(parts, key=lambda part: part.metrics[name].value or 0.0):
-        metric = part.metrics[name]
-        value = Cell(metric.value, figure(name, metric.value))
-        rows.append((Cell(part.name, f"  {part.name}"), value, Cell(None, interval(name, metric)), Cell(metric.n)))
-    return Section(title=f"{name} by query type", columns=columns, rows=rows)
+    name = first_of(LEADING, report.metrics) or ""
+    parts = [(part.metrics[name], part) for part in report.slices if part.by == "query_type" and name in part.metrics]
+    rows = [
+        (
+            Cell(part.name, f"  {part.name}"),
+            Cell(metric.value, figure(name, metric.value)),
+            Cell(None, ends(name, metric.ci_low, metric.ci_high)),
+            Cell(metric.n),
+        )
+        for metric, part in sorted(parts, key=lambda each: each[0].value or 0.0)
+    ]
+    columns = (Column("  type"), *numbers("value", "95% interval", "n"))
+    return Section(title=f"{name} by query type", columns=columns, rows=rows) if len(rows) > 1 else None
 
 
 def slices(report: Report) -> Section | None:
@@ -165,7 +159,7 @@ def slices(report: Report) -> Section | None:
             text = f"{figure(name, one.value)} ({ends(name, one.ci_low, one.ci_high)}), n {one.n}" if one else "–"
             cells.append(Cell(one and one.value, text))
         rows.append(cells)
-    columns = (Column("queries"), Column(""), Column("n", is_number=True), *map(Column, names))
+    columns = (Column("queries"), Column(""), *numbers("n"), *map(Column, names))
     return Section(name="slices", columns=columns, rows=rows) if len(rows) > 1 else None
 
 
@@ -189,18 +183,16 @@ def _worst(row: QueryRow, report: Report, *, everything: bool) -> Iterator[Line]
         yield line(Cell(reason, f"  {reason}", "bad"), is_cut=True)
     for hit in row.retrieved[: CHUNKS if everything else FIRST_CHUNKS]:
         yield line("  ", *hit_cells(hit, source_link(hit.source, report.config)), is_cut=True)
-        if hit.verdict == 0:
-            yield line(Cell(hit.said, f"     judged useless: {hit.said}", "dim"))
-        elif hit.has_failed:
-            yield line(Cell(hit.said, f"     not judged: {hit.said}", "dim"))
+        if hit.verdict == 0 or isinstance(hit.judge, FailedValue):
+            found = "judged useless" if hit.verdict == 0 else "not judged"
+            yield line(Cell(hit.said, f"     {found}: {hit.said}", "dim"))
     for expected in row.expected[:2] if everything else ():
         yield line(Cell(expected, f"  expected {expected}", "dim"), is_cut=True)
 
 
 def disagreements(report: Report, *, everything: bool = True) -> Section | None:
     """Return where labels and judge differ, those that tell most first; None where nowhere."""
-    rows = report.judge.disagreements if report.judge else []
-    if not rows or report.judge is None:
+    if not report.judge or not (rows := report.judge.disagreements):
         return None
     shown = rows if everything else rows[:FIRST_DISAGREEMENTS]
     rest = "" if len(shown) == len(rows) else f"; the first {len(shown)}, all with --verbose and in the report"
@@ -218,16 +210,5 @@ def disagreements(report: Report, *, everything: bool = True) -> Section | None:
         )
         for row in shown
     ]
-    names = ("query", "chunk", "labelled", "judged")
-    columns = (*map(Column, names), Column("the judge's reason", is_needed=False))
+    columns = (*map(Column, ("query", "chunk", "labelled", "judged")), Column("the judge's reason", is_needed=False))
     return Section(name="disagreements", title=title, columns=columns, rows=cells)
-
-
-def shown_metrics(report: Report, *, everything: bool) -> list[str]:
-    """Return the metrics that are shown: all, or the headline; one with a criterion also without a value."""
-    demanded = {gate.metric for gate in report.criteria}
-    return [
-        name
-        for name, metric in report.metrics.items()
-        if everything or name in demanded or (name in report.headline and has_something(metric))
-    ]

@@ -1,6 +1,6 @@
 """A run as an engineer reads it: what was decided and what to do next on the first screen, then the details."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from evals.report.grid_sections import grid_sections
 from evals.report.headline import leading
@@ -15,7 +15,7 @@ from evals.report.sections import (
     unmet,
     worst_queries,
 )
-from evals.report.text import cache_line, judge_lines, remark, searched
+from evals.report.text import judge_lines, remark, searched
 
 TONES = {"good": "good", "mixed": "fair", "bad": "bad"}
 # Rows of the first table of metrics, and of the table of cells.
@@ -46,7 +46,8 @@ def render(
     first = names if everything else [name for name in names if name in leading(names, failing, FIRST)]
     sections = [Section(lines=list(_head(report))), metrics(report, first)]
     if not brief:
-        sections += _details(report, first, names, everything=everything, command=command)
+        following = f"{command} {report.head.next_flags}" if report.head else ""
+        sections += _details(report, first, names, following, everything=everything)
     grid = render_grid(report, width=width, color=color).rstrip()
     return f"{grid}\n\n" * bool(grid) + terminal(sections, width=width, color=color)
 
@@ -69,40 +70,30 @@ def _head(report: Report) -> Iterator[Line]:
 
 
 def _details(
-    report: Report, first: list[str], names: list[str], *, everything: bool, command: str
+    report: Report, first: Sequence[str], names: Sequence[str], following: str, *, everything: bool
 ) -> Iterator[Section]:
     """Yield what must be known beside the first table and the next command, then the details."""
-    yield Section(lines=[*_remarks(report, first, everything=everything), *unmet(report)])
-    yield Section(lines=[line(Cell("Note:", tone="fair"), f" {note}") for note in report.notes])
-    if report.head:
-        following = Cell(f"{command} {report.head.next_flags}", tone="bold")
-        yield Section(lines=[line("Next: ", following, is_command=True)])
-    rest = [name for name in names if name not in first]
-    yield Section(lines=[line(""), line(Cell("Details", tone="bold"))])
-    if rest:
+    beside = [*_remarks(report, first, everything=everything), *unmet(report)]
+    beside += [line(Cell("Note:", tone="fair"), f" {note}") for note in report.notes]
+    if following:
+        beside.append(line("Next: ", Cell(following, tone="bold"), is_command=True))
+    yield Section(lines=[*beside, line(""), line(Cell("Details", tone="bold"))])
+    if rest := [name for name in names if name not in first]:
         yield metrics(report, rest)
         yield Section(lines=list(_remarks(report, rest, everything=everything)))
-    yield Section(lines=[line(Cell(text, tone="dim")) for text in _how(report)])
+    judges = judge_lines(report.judge) if report.judge else []
+    ragas = [report.ragas_check.line] if report.ragas_check and report.ragas_check.line else []
+    yield Section(lines=[line(Cell(text, tone="dim")) for text in (*judges, *ragas)])
     if report.reference:
         yield before_and_after(report, report.reference, everything=everything)
     parts = (leading_slices(report), worst_queries(report, everything=everything))
     yield from filter(None, (*parts, disagreements(report, everything=everything)))
 
 
-def _remarks(report: Report, names: list[str], *, everything: bool) -> Iterator[Line]:
+def _remarks(report: Report, names: Sequence[str], *, everything: bool) -> Iterator[Line]:
     """Yield what must be known beside the table: at first where values are not of every query."""
     for name in names:
         one = report.metrics[name]
         told = everything or one.n_failed or one.n_missing or one.value is None or one.sampled
         if told and (text := remark(one)):
             yield line(Cell(text, f"  {name}: {text}", "dim"))
-
-
-def _how(report: Report) -> Iterator[str]:
-    """Yield how the figures came about: judges, ragas' own classes, caches."""
-    if report.judge and report.judge.tiers:
-        yield from judge_lines(report.judge)
-    if report.ragas_check and report.ragas_check.line:
-        yield report.ragas_check.line
-    if caches := cache_line(report.caches):
-        yield caches

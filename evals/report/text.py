@@ -1,22 +1,20 @@
 """What a report says, as text: figures, remarks, the judge's words, chunks in a line, and the worst queries. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import nsmallest
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from evals.collect.observations import SampledMean, Summary, Unscored
+from evals.collect.observations import SampledMean, Summary
 from evals.judge.budget import Usage
-from evals.judge.verdicts import ChunkVerdict
 from evals.metrics import NEED_A_JUDGE, declared
-from evals.report.model import Facts, FailedValue, Hit, JudgeSection, QueryRow, TierEntry
+from evals.report.model import Facts, Hit, JudgeSection, QueryRow
 from evals.report.section import Cell
 from evals.sampling.corrected import FEWEST_REGRESSED
 from retrievers.terminal.present import score_text
 
-CACHES = {"embedding": "query vectors", "result": "results", "judge": "verdicts"}
 # Queries that a page shows.
 WORST = 5
 ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "UNLABELLED": 2, "SUCCESS": 3}
@@ -34,17 +32,12 @@ def figure(metric: str, value: float | None) -> str:
 def signed(metric: str, value: float | None) -> str:
     """Return a difference rounded likewise, with its sign."""
     text = figure(metric, value)
-    return text if value is None or text.startswith(("-", "–")) else f"+{text}"
+    return text if text.startswith(("-", "–")) else f"+{text}"
 
 
 def ends(metric: str, low: float | None, high: float | None) -> str:
     """Return the ends of an interval, rounded likewise; a dash for none."""
     return "–" if low is None else f"{figure(metric, low)} … {figure(metric, high)}"
-
-
-def interval(name: str, metric: Summary) -> str:
-    """Return the interval of a metric, rounded for reading."""
-    return ends(name, metric.ci_low, metric.ci_high)
 
 
 def counted(metric: Summary) -> str:
@@ -59,122 +52,67 @@ def has_something(metric: Summary) -> bool:
 
 def remark(metric: Summary) -> str:
     """Return what must be known beside a value: the counts of missing scores, the bounds these leave, its note."""
-    parts = []
-    if metric.n_unscored and metric.value is not None:
-        parts.append(f"{metric.n_unscored} unscored")
-    if metric.n_failed:
-        parts.append(f"{metric.n_failed} failed")
-    if metric.n_missing:
-        parts.append(f"{metric.n_missing} of them missing")
+    unscored = 0 if metric.value is None else metric.n_unscored
+    counts = {"unscored": unscored, "failed": metric.n_failed, "of them missing": metric.n_missing}
+    parts = [f"{count} {what}" for what, count in counts.items() if count]
     if metric.sampled:
         parts += _correction(metric, metric.sampled)
     elif parts and metric.bound_low is not None:
         parts[-1] += f", {metric.bound_low:.3f} … {metric.bound_high:.3f}"
-    return ": ".join(part for part in ("; ".join(parts), metric.note) if part)
+    return ": ".join(filter(None, ("; ".join(parts), metric.note)))
 
 
-def _correction(metric: Summary, sampled: SampledMean) -> list[str]:
-    """Return how the mean of a sample was corrected, what that gained, and what judging all queries would give."""
-    own, alone = _width(metric.ci_low, metric.ci_high), _width(sampled.alone_low, sampled.alone_high)
+def _correction(metric: Summary, sampled: SampledMean) -> Iterator[str]:
+    """Yield how the mean of a sample was corrected, what that gained, and what judging all queries would give."""
     if metric.n == sampled.queries:
-        return ["all its queries were judged"]
-    if not sampled.weight:
-        few = metric.n < FEWEST_REGRESSED
-        why = f"fewer than {FEWEST_REGRESSED} are judged" if few else f"{sampled.proxy} does not foretell the judge"
-        parts = [f"mean of the judged queries alone, because {why}"]
-    elif own is None or alone is None:
-        parts = [f"corrected by {sampled.proxy}, weight {sampled.weight:.2f}"]
+        yield "all its queries were judged"
+        return
+    if sampled.weight:
+        yield f"corrected by {sampled.proxy}, weight {sampled.weight:.2f}{_gain(metric, sampled)}"
     else:
-        narrower = f"{1 - own / alone:.0%} narrower than" if own < alone else "no narrower than"
-        parts = [
-            f"corrected by {sampled.proxy}, weight {sampled.weight:.2f}: interval {own:.3f} wide, {narrower} without "
-            f"({alone:.3f})"
-        ]
-    if metric.bound_low is not None and metric.bound_high is not None:
-        parts.append(f"judging all would give {metric.bound_low:.3f} … {metric.bound_high:.3f} (95%)")
-    return parts
+        few = f"fewer than {FEWEST_REGRESSED} are judged" if metric.n < FEWEST_REGRESSED else ""
+        yield f"mean of the judged queries alone, because {few or f'{sampled.proxy} does not foretell the judge'}"
+    if metric.bound_low is not None:
+        yield f"judging all would give {metric.bound_low:.3f} … {metric.bound_high:.3f} (95%)"
 
 
-def _width(low: float | None, high: float | None) -> float | None:
-    return None if low is None or high is None else high - low
+def _gain(metric: Summary, sampled: SampledMean) -> str:
+    if metric.ci_low is None or metric.ci_high is None or sampled.alone_low is None or sampled.alone_high is None:
+        return ""
+    own, alone = metric.ci_high - metric.ci_low, sampled.alone_high - sampled.alone_low
+    narrower = f"{1 - own / alone:.0%} narrower than" if own < alone else "no narrower than"
+    return f": interval {own:.3f} wide, {narrower} without ({alone:.3f})"
 
 
 def searched(facts: Facts) -> str:
     """Return what was searched, in a few words."""
-    if facts.collection is None:
-        return "a retriever whose chunks cannot be listed"
-    return f"{facts.collection.name} ({facts.collection.points:,} chunks)"
-
-
-def cache_line(caches: Mapping[str, tuple[int, int]]) -> str:
-    """Return the hit rates of the caches that were asked; empty where none was."""
-    asked = [
-        f"{CACHES.get(name, name)} {hits:,} of {lookups:,} ({hits / lookups:.0%})"
-        for name, (hits, lookups) in caches.items()
-        if lookups
-    ]
-    return f"From caches: {', '.join(asked)}" if asked else ""
+    found = facts.collection
+    return f"{found.name} ({found.points:,} chunks)" if found else "a retriever whose chunks cannot be listed"
 
 
 def judge_lines(judge: JudgeSection) -> list[str]:
-    """Return the judge of a run in a few lines: cost, missing verdicts."""
-    judges = sum(tier.usage is not None for tier in judge.tiers)
-    lines = [] if judges == 1 else [f"{f'{judges} judges' if judges else judge.model}: {spent(judge.usage)}"]
-    lines += [_tier_line(tier, judge.queries) for tier in judge.tiers]
-    lines += judge.by_people
-    if judge.drawn is not None and judges < 2:
-        lines.append(
-            f"The judged sample is {judge.drawn} of {judge.queries} in-scope queries, drawn at "
-            "random (judge.sample, judge.stop); means are corrected by what all have without a judge, as far as it "
-            "foretells the judge"
-        )
-    if judge.incomplete:
-        lines.append(f"Not everything was judged: {judge.incomplete}")
-    return lines
-
-
-def _tier_line(tier: TierEntry, queries: int) -> str:
-    """Return a judge of a cascade, or people: queries, cost, agreement with the next, weight in the last's means."""
-    cost = "without cost here" if tier.usage is None else spent(tier.usage)
-    text = f"{tier.model}: {tier.queries:,} of {queries:,} queries, {cost}"
-    if tier.agreement is not None:
-        kappa = "" if tier.kappa is None else f" (kappa {tier.kappa:.2f})"
-        text += f"; says the same as the next on {tier.agreement:.0%} of {tier.verdicts:,} chunks{kappa}"
-    if tier.weights:
-        text += f"; weight {', '.join(f'{weight:.2f} in {metric}' for metric, weight in tier.weights.items())}"
-    return text
+    """Return the judge of a run in a few lines: cost, correction, missing verdicts."""
+    missing = [f"Not everything was judged: {judge.incomplete}"] if judge.incomplete else []
+    return [*judge.lines, *missing]
 
 
 def spent(usage: Usage) -> str:
     """Return the cost of judging so far, in a few words."""
-    parts = [f"{usage.calls:,} calls", f"{usage.hits:,} cached"]
-    if usage.failed:
-        parts.append(f"{usage.failed:,} failed")
-    if usage.unanswered:
-        parts.append(f"{usage.unanswered:,} without an answer, of unknown cost")
-    parts.append(f"{usage.tokens_in + usage.tokens_out:,} tokens")
-    if usage.usd is not None:
-        parts.append(f"{usage.usd:.4f} USD")
-    return ", ".join(parts)
+    parts = [
+        f"{usage.calls:,} calls",
+        f"{usage.hits:,} cached",
+        f"{usage.failed:,} failed" if usage.failed else "",
+        f"{usage.unanswered:,} without an answer, of unknown cost" if usage.unanswered else "",
+        f"{usage.tokens_in + usage.tokens_out:,} tokens",
+        "" if usage.usd is None else f"{usage.usd:.4f} USD",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def verdict_lines(row: QueryRow) -> list[str]:
     """Return the verdicts on a query's returned chunks, a line each, in rank order."""
-    return [f"{hit.rank}. {_verdict(hit.judge)}" for hit in row.retrieved if hit.judge]
-
-
-def claim_lines(row: QueryRow) -> list[str]:
-    """Return the statements of a query's reference answer, a line each."""
-    return [
-        f"{'supported' if claim.attributed else 'not supported'}: {claim.statement} ({claim.reason})"
-        for claim in row.claims
-    ]
-
-
-def _verdict(verdict: ChunkVerdict | Unscored | FailedValue) -> str:
-    if isinstance(verdict, ChunkVerdict):
-        return f"{'useful' if verdict.verdict else 'useless'}: {verdict.reason}"
-    return f"not judged: {verdict.failed if isinstance(verdict, FailedValue) else verdict.reason}"
+    words = {1: "useful", 0: "useless", None: "not judged"}
+    return [f"{hit.rank}. {words[hit.verdict]}: {hit.said}" for hit in row.retrieved if hit.judge]
 
 
 def rank_and_score(hit: Hit, *, scaled: bool = True) -> str:
@@ -185,11 +123,8 @@ def rank_and_score(hit: Hit, *, scaled: bool = True) -> str:
 
 def hit_cells(hit: Hit, address: str = "") -> list[Cell]:
     """Return a chunk in a line: rank, scale and score, relevance, source, the beginning of its text."""
-    return [
-        Cell(hit, rank_and_score(hit)),
-        Cell(hit.source, link=address, keep=0),
-        Cell(hit.preview, f"  {hit.preview.lstrip('# ')}", "dim"),
-    ]
+    beginning = Cell(hit.preview, f"  {hit.preview.lstrip('# ')}", "dim")
+    return [Cell(hit, rank_and_score(hit)), Cell(hit.source, link=address, keep=0), beginning]
 
 
 def source_link(source: str, config: Mapping[str, Any]) -> str:
@@ -208,15 +143,13 @@ def source_link(source: str, config: Mapping[str, Any]) -> str:
 
 
 def worst_first(rows: Iterable[QueryRow], most: int) -> list[QueryRow]:
-    """Return the worst queries: by outcome, then by how little of the result was right, by its best score, by id.
+    """Return the worst queries: by outcome, then by how little of the result was right, by its best score, by id."""
 
-    Of a query without labels the judge says how much was right.
+    def order(row: QueryRow) -> tuple[int, float, float, str]:
+        best = max((hit.score for hit in row.retrieved if hit.score is not None), default=0.0)
+        return ORDER[row.outcome], _right(row), -best, row.id
 
-    Args:
-        rows: The queries.
-        most: Number of queries, at most.
-    """
-    return nsmallest(most, rows, key=lambda row: (ORDER[row.outcome], _right(row), -_best_score(row), row.id))
+    return nsmallest(most, rows, key=order)
 
 
 def worst(rows: Iterable[QueryRow], most: int = WORST) -> list[QueryRow]:
@@ -241,9 +174,4 @@ def _right(row: QueryRow) -> float:
 
 
 def _judged_scores(row: QueryRow) -> dict[str, float]:
-    """Return the scores that the judge gave."""
     return {name: float(s) for name, s in row.scores.items() if name in NEED_A_JUDGE and isinstance(s, float | int)}
-
-
-def _best_score(row: QueryRow) -> float:
-    return max((hit.score for hit in row.retrieved if hit.score is not None), default=0.0)

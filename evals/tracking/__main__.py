@@ -59,9 +59,8 @@ def _main(namespace: argparse.Namespace) -> int:
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
     environment(os.environ)  # from here on its secrets are hidden
     # Never from the report, which may be somebody else's, nor from a .env beside it.
-    given = {name: vars(namespace)[f"tracking.{name}"] for name in SETTINGS}
-    given["uri"] = given["uri"] or os.environ.get("MLFLOW_TRACKING_URI") or None
-    config = TrackingConfig.model_validate({name: value for name, value in given.items() if value is not None})
+    given = {name: value for name in SETTINGS if (value := vars(namespace)[f"tracking.{name}"]) is not None}
+    config = TrackingConfig.model_validate({"uri": os.environ.get("MLFLOW_TRACKING_URI") or None} | given)
     if config.uri and "***" in config.uri:
         raise TrackingError(f"{redacted(config.uri)}: holds no credentials; write them in place of ***")
     report, text = read_report(namespace.report)

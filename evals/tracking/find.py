@@ -14,7 +14,7 @@ from evals.errors import ReportError, TrackingError
 from evals.report.explored import cell_report
 from evals.report.model import Report
 from evals.report.parsing import MOST_BYTES, parse
-from evals.tracking.store import FOLDER, SQLITE, check_database, database_file, mlflow_at, server_of
+from evals.tracking.store import check_database, existing_uri, mlflow_at, server_of
 from retrievers.config.files import read_text
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
@@ -28,9 +28,8 @@ REPORT = "report.json"
 RUN_ID = re.compile(r"[0-9a-f]{32}")
 TAG = re.compile(r"tag:([\w ./:-]+?)(?:=(.*))?")
 PARENT = "mlflow.parentRunId"
-# Number of runs to search, the newest first.
-MOST = 1_000
-LISTED, NEWEST = 10, 3
+# Number of runs to search, the newest first; of them that are listed.
+MOST, LISTED = 1_000, 10
 
 
 def open_run(reference: str, uri: str | None, experiment: str) -> Run:
@@ -48,19 +47,16 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
         ReportError: The file is missing or unreadable, or the report is not one that can be read.
         TrackingError: MLflow has no such run, or several, or it has no report; or MLflow failed.
     """
-    file, (before, mark, cell) = Path(reference), reference.rpartition("#")
-    if mark and before.endswith(".json") and not _is_there(file):
+    file, is_there, (before, mark, cell) = Path(reference), False, reference.rpartition("#")
+    with suppress(OSError, ValueError):  # the name of a run may be too long for a file name
+        is_there = file.exists() and not file.is_dir()
+    if mark and before.endswith(".json") and not is_there:
         report, text = read_report(Path(before))
         return _run(reference, reference, made := cell_report(report, cell), f"{text}#{made.name}", made.name)
-    if file.suffix == ".json" or _is_there(file):
+    if file.suffix == ".json" or is_there:
         report, text = read_report(file)
         return _run(str(file), str(file), report, text, report.name)
-    uri = uri or f"{SQLITE}{(FOLDER / 'mlflow.db').resolve()}"
-    if (database := database_file(uri)) is not None and not database.is_file():  # MLflow would make it
-        raise TrackingError(
-            f"{quoted(reference)}: no such file, and no MLflow runs either ({database} does not exist); give a "
-            "report's file, go where evals.run was started, or name another store with --tracking.uri"
-        )
+    uri = existing_uri(uri, f"{quoted(reference)}: no such file, and no MLflow runs either")
     check_database(uri)
     with mlflow_at(uri) as client:
         run = _find(client, reference, experiment, redacted(uri))
@@ -106,67 +102,38 @@ def _run(reference: str, origin: str, report: Report, text: str, name: str, trac
     return Run(reference=reference, origin=origin, name=name, report=report, digest=digest, tracked=tracked)
 
 
-def _is_there(file: Path) -> bool:
-    # The name of a run may be too long for a file name.
-    with suppress(OSError, ValueError):
-        return file.exists() and not file.is_dir()
-    return False
-
-
 def _find(client: "MlflowClient", reference: str, experiment: str, address: str) -> "MlflowRun":
-    if RUN_ID.fullmatch(reference):
-        everywhere = [entry.experiment_id for entry in client.search_experiments()]
-        if runs := _search(client, everywhere, f"attributes.run_id = '{reference}'"):
-            return runs[0]
-    existing, place = client.get_experiment_by_name(experiment), f"in experiment {experiment!r} at {address}"
-    if existing is None:
-        names = [item.name for item in client.search_experiments()]
-        raise TrackingError(f"MLflow at {address} has no experiment {quoted(experiment)}{nearest(experiment, names)}")
-    within = [str(existing.experiment_id)]
+    def search(within: Sequence[str], query: str = "") -> list["MlflowRun"]:
+        return list(client.search_runs(within, query, max_results=MOST, order_by=["attributes.start_time DESC"]))
+
+    every = client.search_experiments()
+    if RUN_ID.fullmatch(reference) and (
+        runs := search([one.experiment_id for one in every], f"attributes.run_id = '{reference}'")
+    ):
+        return runs[0]
+    within = [str(one.experiment_id) for one in every if one.name == experiment]
+    if not within:
+        near = nearest(experiment, [one.name for one in every])
+        raise TrackingError(f"MLflow at {address} has no experiment {quoted(experiment)}{near}")
+    runs = search(within)
     if tag := TAG.fullmatch(reference):
-        return _tagged(client, within, tag[1], tag[2], place)
-    # MLflow's filter cannot hold a name with both kinds of quotes.
-    quote = next((mark for mark in "'\"" if mark not in reference), "")
-    named = f"attributes.run_name = {quote}{reference}{quote}" if quote else ""
-    runs = [run for run in _search(client, within, named) if run.info.run_name == reference]
-    if len(runs) > 1:
-        listed = [_described(run) for run in runs[:LISTED]]
-        more = [f"… and {len(runs) - LISTED} more"] if len(runs) > LISTED else []
-        raise TrackingError(
-            "\n  ".join([f"{len(runs)} runs are called {quoted(reference)}; give an id:", *listed, *more])
-        )
-    if not runs:
-        raise TrackingError(
-            f"no run with the id or name {quoted(reference)} {place}, and no file of that name"
-            f"{_near(reference, _search(client, within))}"
-        )
-    return runs[0]
-
-
-def _tagged(client: "MlflowClient", within: Sequence[str], key: str, value: str | None, place: str) -> "MlflowRun":
-    runs = _search(client, within, f"tags.`{key}` LIKE '%'")
-    for run in runs:
-        if value in (None, run.data.tags[key]):
-            return run
-    tags = [name for run in _search(client, within) for name in run.data.tags if not name.startswith("mlflow.")]
-    raise TrackingError(
-        f"no run {place} is tagged {quoted(key if value is None else f'{key}={value}')}"
-        f"{'' if runs else nearest(key, tags)}; set it on a run's page in the MLflow UI, or by "
-        f"MlflowClient(...).set_tag(run_id, {key!r}, {value or 'true'!r})"
-    )
-
-
-def _near(reference: str, every: Sequence["MlflowRun"]) -> str:
-    """Return the runs nearest to the reference, or else the newest; not cells of a grid, which have no report."""
-    runs = [run for run in every if PARENT not in run.data.tags]
-    near = nearest(reference, [name for run in runs for name in (run.info.run_name or "", run.info.run_id)])
-    newest = list(dict.fromkeys(run.info.run_name or run.info.run_id for run in runs))[:NEWEST]
-    return near or (f"; the newest are {', '.join(map(repr, newest))}" if newest else "; it has no runs")
-
-
-def _search(client: "MlflowClient", within: Sequence[str], query: str = "") -> list["MlflowRun"]:
-    """Return the newest runs, of those that a filter lets through."""
-    return list(client.search_runs(within, query, max_results=MOST, order_by=["attributes.start_time DESC"]))
+        found = [run for run in search(within, f"tags.`{tag[1]}` LIKE '%'") if tag[2] in (None, run.data.tags[tag[1]])]
+        known = [name for run in runs for name in run.data.tags if not name.startswith("mlflow.")]
+    else:
+        # MLflow's filter cannot hold a name with both kinds of quotes.
+        quote = next((mark for mark in "'\"" if mark not in reference), "")
+        named = search(within, f"attributes.run_name = {quote}{reference}{quote}") if quote else runs
+        found = [run for run in named if run.info.run_name == reference]
+        # Cells of a grid have no report.
+        known = [name for run in runs if PARENT not in run.data.tags for name in (run.info.run_name, run.info.run_id)]
+    if len(found) > 1 and not tag:
+        listed = [_described(run) for run in found[:LISTED]]
+        raise TrackingError("\n  ".join([f"{len(found)} runs are called {quoted(reference)}; give an id:", *listed]))
+    if not found:
+        near = nearest(tag[1] if tag else reference, known)
+        what = f"no run has the tag {quoted(reference)}" if tag else f"no run has the id or name {quoted(reference)}"
+        raise TrackingError(f"{what} in experiment {experiment!r} at {address}, and no file is called so{near}")
+    return found[0]
 
 
 def _text(client: "MlflowClient", run: "MlflowRun") -> str:

@@ -32,11 +32,17 @@ PORT = 5000
 # Where `evals ui` shows the local runs.
 LOCAL = f"http://127.0.0.1:{PORT}"
 SQLITE = "sqlite:///"
-SECONDS_FOR_SERVER = "10"
 # Longest time of a check of the database, in seconds; enough for about 400 MB.
 MAX_CHECK_S = 2.0
 # Number of instructions of SQLite's engine between two checks of the time.
 STEPS = 100_000
+# MLflow must neither phone home, nor print the run's address, with any credentials, nor wait for a server for minutes.
+QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
+PATIENCE = {
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}
 # MLflow's names for the statuses 401 and 403, and how it writes them where the answer is not its own.
 REFUSALS = ("UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED")
 REFUSED = re.compile(r"error code 40[13]\b|\b40[13] Client Error|unauthori[sz]ed|unauthenticated|forbidden", re.I)
@@ -69,6 +75,20 @@ def local_uri(folder: Path) -> str:
     return f"{SQLITE}{(folder / 'mlflow.db').resolve()}"
 
 
+def existing_uri(uri: str | None, what: str) -> str:
+    """Return an address, that of the local database where none is given; a database must be there.
+
+    Raises:
+        TrackingError: It is not; MLflow would make it. `what` was looked for.
+    """
+    uri = uri or f"{SQLITE}{(FOLDER / 'mlflow.db').resolve()}"
+    if (file := database_file(uri)) is not None and not file.is_file():
+        raise TrackingError(
+            f"{what}: {file} does not exist; go where evals.run was started, or name the store with --tracking.uri"
+        )
+    return uri
+
+
 def check_folder(folder: Path) -> None:
     """Make sure that runs can be kept in a folder; leaves nothing behind.
 
@@ -95,7 +115,6 @@ def check_database(uri: str | None) -> None:
     file = FOLDER / "mlflow.db" if uri is None else database_file(uri)
     if file is None or not file.is_file():
         return
-    fault = ""
     try:
         [(answer,)] = query(file, "PRAGMA quick_check(1)")
         fault = "" if answer == "ok" else " ".join(answer.replace("*** in database main ***", "").split())
@@ -140,12 +159,7 @@ def mlflow_at(uri: str, *, writing: bool = False) -> Iterator["MlflowClient"]:
     Raises:
         TrackingError: MLflow failed within the block.
     """
-    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-    # MLflow would print the run's address, with any credentials, even when quiet.
-    os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", SECONDS_FOR_SERVER)
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    os.environ.update(QUIET | {name: value for name, value in PATIENCE.items() if name not in os.environ})
     remember_password(uri)
     try:
         # The import of MLflow sets the levels of the loggers that are silenced.
@@ -185,40 +199,31 @@ def _check_place(folder: Path, experiment: str) -> None:
         ConfigError: It was.
     """
     database, expected = folder / "mlflow.db", (folder / "artifacts").resolve()
-    if not database.is_file():
-        return
-    with contextlib.suppress(sqlite3.DatabaseError):  # locked, or without MLflow's tables yet
+    found = []
+    with contextlib.suppress(sqlite3.DatabaseError):  # none yet, locked, or without MLflow's tables
         found = query(database, "SELECT artifact_location FROM experiments WHERE name = ?", experiment)
-        places = [Path(unquote(urlsplit(location).path)) for (location,) in found if location.startswith("file:")]
+    for place in (Path(unquote(urlsplit(location).path)) for (location,) in found if location.startswith("file:")):
         # One that was never below a folder of this name was put elsewhere by its user.
-        for place in (place for place in places if place.parts[-2:] == (FOLDER.name, "artifacts")):
-            if place.resolve() != expected:
-                raise ConfigError(
-                    f"{database}: was copied or moved: it keeps the artifacts of experiment {experiment!r} in {place}, "
-                    f"expected {expected}; move {folder} away, and the next run begins a new store, or tell the "
-                    f"database where it is: {_moving(database, place.parent, expected.parent)}"
-                )
+        if place.parts[-2:] == (FOLDER.name, "artifacts") and place.resolve() != expected:
+            old, new = place.parent.as_uri(), expected.parent.as_uri()
+            moving = " ".join(
+                f"UPDATE {table} SET {column} = replace({column}, '{old}/', '{new}/');"
+                for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri"))
+            )
+            raise ConfigError(
+                f"{database}: was copied or moved: it keeps the artifacts of experiment {experiment!r} in {place}, "
+                f"expected {expected}; move {folder} away, and the next run begins a new store, or tell the "
+                f'database where it is: sqlite3 {database} "{moving}"'
+            )
 
 
-def _moving(database: Path, old: Path, new: Path) -> str:
-    """Return the command that corrects the places of a database."""
-    changes = [
-        f"UPDATE {table} SET {column} = replace({column}, '{old.as_uri()}/', '{new.as_uri()}/');"
-        for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri"))
-    ]
-    return f'sqlite3 {database} "{" ".join(changes)}"'
-
-
-@contextlib.contextmanager
-def _lock_of(uri: str) -> Iterator[None]:
-    """Lock a database; a server locks on its own."""
+def _lock_of(uri: str) -> contextlib.AbstractContextManager[object]:
+    """Return the lock of a database; a server locks on its own."""
     file = database_file(uri)
     if file is None:
-        yield
-        return
+        return contextlib.nullcontext()
     file.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(file.with_name(f".{file.name}.lock"), create=True, wait=True):
-        yield
+    return FileLock(file.with_name(f".{file.name}.lock"), create=True, wait=True)
 
 
 @contextlib.contextmanager

@@ -56,10 +56,16 @@ def read_queries(experiment: str, uri: str | None = None, *, most: int) -> list[
     return queries
 
 
-def _queries(spans: Sequence["Span"]) -> Iterator[str]:
-    for span in _outermost_retrievers(spans):
-        query = _text(span.inputs)
-        if query:
+def _queries(every: Sequence["Span"]) -> Iterator[str]:
+    """Yield the queries of the RETRIEVER spans below no other one, in the order of their start."""
+    spans = {span.span_id: span for span in every}
+
+    def is_inner(span: "Span") -> bool:
+        above = spans.get(span.parent_id)
+        return above is not None and (above.span_type == "RETRIEVER" or is_inner(above))
+
+    for span in sorted(every, key=lambda span: span.start_time_ns):
+        if span.span_type == "RETRIEVER" and not is_inner(span) and (query := _text(span.inputs)):
             yield query
 
 
@@ -72,15 +78,3 @@ def _text(inputs: Any) -> str:
     texts = {name: value.strip() for name, value in inputs.items() if isinstance(value, str)}
     named = next((texts[name] for name in ARGUMENTS if texts.get(name)), "")
     return named or (next(iter(texts.values())) if len(texts) == 1 else "")
-
-
-def _outermost_retrievers(every: Sequence["Span"]) -> list["Span"]:
-    """Return the RETRIEVER spans below no other one, in the order of their start."""
-    spans = {span.span_id: span for span in every}
-
-    def is_inner(span: "Span") -> bool:
-        above = spans.get(span.parent_id)
-        return above is not None and (above.span_type == "RETRIEVER" or is_inner(above))
-
-    retrievers = [span for span in spans.values() if span.span_type == "RETRIEVER" and not is_inner(span)]
-    return sorted(retrievers, key=lambda span: span.start_time_ns)

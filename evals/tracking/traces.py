@@ -7,11 +7,11 @@ written and waited for, by its internal client: the version of MLflow is pinned,
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from secrets import randbits
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from evals.collect.observations import Unscored
 from evals.collect.passes import Progress
@@ -23,12 +23,11 @@ from evals.tracking.values import expected_text, retrieved_text
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Assessment, AssessmentSource, Span, TraceInfo
+    from mlflow.entities import Assessment, Span, TraceInfo
 
 # Traces of one batch, of which two are begun at once: more wait for one another at the database of a server.
 BATCH = 24
 WORKERS = 2
-STAGES = ("embed", "search", "rerank")
 
 
 def write_traces(
@@ -91,7 +90,7 @@ def _trace(
 
 
 def _spans(row: QueryRow, number: int, start: int) -> Iterator["Span"]:
-    """Yield the query with its answer, the retrieval in it, then its stages one after another within that.
+    """Yield the query with its answer, and the retrieval in it, which tells how long its stages took.
 
     Args:
         row: The query.
@@ -101,22 +100,14 @@ def _spans(row: QueryRow, number: int, start: int) -> Iterator["Span"]:
     from mlflow.entities import SpanType
 
     took = row.stages_ms or {"total": row.time_ms}
-    durations = {stage: round(ms * 1_000_000) for stage, ms in took.items()}
-    # Rounded stages can sum to more than the total, and a span must hold its children.
-    end = start + max(durations.get("total", 0), sum(durations.get(stage, 0) for stage in STAGES))
-    root, retrieval = randbits(64) or 1, randbits(64) or 1
+    times, root = (start, start + round(took.get("total", 0.0) * 1_000_000)), randbits(64) or 1
     asked = {"mlflow.spanInputs": {"query": row.query}}
     answered = {"mlflow.spanType": SpanType.CHAIN, "mlflow.spanOutputs": retrieved_text(row), "query_id": row.id}
-    yield _span("answer", (number, root, None), (start, end), asked | answered)
+    yield _span("answer", (number, root, None), times, asked | answered)
     documents = [_document(hit) for hit in row.retrieved]
     found = {"mlflow.spanType": SpanType.RETRIEVER, "mlflow.spanOutputs": documents}
-    yield _span("retrieve", (number, retrieval, root), (start, end), asked | found)
-    types = {"embed": SpanType.EMBEDDING, "search": SpanType.TOOL, "rerank": SpanType.RERANKER}
-    for stage in (stage for stage in STAGES if stage in durations):
-        times = (start, start + durations[stage])
-        measured = {"mlflow.spanType": types[stage], "duration_ms": took[stage]}
-        yield _span(stage, (number, randbits(64) or 1, retrieval), times, measured)
-        start = times[1]
+    stages = {f"{stage}_ms": ms for stage, ms in took.items()}
+    yield _span("retrieve", (number, randbits(64) or 1, root), times, asked | found | stages)
 
 
 def _document(hit: Hit) -> dict[str, Any]:
@@ -157,59 +148,37 @@ def _span(name: str, ids: tuple[int, int, int | None], times: tuple[int, int], a
     )
 
 
-class _Judged(NamedTuple):
-    """A judgement of a query, whose value may be one that failed; MLflow paints it red where a number falls."""
-
-    name: str
-    value: float | str | FailedValue
-    reason: str
-
-
 def _assessments(row: QueryRow, report: Report, trace_id: str, run_id: str) -> Iterator["Assessment"]:
     """Yield the verdict, what it rests on, and what was expected. MLflow shows them in the order of their names."""
     from mlflow.entities import AssessmentError, AssessmentSource, Expectation, Feedback
 
-    metadata = {"mlflow.assessment.sourceRunId": run_id}
+    known: dict[str, Any] = {"trace_id": trace_id, "metadata": {"mlflow.assessment.sourceRunId": run_id}}
     code = AssessmentSource(source_type="CODE", source_id="retrieval-evals")
     judge = AssessmentSource(source_type="LLM_JUDGE", source_id=report.judge.model if report.judge else "")
-
-    def feedback(judged: _Judged, source: "AssessmentSource") -> Feedback:
-        failed = judged.value if isinstance(judged.value, FailedValue) else None
-        kind, _, message = failed.failed.partition(": ") if failed else ("", "", "")
-        return Feedback(
-            name=judged.name,
-            value=None if isinstance(judged.value, FailedValue) else judged.value,
-            rationale=judged.reason or None,
-            source=source,
-            error=AssessmentError(error_code=kind, error_message=message) if failed else None,
-            trace_id=trace_id,
-            metadata=metadata,
-        )
-
-    yield from (feedback(judged, code) for judged in _by_code(row))
-    yield from (feedback(judged, judge) for judged in _score("judge_precision", PRECISION, row, verdict_lines(row)))
+    by_judge = [("judge_precision", row.scores.get(PRECISION), "\n".join(verdict_lines(row)))]
+    for source, judgements in ((code, _by_code(row)), (judge, by_judge)):
+        for name, value, reason in judgements:
+            if isinstance(value, FailedValue):
+                kind, _, message = value.failed.partition(": ")
+                error = AssessmentError(error_code=kind, error_message=message)
+                yield Feedback(name=name, value=None, rationale=reason or None, source=source, error=error, **known)
+            elif value is not None and not isinstance(value, Unscored):
+                yield Feedback(name=name, value=value, rationale=reason or None, source=source, **known)
     people = AssessmentSource(source_type="HUMAN", source_id="golden data")
-    yield Expectation(name="expected", value=expected_text(row), source=people, trace_id=trace_id, metadata=metadata)
+    yield Expectation(name="expected", value=expected_text(row), source=people, **known)
 
 
-def _by_code(row: QueryRow) -> Iterator[_Judged]:
+def _by_code(row: QueryRow) -> Iterator[tuple[str, float | str | Unscored | FailedValue | None, str]]:
+    """Yield name, value and reason of what is computed of a query."""
     if row.outcome != "UNLABELLED":
-        passed = "yes" if row.outcome == "SUCCESS" else "no"
-        yield _Judged("case_passed", passed, "; ".join((row.outcome, *row.reasons)))
+        yield "case_passed", "yes" if row.outcome == "SUCCESS" else "no", "; ".join((row.outcome, *row.reasons))
     if row.relevant:
-        # Not the rank itself: MLflow takes a number that falls for a loss.
+        # Not the rank itself: MLflow takes a number that falls for a loss, and paints it red.
         place = f"the first at rank {row.first_relevant}" if row.first_relevant else "none"
         score = 1 / row.first_relevant if row.first_relevant else 0.0
-        yield _Judged("first_relevant", score, f"1 / rank; of the relevant candidates {place}")
+        yield "first_relevant", score, f"1 / rank; of the relevant candidates {place}"
     for name, pattern in (("ndcg", "ranking/ndcg_at_K"), ("recall", "ranking/recall_at_K")):
         metric = deepest(pattern, row.scores)
-        yield from _score(name, metric, row, [metric])
+        yield name, row.scores.get(metric), metric
     did = f"{'in' if row.in_scope else 'out of'} scope, and {'answered' if row.retrieved else 'not answered'}"
-    yield _Judged("scope_right", "yes" if row.in_scope == bool(row.retrieved) else "no", did)
-
-
-def _score(name: str, metric: str, row: QueryRow, reasons: Sequence[str]) -> Iterator[_Judged]:
-    """Yield a metric's value or failure; nothing where there is none."""
-    score = row.scores.get(metric)
-    if score is not None and not isinstance(score, Unscored):
-        yield _Judged(name, score, "\n".join(reasons))
+    yield "scope_right", "yes" if row.in_scope == bool(row.retrieved) else "no", did

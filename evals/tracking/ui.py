@@ -10,15 +10,15 @@ import time
 import urllib.request
 import webbrowser
 from collections.abc import Sequence
-from pathlib import Path
 from tempfile import TemporaryFile
 
 from evals.errors import TrackingError
-from evals.tracking.store import FOLDER, PORT, SQLITE, database_file, query
+from evals.tracking.store import PORT, QUIET, database_file, existing_uri, query
 from retrievers.terminal.command import Parser, has_display, print_out, run, whole_number
 from retrievers.text.secrets import redacted
 
 EXPERIMENT = "retrieval-evals"
+EXPERIMENT_ID = "SELECT experiment_id FROM experiments WHERE name = ? AND lifecycle_stage = 'active'"
 # Longest time until the server answers, in seconds; it imports a lot.
 SECONDS = 120
 WAIT_S = 0.25
@@ -49,15 +49,14 @@ def _main(namespace: argparse.Namespace) -> int:
     if uri and uri.startswith(("http://", "https://")):
         _show(f"{redacted(uri).rstrip('/')}/#/experiments", namespace)
         return 0
-    uri = uri or f"{SQLITE}{(FOLDER / 'mlflow.db').resolve()}"
+    uri = existing_uri(uri, "no runs to show")
     file = database_file(uri)
-    if file is not None and not file.is_file():
-        raise TrackingError(
-            f"no runs to show: {file} does not exist; go where evals.run was started, or name the store with "
-            "--tracking.uri"
-        )
     server = f"http://127.0.0.1:{namespace.port}"
-    _check_free(namespace.port)
+    try:
+        with socket.create_server(("127.0.0.1", namespace.port)):
+            pass
+    except (OSError, OverflowError) as error:
+        raise TrackingError(f"port {namespace.port} cannot be used ({error}); name another one with --port") from error
     with TemporaryFile() as said, contextlib.suppress(KeyboardInterrupt):
         process = _start(namespace.port, uri, said.fileno())
         try:
@@ -65,8 +64,8 @@ def _main(namespace: argparse.Namespace) -> int:
                 said.seek(0)
                 last = said.read().decode(errors="replace").strip().splitlines()[-1:]
                 raise TrackingError(f"MLflow's server did not start: {' '.join(last) or 'it says nothing'}")
-            number = _experiment_id(file, experiment) if file else None
-            page = f"{server}/#/experiments" + (f"/{number}/evaluation-runs" if number else "")
+            known = query(file, EXPERIMENT_ID, experiment) if file else []
+            page = f"{server}/#/experiments" + "".join(f"/{number}/evaluation-runs" for (number,) in known)
             _show(page, namespace, "Ctrl-C ends it")
             return process.wait()
         finally:
@@ -81,20 +80,10 @@ def _show(page: str, namespace: argparse.Namespace, note: str = "") -> None:
         webbrowser.open(page)
 
 
-def _check_free(port: int) -> None:
-    try:
-        with socket.create_server(("127.0.0.1", port)):
-            pass
-    except (OSError, OverflowError) as error:
-        raise TrackingError(f"port {port} cannot be used ({error}); name another one with --port") from error
-
-
 def _start(port: int, uri: str, output: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1", "--port", str(port)]
-    quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    return subprocess.Popen(
-        [*command, "--backend-store-uri", uri], env=os.environ | quiet, stdout=output, stderr=output
-    )
+    env = os.environ | QUIET | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    return subprocess.Popen([*command, "--backend-store-uri", uri], env=env, stdout=output, stderr=output)
 
 
 def _answers(server: str, process: subprocess.Popen[bytes]) -> bool:
@@ -107,8 +96,3 @@ def _answers(server: str, process: subprocess.Popen[bytes]) -> bool:
             return True
         time.sleep(WAIT_S)
     return False
-
-
-def _experiment_id(file: Path, name: str) -> str | None:
-    rows = query(file, "SELECT experiment_id FROM experiments WHERE name = ? AND lifecycle_stage = 'active'", name)
-    return str(rows[0][0]) if rows else None

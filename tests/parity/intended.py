@@ -89,6 +89,7 @@ FIGURES = "the page draws seven figures out of the report, with the differences 
 SLICES = "all slices stand in one table, with interval and n, in place of two side by side"
 MLFLOW = "MLflow is written from the saved report, which holds what MLflow showed and it lacked"
 CELLS = "a grid's runs are its recommended cell, the best, the plain one and the front; its parameters the first one's"
+TOLD = "a report holds the judge's lines, and nothing that is told elsewhere or that no surface shows"
 BOTH = "the choice weighs both sides, and a table says what to take for what one can bear"
 ENOUGH = "the report holds no field that nothing reads; what a metric or a row says is not said again"
 SCREEN = "the first screen ends with the next command; details follow, as tables of the same cells that a page shows"
@@ -328,6 +329,26 @@ LEAVES: Sequence[Leaf] = (
             "metrics.cost/judge_cache_hits.value",
         )
     ),
+    *(
+        Leaf(f"*.json:{path}", GONE, why=TOLD)
+        for path in (
+            "caches*",
+            "grid.notes*",
+            "judge.tiers*",
+            "queries.*.relevant_complete",
+            "validation.*latency_ms",
+        )
+    ),
+    *(Leaf(f"report.json:ragas_check.{name}*", GONE, why=TOLD) for name in ("differing", "n_differing", "reason")),
+    *(
+        Leaf(
+            f"*comparisons.*.moved.*.{name}*",
+            GONE,
+            only="compare",
+            why="a reader finds the query in both reports by its id",
+        )
+        for name in ("baseline", "other", "query", "in_scope")
+    ),
 )
 LINES: Sequence[Line] = (
     Line(
@@ -426,6 +447,8 @@ LINES: Sequence[Line] = (
         only="compare*",
         why=SIGNS,
     ),
+    Line(r"^(ragas|ranking)/ |^retrieval top_k", only="saved-retrieval", why="textwrap breaks the names of metrics"),
+    Line(r"^From caches: |calls, \d+ cached|^The judged sample is|^all have without|^Not everything was", why=TOLD),
     Line(r"a falling line to the left", why=RISK),
     Line(r"Expected of|proved within|^ *(queries +share|context)", only="judged-plan", why=WIDTHS),
     Line(r"^ *[\d.]+ +\d+%? +\d+|judge and golden labels agree", only="judged-plan", why=WIDTHS),

@@ -24,10 +24,6 @@ def as_recorded(document: Json) -> Json:
         part | {"metrics": {name: {key: one[key] for key in OF_A_SLICE} for name, one in part["metrics"].items()}}
         for part in made.get("slices", [])
     ]
-    made["caches"] = {
-        name: {"hits": hits, "lookups": lookups, "rate": hits / lookups if lookups else None}
-        for name, (hits, lookups) in made.get("caches", {}).items()
-    }
     if collection := made["facts"].get("collection"):
         content = collection.get("content", {})
         rest = {name: value for name, value in collection.items() if name != "content"}
@@ -84,13 +80,13 @@ def _difference(one: Json) -> Json:
 
 
 def _judge(judge: Json) -> Json:
-    made = {name: judge[name] for name in ("model", "usage", "incomplete", "tiers")}
+    made = {name: judge[name] for name in ("model", "usage", "incomplete")}
     made["sample"] = None if judge["drawn"] is None else {"drawn": judge["drawn"], "queries": judge["queries"]}
     return made | {"trust": {"agreement": {"n_verdicts": judge["compared"], "disagreements": judge["disagreements"]}}}
 
 
 def _grid(grid: Json) -> Json:
-    kept = ("axes", "ranking", "cells", "notes")
+    kept = ("axes", "ranking", "cells")
     made = {name: grid[name] for name in kept} | {"metrics": grid["metrics"], "choice": None, "chosen": None}
     made["configurations"] = [one | {"metrics": _summaries(one["metrics"])} for one in grid["configurations"]]
     if choice := grid["choice"]:
@@ -102,7 +98,7 @@ def _grid(grid: Json) -> Json:
             "best": standings[0]["cell"],
             "recommended": choice["recommended"]["cell"],
             "set": [one["cell"] for one in standings if one["in_set"]],
-            "standings": [_standing(*both) for both in zip(standings, grid["places"], strict=True)],
+            "standings": [_standing(one, place) for place, one in enumerate(standings, 1)],
             "held_out": grid["held_out"],
         }
     return made

@@ -110,7 +110,7 @@ def document(
         "criteria": [],
         "validation": {
             "total": len(queries), "passed": passed, "failed": len(queries) - passed,
-            "pass_rate": passed / len(queries) if queries else 0.0, "average_latency_ms": None, "p95_latency_ms": None,
+            "pass_rate": passed / len(queries) if queries else 0.0,
         },
         "notes": [],
         "queries": queries,

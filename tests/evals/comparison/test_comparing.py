@@ -1,120 +1,273 @@
+"""Two runs by the door `compare`: what is paired, how scores differ, what forbids it, what moved, what is tolerated."""
+
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from evals.comparison.comparing import ComparisonOptions, compare
-from evals.comparison.regressions import Tolerance
+from evals.comparison.comparing import ComparisonOptions, compare, pair, parse
+from evals.comparison.differences import WHOLE_RUN
+from evals.comparison.mismatches import changes
+from evals.comparison.records import Comparison, Regression
+from evals.comparison.sections import document, render
 from evals.errors import ExperimentError, ReportError
-from tests.support.reports import HIT, NDCG, P95, TOKENS, judge, report, row, run
+from evals.report.model import Difference, Report
+from evals.stats import paired
+from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, TOKENS, Score, hit, judge, report, row, run
 
-FIRST = run(report({NDCG: [0.5, 0.5, 0.5], HIT: [1.0, 1.0, 0.0]}, {P95: 3.0}), "first.json")
-SECOND = run(report({NDCG: [0.5, 0.1, 0.9], HIT: [1.0, 0.0, 0.0]}, {P95: 2.0}, seed=5), "second.json")
-THIRD = run(report({NDCG: [0.5, 0.5, 0.6], TOKENS: [9.0, 9.0, 9.0]}), "third.json")
-
-
-def rows(*names: str) -> list[dict[str, Any]]:
-    return [row(name, {NDCG: 0.5}) for name in names]
+VERDICT = "queries/pass_rate"
+LLM = "ragas/llm_context_precision"
+SCORES: dict[str, Sequence[Score]] = {HIT: [1.0, 0.0]}
 
 
-def test_every_run_is_compared_with_the_baseline() -> None:
-    first, second = compare(FIRST, [SECOND, THIRD], ComparisonOptions())
-    assert (first.baseline, first.other, second.baseline, second.other) == (FIRST, SECOND, FIRST, THIRD)
-    assert [one.metric for one in first.differences] == [one.metric for one in second.differences]
-    assert [one.what for one in first.mismatches] == ["seed"]
-    assert (first.restricted, first.regressions) == (False, [])
-    assert [move.baseline.id for move in first.moved] == ["q1", "q2"]
+def compared(first: Report, second: Report, **options: Any) -> Comparison:
+    options.setdefault("metrics", ("*",))
+    [made] = compare(run(first), [run(second, "b.json")], ComparisonOptions(**options))
+    return made
 
 
-def test_p_values_are_adjusted_over_all_of_them() -> None:
-    alone = compare(FIRST, [SECOND], ComparisonOptions(metrics=(NDCG,)))[0].differences[0]
-    together = compare(FIRST, [SECOND, THIRD], ComparisonOptions(metrics=(NDCG, HIT)))[0].differences[0]
-    assert alone.paired and together.paired
-    assert (alone.p_adjusted, together.paired.p) == (alone.paired.p, alone.paired.p)
-    assert together.p_adjusted == min(1.0, 3 * alone.paired.p)
+def found(metric: str, baseline: Sequence[Score], other: Sequence[Score]) -> Difference:
+    differences = compared(report({metric: baseline}), report({metric: other})).differences
+    return next(one for one in differences if one.metric == metric)
 
 
-def test_by_default_the_metrics_are_those_that_a_run_shows() -> None:
-    [found] = compare(FIRST, [SECOND], ComparisonOptions())
-    assert [one.metric for one in found.differences] == [NDCG, HIT, P95, "queries/pass_rate"]
-    hidden = [run(report({"ranking/precision_at_3": values}), str(values)) for values in ([0.5], [0.6])]
-    [found] = compare(hidden[0], hidden[1:], ComparisonOptions())
-    assert [one.metric for one in found.differences] == ["queries/pass_rate"]
+def judged(metric: str, tolerance: float, baseline: Sequence[Score], other: Sequence[Score]) -> Regression:
+    [one] = compared(report({metric: baseline}), report({metric: other}), tolerances={metric: tolerance}).regressions
+    return one
 
 
-def test_metrics_by_which_something_is_asked_are_compared_too() -> None:
-    wanted = ComparisonOptions(metrics=(HIT,), by=(NDCG,), tolerances=(Tolerance(metric=P95, tolerance=0),))
-    [found] = compare(FIRST, [SECOND], wanted)
-    assert [one.metric for one in found.differences] == [HIT, NDCG, P95]
-    assert [one.passed for one in found.regressions] == [True]
-    assert {move.metric for move in found.moved} == {NDCG}
+def mismatches(first: Report, second: Report) -> dict[str, tuple[str, str]]:
+    return {one.what: (one.baseline, one.other) for one in compared(first, second).mismatches}
 
 
-def test_queries_are_ordered_by_the_metric_with_a_tolerance() -> None:
-    [found] = compare(FIRST, [SECOND], ComparisonOptions(tolerances=(Tolerance(metric=HIT, tolerance=0.5),)))
-    assert {move.metric for move in found.moved} == {HIT}
+# Pairs
 
 
-def test_names_that_do_not_exist() -> None:
-    with pytest.raises(ReportError, match="no metric 'rankng"):
-        compare(FIRST, [SECOND], ComparisonOptions(metrics=("rankng*",)))
-    with pytest.raises(ReportError, match="no metric 'nothing'"):
-        compare(FIRST, [SECOND], ComparisonOptions(by=("nothing",)))
-    with pytest.raises(ExperimentError, match="no metric 'ranking/ndcg'; did you mean"):
-        compare(FIRST, [SECOND], ComparisonOptions(tolerances=(Tolerance(metric="ranking/ndcg", tolerance=0),)))
+def queries(*names: str, **changes: Any) -> Report:
+    return report({HIT: []}, rows=[row(name, {HIT: 1.0}) for name in names], **changes)
 
 
-def test_a_metric_that_neither_run_measured_fails_its_tolerance() -> None:
-    [found] = compare(
-        FIRST, [SECOND], ComparisonOptions(tolerances=(Tolerance(metric="content/verbatim", tolerance=1),))
-    )
-    assert [one.reason for one in found.regressions] == ["not measured in the baseline nor in the other run"]
+def test_queries_are_paired_by_id_and_of_other_golden_data_those_whose_case_is_the_same() -> None:
+    first = queries("a", "b", "c", dataset_fingerprint="1" * 64)
+    rows = [row("c", {HIT: 1.0}), row("b", {HIT: 1.0}, fingerprint="other"), row("x", {HIT: 1.0})]
+    second = report({HIT: []}, rows=rows, dataset_fingerprint="2" * 64)
+    pairing = pair(first, second)
+    assert [(a.id, b.id) for a, b in pairing.rows] == [("c", "c")]
+    assert (pairing.only_baseline, pairing.only_other, pairing.changed) == (("a",), ("x",), ("b",))
+    same = report({HIT: []}, rows=rows, dataset_fingerprint="1" * 64)
+    assert [a.id for a, _ in pair(first, same).rows] == ["b", "c"]
+    unknown = report({HIT: []}, rows=[row("c", {HIT: 1.0}, fingerprint=None)], dataset_fingerprint="2" * 64)
+    assert pair(first, unknown).changed == ("c",)
 
 
-def test_other_golden_data_are_refused_with_every_mismatch_and_the_remedy() -> None:
-    first = run(report({NDCG: [0.5]}, rows=rows("a", "b"), dataset_fingerprint="1"), "one.json")
-    second = run(report({NDCG: [0.5]}, rows=rows("b", "c"), dataset_fingerprint="2", seed=3), "two.json")
-    with pytest.raises(ReportError) as caught:
-        compare(first, [second], ComparisonOptions())
-    assert str(caught.value).splitlines() == [
-        "'two.json' must not be compared with 'one.json':",
-        "  golden data: 2 queries, 1 → 2 queries, 2 (1 only in the baseline (a), 1 only in the other (c))",
-        "  seed: 0 → 3",
-        "  --common compares on the 1 queries that are the same in both",
-    ]
-    [found] = compare(first, [second], ComparisonOptions(common=True))
-    assert found.restricted
-    assert [a.id for a, _ in found.pairing.rows] == ["b"]
-    assert found.differences[0].paired and found.differences[0].paired.n == 1
+def test_other_golden_data_are_refused_with_every_mismatch_and_the_remedy_and_common_restricts() -> None:
+    first, second = queries("a", "b", dataset_fingerprint="1" * 64), queries("b", "x", dataset_fingerprint="2" * 64)
+    with pytest.raises(ReportError, match=r"'b.json' must not be compared with 'a.json'") as refused:
+        compared(first, second)
+    assert "1 only in the baseline (a), 1 only in the other (x)" in str(refused.value)
+    assert "--common compares on the 1 queries" in str(refused.value)
+    made = compared(first, second, common=True)
+    assert made.pairing.left == 2 and made.differences[0].paired and made.differences[0].paired.n == 1
+    assert "Only the 1 queries" in render([made], width=100, color=False, queries=1)
+    with pytest.raises(ReportError, match="nothing to compare"):
+        compared(first, queries("x", dataset_fingerprint="2" * 64), common=True)
 
 
-def test_nothing_in_common_is_refused_even_when_restricted() -> None:
-    first = run(report({NDCG: [0.5]}, rows=rows("a"), dataset_fingerprint="1"), "one.json")
-    second = run(report({NDCG: [0.5]}, rows=rows("c"), dataset_fingerprint="2"), "two.json")
-    with pytest.raises(ReportError, match="no query is the same in both, so there is nothing to compare"):
-        compare(first, [second], ComparisonOptions(common=True))
+# Differences
 
 
-def test_what_different_judges_said_is_not_compared_and_fails_its_tolerance() -> None:
-    precision = "ragas/llm_context_precision"
-    first, second = (
-        run(report({NDCG: [0.5], precision: [0.5]}, judge=judge(fingerprint=name)), name) for name in ("one", "two")
-    )
-    [found] = compare(first, [second], ComparisonOptions(tolerances=(Tolerance(metric=precision, tolerance=1),)))
-    by_name = {one.metric: one for one in found.differences}
-    assert (by_name[precision].difference, by_name[precision].paired) == (None, None)
-    assert by_name[NDCG].difference == 0.0
-    assert [one.reason for one in found.regressions] == ["given by different judges, so not compared"]
-    [same] = compare(first, [run(first.report, "again")], ComparisonOptions())
-    assert {one.metric: one.difference for one in same.differences}[precision] == 0.0
+def test_a_metric_is_compared_over_the_queries_that_it_scores_in_both() -> None:
+    one = found(NDCG, [0.5, 0.25, 1.0, 0.0], [0.5, 0.75, 0.5, 0.25])
+    assert one.paired == paired.compare([0.5, 0.25, 1.0, 0.0], [0.5, 0.75, 0.5, 0.25], 0)
+    assert (one.baseline, one.other, one.difference, one.wins, one.losses) == (0.4375, 0.5, 0.0625, 2, 1)
+    lower = found(FALSE_ANSWER, [1.0, 1.0, 0.0], [0.0, 0.0, 1.0])
+    assert (lower.better, lower.wins, lower.losses) == ("lower", 2, 1)
+    dropped = found(NDCG, [0.5, "unscored", 0.2, "unscored", None], [0.25, 0.5, "unscored", "unscored", None])
+    assert dropped.paired and (dropped.paired.n, dropped.baseline, dropped.other) == (1, 0.5, 0.25)
+    assert (dropped.only_baseline, dropped.only_other, dropped.worst) == (("q2",), ("q1",), None)
 
 
-def test_restricting_what_is_the_same_anyway_restricts_nothing() -> None:
-    [found] = compare(FIRST, [SECOND], ComparisonOptions(common=True))
-    assert not found.restricted
+@pytest.mark.parametrize(
+    ("metric", "baseline", "other", "failed", "worst"),
+    [
+        (NDCG, [0.5, 0.2, "failed", "failed"], [0.5, "failed", 0.3, "failed"], ("q1", "q2", "q3"), -1.9 / 4),
+        (FALSE_ANSWER, [0.0, 0.0, "failed"], [0.0, "failed", 0.0], ("q1", "q2"), 1 / 3),
+        (NDCG, [0.5, "unscored"], [0.5, "failed"], ("q1",), 0.0),
+        (TOKENS, [500.0, 300.0], [500.0, "failed"], ("q1",), None),  # no ends
+    ],
+)
+def test_failed_scores_count_at_their_end_that_is_worst_for_the_other_run(
+    metric: str, baseline: Sequence[Score], other: Sequence[Score], failed: tuple[str, ...], worst: float | None
+) -> None:
+    one = found(metric, baseline, other)
+    assert (one.difference, one.failed) == (0.0, failed)
+    assert one.worst == (worst if worst is None else pytest.approx(worst))
 
 
-def test_one_query_only() -> None:
-    first, second = (run(report({NDCG: [value], HIT: [1.0]}), str(value)) for value in (0.5, 0.25))
-    [found] = compare(first, [second], ComparisonOptions())
-    assert {one.note for one in found.differences} == {"not computable: fewer than two queries"}
-    assert {one.p_adjusted for one in found.differences} == {1.0}
+def test_a_missing_difference_says_why() -> None:
+    def note(first: Report, second: Report, metric: str) -> str:
+        return next(one for one in compared(first, second).differences if one.metric == metric).note
+
+    assert note(report({NDCG: ["unscored"]}), report({NDCG: [0.5]}), NDCG) == "no query is scored in both: because"
+    assert note(report({NDCG: [0.5, 0.5]}), report(SCORES | {NDCG: [0.5, 0.5]}), HIT) == "not measured in the baseline"
+    whole = [report({NDCG: [0.5]}, {P95: value}) for value in (1.0, 3.0, None)]
+    assert note(whole[0], whole[1], P95) == WHOLE_RUN
+    assert note(whole[0], whole[2], P95).startswith("no value in the other run: ")
+    by_metric = {one.metric: one.difference for one in compared(whole[0], whole[1]).differences}
+    assert by_metric[P95] == 2.0
+
+
+def test_p_values_are_adjusted_by_holm_over_all_runs_and_metrics_and_verdicts_follow_them() -> None:
+    even: list[Score] = [0.5] * 20
+    first, worse = report({NDCG: even, HIT: [1.0] * 20}), report({NDCG: [0.3] * 20, HIT: [1.0] * 20})
+    made = compare(run(first), [run(worse, "b"), run(first, "c")], ComparisonOptions(metrics=("ranking/*",)))
+    every = [one for each in made for one in each.differences]
+    assert [one.p_adjusted for one in every] == paired.holm([one.paired.p for one in every if one.paired])
+    assert [one.verdict for one in every] == ["worse", "", "", ""]
+    assert compared(worse, first).differences[0].verdict == "better"
+    assert found(FALSE_ANSWER, [0.0] * 20, [1.0] * 20).verdict == "worse"
+
+
+def test_metrics_are_the_headline_or_those_asked_for_and_a_name_that_does_not_exist_is_refused() -> None:
+    first = report({"ranking/ndcg_at_3": [0.5], NDCG: [0.5]})
+    assert [one.metric for one in compared(first, report({NDCG: [0.4]}), metrics=()).differences] == [NDCG, VERDICT]
+    by = compared(first, first, metrics=(), by=("ranking/ndcg_at_3",), tolerances={VERDICT: 1}).differences
+    assert {one.metric for one in by} >= {"ranking/ndcg_at_3", VERDICT}
+    with pytest.raises(ReportError, match=r"no metric 'ranking/ndgc_at_10' in these runs.*ndcg_at_10"):
+        compared(first, first, metrics=("ranking/ndgc_at_10",))
+
+
+# What differs besides
+
+
+def test_what_differs_besides_is_named_and_runs_of_one_kind_have_no_mismatch() -> None:
+    assert mismatches(report(SCORES), report(SCORES, started_at="later", duration_s=9.0)) == {}
+    versions = {"python": "3.12", "ragas": "0.4.3", "new": "1"}
+    other = report(SCORES, dataset_fingerprint="2", commit="b", seed=1, embedding=None, versions=versions)
+    assert mismatches(report(SCORES), other) == {
+        "golden data": ("2 queries, beef", "2 queries, 2"),
+        "embedding": ("wordllama:l2", "not recorded"),
+        "commit": ("abc", "b"),
+        "seed": ("0", "1"),
+        "version of python": ("3.11", "3.12"),
+        "version of new": ("not recorded", "1"),
+    }
+    assert mismatches(report(SCORES), report(SCORES, relevance="returned")) == {
+        "relevance": ("resolved in all chunks", "resolved in the chunks that came back")
+    }
+    rows = [row("q0", {HIT: 1.0}), row("q1", {HIT: 0.0}, relevant={"a": 1, "b": 2})]
+    assert mismatches(report(SCORES), report(SCORES, rows=rows)) == {"relevant chunks": ("2 chunks", "3 chunks")}
+    unjudged = [report(SCORES, {"ranking/judged_at_5": share}) for share in (0.9, 0.5)]
+    assert mismatches(*unjudged)["judged chunks"] == ("90% (ranking/judged_at_5)", "50%")
+
+
+def test_how_a_server_runs_the_collection_is_named_where_both_have_one() -> None:
+    def served(**server: Any) -> Report:
+        about = {"name": "robots", "points": 5, "fingerprint": "c0ffee", "server": server or None}
+        return report(SCORES, collection=about)
+
+    assert mismatches(served(hnsw={"m": 16}, shards=1), served(hnsw={"m": 32}, shards=1)) == {
+        "server: hnsw": ("m 16", "m 32")
+    }
+    assert mismatches(served(hnsw={"m": 16}), served()) == {}
+    assert "collection" in mismatches(report(SCORES), served())
+
+
+def test_verdicts_of_two_judges_are_not_compared_and_fail_a_tolerance() -> None:
+    first = report({LLM: [1.0, 0.0]}, judge=judge())
+    second = report({LLM: [0.0, 0.0]}, judge=judge(fingerprint="2", parameters={"temperature": 0.5}))
+    made = compared(first, second, tolerances={LLM: 1})
+    assert {one.what: one.baseline for one in made.mismatches} == {"judge: temperature": "0.0"}
+    assert made.differences[0].note == made.regressions[0].reason == "given by different judges, so not compared"
+    assert not made.regressions[0].passed
+    assert compared(first, report({LLM: [0.0, 0.0]})).mismatches == []  # one has none: there is nothing to compare
+
+
+def test_settings_that_differ_are_named_by_their_place_without_those_on_which_no_score_depends() -> None:
+    first = {"retriever": {"top_k": 5, "keyword": {"k1": 1.2}}, "name": "a", "judge": {"model": None, "cache_path": 1}}
+    second = {"retriever": {"top_k": 9, "keyword": {"k1": None}}, "name": "b", "judge": {"model": None, "sample": 3}}
+    assert changes(first, second) == [("retriever.top_k", 5, 9), ("retriever.keyword.k1", 1.2, None)]
+    with_judge = second | {"judge": {"model": "m", "sample": 3, "cache_path": 2}}
+    assert [one.setting for one in changes(first, with_judge)][2:] == ["judge.model", "judge.sample"]
+
+
+# What moved
+
+
+def test_most_moved_first_each_query_once_by_the_metric_that_moved_it_most() -> None:
+    first = report({NDCG: [0.5, 0.5, 0.5, 0.5], FALSE_ANSWER: [0.0, 0.0, 1.0, 0.0]})
+    second = report({NDCG: [0.9, 0.1, 0.5, 0.5], FALSE_ANSWER: [1.0, 0.0, 0.0, 0.0]})
+    moved = compared(first, second, by=(NDCG, FALSE_ANSWER)).moved
+    assert [(one.baseline.id, one.metric, round(one.gain, 3)) for one in moved] == [
+        ("q0", FALSE_ANSWER, -1.0), ("q2", FALSE_ANSWER, 1.0), ("q1", NDCG, -0.4),
+    ]  # fmt: skip
+    assert [one.baseline.id for one in compared(first, second).moved] == ["q1", "q0"]  # ndcg and abstention
+    assert {one.metric for one in compared(first, second, tolerances={FALSE_ANSWER: 1}).moved} == {FALSE_ANSWER}
+    by_verdict = compared(report({VERDICT: []}, rows=[row("a", {HIT: 1.0})]),
+                          report({VERDICT: []}, rows=[row("a", {HIT: 0.0})])).moved  # fmt: skip
+    assert [one.metric for one in by_verdict] == [VERDICT] and compared(first, first).moved == []
+
+
+def test_a_moved_query_shows_both_results_and_what_was_best_below_the_threshold() -> None:
+    long = f"{'folder/' * 20}page.md:10-20"
+    rows = [row("a", {NDCG: 1.0}, retrieved=[hit(1, 0.9, long, 1)])]
+    lost = [row("a", {NDCG: 0.0}, retrieved=[], best_below_threshold=[hit(1, 0.2, "b.md:1-2")])]
+    made = compared(report({NDCG: []}, rows=rows), report({NDCG: []}, rows=lost))
+    shown = render([made], width=100, color=False, queries=1)
+    assert "page.md:10-20" in shown and "nothing returned" in shown and "below the threshold 1. 0.200" in shown
+    assert long in render([made], width=100, color=False, queries=1, whole=True)
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+# Tolerances
+
+
+@pytest.mark.parametrize(
+    ("metric", "tolerance", "baseline", "other", "passed", "reason"),
+    [
+        (NDCG, 0.1, [0.5, 0.5], [0.4, 0.4], True, "there is no interval"),
+        (NDCG, 0.0999, [0.5, 0.5], [0.4, 0.4], False, "there is no interval"),
+        (NDCG, 0, [0.5], [0.9], True, "there is no interval"),
+        (FALSE_ANSWER, 0.4, [0.0, 0.0], [1.0, 0.0], False, "the 95% interval includes 0"),
+        (FALSE_ANSWER, 0.4, [1.0, 0.0], [0.0, 0.0], True, "the 95% interval includes 0"),
+        (NDCG, 0.02, [0.5] * 20, [0.4 - n / 100 for n in range(20)], False, "the 95% interval excludes 0"),
+        (NDCG, 0.02, [0.5] * 20, [0.1] * 4 + [0.8] * 3 + [0.5] * 13, False, "the 95% interval includes 0"),
+        (NDCG, 0.02, [0.5] * 20, [0.5] * 19 + ["failed"], False, "the 95% interval includes 0, if all 1 failed"),
+        (NDCG, 0.03, [0.5] * 20, [0.5] * 19 + ["failed"], True, "the 95% interval includes 0, if all 1 failed"),
+        (TOKENS, 1e9, [500.0] * 40, [500.0] * 39 + ["failed"], False, "1 failed scores leave it open"),
+        (NDCG, 0.02, [0.5] * 20, [0.5] * 19 + ["unscored"], True, "the 95% interval includes 0"),
+        (NDCG, 0.02, [0.5] * 20, [0.5] * 18 + ["unscored"] * 2, False, "2 of 20 queries are scored in one of the runs"),
+        (NDCG, 0, [0.5] + ["unscored"] * 9, [0.5] + ["unscored"] * 9, True, "there is no interval"),
+        (NDCG, 1, ["unscored"], [0.5], False, "no query is scored in both"),
+    ],
+)
+def test_a_drop_beyond_the_tolerance_or_unknown_is_a_regression(
+    metric: str, tolerance: float, baseline: Sequence[Score], other: Sequence[Score], passed: bool, reason: str
+) -> None:
+    one = judged(metric, tolerance, baseline, other)
+    assert (one.passed, one.reason[: len(reason)]) == (passed, reason)
+
+
+def test_tolerances_are_read_from_text_and_those_that_are_none_are_refused() -> None:
+    assert parse([f"{NDCG}:0.02", f"{HIT}:0"]) == {NDCG: 0.02, HIT: 0.0}
+    for texts in (["0.02"], [f"{NDCG}:x"], [f"{NDCG}:-1"], [f"{NDCG}:inf"], [f"{NDCG}:1", f"{NDCG}:2"]):
+        with pytest.raises(ExperimentError, match="expected METRIC:TOLERANCE"):
+            parse(texts)
+    for metric, said in (("ranking/ndgc_at_10", "no metric.*ndcg_at_10"), ("latency/total_p95_ms", "")):
+        if said:
+            with pytest.raises(ExperimentError, match=said):
+                compared(report(SCORES), report(SCORES), tolerances={metric: 0.1})
+    with pytest.raises(ExperimentError, match="0 or more"):
+        compared(report(SCORES), report(SCORES), tolerances={HIT: -1})
+    [absent] = compared(report(SCORES), report(SCORES), tolerances={NDCG: 0.1}).regressions
+    assert (absent.passed, absent.drop) == (False, None) and "not measured in the baseline nor" in absent.reason
+
+
+def test_the_document_keeps_all_digits_and_counts() -> None:
+    made = document([compared(report({NDCG: [1 / 3, 0.5]}), report({NDCG: [2 / 3, 0.5]}), tolerances={NDCG: 0})])
+    [one] = json.loads(json.dumps(made))["comparisons"]
+    metric = one["metrics"][NDCG]
+    assert (metric["baseline"], metric["n"], metric["wins"], metric["ties"]) == ((1 / 3 + 0.5) / 2, 2, 1, 1)
+    assert (one["moved"][0]["id"], one["queries"]["compared"], one["restricted"]) == ("q0", 2, False)
+    assert made["passed"] and one["regressions"][0]["passed"] and made["tested"] == 2

@@ -7,7 +7,6 @@ import pytest
 
 from evals.comparison.comparing import ComparisonOptions, compare
 from evals.comparison.records import Run
-from evals.comparison.regressions import tolerated
 from evals.comparison.sections import render
 from evals.judge.tasks import PRECISION
 from evals.report.model import Difference, FailedValue, Report
@@ -61,10 +60,9 @@ def test_reports_without_the_labels_scores_are_compared_on_the_judged_queries_al
 
 
 def test_queries_that_were_not_drawn_are_no_reason_to_fail_a_tolerance() -> None:
-    comparison = compared(sampled(60), sampled(20, 0.25), tolerances=tolerated({PRECISION: 0.02}))
-    assert [one.passed for one in comparison.regressions] == [True]
-    comparison = compared(sampled(60, 0.25), sampled(20), tolerances=tolerated({PRECISION: 0.02}))
-    assert [one.passed for one in comparison.regressions] == [False]
+    for first, second, passed in ((sampled(60), sampled(20, 0.25), True), (sampled(60, 0.25), sampled(20), False)):
+        comparison = compared(first, second, tolerances={PRECISION: 0.02})
+        assert [one.passed for one in comparison.regressions] == [passed]
 
 
 def test_the_terminal_says_how_many_were_judged() -> None:

@@ -126,11 +126,6 @@ def test_a_baseline_of_other_golden_data_is_refused_before_any_work(
         evaluate(experiment=settings(made, dataset__path=str(other), baseline=str(baseline)))
 
 
-def test_a_baseline_without_a_name_is_refused(made: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
-    done = call(main, ["--config", str(made.config), "--baseline", ""], capsys)
-    assert (done.code, done.err) == (2, "error: baseline: expected the path of a report of evals.run, got '.'\n")
-
-
 def test_other_golden_data_by_a_flag_leave_the_files_baseline_and_reference_out(made: Experiment) -> None:
     made.write_config({**load_settings(made), "baseline": "gone.json", "reference": REFERENCE})
     try:

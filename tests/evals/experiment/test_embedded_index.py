@@ -24,12 +24,6 @@ def stored(config: ExperimentConfig) -> dict[str, str]:
     return {payload["metadata"]["heading"]: payload["page_content"] for payload in payloads}
 
 
-def folder_of(config: ExperimentConfig) -> Path:
-    """Where the collection is kept."""
-    assert config.retriever.store.path
-    return config.retriever.store.path / "collections" / config.retriever.collection
-
-
 @pytest.fixture
 def made(tmp_path: Path) -> Experiment:
     return make_experiment(tmp_path)
@@ -55,15 +49,6 @@ def test_changed_added_and_removed_pages_are_brought_up_to_date(made: Experiment
     assert set(found) == {"Topics", "Quality of service", "Services"}
     assert "what was lost" in found["Quality of service"]
     assert not index_if_stale(config, {}, silent)
-
-
-def test_another_size_of_chunk_indexes_again(made: Experiment) -> None:
-    index_once(made)
-    before = stored(settings(made))
-    config = settings(made, index__max_tokens=16)
-    assert index_if_stale(config, {}, silent)
-    assert not index_if_stale(config, {}, silent)
-    assert stored(config) != before
 
 
 def test_another_context_indexes_again_and_none_named_keeps_the_recorded_one(made: Experiment) -> None:
@@ -105,29 +90,6 @@ def test_other_payload_keys_index_again(made: Experiment) -> None:
     assert {"Kinematics", "Topics"} <= {(record.payload or {})["section"] for record in records}
 
 
-@pytest.mark.slow
-def test_a_collection_that_is_damaged_is_indexed_again(made: Experiment) -> None:
-    config = settings(made)
-    index_once(made)
-    whole = stored(config)
-    largest = max(folder_of(config).rglob("*"), key=lambda file: file.stat().st_size if file.is_file() else 0)
-    content = largest.read_bytes()
-    largest.unlink()  # its bytes are shared with other tests
-    largest.write_bytes(content[:-1])
-    assert index_if_stale(config, {}, silent)
-    assert stored(config) == whole
-
-
-@pytest.mark.slow
-def test_an_index_that_was_interrupted_is_made_again(made: Experiment) -> None:
-    config = settings(made)
-    index_once(made)
-    built = folder_of(config)
-    built.rename(built.with_name(f".{built.name}.new"))
-    assert index_if_stale(config, {}, silent)
-    assert not index_if_stale(config, {}, silent)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -150,12 +112,6 @@ def test_a_broken_page_is_named_and_the_collection_kept(made: Experiment) -> Non
     with pytest.raises(IndexingError, match=r"broken\.md"):
         index_if_stale(config, {}, silent)
     assert stored(config) == before
-
-
-def test_pages_that_are_not_there(made: Experiment) -> None:
-    with pytest.raises(IndexingError, match="expected a folder of pages, found nothing"):
-        index_if_stale(settings(made, sources__dir=str(made.folder / "gone")), {}, silent)
-    assert not made.store.exists()
 
 
 def test_a_collection_of_another_model_is_not_written_over(made: Experiment) -> None:

@@ -84,12 +84,6 @@ def test_credentials_in_a_judges_address_are_no_facts() -> None:
     assert found("s3cret") == found("other") and "s3cret" not in str(found("s3cret"))
 
 
-def test_a_library_that_is_not_installed_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "LIBRARIES", ("numpy", "no-such-library"))
-    found = facts.versions()
-    assert (found["numpy"], found["no-such-library"]) == (version("numpy"), "not installed")
-
-
 def test_the_collections_fingerprint_changes_with_a_payload_and_comes_back_with_it(
     config: ExperimentConfig,
 ) -> None:
@@ -134,11 +128,6 @@ def test_the_commit_of_the_working_directory(tmp_path: Path, monkeypatch: pytest
     assert facts.code_commit() == commit
     (tmp_path / "file").write_text("two")
     assert facts.code_commit() == f"{commit}-dirty"
-
-
-def test_without_git_the_commit_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert facts.code_commit() == "unknown"
 
 
 def test_differences_are_said_one_by_one() -> None:

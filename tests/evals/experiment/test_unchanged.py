@@ -62,14 +62,6 @@ def run(made: Experiment, server: QdrantServer, *arguments: str) -> tuple[int, d
     return code, json.loads(Path("report.json").read_text())
 
 
-def test_a_collection_that_stays_as_it_is_is_told_to(made: Experiment, server: Changing) -> None:
-    code, report = run(made, server)
-    assert code == 0
-    facts = report["facts"]
-    assert facts["collection_changed"] is None
-    assert facts["collection"]["server"]["version"] == "1.18.3"
-
-
 def test_points_that_are_deleted_in_mid_run_leave_every_criterion_undecided(
     made: Experiment, server: Changing, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,13 +8,9 @@ import xmlschema
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.collect.observations import Gate, Observed
 from evals.grid.measure import Measured
-from evals.judge.tasks import PRECISION
 from evals.report.junit import junit
-from tests.support.candidates import candidates_of
-from tests.support.results import RIGHT, facts, hit, observation, report, report_of, result, verdict
-from tests.support.sampled import sampled_result
+from tests.support.results import facts, observation, report, report_of, result, verdict
 
 SCHEMA = xmlschema.XMLSchema(Path(__file__).parents[2] / "support" / "junit.xsd")
 
@@ -56,12 +52,6 @@ def test_every_criterion_is_a_test_case_and_fails_when_it_is_not_met() -> None:
     }
 
 
-def test_a_figure_that_is_too_low_is_named() -> None:
-    gate = Gate(metric="ranking/mrr_at_5", condition=">= 0.5", figure=0.125, passed=False, reason="not met")
-    found = cases(parsed(result(gates=(gate,))), "criteria")
-    assert found["ranking/mrr_at_5 >= 0.5"] == {"failure": "expected ranking/mrr_at_5 >= 0.5, got 0.125 (not met)"}
-
-
 def test_a_run_that_is_incomplete_fails() -> None:
     found = cases(parsed(result(gates=()), "2 chunks more"), "criteria")
     assert found == {"complete": {"failure": "the collection changed during the run: 2 chunks more"}}
@@ -75,21 +65,6 @@ def test_every_query_is_a_test_case_and_skipped_with_its_reasons_when_it_was_not
     }
 
 
-def test_a_skipped_query_shows_what_was_returned() -> None:
-    skipped = {
-        case.get("name"): case.findtext("skipped") for case in suite(parsed(result()), "queries").iter("testcase")
-    }
-    assert skipped["wrong"] == "query: query wrong\nout of scope, but 1 chunk was returned\n1. 0.800 other b.md:1-2"
-    assert str(skipped["empty"]).endswith("and yet more\nnothing was returned")
-
-
-def test_relevant_chunks_are_marked() -> None:
-    one = Observed(observations=(RIGHT,))
-    made = result(observed=one, validation=report_of([verdict("right", "PARTIAL_SUCCESS", "a reason")]))
-    case = next(suite(parsed(made), "queries").iter("testcase"))
-    assert str(case.findtext("skipped")).splitlines()[-2:] == ["1. 0.900 relevant a.md:1-2", "2. 0.500 other b.md:2-3"]
-
-
 def test_counts_and_times() -> None:
     made = parsed(result())
     counts = ("tests", "failures", "errors", "skipped")
@@ -98,17 +73,6 @@ def test_counts_and_times() -> None:
     assert suite(made, "queries").get("time") == "0.004"
     assert suite(made, "criteria").get("timestamp") == "2026-01-02T03:04:05"
     assert suite(made, "criteria").get("package") == "by hand"
-
-
-def test_queries_are_grouped_by_type() -> None:
-    one = asked("q", "why?")
-    typed = one.observed.observations[0].case.model_copy(update={"query_type": "how-to"})
-    observed = replace(one.observed, observations=(replace(one.observed.observations[0], case=typed),))
-    found = [
-        case.get("classname") for case in suite(parsed(replace(one, observed=observed)), "queries").iter("testcase")
-    ]
-    assert found == ["queries.how-to"]
-    assert next(suite(parsed(one), "queries").iter("testcase")).get("classname") == "queries.untyped"
 
 
 @pytest.mark.parametrize(
@@ -132,21 +96,3 @@ def test_whatever_a_reason_holds_the_file_is_valid_utf_8_xml(reason: str) -> Non
     made = asked("q", "why?", reason)
     assert fromstring(junit(report(made)).encode("utf-8")).tag == "testsuites"
     SCHEMA.validate(junit(report(made)))
-
-
-def test_a_chunk_without_a_score_is_shown_with_a_dash() -> None:
-    made = asked("q", "why?", "no relevant chunk")
-    [one] = made.observed.observations
-    chunk = replace(hit(1, 0.5, "a"), score=None)
-    shown = junit(
-        report(replace(made, observed=Observed(observations=(replace(one, selection=candidates_of([chunk])),))))
-    )
-    assert f"1. – relevant {chunk.source}" in shown
-
-
-def test_of_a_judged_sample_the_suites_say_how_many_queries_were_judged() -> None:
-    made = parsed(sampled_result())
-    for name in ("criteria", "queries"):
-        properties = {each.get("name"): each.get("value") for each in suite(made, name).iter("property")}
-        assert properties[f"judged queries of {PRECISION}"] == "24 of 60"
-    assert "judged queries" not in junit(report(result()))

@@ -78,7 +78,7 @@ def test_a_comparison_says_that_cells_were_chosen_by_other_objectives_and_among_
         "objective 0.8 × ranking/ndcg_at_10 + 0.2 × scope/abstention, margin 0.02 → 0.8 × ranking/mrr_at_5 + 0.2 × "
         "scope/abstention, margin 0.02 each run is the cell that its own objective chose" in printed
     )
-    assert "sweep top_k 1, 2, 3, 4 → top_k 1, 2 each run was chosen among other cells" in printed
+    assert "sweep: top_k 1, 2, 3, 4 → 1, 2 each run was chosen among other cells" in printed
 
 
 def test_what_the_threshold_reads_is_swept_without_another_search(

@@ -65,18 +65,11 @@ def refused(reference: str, experiment: str = "tests") -> str:
     return str(caught.value)
 
 
-def test_by_name(runs: list[str]) -> None:
-    found = read("first")
-    assert found.tracked == Tracked("http://127.0.0.1:5000", "1", runs[0])
-    assert (found.name, found.report.name, found.origin) == ("first", "place 0", f"MLflow run {runs[0]}")
-
-
-def test_by_a_name_with_both_kinds_of_quotes(runs: list[str]) -> None:
-    assert run_id(NAMES[3]) == runs[3]
-
-
 def test_by_id_in_whatever_experiment(runs: list[str]) -> None:
-    assert read(runs[2]).report.name == "place 2"
+    found = read(runs[2])
+    assert found.tracked == Tracked("http://127.0.0.1:5000", "1", runs[2])
+    assert (found.name, found.report.name, found.origin) == ("twice", "place 2", f"MLflow run {runs[2]}")
+    assert run_id(NAMES[3]) == runs[3]
     assert run_id(runs[2], experiment="another that there is not") == runs[2]
 
 
@@ -91,18 +84,7 @@ def test_by_tag_the_newest(runs: list[str], client: MlflowClient) -> None:
         client.set_tag(runs[place], "prod", value)
     assert run_id("tag:prod") == runs[1]
     assert run_id("tag:prod=true") == runs[0]
-    assert refused("tag:prod=yes").startswith("no run in experiment 'tests' at sqlite:///")
-    assert "is tagged 'prod=yes'; set it on a run's page" in refused("tag:prod=yes")
-
-
-def test_by_an_empty_tag_and_by_an_odd_key(runs: list[str], client: MlflowClient) -> None:
-    client.set_tag(runs[0], "release/1.0 candidate", "")
-    assert run_id("tag:release/1.0 candidate") == runs[0]
-
-
-def test_a_tag_that_no_run_has_names_the_nearest(runs: list[str], client: MlflowClient) -> None:
-    client.set_tag(runs[0], "staging", "true")
-    assert "is tagged 'stagin'; did you mean 'staging'?; set it" in refused("tag:stagin")
+    assert "no run has the tag 'tag:prod=yes' in experiment 'tests' at sqlite:///" in refused("tag:prod=yes")
 
 
 def test_a_name_of_several_runs_lists_them_with_their_times(runs: list[str]) -> None:
@@ -113,14 +95,8 @@ def test_a_name_of_several_runs_lists_them_with_their_times(runs: list[str]) -> 
 
 
 def test_a_name_that_does_not_exist_names_the_nearest(runs: list[str]) -> None:
-    assert "no run with the id or name 'frist' in experiment 'tests'" in refused("frist")
-    assert refused("frist").endswith("and no file of that name; did you mean 'first'?")
-
-
-def test_an_id_that_does_not_exist_names_the_nearest_or_the_newest(runs: list[str]) -> None:
-    mistyped = ("0" if runs[0][0] != "0" else "1") + runs[0][1:]
-    assert f"'{runs[0]}'" in refused(mistyped).partition("did you mean")[2]
-    assert refused("z" * 32).endswith("; the newest are 'unreported', 'it\\'s \"odd\"', 'twice'")
+    assert "no run has the id or name 'frist' in experiment 'tests'" in refused("frist")
+    assert refused("frist").endswith("and no file is called so; did you mean 'first'?")
 
 
 def test_a_run_without_a_report_says_how_it_ended(runs: list[str], client: MlflowClient) -> None:
@@ -129,32 +105,18 @@ def test_a_run_without_a_report_says_how_it_ended(runs: list[str], client: Mlflo
     )
     client.set_tag(runs[4], "mlflow.parentRunId", "abc")
     assert refused("unreported").endswith("no scores: it is a part of run abc, and has values only")
-    assert refused("z" * 32).endswith("; the newest are 'it\\'s \"odd\"', 'twice', 'first'")
     client.delete_tag(runs[4], "mlflow.parentRunId")
-
-
-def test_a_deleted_run_is_not_found(runs: list[str], client: MlflowClient) -> None:
-    gone = written(report().model_copy(update={"run": "to be deleted"}), traces=0).run_id
-    client.delete_run(gone)
-    assert "no run with the id or name" in refused("to be deleted")
-    assert "no run with the id or name" in refused(gone)
 
 
 def test_an_experiment_that_does_not_exist_names_the_nearest(runs: list[str]) -> None:
     assert refused("first", "test").endswith("mlflow.db has no experiment 'test'; did you mean 'tests'?")
 
 
-def test_an_experiment_without_runs(runs: list[str], client: MlflowClient) -> None:
-    if client.get_experiment_by_name("empty") is None:
-        client.create_experiment("empty")
-    assert refused("first", "empty").endswith("and no file of that name; it has no runs")
-
-
 @pytest.mark.parametrize("uri", [None, "sqlite:///elsewhere.db"])
 def test_no_database_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str | None) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
-        TrackingError, match=r"'first': no such file, and no MLflow runs either \(.*\.db does not exist"
+        TrackingError, match=r"'first': no such file, and no MLflow runs either: .*\.db does not exist.*--tracking\.uri"
     ):
         read("first", uri)
     assert list(tmp_path.iterdir()) == []
@@ -191,32 +153,12 @@ def test_a_file_is_read(folder: Path) -> None:
     assert (found.reference, found.origin, found.name, found.report.facts.cases) == ("a.json", "a.json", "mine", 1)
 
 
-def test_a_file_needs_no_suffix_and_may_begin_with_a_mark(folder: Path) -> None:
-    write(folder / "baseline").write_text("\ufeff" + (folder / "baseline").read_text(), encoding="utf-8")
-    assert opened("baseline").origin == "baseline"
-
-
 def test_a_file_that_is_missing_names_the_nearest(folder: Path) -> None:
     write(folder / "report.json")
     with pytest.raises(ReportError, match=r"repot\.json: cannot be read: No such file.*did you mean 'report\.json'"):
         opened("repot.json")
     with pytest.raises(ReportError, match=r"gone/report\.json: cannot be read: No such file"):
         opened("gone/report.json")
-
-
-def test_a_folder_or_a_binary_file_is_no_report(folder: Path) -> None:
-    (folder / "x.json").mkdir()
-    with pytest.raises(ReportError, match=r"x\.json: expected a report of evals\.run, found a folder"):
-        opened("x.json")
-    (folder / "b.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(ReportError, match=r"b\.json: not UTF-8 \(byte 0"):
-        opened("b.json")
-
-
-def test_a_name_where_there_are_no_runs(folder: Path) -> None:
-    with pytest.raises(TrackingError, match=r"'mine': no such file, and no MLflow runs either .*--tracking\.uri"):
-        opened("mine")
-    assert list(folder.iterdir()) == []
 
 
 def test_the_same_run_twice_under_whatever_name(folder: Path) -> None:

@@ -2,10 +2,8 @@
 
 import hashlib
 import json
-import logging
 import shutil
 import sqlite3
-import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,6 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run, Trace
-from mlflow.exceptions import MlflowException
 from mlflow.tracing.client import TracingClient
 
 from evals.collect.observations import Failure, LatencyPass
@@ -110,7 +107,9 @@ def test_the_run_has_its_name_its_times_and_its_place(run: Run, folder: Path) ->
 
 
 def test_metrics_are_those_that_have_a_value_and_all_are_in_a_table(run: Run) -> None:
-    assert run.data.metrics == metric_values(report())
+    assert run.data.metrics == pytest.approx(metric_values(report()), rel=1e-5)
+    shown = run.data.tags["mlflow.note.content"]
+    assert shown.startswith("1 of 3 queries pass (33%)") and "**FAIL**" in shown
     assert {row["metric"]: row["ci_low"] for row in rows_of(run, "metrics")} == {
         name: metric.ci_low for name, metric in report().metrics.items()
     }
@@ -131,40 +130,16 @@ def test_tags_are_what_runs_are_filtered_by(run: Run) -> None:
     }
 
 
-def test_the_runs_page_says_what_it_came_to(run: Run) -> None:
-    shown = run.data.tags["mlflow.note.content"]
-    assert shown.startswith("1 of 3 queries pass (33%): hit rate 0.500; main cause of failure: ")
-    assert "1 of 2 criteria are not met." in shown and "**FAIL**" in shown
-
-
 def test_the_page_is_the_first_artifact(run: Run) -> None:
     listed = [item.path for item in client().list_artifacts(run.info.run_id)]
     assert sorted(listed) == ["report.html", "report.json", "settings.yaml", "tables"] and listed[0] == "report.html"
     assert "1 of 3 queries pass" in artifact(run, "report.html").read_text()
 
 
-def test_the_golden_data_is_the_runs_input(run: Run) -> None:
-    [found] = run.inputs.dataset_inputs
-    assert (found.dataset.name, found.dataset.digest) == ("golden", report().facts.dataset_fingerprint[:36])
-    assert {tag.key: tag.value for tag in found.tags} == {"mlflow.data.context": "evaluation"}
-
-
-def test_tables_are_those_that_mlflow_loads(run: Run, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setenv(
-        "MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlruns/mlflow.db"
-    )  # it asks no client where runs are
-    loaded = client().load_table(run.info.experiment_id, "tables/queries.json", run_ids=[run.info.run_id])
-    assert list(loaded["id"]) == ["right", "wrong", "empty"]
-    assert [entry["path"] for entry in json.loads(run.data.tags["mlflow.loggedArtifacts"])] == [
-        "tables/metrics.json",
-        "tables/queries.json",
-    ]
-
-
 def test_a_row_of_queries_says_what_was_expected_and_what_came(run: Run) -> None:
     right, wrong, empty = rows_of(run, "queries")
     assert (right["outcome"], wrong["outcome"]) == ("SUCCESS", "FAILURE")
-    assert right["retrieved"] == "1. 0.900 a.md:1-2\n2. 0.500 b.md:1-2" and empty["retrieved"] == "nothing"
+    assert right["retrieved"] == "1. 0.900 ✓ a.md:1-2\n2. 0.500   b.md:1-2" and empty["retrieved"] == "nothing"
     assert right["expected"].splitlines() == ["It turns.", "a", "c"]
     assert wrong["expected"] == "nothing: out of scope"
     assert (right["ranking/hit_rate_at_5"], wrong["ranking/hit_rate_at_5"], empty["ranking/hit_rate_at_5"]) == (
@@ -196,18 +171,13 @@ def test_the_root_holds_query_and_answer_and_the_retrieval_the_whole_documents(t
     first, second = retrieval.outputs
     assert (first["id"], second["id"]) == ("a", "b")
     assert first["page_content"] == f"{WHOLE}text of a"
+    assert {name: traces[0].data.spans[1].attributes[f"{name}_ms"] for name in ("embed", "search", "rerank")} == {
+        "embed": 0.25, "search": 1.5, "rerank": 2.0,
+    }  # fmt: skip
+    span = traces[0].data.spans[1]
+    assert span.end_time_ns and span.end_time_ns - span.start_time_ns == 4_000_000
     known = {"rank": 1, "score": 0.9, "score_scale": "cosine", "score.semantic": 0.9, "grade": 2, "doc_uri": "a.md:1-2"}
     assert known.items() <= first["metadata"].items() and second["metadata"]["grade"] == 0
-
-
-def test_stages_are_spans_of_the_first_single_call(traces: list[Trace]) -> None:
-    _, retrieval, *stages = traces[0].data.spans
-    spans = {span.name: (span.start_time_ns, span.end_time_ns) for span in (retrieval, *stages)}
-    durations = {name: (end - start) / 1e6 for name, (start, end) in spans.items() if end is not None}
-    assert durations == {"retrieve": 4.0, "embed": 0.25, "search": 1.5, "rerank": 2.0}
-    assert {span.parent_id for span in stages} == {retrieval.span_id}
-    assert spans["embed"][0] == retrieval.start_time_ns
-    assert spans["search"][0] == spans["embed"][1] and spans["rerank"][0] == spans["search"][1]
 
 
 def test_assessments_are_the_verdict_and_what_it_rests_on_and_what_was_expected(traces: list[Trace], run: Run) -> None:
@@ -248,7 +218,7 @@ def test_none_of_many_traces_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [made.queries[n % 3].model_copy(update={"id": f"q{n}"}) for n in range(60)]
     found = traces_of(run_of(written(made.model_copy(update={"queries": rows}))))
     assert sorted(trace.info.client_request_id for trace in found) == sorted(row.id for row in rows)
-    assert {len(trace.data.spans) for trace in found} <= {2, 5} and all(trace.info.assessments for trace in found)
+    assert {len(trace.data.spans) for trace in found} == {2} and all(trace.info.assessments for trace in found)
 
 
 # A grid
@@ -287,31 +257,17 @@ def test_cells_differ_first_in_their_cuts_and_have_the_means_of_the_grid(grid: R
     assert differing[:2] == ["cell.threshold", "cell.top_k"] and set(differing[2:]) <= {"retriever.mode"}
     for cell in cells:
         place = swept.grid.cells.index.index(int(cell.data.tags["cell"]))
-        assert min(cell.data.metrics) == "by_objective"
         for name, value in cell.data.metrics.items():
             mean = swept.grid.ranking.values if name == "by_objective" else swept.grid.metrics[name].mean
             assert value == pytest.approx(mean[place], rel=1e-5)
         assert client().list_artifacts(cell.info.run_id) == [] and traces_of(cell) == []
 
 
-def test_the_whole_grid_is_a_table_and_its_metrics_run_along_top_k(grid: Run, swept: Report) -> None:
+def test_the_whole_grid_is_a_table(grid: Run, swept: Report) -> None:
     assert swept.grid
     rows = rows_of(grid, "grid")
     assert len(rows) == 100 and {row["top_k"] for row in rows} == {1, 2, 3, 4, 5}
     assert [row["ranking/ndcg_at_10"] for row in rows] == list(swept.grid.metrics["ranking/ndcg_at_10"].mean)
-    history = client().get_metric_history(grid.info.run_id, "by_top_k/ranking/ndcg_at_10")
-    same = [
-        row for row in rows if all(row[name] == rows[swept.grid.chosen or 0][name] for name in ("mode", "threshold"))
-    ]
-    assert sorted((one.step, one.value) for one in history) == [
-        (row["top_k"], pytest.approx(row["ranking/ndcg_at_10"], rel=1e-5)) for row in same
-    ]
-
-
-def test_the_page_of_a_grid_links_to_its_cells(grid: Run) -> None:
-    _, link, *_ = grid.data.tags["mlflow.note.content"].split("\n\n")
-    assert link.startswith("[Its cells by threshold and top_k](#/compare-runs?runs=")
-    assert all(cell.info.run_id in link for cell in cells_of(grid))
 
 
 # Live, late and again alike
@@ -327,10 +283,9 @@ def saved(folder: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 def everything(run: Run) -> dict[str, Any]:
     """Return what MLflow has of a run but its ids and the time of writing."""
-    tags = {name: value for name, value in run.data.tags.items() if name != "mlflow.note.content"}
     return {
         "info": (run.info.run_name, run.info.status, run.info.start_time, run.info.end_time),
-        "values": (run.data.metrics, run.data.params, tags),
+        "values": (run.data.metrics, run.data.params, run.data.tags),
         "cells": [(cell.info.run_name, cell.data.metrics, cell.data.params) for cell in cells_of(run)],
         "files": {file.name: file.read_bytes() for file in artifact(run, "").rglob("*") if file.is_file()},
         "traces": [
@@ -361,9 +316,7 @@ def test_a_report_is_written_late_as_it_is_live_and_once(
         assert everything(late) == everything(run_of(live)) and late.info.run_id != live.run_id
 
 
-@pytest.mark.parametrize(
-    "moment", ["create_run", "log_batch", "log_artifacts", "log_inputs", "start_trace", "log_spans", "end"]
-)
+@pytest.mark.parametrize("moment", ["create_run", "log_batch", "log_artifacts", "start_trace", "log_spans", "end"])
 def test_what_was_left_unfinished_is_deleted_and_written_again(
     folder: Path, swept: Report, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,12 +368,6 @@ def test_two_at_once_write_it_once(saved: Path) -> None:
 @pytest.mark.parametrize("name", ["a/b", "x" * 300, 'it\'s "both"', "…/☃"])
 def test_any_name_of_a_run_is_taken(name: str) -> None:
     assert run_of(written(named(name))).info.run_name == name[:250]
-
-
-def test_the_first_run_makes_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert run_of(written(named("first of all"))).info.status == "FINISHED"
-    assert (tmp_path / "mlruns" / "mlflow.db").is_file()
 
 
 # What fails
@@ -505,17 +452,6 @@ def test_an_experiment_that_another_run_makes_meanwhile_is_shared(
     assert "/experiments/1/" in written(named("r"), uri=server.url, traces=0).address
 
 
-def test_golden_data_that_another_run_enters_meanwhile_are_the_input_all_the_same(
-    server: MlflowServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between MLflow's look for the golden data and its entry another run enters it: MLflow refuses the second."""
-    monkeypatch.setattr(MlflowClient, "log_artifacts", lambda *_: None)
-    server.once = {"runs/log-inputs": (400, {"error_code": "BAD_REQUEST", "message": "UNIQUE constraint failed"})}
-    written(named("r"), uri=server.url, traces=0)
-    assert [path.endswith("runs/log-inputs") for path, _ in server.requests].count(True) == 2
-    assert server.statuses[-1] == "FINISHED"
-
-
 # Where it is written
 
 
@@ -534,10 +470,3 @@ def test_the_command_that_is_named_writes_to_the_same_place(monkeypatch: pytest.
 def test_an_address_without_its_credentials_is_refused(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(saved), "--tracking.uri", "http://***@host"]) == 2
     assert "holds no credentials; write them in place of ***" in failed(capsys)
-
-
-def test_mlflow_prints_nothing(saved: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    logging.getLogger("mlflow").setLevel(logging.INFO)
-    assert main([str(saved), *IN_TESTS, "--quiet"]) == 0
-    assert capfd.readouterr() == ("", "")
-    assert "mlflow" in sys.modules and MlflowException.__module__.startswith("mlflow")

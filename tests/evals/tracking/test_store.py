@@ -8,20 +8,12 @@ import pytest
 
 from evals.run import main as evaluate
 from evals.tracking.__main__ import main
-from evals.tracking.store import check_database, check_folder, local_uri, run_page, server_of, ui_command
+from evals.tracking.store import check_database
 from retrievers.errors import ConfigError
 from tests.support.command import call
 from tests.support.experiment import make_experiment
 from tests.support.results import report
 from tests.support.tracking import artifact, client, run_of, text_of, written
-
-
-@pytest.mark.parametrize("name", ["mlruns", "mlruns/deeper"])
-def test_a_folder_that_cannot_be_made(tmp_path: Path, name: str) -> None:
-    (tmp_path / "mlruns").touch()
-    for check in (check_folder, local_uri):
-        with pytest.raises(ConfigError, match=r"cannot be written \(Not a directory\).*--tracking\.enabled false"):
-            check(tmp_path / name)
 
 
 @pytest.fixture
@@ -110,25 +102,3 @@ def test_artifacts_that_were_put_elsewhere_stay_there(
     client().create_experiment("elsewhere", artifact_location=(tmp_path / "big disk").as_uri())
     run = run_of(written(report(), experiment="elsewhere"))
     assert (tmp_path / "big disk" / run.info.run_id / "artifacts" / "report.json").is_file()
-
-
-@pytest.mark.parametrize(
-    ("uri", "server"),
-    [
-        (None, "http://127.0.0.1:5000"),
-        ("sqlite:///runs.db", "http://127.0.0.1:5000"),
-        ("https://mlflow.example/", "https://mlflow.example"),
-        ("http://me:s3cret@host:81", "http://***@host:81"),
-    ],
-)
-def test_the_server_is_that_of_the_store_without_its_password(uri: str | None, server: str) -> None:
-    assert server_of(uri) == server
-
-
-def test_pages_and_the_command_that_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run_page("http://host", "7", "abc") == "http://host/#/experiments/7/runs/abc"
-    compared = "http://host/#/experiments/7/runs/abc/evaluations?compareToRunUuid=def"
-    assert run_page("http://host", "7", "abc", "def") == compared
-    assert ui_command(None) == "python -m evals ui"
-    monkeypatch.setattr("sys.argv", ["/somewhere/bin/retrieval-evals"])
-    assert ui_command("sqlite:///my runs.db") == "retrieval-evals ui --tracking.uri 'sqlite:///my runs.db'"

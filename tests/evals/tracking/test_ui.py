@@ -15,7 +15,6 @@ import pytest
 
 from evals.tracking import ui
 from evals.tracking.ui import main
-from retrievers.terminal.command import has_display
 from tests.support.child import environment
 from tests.support.loopback import free_port
 from tests.support.results import report
@@ -141,18 +140,6 @@ def test_the_page_of_the_experiment_is_printed_and_opened(
     assert [one.ended for one in begun] == [True]
 
 
-def test_a_database_elsewhere_is_shown_by_its_address(
-    runs: Path, serve: Callable[..., list[Process]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (runs / "empty").mkdir()
-    monkeypatch.chdir(runs / "empty")
-    begun, port = serve(), free_port()
-    flags = ["--tracking.uri", f"sqlite:///{runs}/mlruns/mlflow.db", "--tracking.experiment", "Default"]
-    assert main([*flags, "--port", str(port), "--no-browser"]) == 0
-    assert f"http://127.0.0.1:{port}/#/experiments/0/evaluation-runs" in capsys.readouterr().out
-    assert [one.ended for one in begun] == [True]
-
-
 def test_a_server_is_opened_at_its_page_and_nothing_is_started(
     opened: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,17 +169,6 @@ def test_a_server_that_ends_at_once_is_told_with_its_last_line(
     assert opened == [] and begun[0].ended
 
 
-@pytest.mark.usefixtures("runs")
-def test_a_server_that_never_answers_is_waited_for_and_ended(
-    serve: Callable[..., list[Process]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    begun = serve()
-    monkeypatch.setattr(Health, "do_GET", lambda handler: handler.send_error(503))
-    monkeypatch.setattr(ui, "SECONDS", 0.3)
-    assert main(["--port", str(free_port())]) == 2
-    assert "MLflow's server did not start" in capsys.readouterr().err and begun[0].ended
-
-
 @pytest.mark.slow
 def test_the_address_of_the_runs_is_printed_when_the_server_answers(runs: Path) -> None:
     done, port = run_of(written(report(), traces=0)), free_port()
@@ -208,11 +184,3 @@ def test_the_address_of_the_runs_is_printed_when_the_server_answers(runs: Path) 
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(30) == 0
         process.stdout and process.stdout.close()
-
-
-@pytest.mark.parametrize(
-    ("env", "platform", "shown"),
-    [({}, "linux", False), ({"DISPLAY": ":0"}, "linux", True), ({}, "darwin", True), ({"DISPLAY": ""}, "linux", False)],
-)
-def test_a_browser_is_opened_where_it_has_a_window(env: dict[str, str], platform: str, shown: bool) -> None:
-    assert has_display(env, platform) == shown

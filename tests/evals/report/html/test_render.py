@@ -127,15 +127,6 @@ def test_ids_of_all_figures_are_different(grid_page: str) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_says_the_recommendation_the_criteria_and_every_query(grid: Measured, grid_page: str) -> None:
-    for title in ("Recommended: ", "The best of 100 cells", "When to return nothing"):
-        assert title in grid_page
-    for o in grid.observed.observations:
-        assert f'<td class="nowrap">{o.case.id}<td>' in grid_page
-    assert "criteria not met" in render_page(report())
-    assert "no value: no topics" in render_page(report())
-
-
 def test_a_judges_verdicts_stand_beside_the_chunks() -> None:
     judging = Judging(
         model="m",

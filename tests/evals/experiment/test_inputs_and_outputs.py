@@ -1,0 +1,156 @@
+"""What is checked before any work: labels, objective, files; and the names and files of a run."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evals.cases.reading import golden_set
+from evals.collect.observations import Summary
+from evals.config.experiment import ExperimentConfig, TrackingConfig
+from evals.errors import DatasetError, ExperimentError
+from evals.experiment.evaluation import Evaluation
+from evals.experiment.inputs import check_scored, load_inputs
+from evals.experiment.outputs import Outputs, check_outputs, new_file, run_names, with_report
+from evals.grid.axes import plan
+from evals.judge.budget import Usage
+from retrievers.errors import ConfigError
+from tests.support.judged import judging
+from tests.support.results import report, result
+
+LABELLED: dict[str, Any] = {"id": "l", "query": "how?", "relevant_ids": {"a": 1}}
+ANSWERED: dict[str, Any] = {"id": "a", "query": "why?", "reference_answer": "So."}
+BARE: dict[str, Any] = {"id": "b", "query": "when?"}
+OUTSIDE: dict[str, Any] = {"id": "o", "query": "soup?", "in_scope": False}
+JUDGE = {"model": "cohere:command-a-03-2025"}
+SWEEP = {"top_k": [1, 2]}
+PRECISION = "ragas/llm_context_precision"
+
+
+def config(**settings: Any) -> ExperimentConfig:
+    return ExperimentConfig.model_validate({"name": "x", "dataset": {"path": "x.jsonl"}, **settings})
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "refused"),
+    [
+        ((LABELLED, OUTSIDE), {}, ""),
+        ((ANSWERED, OUTSIDE), {"judge": JUDGE}, ""),
+        ((BARE,), {"judge": JUDGE}, ""),
+        ((LABELLED, ANSWERED), {"judge": JUDGE, "sweep": SWEEP, "objective": {"metrics": "ranking/ndcg_at_3"}}, ""),
+        ((ANSWERED,), {"judge": JUDGE, "metrics": ["ranking/*"], "criteria": {PRECISION: ">= 0.5"}}, ""),
+        ((LABELLED, BARE, OUTSIDE), {}, r"1 of 2 in-scope cases have no labels .* there is no judge .*: row 1; add"),
+        ((ANSWERED,), {"judge": JUDGE, "metrics": ["ranking/*"]}, f"a metric such as {PRECISION}"),
+        ((ANSWERED, BARE), {"judge": JUDGE, "metrics": [PRECISION]}, f"reference_answer that {PRECISION} needs: row 1"),
+        (tuple({"query": f"how {n}?"} for n in range(5)), {}, r"5 of 5 .*: row 0, row 1, row 2 and 2 more; add"),
+    ],
+)  # fmt: skip
+def test_something_must_score_every_query(
+    rows: tuple[dict[str, Any], ...], settings: dict[str, Any], refused: str
+) -> None:
+    try:
+        check_scored(config(**settings), golden_set(rows))
+        said = ""
+    except DatasetError as error:
+        said = str(error)
+        assert "golden label" in said and "golden synthesize" in said
+    assert bool(said) == bool(refused) and re.search(refused, said)
+
+
+def test_cells_are_compared_by_what_can_score_the_queries() -> None:
+    named = config(judge=JUDGE, sweep=SWEEP, objective={"metrics": "ranking/ndcg_at_3"})
+    with pytest.raises(ExperimentError, match=f"ndcg_at_3 compares cells by labels, and no query .*{PRECISION}"):
+        load_inputs(named, golden_set([ANSWERED, OUTSIDE]))
+    swept = config(judge=JUDGE, sweep=SWEEP)
+    assert [*load_inputs(swept, golden_set([ANSWERED, OUTSIDE])).config.objective.metrics] == [PRECISION]
+    assert [*load_inputs(swept, golden_set([LABELLED])).config.objective.metrics] == ["ranking/ndcg_at_10"]
+
+
+def test_what_is_missing_is_named_the_first_cause_first() -> None:
+    def incomplete(made: Any, untracked: str = "") -> str:
+        return Evaluation(report=report(made), result=made, outputs=Outputs(), untracked=untracked).incomplete
+
+    few = Summary(metric="a", value=1.0, n=19, n_failed=1)
+    many = [Summary(metric=name, value=1.0, n=18, n_failed=2, note="timeout") for name in "bc"]
+    spent = judging(usage=Usage(stopped="the budget of 6 calls is spent"))
+    assert incomplete(result(summaries=[few])) == ""
+    assert incomplete(result(summaries=[few, *many])) == "b, c: 2 of 20 failed (timeout)"
+    assert incomplete(result(summaries=many, judging=spent)) == spent.incomplete != ""
+    assert incomplete(result(summaries=many, judging=spent), "MLflow failed") == "MLflow failed"
+
+
+# Files and names
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("default-20260101", "default-20260101.json"),
+        ("../../etc/passwd: x", "etc-passwd-x.json"),
+        ("...", "run.json"),
+        ("größe", "größe.json"),
+        ("x" + "ö" * 150, "x" + "ö" * 59 + ".json"),
+    ],
+)
+def test_a_report_is_named_after_its_run_and_stays_in_its_folder(tmp_path: Path, name: str, file: str) -> None:
+    assert new_file(tmp_path, name) == tmp_path / file
+
+
+def test_runs_of_one_name_at_once_do_not_overwrite_each_others_reports(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        files = list(pool.map(lambda _: new_file(tmp_path / "reports", "nightly"), range(24)))
+    assert {file.name for file in files} == {"nightly.json", *(f"nightly-{number}.json" for number in range(2, 25))}
+    with pytest.raises(ConfigError, match=r"nightly\.json: cannot be written: "):
+        new_file(tmp_path / "reports" / "nightly.json", "x")
+
+
+def tracking(**values: object) -> TrackingConfig:
+    return TrackingConfig.model_validate(values)
+
+
+def test_a_run_that_is_tracked_has_a_report_in_any_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = Outputs(report=tmp_path / "own.json", html=tmp_path / "own.html")
+    for wanted, enabled in ((own, True), (Outputs(), False)):
+        check_outputs(wanted, tracking(enabled=enabled))
+        assert with_report(wanted, tracking(enabled=enabled), "one") == wanted
+    assert list(tmp_path.iterdir()) == []
+    assert with_report(Outputs(), tracking(), "one") == Outputs(report=Path("mlruns/reports/one.json"))
+
+
+@pytest.mark.parametrize("name", ["report", "junit", "html", "export", "retrieval"])
+def test_a_file_that_cannot_be_written_is_named_before_any_work(tmp_path: Path, name: str) -> None:
+    for file, said in ((tmp_path, "found a folder"), (tmp_path / ("r" * 300), "File name too long")):
+        with pytest.raises(ConfigError, match=said):
+            check_outputs(Outputs(**{name: file}), tracking(enabled=False))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_outputs_are_two_files_and_the_folder_of_runs_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"r: --output and --html would be one file; expected a file for each"):
+        check_outputs(Outputs(report=Path("r"), html=tmp_path / "r"), tracking(enabled=False))
+    (tmp_path / "mlruns").touch()
+    own = Outputs(report=tmp_path / "r.json")
+    with pytest.raises(ConfigError, match=r"mlruns: cannot be written .*--tracking\.enabled false"):
+        check_outputs(own, tracking())
+    check_outputs(own, tracking(uri="http://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize(
+    ("retriever", "sweep", "label"),
+    [
+        ({"mode": "hybrid", "top_k": 8, "threshold": 0.25}, {}, "hybrid k8 t0.25"),
+        ({"mode": "semantic", "rerank": "mmr", "threshold": 1 / 3}, {}, "semantic+mmr k5 t0.333"),
+        ({"python": "package.module:make"}, {}, "make k5"),
+        ({}, {"mode": ["semantic", "hybrid"], "top_k": [3, 8], "threshold": [0, 0.3]}, "grid 8 cells semantic,hybrid"),
+    ],
+)  # fmt: skip
+def test_a_run_is_named_by_its_settings(retriever: dict[str, Any], sweep: dict[str, Any], label: str) -> None:
+    made = config(retriever=retriever, sweep=sweep)
+    name, stem = run_names(made, plan(made.retriever, made.sweep) if sweep else None)
+    assert re.fullmatch(rf"{re.escape(label)} x 20\d{{6}}-\d{{6}}", name) and stem == f"x-{name.split()[-1]}"

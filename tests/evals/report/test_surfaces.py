@@ -1,0 +1,108 @@
+"""What is shown of six stored reports, on every surface, held by snapshots: wording stands there, and nowhere else.
+
+`pytest --snapshot-update` takes what is shown now for right. What must hold of any wording is tested below by itself.
+"""
+
+import re
+from html import unescape
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from evals.comparison.comparing import ComparisonOptions, compare
+from evals.comparison.records import Run
+from evals.comparison.sections import render as render_comparison
+from evals.report.description import description
+from evals.report.html import render_page
+from evals.report.junit import junit
+from evals.report.parsing import parse
+from evals.report.section import Cell, Section, line, markdown, terminal
+from evals.report.terminal import render
+from evals.report.text import source_link
+from retrievers.text.printable import json_text
+from tests.support.stored_reports import NAMES, stored
+
+SHOWN = re.compile(r"<(style|script).*?</\1>", re.DOTALL)
+REPORTS = pytest.mark.parametrize("name", NAMES)
+
+
+@REPORTS
+@pytest.mark.parametrize("width", [80, 120])
+def test_on_a_terminal(name: str, width: int, snapshot: SnapshotAssertion) -> None:
+    assert render(stored(name), width=width, color=False) == snapshot
+
+
+@REPORTS
+def test_in_full(name: str, snapshot: SnapshotAssertion) -> None:
+    assert render(stored(name), width=100, color=False, everything=True) == snapshot
+
+
+@REPORTS
+def test_in_markdown(name: str, snapshot: SnapshotAssertion) -> None:
+    assert description(stored(name)) == snapshot
+
+
+@REPORTS
+def test_as_a_page(name: str, snapshot: SnapshotAssertion) -> None:
+    """Its text, a line a cell."""
+    text = unescape(re.sub(r"\s*<[^>]*>\s*", "\n", SHOWN.sub("", render_page(stored(name)))))
+    assert "\n".join(filter(None, (line.strip() for line in text.splitlines()))) == snapshot
+
+
+@REPORTS
+def test_for_a_ci_system(name: str, snapshot: SnapshotAssertion) -> None:
+    assert junit(stored(name)) == snapshot
+
+
+@REPORTS
+def test_compared_at_80_columns(name: str, snapshot: SnapshotAssertion) -> None:
+    """With itself, but that the first query lost what it scored, under a larger top_k."""
+    before = stored(name)
+    scores = {metric: [0.0, *column[1:]] for metric, column in before.scores.items() if isinstance(column[0], float)}
+    config = before.config | {"retriever": before.config["retriever"] | {"top_k": 9}}
+    changed = {"scores": before.scores | scores, "config": config, "name": "after"}
+    after = parse(json_text(before.model_copy(update=changed).plain()), "after")
+    compared = compare(Run.of(before), [Run.of(after)], ComparisonOptions())
+    shown = render_comparison(compared, width=80, color=False, queries=2)
+    assert shown == snapshot
+    assert max(map(len, shown.splitlines())) <= 80 or name == "grid"  # the names of axes are long
+
+
+# What holds of any wording
+
+
+@REPORTS
+def test_text_from_outside_steers_nothing_and_no_line_is_too_wide(name: str) -> None:
+    shown = render(stored(name), width=80, color=False)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", shown)
+    command = re.compile(r"^Next: .*$", re.MULTILINE)
+    assert max(map(len, command.sub("", shown).splitlines())) <= 80
+    assert "<script>alert" not in render_page(stored(name)) and "\x1b" not in junit(stored(name))
+    colored = render(stored(name), width=80, color=True)
+    assert re.sub(r"\x1b\[[\d;]*m|\x1b\]8;.*?\x1b\\", "", colored) == shown
+    first = render(stored(name), width=120, color=False).partition("\nDetails")[0]
+    assert len(first.splitlines()) <= 17 or name == "grid"
+
+
+def test_cells_are_harmless_and_what_is_bad_is_bold_in_markdown() -> None:
+    cell = Cell("\x1b[31m[bold]x[/bold]\u202e")
+    assert cell.text == r"\x1b[31m[bold]x[/bold]\u202e" and cell.value.startswith("\x1b")
+    section = Section(title="\x07t", lines=[line(cell)], columns=[], rows=[[Cell(1, tone="bad"), Cell(None)]])
+    assert "\x1b" not in terminal([Section(title="\x07t", lines=[line(cell)])], width=80, color=False)
+    assert list(markdown(section))[-1] == "| **1** |  |"
+
+
+@pytest.mark.parametrize(
+    ("source", "config", "link"),
+    [
+        ("a/b.md:3-9", {"sources": {"dir": "/docs"}}, "file:///docs/a/b.md#L3"),
+        ("a b.md:3", {"sources": {"dir": "/docs"}}, "file:///docs/a%20b.md#L3"),
+        ("../b.md:3-9", {"sources": {"dir": "/docs"}}, ""),
+        ("/etc/passwd:1-2", {"sources": {"dir": "/docs"}}, ""),
+        ("https://x.y/z", {"sources": {"dir": "/docs"}}, ""),
+        ("a/b.md:3-9", {"sources": {}}, ""),
+        ("a/b.md:3-9", {}, ""),
+    ],
+)
+def test_a_link_leads_to_a_file_of_the_pages_alone(source: str, config: dict[str, dict[str, str]], link: str) -> None:
+    assert source_link(source, config) == link
