@@ -42,14 +42,14 @@ def render(comparisons: Sequence[Comparison], *, width: int, color: bool, querie
     sections: list[Section] = []
     for comparison in comparisons:
         sections += [Section(lines=[line("")])] if sections else []
-        sections += [*_head(comparison), _beside(comparison, _tested(comparisons)), *_moved(comparison, queries)]
+        sections += [*head(comparison), _beside(comparison, _tested(comparisons)), *_moved(comparison, queries)]
         sections += _regressions(comparison)
     return terminal(sections, width=width, color=color, whole=whole)
 
 
 def render_head(comparison: Comparison, *, width: int, color: bool) -> str:
     """Return head and table of a comparison."""
-    return terminal(_head(comparison), width=width, color=color, whole=True)
+    return terminal(head(comparison), width=width, color=color, whole=True)
 
 
 def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def _tested(comparisons: Sequence[Comparison]) -> int:
     return sum(item.paired is not None for comparison in comparisons for item in comparison.differences)
 
 
-def _head(comparison: Comparison) -> Iterator[Section]:
+def head(comparison: Comparison) -> Iterator[Section]:
     """Yield both runs, what differs besides the scores, and the table of metrics."""
     lines, pairing = [], comparison.pairing
     for role, run in (("baseline", comparison.baseline), ("other   ", comparison.other)):

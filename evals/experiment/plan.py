@@ -1,7 +1,6 @@
 """`--plan`: the calls of a run and their cost, without a call of the judge."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from evals.cases.relevance import Relevance
@@ -71,13 +70,11 @@ def _of_tiers(judge: Judge, metrics: Sequence[str], selected: Sequence[Observati
     queries = sum(case.in_scope for case in inputs.golden.cases)
     in_rounds = inputs.sweep is not None and config.judge.stop.margin is not None
     sizes = tier_sizes(judge, queries, in_rounds=in_rounds) if judge.below else [queries]
-    plans = [
+    return [
         plan(tier, metrics, selected, [*longest.values()], config.seed)
         for tier, size in zip(judge.tiers, sizes, strict=True)
         if size
     ]
-    whole = stopped(config.judge.budget, plans) if judge.below else plans[-1].stopped
-    return [replace(one, stopped=whole if one is plans[-1] else "") for one in plans]
 
 
 def _searches(inputs: Inputs, metrics: Mapping[str, Metric], collaborators: Collaborators) -> Iterator[str]:
@@ -120,8 +117,9 @@ def _further(config: ExperimentConfig, metrics: Iterable[str], cases: int) -> tu
 def _of_judge(plan: JudgePlan, plans: Sequence[JudgePlan], inputs: Inputs) -> Section:
     """Return what a judge would be asked, by metric, and what that costs."""
     below = [line(f"  {text}") for text in _remarks(plan, inputs, is_last=plan is plans[-1])]
-    if plan.stopped:
-        below.append(line(Cell(plan.stopped, f"  The run would stop early: {plan.stopped}.", "fair")))
+    early = stopped(inputs.config.judge.budget, plans) if plan is plans[-1] else ""
+    if early:
+        below.append(line(Cell(early, f"  The run would stop early: {early}.", "fair")))
     rows = []
     for share in (*plan.shares, plan.total):
         counts = (share.questions, share.cached, share.calls, share.tokens_in, share.tokens_out)
@@ -139,8 +137,11 @@ def _remarks(plan: JudgePlan, inputs: Inputs, *, is_last: bool) -> Iterator[str]
     """Yield what the table leaves out and rests on, cost and time."""
     config, queries = inputs.config, sum(case.in_scope for case in inputs.golden.cases)
     if plan.drawn < queries:
-        first = "the first round, of judge.sample auto: at most all are judged" if plan.grows else "of judge.sample"
-        yield f"The table counts {plan.drawn:,} of {queries:,} in-scope queries, {first}{plan.few}."
+        grows = plan.sample == "auto" and plan.drawn < plan.queries
+        is_raised = isinstance(plan.sample, float) and plan.sample * plan.queries <= plan.drawn - 1
+        first = "the first round, of judge.sample auto: at most all are judged" if grows else "of judge.sample"
+        few = f", as many as an interval needs where {plan.sample:g} is fewer" if is_raised else ""
+        yield f"The table counts {plan.drawn:,} of {queries:,} in-scope queries, {first}{few}."
     if (margin := config.judge.stop.margin) is not None:
         yield f"judge.stop ends judging once a cell is proved within {margin:g} of the best; the table counts the most."
     if is_last and inputs.held_out and not NEED_A_JUDGE.isdisjoint(config.objective.metrics):

@@ -83,7 +83,7 @@ def _lists(grid: Grid, results: Results, row_of: Integers) -> tuple[list[list[in
     longest, cuts = int(np.argmax(grid.top_ks)), len(grid.top_ks)
     lists, list_of, reach = list[list[int]](), list[Integers](), list[Integers]()
     for number, configuration in enumerate(grid.configurations):
-        starts = grid.start(number) + np.arange(len(configuration.thresholds)) * cuts + longest
+        starts = number * grid.size + np.arange(len(configuration.thresholds)) * cuts + longest
         rows = row_of[starts]
         which = np.zeros_like(rows)
         for query in range(rows.shape[1]):
@@ -123,7 +123,7 @@ def _bands(
     values = values[np.isfinite(values).all(axis=1)]
     if len(values) and values.min() >= 0 and values.max() <= 1:
         numbers = range(len(grid.configurations))
-        cells = [slice(grid.start(number), grid.start(number) + grid.size(number)) for number in numbers]
+        cells = [slice(number * grid.size, (number + 1) * grid.size) for number in numbers]
         low, high = np.concatenate([mean_bands(values[:, each], seed) for each in cells], axis=1)
         yield FOUND, (low.tolist(), high.tolist())
     silent = (results.lengths == 0)[row_of]

@@ -33,8 +33,7 @@ def place(made: Measured, number: int) -> tuple[int, int]:
     """Return the configuration of a cell, and the place of its threshold."""
     grid = swept_of(made).grid
     cell = grid.cell(number)
-    within = number - grid.start(cell.configuration)
-    return cell.configuration, within // len(grid.top_ks)
+    return cell.configuration, number % grid.size // len(grid.top_ks)
 
 
 def test_every_cell_returns_what_it_would_alone(grid: Measured) -> None:
