@@ -291,7 +291,6 @@ LEAVES: Sequence[Leaf] = (
     Leaf("saved/manifest.json:*", GONE, why=SAVED),
     *(Leaf("*:facts.saved_retrieval*", to, why=SAVED) for to in (ADDED, GONE)),
     Leaf("report.json:facts.collection_changed", GONE, only="saved-retrieval", why="such a run looks at none"),
-    Leaf("report.json:grid.proof", CHANGED, only="judged-grid-*", why=ONCE),
     *(
         Leaf(f"report.json:{name}", CHANGED, only="judged-tiers", why=BEGUN)
         for name in (
@@ -422,7 +421,7 @@ LINES: Sequence[Line] = (
     ),
     Line(r"^(At the .* cell, which|Metrics by )", why=FIGURES, only="grid-beacons"),
     Line(r"^(2 judges|openai:[\w-]+): |^From caches: verdicts", why=BEGUN, only="judged-tiers"),
-    Line(r"by all verdicts (on|of)|judge, asked once", why=ONCE, only="judged-grid-*"),
+    Line(r"by all verdicts (on|of)|asked once|bring that to( about|$)|^about [\d.]+$", why=ONCE, only="judged-grid-*"),
 )
 WENT = re.compile(r"(?<=[★✓])\?(?= |$)|^\?$| \?(?= )")
 """What went out of the midst of old lines: the mark of a cell whose chunks were sparsely judged."""
