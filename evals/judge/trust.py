@@ -5,7 +5,7 @@ interval leaves out whole queries, one at a time (the jackknife; Davison & Hinkl
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -163,7 +163,7 @@ def agree(rows: Sequence[Pair]) -> Agreement | None:
     table = np.zeros((len(ids), 7))
     np.add.at(table, (places, np.array([_column(row) for row in rows])), 1.0)
     hit, over, missed, rejected, lost_1, lost_0, lost = table.T
-    differing = [row for row in rows if not isinstance(row.verdict, Failure) and row.verdict != row.label]
+    differing = [row for row in rows if {row.verdict, row.label} == {0, 1}]
     counts = Counter(row.query_id for row in differing)
     return Agreement(
         n_verdicts=int(table[:, :4].sum()),
@@ -202,20 +202,15 @@ def by_people(
 
     def precision(said: Said) -> Floats:
         """Return the scores [queries, 1], NaN where a chunk has no verdict."""
-        known = ([said.get((o.case.id, chunk), np.nan) for chunk in o.selection.chunk_ids] for o in every)
-        return np.array([average_precision([v if not isinstance(v, Failure) else np.nan for v in k]) for k in known])[
-            :, None
-        ]
+        return np.array([[average_precision(list(_numbers(said, o)))] for o in every])
 
     own = np.where(seen[:, None], precision(people), np.nan)
     usable = np.flatnonzero(np.isfinite(own))
     last = int(usable.max(initial=-1)) + 1
     n, asked = len(usable), int(seen[:last].sum())
     of_order = last - asked <= max(1.0, MOST_DROPPED * last)
-    fewest, mean = (
-        FEWEST_DRAWN if of_order else FEWEST_LABELLED,
-        Summary(metric=f"{PRECISION}_corrected", value=None, n=n),
-    )
+    fewest = FEWEST_DRAWN if of_order else FEWEST_LABELLED
+    mean = Summary(metric=f"{PRECISION}_corrected", value=None, n=n)
     if n < fewest or asked - n > max(1.0, MOST_DROPPED * asked):
         needed = f"{fewest} are needed{'' if of_order else NOT_FIRST}"
         why = f"{n} of {asked} queries with human verdicts on all that was returned, {needed}"
@@ -226,14 +221,22 @@ def by_people(
     judge = max((number for number, tier in enumerate(judging.tiers) if tier.drawn is None), default=None)
     if judge is not None:
         by_judge = precision(_said(judging.tiers[judge]))
+        known = by_judge[np.isfinite(by_judge)]
         # What it failed on is as the labels say, or else as the others.
-        others = np.where(np.isfinite(proxy), proxy, np.nanmean(by_judge))
+        others = np.where(np.isfinite(proxy), proxy, known.mean() if len(known) else 0.0)
         proxy = np.where(np.isfinite(by_judge), by_judge, others)
     sample = corrected(own, proxy)
     low, high = (float(end[0]) for end in sample.interval())
     value = float(np.clip(sample.means[0], 0.0, 1.0))
     corrected_mean = replace(mean, value=value, ci_low=low, ci_high=high)
     return Correction(metric=PRECISION, corrected=corrected_mean, weight=sample.weight, judge=judge)
+
+
+def _numbers(said: Said, observation: Observation) -> Iterator[float]:
+    """Yield the verdicts on what a query returned, NaN where there is none."""
+    for chunk_id in observation.selection.chunk_ids:
+        verdict = said.get((observation.case.id, chunk_id))
+        yield verdict if isinstance(verdict, int) else np.nan
 
 
 def _said(judging: Judging) -> Said:

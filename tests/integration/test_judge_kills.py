@@ -14,6 +14,7 @@ from statistics import fmean
 from urllib.request import urlopen
 
 import pytest
+from ragas.metrics.collections.context_entity_recall.util import EntitiesList
 from ragas.metrics.collections.context_precision.util import ContextPrecisionOutput
 from ragas.metrics.collections.context_recall.util import ContextRecallOutput
 from ragas.metrics.collections.context_relevance.util import ContextRelevanceOutput
@@ -39,8 +40,12 @@ from tests.support.ragas_prompts import Metric
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 KILLS, AT_ONCE = 50, 4
 PRECISION = "ragas/llm_context_precision"
-SCHEMAS = {Metric.PRECISION: ContextPrecisionOutput, Metric.RECALL: ContextRecallOutput,
-           Metric.RELEVANCE: ContextRelevanceOutput}  # fmt: skip
+SCHEMAS = {
+    Metric.PRECISION: ContextPrecisionOutput,
+    Metric.RECALL: ContextRecallOutput,
+    Metric.RELEVANCE: ContextRelevanceOutput,
+    Metric.ENTITIES: EntitiesList,
+}
 
 
 def committed(file: Path) -> set[bytes]:

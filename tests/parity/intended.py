@@ -477,12 +477,12 @@ LINES: Sequence[Line] = (
         why=SETTINGS,
     ),
     Line(r"^(2 judges|openai:[\w-]+): |^From caches: verdicts", why=BEGUN, only="judged-tiers"),
-    Line(r"by all verdicts (on|of)|judge, asked once", why=ONCE, only="judged-grid-*"),
     Line(
         r"^\d contexts: |^3 passages: |not found \(most alike|were left out, since|left out, as none of",
         why="an import says how many passages were found in which way, and which cases it leaves out",
         only="golden-import",
     ),
+    Line(r"by all verdicts (on|of)|asked once|bring that to( about|$)|^about [\d.]+$", why=ONCE, only="judged-grid-*"),
 )
 WENT = re.compile(r"(?<=[★✓])\?(?= |$)|^\?$| \?(?= )")
 """What went out of the midst of old lines: the mark of a cell whose chunks were sparsely judged."""

@@ -74,7 +74,7 @@ class TestJudge:
 
     def test_only_what_is_wanted_is_asked(self, server: ChatServer) -> None:
         said = judged(server, metrics=[PRECISION, "ranking/mrr_at_10"])
-        assert len(server.chats) == 5 and said.scores == said.claims == {}
+        assert len(server.chats) == 5 and said.scores == {} and said.claims == {}
 
     def test_a_wrong_key_is_one_request_and_an_error_with_what_to_do(self, server: ChatServer) -> None:
         wrong = dict.fromkeys(keys(server), "wrong")
