@@ -130,7 +130,7 @@ def test_cut_and_metrics_may_differ(start: Run, tmp_path: Path) -> None:
         (["--index.context", "none"], "expected index.context 'path' of the collection that was searched, got 'none'"),
         (
             ["--index.collection", "another", "--index.context", "none"],
-            "was indexed with index.context 'path', but 'none' is expected",
+            "was indexed with index.context 'path', but index.context 'none' is expected",
         ),
         (["--retriever.rerank", "mmr"], "expected retriever.rerank 'none', with which it was saved, got 'mmr'"),
         (

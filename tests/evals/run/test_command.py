@@ -492,7 +492,7 @@ def test_a_collection_of_another_dimension(run: Run, folder: Path) -> None:
     client.close()
     done = run("--retriever.store.path", "store", "--retriever.collection", "nine")
     assert (done.code, done.out) == (2, "")
-    assert "holds vectors of 9 dimensions, but wordllama:l2_supercat_256 makes 256" in done.err
+    assert "wordllama:l2_supercat_256 makes 256 dimensions, and the collection holds 9" in done.err
 
 
 @contextmanager

@@ -243,7 +243,7 @@ def test_a_point_without_the_vector_that_the_threshold_reads_is_an_error(
     for number, vector in enumerate(({"dense": [1.0, 0.0]}, {}, {"dense": [0.0, 1.0]})):
         own = {"bm25": models.SparseVector(indices=list(terms.indices), values=list(terms.values)), **vector}
         client.upsert("c", [models.PointStruct(id=number, vector=own, payload={})])
-    with pytest.raises(StoreError, match="point 1 of collection 'c' has no vector 'dense'"):
+    with pytest.raises(StoreError, match="point 1 of collection 'c' has no dense vector 'dense'"):
         found(client, [encoded("robot", 1.0, 0.0)], 5, vector_name="dense", mode=mode)
     [row] = found(client, [encoded("", 1.0, 0.0)], 5, vector_name="dense")
     assert [hit.chunk.point_id for hit in row] == ["0", "2"], "by meaning it cannot be found at all"
