@@ -26,8 +26,8 @@ def check_collection(
 ) -> None:
     """Make sure that a query embedded by `embeddings` may be compared with what the collection holds.
 
-    Three stored chunks are embedded again and must come out the same (cosine at least 0.999), unless `trust_embedding`
-    is set.
+    The recorded model must be the configured one, and whatever is recorded, three stored chunks that are embedded again
+    must come out the same (cosine at least 0.999), unless `trust_embedding` is set.
 
     Raises:
         StoreError: It is unfinished, has lost points, was indexed under other payload keys, lacks the sparse vector of
@@ -35,9 +35,16 @@ def check_collection(
     """
     if fault := next(_faults(config, info), ""):
         raise StoreError(f"collection {info.name!r} {fault}")
-    # Of a user's own store that is empty nothing can be said.
-    if not config.trust_embedding and (info.points or config.python is None):
-        _check_model(client, config, embeddings, info)
+    if config.trust_embedding or (config.python and not info.points):  # of an own store that is empty none can tell
+        return
+    # By the record first, so that no text is sent to a model that cannot be the one.
+    recorded = None if config.python else info.manifest.get("embedding")
+    if recorded and (other := other_model(config.embedding, recorded)):
+        raise StoreError(
+            f"collection {info.name!r} was embedded by {other[0]}, but the query would be embedded by {other[1]}; set "
+            "embedding to the former, or trust_embedding: true if you know better"
+        )
+    _check_model(client, config, embeddings, info)
 
 
 def check_index(settings: IndexSettings, name: str, recorded: Mapping[str, Any]) -> None:
@@ -154,12 +161,10 @@ def _check_model(client: "QdrantClient", config: RetrieverConfig, embeddings: Em
         found = f"gives stored texts a vector of cosine {cosine:.3f} to theirs, expected at least {SAME_MODEL_COSINE}"
     else:
         return
-    recorded = info.manifest.get("embedding")
-    by = f"was embedded by {_model(recorded)}" if recorded else "records no embedding model"
     name = getattr(embeddings, "name", config.embedding.label)
     raise StoreError(
-        f"collection {info.name!r} {by}, and {name} {found}; set embedding to the model and prefixes it was made with, "
-        "or trust_embedding: true if you know better"
+        f"collection {info.name!r} was embedded by another model: {name} {found}; set embedding to the model and "
+        "prefixes it was made with, or trust_embedding: true if you know better"
     )
 
 

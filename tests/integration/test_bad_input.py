@@ -141,7 +141,7 @@ def searched(
 
 
 def test_payload_keys_that_are_not_there_are_told(searched: Asked, tmp_path: Path) -> None:
-    said = "'robots' was indexed under other payload keys; expected metadata.text_key: 'page_content'; set that, or"
+    said = "'robots' was indexed under other payload keys; set metadata.text_key: 'page_content', or"
     assert_refused(searched(["robot", "--metadata.text-key", "body"]), said, tmp_path)
 
 

@@ -284,12 +284,10 @@ def test_damage_is_named_with_what_to_do(
     copy = tmp_path / "copy"
     shutil.copytree(folder.store.path or "", copy)
     [file] = copy.glob("collections/pages/shard/segments/*/mutable_id_tracker.mappings")
-    size = file.stat().st_size
-    os.truncate(file, size // 2)
+    os.truncate(file, file.stat().st_size // 2)
     for command in (["inspect"], ["search", "robot"]):
         said = refused([*command, *store, "--store.path", str(copy)], capsys)
-        assert f"expected {size} bytes in segments" in said
-        assert said.endswith(f"found {size // 2}; index the pages again\n")
+        assert "is not as it was written (its files have other sizes); index the pages again" in said
     assert main(["index", str(write_pages(tmp_path / "docs")), *store, "--store.path", str(copy)]) == 0
     assert main(["search", "robot", *store, "--store.path", str(copy)]) == 0
 

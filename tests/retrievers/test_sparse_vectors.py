@@ -186,7 +186,7 @@ def test_a_vector_that_is_not_there_is_refused_with_those_that_are(store: dict[s
     with pytest.raises(StoreError, match=r"has no sparse vector 'bm25', .* it has '\w+', '\w+', '\w+'; set"):
         QdrantRetriever.open(config(store, mode="keyword"), embeddings=EMBEDDED[3])
     keyword = {"vector_name": "splade"}
-    with pytest.raises(StoreError, match=r"has no IDF modifier, .* or keyword.encoder: python:module:factory"):
+    with pytest.raises(StoreError, match=r"has no IDF modifier on .*, keyword.encoder: python:module:factory"):
         QdrantRetriever.open(config(store, mode="keyword", keyword=keyword), embeddings=EMBEDDED[3])
 
 

@@ -69,7 +69,7 @@ def test_a_collection_that_is_not_its_own_is_refused_with_another_context(made: 
     index_once(made)
     inputs = load_inputs(settings(made, index__collection=None, index__context="none"))
     with (
-        pytest.raises(StoreError, match=r"with index\.context 'path', but 'none' is expected"),
+        pytest.raises(StoreError, match=r"with index\.context 'path', but index\.context 'none' is expected"),
         open_bench(inputs, {}, silent),
     ):
         pass

@@ -395,8 +395,8 @@ def test_a_query_is_bought_once_and_sent_as_a_query(cohere: Any, tmp_path: Path)
             states.append(kept(session))
             opened.candidates([QUERY, "another"])
     assert states == [("miss", "miss"), ("hit", "miss"), ("off", "off")]
-    bought = [texts for kind, texts in server.inputs if kind == "search_query"]
-    assert bought == [[QUERY], ["another"], [QUERY]]
+    asked = [texts for kind, texts in server.inputs if kind == "search_query"]
+    assert asked == [[QUERY], ["another"], [QUERY]], "beside the texts by which each opening checks the model"
     assert session.embedding == {"provider": "cohere", "model": "embed-english-v3.0", "dimension": 32}
 
 

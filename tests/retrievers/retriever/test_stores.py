@@ -255,7 +255,7 @@ def test_what_does_not_fit_its_collection_is_refused() -> None:
     store = vector_store()
     with pytest.raises(StoreError, match="has no sparse vector 'bm25', which mode 'hybrid' searches"):
         adopt_given(store, RetrieverConfig(mode="hybrid"), None, {})
-    with pytest.raises(StoreError, match="and Other gives stored texts"):
+    with pytest.raises(StoreError, match="Other gives stored texts a vector of cosine"):
         adopt_given(QdrantVectorStore(store.client, "robots", embedding=Other()), RetrieverConfig(), None, {})
     with pytest.raises(ConfigError, match=r"metadata.text_key: the store reads payload key 'body', got 'mine'"):
         open_retriever(foreign.settings("other_keys", metadata={"text_key": "mine"}), env={})

@@ -160,19 +160,24 @@ def test_the_model_is_checked_by_embedding_three_chunks_again(server: QdrantServ
 
     check(at(server), Recording(TABLE))
     assert asked == [["a", "b", "c"]]
-    with pytest.raises(
-        StoreError, match=r"records no embedding model, and python:mine:make gives stored texts a vector"
-    ):
+    with pytest.raises(StoreError, match=r"by another model: python:mine:make gives stored texts a vector of cosine 0"):
         check(at(server), TableEmbeddings(OTHER))
     check(at(server, trust_embedding=True), TableEmbeddings({}))
 
 
 def test_a_recorded_model_is_checked_too_and_named(pages: RetrieverConfig, server: QdrantServer) -> None:
     assert accepted(pages, make_embeddings(pages.embedding, {})).points == 9
-    held(server, metadata={MANIFEST_KEY: {"embedding": {"provider": "cohere", "model": "v3", "query_prefix": "q: "}}})
-    check(at(server), TABLED)  # by another name, as its vectors are the same
-    with pytest.raises(StoreError, match=r"'mine' was embedded by cohere:v3 with query_prefix 'q: ', and python:mine"):
+    own = {"provider": "python", "model": "mine:make"}
+    held(server, metadata={MANIFEST_KEY: {"embedding": own | {"options": {"device": "cpu"}, "dimension": 3}}})
+    check(at(server), TABLED)
+    with pytest.raises(StoreError, match=r"'mine' was embedded by another model: python:mine:make gives stored texts"):
         check(at(server), TableEmbeddings(OTHER))
+    prefixed = at(server, embedding=own | {"document_prefix": "p: "})
+    with pytest.raises(
+        StoreError, match=r"by python:mine:make, but the query would be embedded by .* with document_pre"
+    ):
+        check(prefixed, TableEmbeddings({}))  # of which no text is asked
+    check(prefixed.model_copy(update={"trust_embedding": True}), TableEmbeddings({}))
 
 
 @pytest.mark.parametrize(
