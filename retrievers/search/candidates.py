@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from math import isnan
 from types import MappingProxyType
-from typing import Any, Protocol, overload
+from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from retrievers.records import Chunk, Distance, RetrievedChunk, ScoreScale, Stag
 from retrievers.store.chunks import Codes
 
 Floats = NDArray[np.float64]
+Item = TypeVar("Item", bound=np.generic)
 Places = Sequence[int] | NDArray[np.integer]
 """Places of candidates in the list of their query, from 0."""
 BEFORE = ("original_rank", "original_score")
@@ -122,6 +123,12 @@ class CandidateTable:
         """The number of candidates of the query that has most."""
         return int(self.lengths.max(initial=0))
 
+    def matrix(self, values: NDArray[Item], beyond: float) -> NDArray[Item]:
+        """Lay a column out by query and place, with `beyond` past a query's last candidate; shape (queries, depth)."""
+        laid = np.full((len(self), self.depth), beyond, dtype=values.dtype)
+        laid[np.arange(self.depth) < self.lengths[:, None]] = values
+        return laid
+
     def column(self, name: str) -> Floats:
         """Return a column by name: `score`, or one of `columns`; all NaN where there is none of that name."""
         if name == "score":
@@ -220,6 +227,16 @@ class Candidates(Sequence[RetrievedChunk]):
         return tuple(self.table.chunks[code] for code in self.codes.tolist())
 
     @property
+    def columns(self) -> dict[str, Floats]:
+        """The components by name, each in rank order."""
+        return {name: self.column(name) for name in self.table.columns}
+
+    @property
+    def vector(self) -> NDArray[np.float32] | None:
+        """The vector of the query; None where the retriever does not show it."""
+        return self.table.vectors[self.row]
+
+    @property
     def text(self) -> str:
         """The query."""
         return self.table.texts[self.row]
@@ -249,9 +266,8 @@ class Candidates(Sequence[RetrievedChunk]):
         codes, home = self.codes, self.table.chunks if chunks is None else chunks
         if chunks is not None:
             codes = np.asarray([chunks.code(chunk) for chunk in self.chunks], dtype=np.int32)
-        columns = {name: self.column(name) for name in self.table.columns}
         facts = {name: (getattr(self.table, name)[self.row],) for name in BY_QUERY}
-        return make_table([len(self)], codes, self.scores, columns, home, **facts)
+        return make_table([len(self)], codes, self.scores, self.columns, home, **facts)
 
 
 def make_table(
