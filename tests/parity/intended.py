@@ -316,6 +316,10 @@ LEAVES: Sequence[Leaf] = (
             "sweep.rrf_constant*",
         )
     ),
+    *(
+        Leaf(f"*grid.configurations.*.parameters.{name}", GONE, why=SETTINGS)
+        for name in ("term_counts", "rrf_constant")
+    ),
 )
 LINES: Sequence[Line] = (
     Line(
