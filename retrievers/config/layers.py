@@ -373,7 +373,8 @@ def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Laye
             return f"{name}: is no setting any more{where}: {successor}"
         return f"{name}: unknown setting{where}{nearest(name, leaves(model))}"
     if successor := removed(name, value):
-        return f"{name}: {quoted(value)} is no value any more{where}: {successor}"
+        given = value[0] if isinstance(value, list) else value
+        return f"{name}: {quoted(given)} is no value any more{where}: {successor}"
     if item["type"] == "missing":
         return f"{name}: this setting is required"
     # A whole section would bury the message, and may hold secrets.

@@ -349,6 +349,10 @@ LEAVES: Sequence[Leaf] = (
         )
         for name in ("baseline", "other", "query", "in_scope")
     ),
+    *(
+        Leaf(f"*grid.configurations.*.parameters.{name}", GONE, why=SETTINGS)
+        for name in ("term_counts", "rrf_constant")
+    ),
 )
 LINES: Sequence[Line] = (
     Line(

@@ -267,6 +267,8 @@ class Runner:
             if program.endswith(".py"):
                 runpy.run_path(program, run_name="__main__")
             else:
+                # A command is a process of its own elsewhere; here runpy would warn of the module that is there.
+                sys.modules.pop("evals.run", None)
                 runpy.run_module(PROGRAMS[program], run_name="__main__", alter_sys=True)
         except SystemExit as end:
             code = end.code
