@@ -29,7 +29,6 @@ TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL)
 CONTENDERS: Mapping[str, Mapping[str, Any]] = {
     "semantic": {"mode": "semantic"},
     "keyword": {"mode": "keyword"},
-    "keyword, terms once": {"mode": "keyword", "keyword": {"term_counts": False}},
     "hybrid weighted": {"mode": "hybrid", "fusion": "weighted"},
     "hybrid rrf": {"mode": "hybrid", "fusion": "rrf"},
     "hybrid dbsf": {"mode": "hybrid", "fusion": "dbsf"},

@@ -10,8 +10,8 @@ from urllib.parse import urljoin, urlsplit
 
 from evals.cases.pages import SourcePage, SourcePageError, SourcePages, Sources, without_fragment
 from evals.config.experiment import SourcesConfig
-from retrievers.indexing.html_page import html_page, page_path
 from retrievers.indexing.markdown import Page, PageError, parse_page
+from retrievers.indexing.pages import html_page, page_path
 from retrievers.records import Chunk
 from retrievers.text.charsets import charset
 from retrievers.text.quoting import quoted

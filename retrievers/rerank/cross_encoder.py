@@ -9,8 +9,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 
 from retrievers.config import CrossEncoderConfig, RetrieverConfig
 from retrievers.config.factory import build
-from retrievers.embedding.cohere import cohere_client, once
-from retrievers.embedding.models import marked, provider_key
+from retrievers.embedding.models import TIMEOUT_S, cohere_client, marked, once, provider_key
 from retrievers.errors import ConfigError, RerankError
 from retrievers.net import retry
 from retrievers.net.faults import cause
@@ -41,7 +40,7 @@ def make_cross_encoder(config: CrossEncoderConfig, env: Mapping[str, str]) -> Cr
         ConfigError: The package is not installed, or the user's class cannot be loaded.
     """
     key = provider_key(config, env, "rerank by mmr, or not at all (--rerank none)")
-    built = config.declared.make(config, key)
+    built = MAKERS[config.provider](config, key)
     name, hosted = config.label, config.declared.hosted is True
     compresses = isinstance(built, BaseDocumentCompressor)
     inner = _by_compressor(built, name, whole=hosted) if compresses else _by_scores(built, name)
@@ -115,7 +114,7 @@ def of_cohere(config: CrossEncoderConfig, key: str) -> BaseDocumentCompressor:
     from langchain_cohere import CohereRerank
 
     client = cohere_client(cohere.ClientV2, key, config)
-    setattr(client, "rerank", once(client.rerank, config.timeout_s))  # noqa: B010 - a method, to the type checker
+    setattr(client, "rerank", once(client.rerank, TIMEOUT_S))  # noqa: B010 - a method, to the type checker
     return CohereRerank(client=client, model=config.resolved_model, top_n=None, cohere_api_key=key)
 
 
@@ -141,3 +140,10 @@ def of_sentence_transformers(config: CrossEncoderConfig, _: str | None) -> Any:
         return sentence_transformers.CrossEncoder(model)
     except Exception as error:  # a hub that cannot be reached, a name it does not know, weights that do not fit
         raise ConfigError(f"cross_encoder.model {model!r} cannot be loaded: {cause(error)}") from error
+
+
+MAKERS: Mapping[str, Callable[[CrossEncoderConfig, Any], Any]] = {
+    "cohere": of_cohere,
+    "sentence-transformers": of_sentence_transformers,
+    "python": from_python,
+}

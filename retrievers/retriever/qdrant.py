@@ -16,12 +16,11 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_qdrant import QdrantVectorStore
 from pydantic import ConfigDict, PrivateAttr, SkipValidation
 
-from retrievers.config import CacheConfig, IndexSettings, RetrieverConfig
+from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, file_layer
-from retrievers.embedding.bm25 import Bm25Encoder
+from retrievers.embedding.bm25 import Bm25Encoder, OwnEncoder, QueryEncoder, query_encoder
 from retrievers.embedding.cache import CacheStats, EmbeddingCache, ResultCache, open_embedding_cache
 from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
-from retrievers.embedding.sparse import OwnEncoder, QueryEncoder, query_encoder
 from retrievers.errors import ConfigError, QueryError, RetrievalError
 from retrievers.records import Chunk, RetrievalSession, StageTimings
 from retrievers.rerank.reranking import Rerank, make_reranker
@@ -112,14 +111,14 @@ class QdrantRetriever(BaseRetriever):
             if index is not None:
                 check_index(index, info.name, info.index)
             among = compile_filters(client, settings, info)
-            vectors = open_embedding_cache(settings.cache, env, hosted=settings.embedding.declared.hosted is True)
+            vectors = open_embedding_cache(env, hosted=settings.embedding.declared.hosted is True)
         except BaseException:
             client.close()
             raise
         retriever = cls(settings=settings, vector_store=make_store(settings, client, model, encoder))
         retriever._info, retriever._among, retriever._rerank = info, among, rerank
         retriever._encoder, retriever._embeddings, retriever._env = encoder, model, env
-        retriever._vectors, retriever._results = vectors, open_result_cache(settings.cache, client)
+        retriever._vectors, retriever._results = vectors, open_result_cache(client)
         return retriever
 
     @classmethod
@@ -391,11 +390,9 @@ class QdrantRetriever(BaseRetriever):
         return failed(query, error, self.settings, self._info)
 
 
-def open_result_cache(config: CacheConfig, client: Any) -> ResultCache[RetrievalSession]:
-    """Open the cache of results: valid until an embedded store changes, on a server as long as the settings allow."""
-    if is_embedded(client):
-        return ResultCache(config.results)
-    return ResultCache(config.results if config.results_ttl_s else 0, config.results_ttl_s)
+def open_result_cache(client: Any) -> ResultCache[RetrievalSession]:
+    """Open the cache of results: valid until an embedded store changes; a server does not tell, so none is kept."""
+    return ResultCache() if is_embedded(client) else ResultCache(0)
 
 
 def version_of(client: Any, collection: str) -> Hashable:

@@ -10,8 +10,8 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 
 from retrievers.config import RetrieverConfig
+from retrievers.embedding.bm25 import QueryEncoder
 from retrievers.embedding.cache import EmbeddingCache
-from retrievers.embedding.sparse import QueryEncoder
 from retrievers.errors import CollectionChangedError, RerankError
 from retrievers.net.retry import working_time
 from retrievers.records import RetrievalSession, ScoreScale, StageTimings

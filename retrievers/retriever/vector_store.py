@@ -8,7 +8,7 @@ from langchain_qdrant import QdrantVectorStore, RetrievalMode, SparseEmbeddings,
 from qdrant_client import QdrantClient, models
 
 from retrievers.config import Mode, RetrieverConfig, StoreConfig
-from retrievers.embedding.sparse import QueryEncoder
+from retrievers.embedding.bm25 import QueryEncoder
 from retrievers.errors import ConfigError, EmbeddingError
 from retrievers.search.query import terms_of
 from retrievers.text.secrets import redacted

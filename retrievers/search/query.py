@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, EmbeddingConfig, KeywordConfig, RetrieverConfig
-from retrievers.embedding.bm25 import expand, spell_out
+from retrievers.embedding.bm25 import QueryEncoder, Terms, expand, spell_out
 from retrievers.embedding.cache import EmbeddingCache
-from retrievers.embedding.sparse import QueryEncoder, Terms
 from retrievers.errors import EmbeddingMismatchError, QueryError
 from retrievers.store import CollectionInfo
 
@@ -33,7 +32,7 @@ def encode(query: str, vector: Sequence[float], settings: RetrieverConfig, encod
     if settings.keyword.expansion == "terms":
         sides = {"keyword": together}
     else:
-        terms = encoder.query(query, term_counts=settings.keyword.term_counts)
+        terms = encoder.query(query)
         sides = {"keyword": terms} | ({} if together == terms else {"expanded": together})
     # Of a text that the server encodes it is not known here if it holds a term.
     return semantic | {name: terms for name, terms in sides.items() if getattr(terms, "indices", True)}
@@ -42,7 +41,7 @@ def encode(query: str, vector: Sequence[float], settings: RetrieverConfig, encod
 def terms_of(query: str, keyword: KeywordConfig, encoder: QueryEncoder) -> Terms:
     """Return the weights of a query's terms and their synonyms."""
     synonyms = expand(query, keyword.synonyms)
-    return encoder.query(query, synonyms, keyword.synonym_weight, term_counts=keyword.term_counts)
+    return encoder.query(query, synonyms, keyword.synonym_weight)
 
 
 def embedded(
@@ -82,7 +81,7 @@ def cosines_with(query: Vector, vectors: NDArray[np.float64]) -> NDArray[np.floa
 def cache_key(config: EmbeddingConfig) -> tuple[str, ...]:
     """Return what tells one model from any other in the cache of query vectors."""
     settings = {name: value for name, value in config.identity.items() if name not in ("provider", "model")}
-    if config.base_url and not config.declared.key_for_own_server:
+    if config.base_url:
         settings["base_url"] = config.base_url  # such servers have models of their own under any name
     more = (json.dumps(settings, sort_keys=True, default=str),) if settings else ()
     return (config.provider, config.resolved_model, "search_query", *more)

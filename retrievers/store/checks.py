@@ -1,14 +1,13 @@
 """The checks before a collection may be queried: its distance, its state, its model."""
 
 import logging
-from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
 
-from retrievers.config import EMBEDDING_PROVIDERS, EmbeddingConfig, IndexSettings, MetadataConfig, RetrieverConfig
+from retrievers.config import EmbeddingConfig, IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.errors import CollectionStateError, ConfigError, EmbeddingMismatchError
 from retrievers.records import Distance
 from retrievers.store.collection import CollectionInfo
@@ -21,7 +20,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 SAME_MODEL_COSINE = 0.999
-OTHER_DIMENSIONS = {384: "a MiniLM or *-light-v3.0 model"}
+KNOWN_DIMENSIONS = {
+    256: "wordllama",
+    384: "a MiniLM or *-light-v3.0 model",
+    1024: "cohere (embed-english-v3.0)",
+    1536: "openai (text-embedding-3-small)",
+    3072: "openai (text-embedding-3-large)",
+}
 
 
 def check_collection(
@@ -154,8 +159,7 @@ def _check_by_example(
     embedded = embeddings.embed_documents(texts)
     name = getattr(embeddings, "name", config.embedding.label)
     if len(embedded[0]) != info.dimension:
-        dimensions = [declared.dimensions for declared in EMBEDDING_PROVIDERS.values()]
-        hint = ChainMap(OTHER_DIMENSIONS, *map(dict, dimensions)).get(info.dimension)
+        hint = KNOWN_DIMENSIONS.get(info.dimension)
         raise EmbeddingMismatchError(
             f"collection {info.name!r} holds vectors of {info.dimension} dimensions"
             f"{f' (as {hint} makes)' if hint else ''}, but {name} makes {len(embedded[0])}; "

@@ -271,19 +271,6 @@ def test_keyword_scores_are_bm25_by_brute_force(opened: QdrantRetriever, brute_f
         assert found == pytest.approx({name: everything[name] for name in found}, rel=1e-5)
 
 
-@pytest.mark.parametrize("way", [way for way in PLAIN if way["mode"] != "semantic"], ids=name_of)
-def test_without_term_counts_a_repeated_word_counts_once(opened: QdrantRetriever, way: dict[str, Any]) -> None:
-    """By its BM25; what a query means is another matter, so that hybrid is asked the same twice."""
-    counted, once = "launch launch launch the tf2 node", "launch the tf2 node"
-    plain = in_way(opened, {**way, "keyword": opened.settings.keyword.model_copy(update={"term_counts": False})})
-    expected = terms_of(found_by(in_way(opened, way), once))
-    for query in (once, counted):
-        found = terms_of(found_by(plain, query))
-        shared = found.keys() & expected.keys()
-        assert shared and [found[name] for name in shared] == [expected[name] for name in shared]
-    assert scores(found_by(plain, counted)) != scores(found_by(in_way(opened, way), counted))
-
-
 def test_synonyms_are_searched_along_at_their_weight(opened: QdrantRetriever, brute_force: BruteForce) -> None:
     keyword = opened.settings.keyword.model_copy(
         update={"synonyms": {"bus": ("topic", "message broker"), "zebra": ("node",)}, "synonym_weight": 0.25}

@@ -213,11 +213,11 @@ def test_a_server_encodes_the_query_itself(mode: str) -> None:
     with QdrantServer() as server:
         fill(server.client)
         url = {"url": server.url}
-        words = {"vector_name": "words", "term_counts": False}
+        words = {"vector_name": "words"}
         with opened(url, mode=mode, keyword=words) as retriever:
             expected = found(retriever)
         with opened(url, mode=mode, keyword={"vector_name": "words", "encoder": "server"}) as retriever:
-            assert found(retriever) == expected
+            assert dict(found(retriever)).keys() == dict(expected).keys(), "a repeated word weighs once there"
             scale = "bm25" if mode == "keyword" else "weighted"
             assert {c.score_scale for c in retriever.candidates([QUERY])[0]} == {scale}
         bodies = [request.body or {} for request in server.requests]

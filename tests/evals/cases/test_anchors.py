@@ -3,8 +3,8 @@
 import pytest
 
 from evals.cases.pages import anchors_of, leads_to
-from retrievers.indexing.html_page import html_page
 from retrievers.indexing.markdown import parse_page
+from retrievers.indexing.pages import html_page
 
 PAGE = """---
 title: Motors

@@ -406,7 +406,7 @@ class TestProvider:
         values={
             "embedding": {
                 "model": "openai:e5", "base_url": "http://localhost:8000/v1", "api_key_env": "MINE",
-                "query_prefix": "query: ", "dimensions": 64, "options": {"chunk_size": 8}, "timeout_s": 5,
+                "query_prefix": "query: ", "dimensions": 64, "options": {"chunk_size": 8},
             },
         },
     )  # fmt: skip
@@ -418,9 +418,9 @@ class TestProvider:
             ("--embedding.provider", "cohere", "--embedding.model", "embed-english-v3.0"),
         ],
     )
-    def test_another_takes_nothing_but_the_time(self, arguments: tuple[str, ...]) -> None:
+    def test_another_takes_nothing(self, arguments: tuple[str, ...]) -> None:
         made = build(RetrieverConfig, [self.BELOW, flags(*arguments)]).embedding
-        expected = EmbeddingConfig(provider="cohere", model="embed-english-v3.0", timeout_s=5)
+        expected = EmbeddingConfig(provider="cohere", model="embed-english-v3.0")
         assert dump(made) == dump(expected)
 
     @pytest.mark.parametrize("model", ["openai:other", "other"])

@@ -41,8 +41,9 @@ def test_provider_and_model_are_named_together_or_apart(values: dict[str, str], 
         ({"model": "opnai:small"}, "did you mean 'openai'"),
         ({"model": "voyage:voyage-3.5"}, "any other LangChain Embeddings, by embedding.model python:MODULE:FACTORY"),
         ({"provider": "cohere", "model": "openai:small"}, "is of provider 'openai', but provider is 'cohere'"),
-        ({"provider": "cohere", "dimensions": 256}, "dimensions cannot be set for provider 'cohere', only for openai"),
-        ({"provider": "cohere", "options": {"a": 1}}, "options cannot be set for provider 'cohere'"),
+        ({"provider": "python", "model": "m:f", "options": {"a": 1}}, "options cannot be set for provider 'python'"),
+        ({"provider": "bedrock"}, "needs model: the name of one"),
+        ({"provider": "python"}, "provider 'python' needs model: module:factory, got None"),
         ({"model": "openai:small", "options": {"api_key": "sk-SECRET"}}, "belongs into an environment variable"),
     ],
 )
@@ -61,5 +62,5 @@ def test_a_provider_named_with_its_model_replaces_that_of_lower_layers() -> None
 def test_all_that_decides_about_vectors_is_part_of_the_identity() -> None:
     assert EmbeddingConfig().identity == {"provider": "wordllama", "model": "l2_supercat_256"}
     chosen = {"dimensions": 256, "query_prefix": "q: ", "document_prefix": "", "options": {"user": "docs"}}
-    config = EmbeddingConfig.model_validate({"model": "openai:small", "timeout_s": 3, **chosen})
+    config = EmbeddingConfig.model_validate({"model": "openai:small", **chosen})
     assert config.identity == {"provider": "openai", "model": "small", **chosen}

@@ -36,7 +36,7 @@ def test_caches_are_their_owners_alone(tmp_path: Path) -> None:
     old = tmp_path / "verdicts.sqlite"
     VerdictStore(old).close()
     old.chmod(0o644)
-    vectors = EmbeddingCache(tmp_path / "vectors.sqlite", ttl_s=60)
+    vectors = EmbeddingCache(tmp_path / "vectors.sqlite")
     vectors.put([1.0], "key")
     with VerdictStore(old):
         kept = [file for file in tmp_path.iterdir() if file.suffix != ".lock"]

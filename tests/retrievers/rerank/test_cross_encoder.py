@@ -87,9 +87,10 @@ def test_nothing_is_not_sent(cohere: RerankServer) -> None:
     ],
 )
 def test_every_fault_is_told_after_a_bounded_number_of_requests(
-    cohere: RerankServer, fault: str, said: str, requests: int
+    cohere: RerankServer, fault: str, said: str, requests: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reranker = of_cohere(cohere, timeout_s=0.1 if fault == "slow" else 30)
+    monkeypatch.setattr("retrievers.rerank.cross_encoder.TIMEOUT_S", 0.1 if fault == "slow" else 30.0)
+    reranker = of_cohere(cohere)
     with cohere.failing(FAULTS[fault]), pytest.raises(RerankError) as caught:
         reranker("q", ["a", "b"])
     assert str(caught.value).startswith("cohere:rerank-v3.5 ")
@@ -109,7 +110,7 @@ def test_no_key_names_the_variable_and_the_ways_without(env: dict[str, str]) -> 
     with pytest.raises(MissingKeyError) as caught:
         make_cross_encoder(config(), env)
     assert str(caught.value).startswith(
-        "Cohere Rerank needs an API key: expected it in COHERE_API_KEY, which is not set; "
+        "cohere:rerank-v3.5 needs an API key: expected it in COHERE_API_KEY, which is not set; "
     )
     assert "rerank by mmr, or not at all (--rerank none)" in str(caught.value)
 

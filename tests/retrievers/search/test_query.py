@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from qdrant_client.models import SparseVector
 
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.search.query import Encoded, encode
@@ -33,15 +32,6 @@ def test_as_a_list_of_their_own_they_leave_the_terms_alone() -> None:
     found = encoded("a bus", mode="hybrid", rerank="rrf", keyword=keyword)
     assert found["keyword"] == ENCODER.query("bus")
     assert found["expanded"] == ENCODER.query("bus", ["topic", "message broker"], 0.25)
-
-
-@pytest.mark.parametrize(("term_counts", "weight"), [(True, 3.0), (False, 1.0)])
-@pytest.mark.parametrize("expansion", ["terms", "list"])
-def test_terms_are_counted_unless_settings_say_otherwise(term_counts: bool, weight: float, expansion: str) -> None:
-    keyword = {"synonyms": SYNONYMS, "expansion": expansion, "term_counts": term_counts}
-    found = encoded("the bus, a bus or no bus", mode="hybrid", rerank="rrf", keyword=keyword)
-    sides = [terms for terms in found.values() if isinstance(terms, SparseVector)]
-    assert [max(terms.values) for terms in sides] == [weight] * (1 if expansion == "terms" else 2)
 
 
 @pytest.mark.parametrize(

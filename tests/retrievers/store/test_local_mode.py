@@ -18,7 +18,7 @@ from retrievers import QdrantRetriever
 from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.config.layers import build, file_layer
-from retrievers.embedding.static import StaticEmbeddings
+from retrievers.embedding.models import StaticEmbeddings
 from retrievers.errors import StoreError, StoreLockedError
 from retrievers.store import local_mode, open_client
 from retrievers.store.location import portable_settings
