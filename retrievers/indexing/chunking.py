@@ -24,7 +24,7 @@ DEFAULT_MAX_TOKENS = 256
 # Suffixes of the pages that a site serves under their own names.
 SERVED = frozenset({".html", ".htm", ".xhtml", ".txt", ".text", ".pdf"})
 # Rises when pages are parsed or cut otherwise than before, so that collections made earlier count as out of date.
-CHUNKING_VERSION = 1
+CHUNKING_VERSION = 2
 TokenCounter = Callable[[str], int]
 Fits = Callable[[str], bool]
 Path = tuple[str, ...]

@@ -289,6 +289,11 @@ LEAVES: Sequence[Leaf] = (
     Leaf("saved/manifest.json:*", GONE, why=SAVED),
     *(Leaf("*:facts.saved_retrieval*", to, why=SAVED) for to in (ADDED, GONE)),
     Leaf("report.json:facts.collection_changed", GONE, only="saved-retrieval", why="such a run looks at none"),
+    Leaf("*facts.versions.fastembed", GONE, why="FastEmbed is loaded by python:, as any other model"),
+    *(
+        Leaf(f"*config.retriever.{name}", GONE, why=SETTINGS)
+        for name in ("embedding.timeout_s", "embedding.max_tokens", "cross_encoder.timeout_s")
+    ),
 )
 LINES: Sequence[Line] = (
     Line(
@@ -409,6 +414,8 @@ LINES: Sequence[Line] = (
         )
     ),
     Line(r"^(At the .* cell, which|Metrics by )", why=FIGURES, only="grid-beacons"),
+    Line(r"^versions\.fastembed$|^not installed$", why="FastEmbed is loaded by python:, as any other model"),
+    Line(r"^\s*max_tokens: null$", why=SETTINGS),
 )
 WENT = re.compile(r"(?<=[★✓])\?(?= |$)|^\?$| \?(?= )")
 """What went out of the midst of old lines: the mark of a cell whose chunks were sparsely judged."""

@@ -197,15 +197,16 @@ def test_settings_that_are_not_named_are_the_recorded_ones_and_others_make_all_a
     index(context="title", max_tokens=64)
     before = index.state
     assert (index(), index.state) == ((0, 0, 0, CHUNKS), before)
-    for change in ({"context": "path"}, {"max_tokens": 16}, {"splitter": "recursive"}):
+    changes: list[dict[str, Any]] = [{"context": "path"}, {"max_tokens": 16}, {"splitter": "recursive"}]
+    for change in changes:
         (name, value), *_ = change.items()
         with pytest.raises(StoreError, match=rf"was indexed with index\.{name} .*, not {value!r}; .*--replace"):
             index(**change)
         assert index.state == before
     assert index(context="path", replace=True)[0] == CHUNKS
     assert manifest(index.client)["index"] == {**DEFAULTS, "context": "path", "max_tokens": 64}
-    idle: dict[str, Any]
-    for idle in ({"splitter": "whole", "overlap": 9}, {"splitter": "recursive", "merge_small": True}):
+    idles: list[dict[str, Any]] = [{"splitter": "whole", "overlap": 9}, {"splitter": "recursive", "merge_small": True}]
+    for idle in idles:
         with pytest.raises(ConfigError, match=r"does nothing under index\.splitter"):
             index(**idle)
 
