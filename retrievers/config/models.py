@@ -22,18 +22,20 @@ class Provider:
     Attributes:
         default_model: Its model where they name none; without one they must.
         key_env: Environment variable of its API key; None where it has none, or its library finds it.
+        title: Its name in messages, where that is not the model's.
         hosted: True if its models run on a server, so that vectors are worth keeping; None where that is not known.
     """
 
     default_model: str | None = None
     key_env: str | None = None
+    title: str = ""
     hosted: bool | None = True
 
 
 # Those of LangChain's `init_embeddings`, and two of our own.
 EMBEDDING_PROVIDERS: Mapping[str, Provider] = {
     "wordllama": Provider(default_model="l2_supercat_256", hosted=False),
-    "cohere": Provider(default_model="embed-english-v3.0", key_env="COHERE_API_KEY"),
+    "cohere": Provider(default_model="embed-english-v3.0", key_env="COHERE_API_KEY", title="Cohere"),
     "openai": Provider(default_model="text-embedding-3-small", key_env="OPENAI_API_KEY"),
     "azure_openai": Provider(key_env="AZURE_OPENAI_API_KEY"),
     "azure_ai": Provider(key_env="AZURE_AI_API_KEY"),
@@ -46,7 +48,7 @@ EMBEDDING_PROVIDERS: Mapping[str, Provider] = {
     "python": Provider(hosted=None),
 }
 CROSS_ENCODER_PROVIDERS: Mapping[str, Provider] = {
-    "cohere": Provider(default_model="rerank-v3.5", key_env="COHERE_API_KEY"),
+    "cohere": Provider(default_model="rerank-v3.5", key_env="COHERE_API_KEY", title="Cohere Rerank"),
     "sentence-transformers": Provider(default_model="cross-encoder/ms-marco-MiniLM-L6-v2", hosted=False),
     "python": Provider(hosted=None),
 }

@@ -110,7 +110,7 @@ def test_no_key_names_the_variable_and_the_ways_without(env: dict[str, str]) -> 
     with pytest.raises(MissingKeyError) as caught:
         make_cross_encoder(config(), env)
     assert str(caught.value).startswith(
-        "cohere:rerank-v3.5 needs an API key: expected it in COHERE_API_KEY, which is not set; "
+        "Cohere Rerank needs an API key: expected it in COHERE_API_KEY, which is not set; "
     )
     assert "rerank by mmr, or not at all (--rerank none)" in str(caught.value)
 
