@@ -182,8 +182,8 @@ def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) ->
         return "none"  # a server of one's own that speaks the protocol
     if not key:
         raise MissingKeyError(
-            f"{config.declared.title or config.label} needs an API key: expected it in {config.api_key_env}, which is not set; export it or "
-            f"write it into .env, or {otherwise}"
+            f"{config.declared.title or config.label} needs an API key: expected it in {config.api_key_env}, which is "
+            f"not set; export it or write it into .env, or {otherwise}"
         )
     return key
 
