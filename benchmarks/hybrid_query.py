@@ -134,7 +134,7 @@ def local_mode(points: Sequence[Any], queries: Sequence[str]) -> float:
     from qdrant_client import QdrantClient, models
 
     from retrievers.embedding.bm25 import Bm25Encoder
-    from retrievers.embedding.static import StaticEmbeddings
+    from retrievers.embedding.models import StaticEmbeddings
 
     embeddings, encoder, client = StaticEmbeddings(), Bm25Encoder(), QdrantClient(":memory:")
 

@@ -1,21 +1,19 @@
 """What `QdrantRetriever.search` costs over the raw client, for each provider of embeddings.
 
-python benchmarks/search_overhead.py [--models wordllama cohere openai fastembed huggingface:PATH] [--rounds 20]
+python benchmarks/search_overhead.py [--models wordllama cohere openai huggingface:PATH] [--rounds 20]
 
 The handbook in an embedded store, semantic, interleaved in one run; of each query the fastest call, of these the
 median. The raw client and langchain-qdrant's search on it have the query's vector at hand, our search looks it up in
-the cache on disk. cohere and openai are the real clients against a server on the loopback, fastembed runs an ONNX model
-made here (it needs onnx), huggingface one in a folder. Bound: 10% of the raw call or 0.5 ms, whichever is more.
+the cache on disk. cohere and openai are the real clients against a server on the loopback, huggingface is a model in a
+folder. Bound: 10% of the raw call or 0.5 ms, whichever is more.
 """
 
 import argparse
 import json
-import re
 import statistics
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,7 +44,6 @@ def main() -> None:
 def embedding(model: str, folder: Path) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
     """The settings of a model, and the environment with its key; a server answers in the provider's place."""
     from tests.support import cohere_server, openai_embedding_server
-    from tests.support.onnx_model import DIMENSION, MARKS, write_model
 
     if model == "cohere":
         with cohere_server.CohereServer() as server:
@@ -55,11 +52,6 @@ def embedding(model: str, folder: Path) -> Iterator[tuple[dict[str, Any], dict[s
         with openai_embedding_server.OpenAIEmbeddingServer() as other:
             address = {"model": "openai:text-embedding-3-small", "base_url": f"{other.url}/v1"}
             yield address, {"OPENAI_API_KEY": openai_embedding_server.KEY}
-    elif model == "fastembed":
-        words = Counter(word for page in DATA.rglob("*.md") for word in re.findall(r"\w+", page.read_text()))
-        write_model(folder, [word for word, _ in words.most_common(DIMENSION - len(MARKS))])
-        name = "fastembed:sentence-transformers/all-MiniLM-L6-v2"
-        yield {"model": name, "options": {"specific_model_path": str(folder)}}, {}
     else:
         yield ({"model": model} if ":" in model else {"provider": model}), {}
 

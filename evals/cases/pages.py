@@ -14,9 +14,8 @@ from urllib.parse import unquote
 from evals.config.experiment import SourcesConfig
 from evals.errors import EvaluationError
 from retrievers.indexing.chunking import SECTION_SEPARATOR, placement
-from retrievers.indexing.html_page import html_page, page_path
 from retrievers.indexing.markdown import Page, PageError, heading_text, page_address, page_tokens, parse_page
-from retrievers.indexing.pages import read_corpus
+from retrievers.indexing.pages import html_page, page_path, read_corpus
 from retrievers.records import Chunk
 from retrievers.text.charsets import charset
 

@@ -15,7 +15,6 @@ from evals.config.experiment import ExperimentConfig
 from evals.grid.measure import Measured
 from evals.metrics.criteria import undecided
 from evals.report.model import CollectionFacts, Facts, JudgeFacts
-from retrievers.config import EMBEDDING_PROVIDERS
 from retrievers.errors import StoreError
 from retrievers.retriever.protocol import Retriever
 from retrievers.text.secrets import redacted
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 LIBRARIES = (
     "retrieval-evals", "ragas", "datasets", "qdrant-client", "langchain-core", "langchain-qdrant", "mlflow", "numpy",
-    "scipy",
+    "scipy", "wordllama", "langchain-cohere", "cohere", "langchain-openai", "openai", "sentence-transformers",
 )  # fmt: skip
 SAMPLE = 256
 
@@ -158,8 +157,7 @@ def _fingerprint(facts: Mapping[str, Any]) -> str:
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that scores depend on."""
     versions = {"python": platform.python_version()}
-    of_providers = [name for declared in EMBEDDING_PROVIDERS.values() for name in declared.packages]
-    for name in [*LIBRARIES, *of_providers]:
+    for name in LIBRARIES:
         try:
             versions[name] = version(name)
         except PackageNotFoundError:

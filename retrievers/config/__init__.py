@@ -1,9 +1,14 @@
 """The settings of retrieval: frozen, checked in full before anything runs."""
 
 from retrievers.config.indexing import IndexSettings
-from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig, ModelConfig
-from retrievers.config.provider import Provider
-from retrievers.config.providers import CROSS_ENCODER_PROVIDERS, EMBEDDING_PROVIDERS
+from retrievers.config.models import (
+    CROSS_ENCODER_PROVIDERS,
+    EMBEDDING_PROVIDERS,
+    CrossEncoderConfig,
+    EmbeddingConfig,
+    ModelConfig,
+    Provider,
+)
 from retrievers.config.retriever import (
     FOREIGN_SETTINGS,
     MAX_QUERY_CHARACTERS,

@@ -1,23 +1,61 @@
-"""The models of embedding and reranking."""
+"""The models of embedding and reranking: whose they are, and what decides which vector a text gets."""
 
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from retrievers.config.provider import Provider
-from retrievers.config.providers import (
-    CROSS_ENCODER_PROVIDERS,
-    EMBEDDING_PROVIDERS,
-    CrossEncoderProviderName,
-    EmbeddingProviderName,
-)
+from retrievers.config.registry import one_of
 from retrievers.config.running_options import of_the_model
 from retrievers.config.settings import TABLE, Settings, UnshownError, VariableName, address
 
 # Names of arguments that may not stand in a file.
 SECRET = re.compile(r"(key|secret|password|credentials?|token|headers?)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Provider:
+    """What the settings know of a provider.
+
+    Attributes:
+        default_model: Its model where they name none; without one they must.
+        key_env: Environment variable of its API key; None where it has none, or its library finds it.
+        title: Its name in messages, where that is not the model's.
+        hosted: True if its models run on a server, so that vectors are worth keeping; None where that is not known.
+    """
+
+    default_model: str | None = None
+    key_env: str | None = None
+    title: str = ""
+    hosted: bool | None = True
+
+
+# Those of LangChain's `init_embeddings`, and two of our own.
+EMBEDDING_PROVIDERS: Mapping[str, Provider] = {
+    "wordllama": Provider(default_model="l2_supercat_256", hosted=False),
+    "cohere": Provider(default_model="embed-english-v3.0", key_env="COHERE_API_KEY", title="Cohere"),
+    "openai": Provider(default_model="text-embedding-3-small", key_env="OPENAI_API_KEY"),
+    "azure_openai": Provider(key_env="AZURE_OPENAI_API_KEY"),
+    "azure_ai": Provider(key_env="AZURE_AI_API_KEY"),
+    "bedrock": Provider(),
+    "google_genai": Provider(key_env="GOOGLE_API_KEY"),
+    "google_vertexai": Provider(),
+    "mistralai": Provider(default_model="mistral-embed", key_env="MISTRAL_API_KEY"),
+    "ollama": Provider(),
+    "huggingface": Provider(default_model="sentence-transformers/all-MiniLM-L6-v2", hosted=False),
+    "python": Provider(hosted=None),
+}
+CROSS_ENCODER_PROVIDERS: Mapping[str, Provider] = {
+    "cohere": Provider(default_model="rerank-v3.5", key_env="COHERE_API_KEY", title="Cohere Rerank"),
+    "sentence-transformers": Provider(default_model="cross-encoder/ms-marco-MiniLM-L6-v2", hosted=False),
+    "python": Provider(hosted=None),
+}
+
+
+def _any_other(nearest: str) -> str:
+    return "" if nearest else " (python: any other LangChain Embeddings, by embedding.model python:MODULE:FACTORY)"
 
 
 class ModelConfig(Settings):
@@ -44,27 +82,30 @@ class ModelConfig(Settings):
     @field_validator("base_url")
     @classmethod
     def _url_without_secrets(cls, url: str | None, info: ValidationInfo) -> str | None:
-        declared = cls.providers.get(info.data.get("provider", ""))
-        hosted = declared if declared and declared.hosted else cls.providers["cohere"]
-        return None if url is None else address(url, hosted.address, hosted.key_env or "")
+        declared = cls.providers.get(info.data.get("provider", ""), Provider())
+        return (
+            None
+            if url is None
+            else address(url, "https://api.example.com", declared.key_env or "that api_key_env names")
+        )
 
     @model_validator(mode="after")
     def _model_of_provider(self) -> Self:
-        try:
-            self.declared.model(self.model)
-        except ValueError as error:
-            raise ValueError(f"provider {self.provider!r} {error}") from None
+        model = self.model or self.declared.default_model
+        if model is None or (self.provider == "python" and ":" not in model):
+            expected = "module:factory" if self.provider == "python" else "the name of one, as it has no default"
+            raise ValueError(f"provider {self.provider!r} needs model: {expected}, got {self.model!r}")
         return self
 
     @property
     def declared(self) -> Provider:
-        """The declaration of the provider."""
+        """What is known of the provider."""
         return self.providers[self.provider]
 
     @property
     def resolved_model(self) -> str:
         """The model's name, with the provider's default filled in."""
-        return self.declared.model(self.model)
+        return self.model or self.declared.default_model or ""
 
     @property
     def label(self) -> str:
@@ -79,14 +120,13 @@ class EmbeddingConfig(ModelConfig):
 
     Attributes:
         dimensions: Length of the vectors, where the provider can shorten them.
-        query_prefix: Text that the model expects before a query, such as `query: `. Where a sentence-transformers model
-            brings prompts of its own, they are used unless a prefix is set, be it an empty one.
+        query_prefix: Text that the model expects before a query, such as `query: `.
         document_prefix: The same before a text that is stored.
         options: Further arguments of the provider's LangChain class.
     """
 
     providers: ClassVar[Mapping[str, Provider]] = EMBEDDING_PROVIDERS
-    provider: EmbeddingProviderName = Field("wordllama", description="who embeds")
+    provider: Annotated[str, one_of(EMBEDDING_PROVIDERS, _any_other)] = Field("wordllama", description="who embeds")
     dimensions: int | None = Field(None, ge=1, description="length of the vectors, where the provider can shorten them")
     query_prefix: str | None = Field(None, description="text before a query, such as 'query: '")
     document_prefix: str | None = Field(None, description="text before a text to store, such as 'passage: '")
@@ -96,31 +136,20 @@ class EmbeddingConfig(ModelConfig):
 
     @field_validator("options")
     @classmethod
-    def _no_secrets(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        for name in options:
-            if SECRET.search(name):
-                raise UnshownError(f"{name} belongs into an environment variable, which api_key_env names")
+    def _taken(cls, options: Mapping[str, Any], info: ValidationInfo) -> Mapping[str, Any]:
+        if secret := next(filter(SECRET.search, options), None):
+            raise UnshownError(f"{secret} belongs into an environment variable, which api_key_env names")
+        if options and (own := info.data.get("provider")) in ("wordllama", "python"):
+            raise ValueError(f"options cannot be set for provider {own!r}, which takes no arguments")
         return options
-
-    @model_validator(mode="after")
-    def _taken_by_provider(self) -> Self:
-        if self.options and not self.declared.takes_options:
-            raise ValueError(f"options cannot be set for provider {self.provider!r}")
-        if self.dimensions and not self.declared.takes_dimensions:
-            can = ", ".join(name for name, provider in self.providers.items() if provider.takes_dimensions)
-            raise ValueError(f"dimensions cannot be set for provider {self.provider!r}, only for {can}")
-        return self
 
     @property
     def identity(self) -> dict[str, Any]:
         """What decides which vector a text gets: provider and model, and what else is set of these."""
-        settings = ("dimensions", "query_prefix", "document_prefix")
-        chosen = {name: getattr(self, name) for name in settings} | {"options": of_the_model(self.options)}
-        return {
-            "provider": self.provider,
-            "model": self.resolved_model,
-            **{name: value for name, value in chosen.items() if value not in (None, {})},
-        }
+        chosen = {name: getattr(self, name) for name in ("dimensions", "query_prefix", "document_prefix")}
+        chosen |= {"options": of_the_model(self.options)}
+        named = {name: value for name, value in chosen.items() if value not in (None, {})}
+        return {"provider": self.provider, "model": self.resolved_model, **named}
 
 
 class CrossEncoderConfig(ModelConfig):
@@ -130,7 +159,7 @@ class CrossEncoderConfig(ModelConfig):
     """
 
     providers: ClassVar[Mapping[str, Provider]] = CROSS_ENCODER_PROVIDERS
-    provider: CrossEncoderProviderName = Field("cohere", description="who reranks")
+    provider: Annotated[str, one_of(CROSS_ENCODER_PROVIDERS)] = Field("cohere", description="who reranks")
 
 
 def split(values: Mapping[str, Any], providers: Mapping[str, Provider]) -> dict[str, str]:

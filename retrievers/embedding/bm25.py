@@ -1,26 +1,33 @@
-"""BM25 as sparse vectors: term weights by Qdrant's own tokeniser, stop words and stemmer; the store adds the IDF.
+"""The keyword side: BM25 as sparse vectors, or the user's own model (SPLADE, BM42, miniCOIL).
 
+BM25 has the terms of Qdrant's own tokeniser, stop words and stemmer; the store adds the IDF.
 Document weights are tf · (k + 1) / (tf + k · (1 − b + b · length / average length)) with k = 1.2 and b = 0.75; a query
 weighs each term by its count (Robertson and Zaragoza, 2009). The average length is fixed when a collection is made and
 recorded in its manifest.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
 
+from retrievers.config import KeywordConfig, factory
 from retrievers.config.languages import words
+from retrievers.errors import ConfigError, EmbeddingError
+from retrievers.net.faults import cause
 
 if TYPE_CHECKING:
-    from qdrant_client.models import SparseVector
+    from qdrant_client.models import Document, SparseVector
     from qdrant_edge import Bm25
 
 K, B = 1.2, 0.75
 # A k so large that, with b = 0, the weight of a term is its frequency: tf · (k + 1) / (tf + k) is tf.
 UNSATURATED = 1e12
 DEFAULT_AVERAGE_LENGTH = 256.0
+SERVER_MODEL = "qdrant/bm25"
+METHODS = ("embed_query", "query_embed", "encode_query")
+Terms: TypeAlias = Union["SparseVector", "Document"]
 
 
 @dataclass(frozen=True)
@@ -41,22 +48,16 @@ class Bm25Encoder:
         vector = self._model.embed_document(text)
         return _sorted(dict(zip(vector.indices, vector.values, strict=True)))
 
-    def query(
-        self, text: str, expansions: Sequence[str] = (), expansion_weight: float = 0.5, *, term_counts: bool = True
-    ) -> "SparseVector":
-        """Return the weights of a query's terms; a query of stop words alone has none.
+    def query(self, text: str, expansions: Sequence[str] = (), expansion_weight: float = 0.5) -> "SparseVector":
+        """Return the weights of a query's terms, their frequencies; a query of stop words alone has none.
 
         Args:
             text: The query.
             expansions: Texts whose terms are searched along.
             expansion_weight: Weight of a term that only an expansion brings, however often.
-            term_counts: Weigh a term of the query by its frequency; otherwise by 1.
         """
-        weights = {term: float(count) if term_counts else 1.0 for term, count in self._counts(text).items()}
-        for expansion in expansions:
-            for term in self._counts(expansion):
-                weights.setdefault(term, expansion_weight)
-        return _sorted(weights)
+        further = {term: expansion_weight for expansion in expansions for term in self._counts(expansion)}
+        return _sorted(further | {term: float(count) for term, count in self._counts(text).items()})
 
     def length(self, text: str) -> int:
         """Count the terms of a text: repeated ones each time, stop words not."""
@@ -72,6 +73,68 @@ class Bm25Encoder:
         from qdrant_edge import Bm25, Bm25Config
 
         return Bm25(Bm25Config(k=UNSATURATED, b=0.0, language=self.language))
+
+
+class QueryEncoder(Protocol):
+    """Encodes queries for the sparse vector that is searched."""
+
+    def query(self, text: str, expansions: Sequence[str] = (), expansion_weight: float = 0.5) -> Terms:
+        """Return the weights of a query's terms, or the query for the server to encode; see `Bm25Encoder.query`."""
+
+
+def query_encoder(config: KeywordConfig) -> QueryEncoder:
+    """Make the encoder that the settings name.
+
+    Raises:
+        ConfigError: The user's factory cannot be loaded, or makes nothing that encodes.
+    """
+    if config.encoder == "server":
+        return ServerEncoder(config.language)
+    if config.encoder == "bm25":
+        return Bm25Encoder(config.language)
+    target = config.encoder.removeprefix("python:")
+    encoder = factory.build(target, "keyword.encoder")
+    method = next((getattr(encoder, name) for name in METHODS if callable(getattr(encoder, name, None))), encoder)
+    if not callable(method):
+        raise ConfigError(
+            f"keyword.encoder {target!r}: expected a function from a text to a sparse vector, or an object with "
+            f"{' or '.join(METHODS)}; the factory made {type(encoder).__name__}"
+        )
+    return OwnEncoder(target, method)
+
+
+@dataclass(frozen=True)
+class ServerEncoder:
+    """Leaves the encoding to a Qdrant server: BM25 of its own, which weighs a repeated term of a query once."""
+
+    language: str
+
+    def query(self, text: str, *_: Any) -> "Document":
+        """Return the text for the server to encode."""
+        from qdrant_client.models import Document
+
+        options = {} if self.language == "english" else {"options": {"language": self.language}}
+        return Document(text=text, model=SERVER_MODEL, **options)
+
+
+@dataclass(frozen=True)
+class OwnEncoder:
+    """The user's own model of sparse vectors."""
+
+    target: str
+    encode: Callable[[str], Any]
+
+    def query(self, text: str, *_: Any) -> "SparseVector":
+        """Return the weights of a query.
+
+        Raises:
+            EmbeddingError: The model failed, or returned no sparse vector.
+        """
+        try:
+            return _sparse(self.encode(text))
+        except (Exception, SystemExit) as error:  # the user's own code may raise anything
+            said = cause(error, "keyword.encoder")
+            raise EmbeddingError(f"keyword.encoder {self.target!r} failed: {said}") from error
 
 
 def expand(query: str, synonyms: Mapping[str, Sequence[str]]) -> list[str]:
@@ -96,3 +159,14 @@ def _sorted(weights: Mapping[int, float]) -> "SparseVector":
 
     terms = sorted(weights)
     return SparseVector(indices=terms, values=[weights[term] for term in terms])
+
+
+def _sparse(vector: Any) -> "SparseVector":
+    """Return indices and weights as Qdrant takes them, of a mapping, of pairs of lists, or of any library's object."""
+    if isinstance(vector, Iterable) and not isinstance(vector, Mapping | Sequence) and not hasattr(vector, "indices"):
+        vector = next(iter(vector))  # FastEmbed yields the vectors of several texts
+    if isinstance(vector, Mapping):
+        pairs: Iterable[tuple[Any, Any]] = vector.items()
+    else:
+        pairs = zip(*((vector.indices, vector.values) if hasattr(vector, "indices") else vector), strict=True)
+    return _sorted({int(index): float(value) for index, value in pairs if value})

@@ -2,27 +2,44 @@
 
 import functools
 import logging
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
+from pydantic import ValidationError
+from pydantic.warnings import PydanticDeprecationWarning
 
-from retrievers.config import EmbeddingConfig, ModelConfig
+from retrievers.config import EMBEDDING_PROVIDERS, EmbeddingConfig, ModelConfig
 from retrievers.config.factory import build
 from retrievers.config.layers import api_key
-from retrievers.embedding.tokens import tokenizer
+from retrievers.embedding.tokens import PART, count_tokens, package_folder, token_parts, tokenizer
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, RetrievalError
 from retrievers.net import faults, retry
 from retrievers.net.faults import cause
+from retrievers.text.secrets import redacted
 
-log = logging.getLogger(__name__)
 Typed = TypeVar("Typed", bound=RetrievalError)
 Embed = Callable[[list[str]], list[list[float]]]
+# Texts of one request: what fails is then all that is asked for again. Cohere takes no more.
 REQUEST_TEXTS = 96
+# Seconds that a request to a hosted model may take.
+TIMEOUT_S = 30.0
+# Providers that embed a query as they embed a text, so that many go into one request.
+ALIKE = frozenset({"wordllama", "openai", "azure_openai", "azure_ai", "mistralai", "ollama"})
+# What the classes call `base_url`, `api_key` and `dimensions`, where they call it otherwise.
+RENAMED: Mapping[str, Mapping[str, str]] = {
+    "azure_openai": {"base_url": "azure_endpoint"},
+    "azure_ai": {"base_url": "endpoint", "api_key": "credential"},
+    "bedrock": {"base_url": "endpoint_url"},
+    "google_genai": {"dimensions": "output_dimensionality"},
+    "mistralai": {"base_url": "endpoint"},
+}
+OPENAI = "https://api.openai.com/v1"
 
 
-def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
+def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> "CheckedEmbeddings":
     """Build the embeddings that the settings name, checked and with typed errors.
 
     Args:
@@ -31,57 +48,55 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddin
 
     Raises:
         MissingKeyError: The provider needs a key that `env` lacks.
-        ConfigError: A user's class cannot be loaded.
+        ConfigError: Its package is not installed, its class refuses the settings, or a user's class cannot be loaded.
     """
     key = provider_key(config, env, "use the packaged model (--embedding.provider wordllama)")
-    return checked(config.declared.make(config, key), config)
+    if config.provider == "python":
+        return checked(_from_python(config.resolved_model), config)
+    try:
+        match config.provider:
+            case "wordllama":
+                inner: Embeddings = StaticEmbeddings()
+            case "cohere":
+                inner = _cohere(config, key)
+            case _:
+                from langchain.embeddings import init_embeddings
+
+                inner = init_embeddings(config.resolved_model, provider=config.provider, **_arguments(config, key))
+    except ValidationError as error:
+        named = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        raise ConfigError(f"embedding.model {config.label!r} cannot be built: {redacted(named)}") from None
+    except Exception as error:  # each provider's class fails in its own way
+        raise ConfigError(f"embedding.model {config.label!r} cannot be built: {cause(error)}") from error
+    return checked(inner, config)
 
 
 def checked(embeddings: Embeddings, config: EmbeddingConfig) -> "CheckedEmbeddings":
     """Embeddings with typed errors, under the configured names."""
     if isinstance(embeddings, CheckedEmbeddings):
         return embeddings
-    declared = config.declared
-    return CheckedEmbeddings(
-        embeddings,
-        config.label,
-        retried=declared.hosted is not False,
-        request_texts=declared.request_texts,
-        alike=declared.alike,
-        settings=config,
-    )
+    return CheckedEmbeddings(embeddings, config.label, config)
 
 
 class CheckedEmbeddings(Embeddings):
     """Embeddings whose failures are typed and whose vectors are finite, one for each text, of one dimension.
 
-    Transient errors are retried (see `retrievers.net.retry`), unless `retried` is off.
+    Transient errors of models that may run on a server are retried (see `retrievers.net.retry`).
 
     Args:
         inner: The model.
         name: Its name in messages.
-        retried: False to call it only once.
-        request_texts: Most texts of one request.
-        alike: The model embeds a query as it embeds a text.
-        settings: Prefixes, most tokens of a text, and the expected length of vectors.
+        settings: The prefixes, the expected length of vectors, and whose model it is; not known without.
     """
 
-    def __init__(
-        self,
-        inner: Embeddings,
-        name: str,
-        *,
-        retried: bool = True,
-        request_texts: int = REQUEST_TEXTS,
-        alike: bool = False,
-        settings: EmbeddingConfig | None = None,
-    ) -> None:
-        self.inner = inner
-        self._alike = alike
+    def __init__(self, inner: Embeddings, name: str, settings: EmbeddingConfig | None = None) -> None:
+        self.inner, self.name = inner, name
         self._settings = settings or EmbeddingConfig()
-        self.name = name
-        self._retried = retried
-        self._request_texts = request_texts
+        provider = settings.provider if settings else "python"
+        self._retried = EMBEDDING_PROVIDERS[provider].hosted is not False
+        self._batch: Embed | None = getattr(inner, "embed_queries", None)
+        if provider in ALIKE:
+            self._batch = inner.embed_documents
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed texts for storage (Cohere: `search_document`).
@@ -89,8 +104,6 @@ class CheckedEmbeddings(Embeddings):
         Raises:
             EmbeddingError: The provider failed, or returned too few, ragged or non-finite vectors.
         """
-        if not texts:
-            return []
         return self._checked(self.inner.embed_documents, texts, self._settings.document_prefix)
 
     def embed_query(self, text: str) -> list[float]:
@@ -107,17 +120,13 @@ class CheckedEmbeddings(Embeddings):
         Raises:
             EmbeddingError: As for `embed_documents`.
         """
-        batch = self.inner.embed_documents if self._alike else getattr(self.inner, "embed_queries", None)
-        if not texts:
-            return []
-        if batch is None:
+        if self._batch is None:
             return [self.embed_query(text) for text in texts]
-        return self._checked(batch, texts, self._settings.query_prefix)
+        return self._checked(self._batch, texts, self._settings.query_prefix)
 
     def _checked(self, embed: Embed, texts: list[str], prefix: str | None) -> list[list[float]]:
-        size = self._request_texts
-        whole = sent(texts, prefix, self._settings.declared.max_tokens)
-        batches = [whole[start : start + size] for start in range(0, len(texts), size)]
+        sent = [f"{prefix or ''}{text}" for text in texts]
+        batches = (sent[start : start + REQUEST_TEXTS] for start in range(0, len(sent), REQUEST_TEXTS))
         vectors = [vector for batch in batches for vector in self._tried(embed, batch)]
         if len(vectors) != len(texts):
             raise EmbeddingError(f"{self.name} returned {len(vectors)} vectors for {len(texts)} texts")
@@ -126,7 +135,7 @@ class CheckedEmbeddings(Embeddings):
         except ValueError as error:
             raise EmbeddingError(f"{self.name} returned vectors of different lengths") from error
         asked = self._settings.dimensions
-        if asked and array.shape[-1] != asked:
+        if vectors and asked and array.shape[-1] != asked:
             raise EmbeddingError(
                 f"{self.name} returned vectors of {array.shape[-1]} dimensions, "
                 f"but embedding.dimensions asks for {asked}"
@@ -140,16 +149,15 @@ class CheckedEmbeddings(Embeddings):
         return vectors
 
     def _tried(self, embed: Embed, batch: list[str]) -> list[list[float]]:
-        action = functools.partial(self._typed, embed, batch)
-        return retry.attempt(action, name="embed", retried=self._retried)
+        def once() -> list[list[float]]:
+            try:
+                return embed(batch)
+            except EmbeddingError:
+                raise
+            except Exception as error:  # every provider has its own tree; the type and status are kept in the message
+                raise marked(EmbeddingError(f"{self.name} failed to embed: {cause(error)}"), error) from error
 
-    def _typed(self, embed: Embed, batch: list[str]) -> list[list[float]]:
-        try:
-            return embed(batch)
-        except EmbeddingError:
-            raise
-        except Exception as error:  # every provider has its own tree; the type and status are kept in the message
-            raise marked(EmbeddingError(f"{self.name} failed to embed: {cause(error)}"), error) from error
+        return retry.attempt(once, name="embed", retried=self._retried)
 
 
 def marked(typed: Typed, error: Exception) -> Typed:
@@ -162,7 +170,7 @@ def marked(typed: Typed, error: Exception) -> Typed:
 
 
 def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) -> str | None:
-    """Return the API key of the settings' provider; None where it declares none.
+    """Return the API key of the settings' provider; None where it has none.
 
     Raises:
         MissingKeyError: It is not in the environment; `otherwise` says what to do without.
@@ -170,50 +178,128 @@ def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) ->
     if config.declared.key_env is None:
         return None
     key = api_key(env, config.api_key_env)
-    if not key and (config.declared.key_for_own_server or config.base_url is None):
+    if not key and config.provider == "openai" and config.base_url:
+        return "none"  # a server of one's own that speaks the protocol
+    if not key:
         raise MissingKeyError(
-            f"{config.declared.title or config.provider} needs an API key: expected it in {config.api_key_env}, which "
-            f"is not set; export it or write it into .env, or {otherwise}"
+            f"{config.declared.title or config.label} needs an API key: expected it in {config.api_key_env}, which is "
+            f"not set; export it or write it into .env, or {otherwise}"
         )
     return key
 
 
-def from_python(config: ModelConfig, _: str | None) -> Embeddings:
-    """Make the embeddings of the user's own factory.
+# Providers
 
-    Raises:
-        ConfigError: It cannot be called, or makes something else.
-    """
-    target = config.resolved_model
+
+def cohere_client(factory: Callable[..., Any], key: str, config: ModelConfig) -> Any:
+    """Return a client of the Cohere SDK, of the given class."""
+    return factory(key, base_url=config.base_url, timeout=TIMEOUT_S, client_name="langchain:partner")
+
+
+def once(call: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:
+    """Return a call of a `cohere_client` without the SDK's own retries, which would multiply ours."""
+    return functools.partial(call, request_options={"max_retries": 0, "timeout_in_seconds": timeout_s})
+
+
+def _cohere(config: EmbeddingConfig, key: str | None) -> Embeddings:
+    """Make embeddings of Cohere that embed many queries in one request."""
+    import warnings
+
+    from langchain_cohere import CohereEmbeddings
+
+    # Both libraries call what Pydantic deprecates, at every request; catch_warnings would not be safe among threads.
+    warnings.filterwarnings("ignore", category=PydanticDeprecationWarning, module=r"(langchain_)?cohere\.")
+
+    class BatchingCohereEmbeddings(CohereEmbeddings):
+        def embed_queries(self, texts: list[str]) -> list[list[float]]:
+            return self.embed(texts, input_type="search_query")
+
+    # Its max_retries counts attempts.
+    arguments: dict[str, Any] = {"max_retries": 1, "request_timeout": TIMEOUT_S, **config.options}
+    embeddings = BatchingCohereEmbeddings(
+        model=config.resolved_model, cohere_api_key=key, base_url=config.base_url, **arguments
+    )
+    # Not batched by the SDK, which would send the parts from threads of its own, each with its own retries.
+    embeddings.client.embed = once(functools.partial(embeddings.client.embed, batching=False), TIMEOUT_S)
+    return embeddings
+
+
+def _arguments(config: EmbeddingConfig, key: str | None) -> dict[str, Any]:
+    """Return the arguments of LangChain's class: address, key and length by its names, no retries, the user's own."""
+    named: dict[str, Any] = {"base_url": config.base_url, "api_key": key, "dimensions": config.dimensions}
+    fixed: dict[str, Any] = {}
+    match config.provider:
+        case "openai" | "azure_openai" | "azure_ai":
+            # The check would download a tokenizer's table, and average the vectors of the parts of a long text.
+            fixed = {"timeout": TIMEOUT_S, "max_retries": 0, "check_embedding_ctx_length": False}
+            if config.provider == "openai":  # the environment would name another
+                named["base_url"] = config.base_url or OPENAI
+        case "mistralai":  # its own tokenizer, by which it parts requests, would be downloaded
+            fixed = {"timeout": round(TIMEOUT_S), "max_retries": None, "tokenizer": tokenizer()}
+        case "google_genai":
+            fixed = {"client_args": {"timeout": TIMEOUT_S}, "vertexai": False}
+        case "ollama":
+            fixed = {"client_kwargs": {"timeout": TIMEOUT_S}}
+        case "huggingface":
+            named = {"model_kwargs": {"truncate_dim": config.dimensions} if config.dimensions else None}
+    renamed = RENAMED.get(config.provider, {})
+    given = {renamed.get(name, name): value for name, value in named.items() if value is not None}
+    return {**fixed, **given, **config.options}
+
+
+def _from_python(target: str) -> Embeddings:
     built = build(target, "embedding.model")
     if not isinstance(built, Embeddings):
         raise ConfigError(f"embedding.model {target!r}: expected a LangChain Embeddings, got {type(built).__name__}")
     return built
 
 
-def sent(texts: list[str], prefix: str | None, max_tokens: int | None) -> list[str]:
-    """Return texts with a prefix, each cut to a number of tokens of the packaged tokenizer.
+class StaticEmbeddings(Embeddings):
+    """The static word embeddings packaged with wordllama: 256 dimensions, deterministic, offline.
 
-    That splits finer than the tokenizers of hosted models, so that what is left is short enough for them.
+    Word vectors are averaged, so they know words, not sentences: good enough to start with, not a state of the art.
     """
-    prefixed = [prefix + text for text in texts] if prefix else texts
-    if max_tokens is None:
-        return prefixed
-    shortened = [cut(text, max_tokens) for text in prefixed]
-    longer = sum(len(short) < len(text) for short, text in zip(shortened, prefixed, strict=True))
-    if longer:
-        log.warning(
-            "%d of %d texts have more than %d tokens; what follows is not embedded",
-            longer, len(texts), max_tokens,
-        )  # fmt: skip
-    return shortened
+
+    def __init__(self) -> None:
+        self._model = _static_model()
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed texts, one unit vector of 256 floats each; NaN for an empty text, nothing for an empty list."""
+        if not texts:
+            return []
+        # A text without words is divided by its length, 0, and refused later.
+        with np.errstate(invalid="ignore"):
+            vectors: list[list[float]] = self._model.embed([text[:PART] for text in texts], norm=True).tolist()
+        return [
+            vector if len(text) <= PART else self._by_parts(text) for text, vector in zip(texts, vectors, strict=True)
+        ]
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed one query; the same vector as `embed_documents` gives."""
+        return self.embed_documents([text])[0]
+
+    def _by_parts(self, text: str) -> list[float]:
+        """Return the vector of a text that is too long to be tokenised at once: the mean of those of all its tokens."""
+        total = sum((self._model.embed([part])[0] * count_tokens(part) for part in token_parts(text)), np.zeros(256))
+        vector: list[float] = (total / np.linalg.norm(total)).astype(np.float32).tolist()
+        return vector
 
 
-def cut(text: str, max_tokens: int) -> str:
-    """Return a text, truncated to at most `max_tokens` tokens."""
-    # A token has at least one byte.
-    if len(text) * 4 <= max_tokens or len(text.encode(errors="replace")) <= max_tokens:
-        return text
-    # Tokens are rarely longer than 16 characters; the rest need not be looked at.
-    offsets = tokenizer().encode(text[: max_tokens * 16], add_special_tokens=False).offsets
-    return text if len(offsets) <= max_tokens else text[: offsets[max_tokens][0]]
+@functools.cache
+def _static_model() -> Any:
+    """Load the model once for all retrievers of a process; embedding does not change it."""
+    with _quiet_root_logger():
+        from wordllama import WordLlama
+    return WordLlama.load(cache_dir=package_folder("wordllama"), dim=256, disable_download=True)
+
+
+@contextmanager
+def _quiet_root_logger() -> Iterator[None]:
+    """Undo the changes that importing wordllama makes to the root logger."""
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers

@@ -1,50 +1,36 @@
 """Pages to a collection: read all, cut, compare with the stored chunks, embed only new ones, then write.
 
-Every text is embedded before the first write, so a failing provider leaves the collection as it was. While writing,
-the collection's manifest says `indexing`, and readers refuse it; it says `complete` when the last change is in.
+Every text is embedded before the first write, so a failing provider leaves the collection as it was. On a server the
+manifest says `indexing` while it is written, and readers refuse it; it says `complete` when the last change is in.
 """
 
-import logging
+import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
-from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
+from retrievers.config import EmbeddingConfig, IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
-from retrievers.errors import (
-    BatchTooLargeError,
-    CollectionNotFoundError,
-    ConfigError,
-    IndexingError,
-    StoreError,
-)
+from retrievers.embedding.cache import open_embedding_cache
+from retrievers.errors import CollectionNotFoundError, ConfigError, IndexingError, StoreError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.pages import Corpus
 from retrievers.indexing.rows import RowCorpus
 from retrievers.records import METADATA_FIELDS, Chunk
-from retrievers.store import (
-    MANIFEST_KEY,
-    CollectionInfo,
-    Limits,
-    describe,
-    least,
-    location,
-    parts,
-    store_errors,
-)
+from retrievers.store import MANIFEST_KEY, CollectionInfo, describe, least, location, parts, store_errors
 from retrievers.store.building import check_room
 from retrievers.store.checks import other_model
-from retrievers.store.chunks import DERIVED_FIELDS, filter_path, payload_keys, records, to_chunk, to_metadata
+from retrievers.store.chunks import filter_path, payload_keys, records, to_chunk, to_metadata
 from retrievers.store.embedded import EmbeddedClient, is_embedded
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
 
-log = logging.getLogger(__name__)
 EMBED_BATCH, WRITE_BATCH = 96, 256
 # Approximate bytes of a point besides its text.
 POINT_BYTES = 2_000
@@ -55,8 +41,11 @@ INDEXED: Mapping[str, str] = {
     **dict.fromkeys(("chunk_index", "total_chunks", "chunk_token_count"), "integer"),
     "sidebar_position": "float",
 }
+NUMBERS = {name for name, kind in INDEXED.items() if kind != "keyword"} | {"start_line", "end_line", "page_number"}
+LISTS = frozenset({"tags", "chunk_headings"})
 # Called with the stage, the amount done, and the total.
 Progress = Callable[[str, int, int], None]
+Vectors = Mapping[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +71,7 @@ class Order:
 
     config: RetrieverConfig
     changes: Changes
-    vectors: Mapping[str, NDArray[np.float32]]
+    vectors: Vectors
     manifest: Mapping[str, Any]
     exists: bool
 
@@ -130,8 +119,7 @@ def index_corpus(
 
     Unchanged chunks are left alone; chunks that only moved, or whose fields are to be under other payload keys, get
     their payload refreshed without being embedded again; chunks with another context are embedded again; chunks that
-    are gone are removed.
-    Under other settings than the recorded ones the whole collection is made again.
+    are gone are removed. Under other settings than the recorded ones the whole collection is made again.
 
     Args:
         client: An open client.
@@ -143,38 +131,45 @@ def index_corpus(
 
     Raises:
         IndexingError: Pages are broken and `skip_broken` is off, or none is left; nothing was changed.
-        ConfigError: `metadata` gives two fields one payload key, `keyword.encoder` is a model of the user's own,
-            or `within` is set.
-        StoreError: The collection exists and was not made by this function, or with other settings or another model;
-            or the disk has no room for it. An embedded collection is as it was.
+        ConfigError: `metadata` gives two fields one payload key, or `keyword.encoder` is a model of the user's own.
+        StoreError: The collection was not made by this function, or with another model or other settings; or the disk
+            has no room for it. An embedded collection is then as it was.
     """
     options = options or IndexOptions()
     if config.keyword.scale != "bm25":
         raise ConfigError(
-            f"keyword.encoder {config.keyword.encoder!r} is for queries, and indexing writes BM25; leave it out"
+            f"keyword.encoder {config.keyword.encoder!r} is for queries: indexing writes BM25; leave it out"
         )
     check_writable(config.metadata)
     if corpus.faults and (not options.skip_broken or not corpus.count):
         raise IndexingError(
             "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):", corpus.faults
         )
-    collection = _existing(client, config)
-    settings = options.settings.over(collection.index if collection else corpus.defaults(options.settings.named))
-    info = kept(collection, config, settings, replace=options.replace)
+    info = _existing(client, config)
+    settings = options.settings.over(info.index if info else corpus.defaults(options.settings.named))
+    outdated = info and _outdated(info, config, settings)
+    if outdated and not options.replace:
+        raise StoreError(f"collection {config.collection!r} {outdated}; index it again with --replace")
+    info = None if outdated else info
     chunks = list(corpus.cut(settings))
-    stored = dict(payloads(client, config, info.limits)) if info else {}
-    changes = _compare(config.metadata, chunks, stored, layout(info) if info else config.metadata)
-    if len(changes.removed) * 2 > len(stored) and not options.replace:
+    changes, stored = _compare(client, config, chunks, info)
+    if len(changes.removed) * 2 > stored and not options.replace:
         raise StoreError(
-            f"collection {config.collection!r} holds {len(stored)} chunks, of which {len(changes.removed)} would be "
+            f"collection {config.collection!r} holds {stored} chunks, of which {len(changes.removed)} would be "
             "removed: are these the same pages? choose another name with --collection, or allow it with --replace"
         )
     if is_embedded(client):
         check_room(client.path, config.collection, sum(len(c.indexed_text.encode()) + POINT_BYTES for c in chunks))
-    vectors = _embed(changes.added, embeddings, progress)
+    vectors = _embed(changes.added, config.embedding, embeddings, progress)
+    lengths = {len(vector) for vector in vectors.values()} | ({info.dimension} if info else set())
+    if len(lengths) > 1:
+        raise StoreError(
+            f"{config.embedding.label} and collection {config.collection!r} give vectors of "
+            f"{' and '.join(map(str, sorted(lengths)))} dimensions; choose another name with --collection"
+        )
     manifest = {
-        "embedding": embedded_by(config, vectors, info),
-        "bm25": keyword_side(config, chunks, info),
+        "embedding": {**config.embedding.identity, "dimension": max(lengths)},
+        "bm25": info.manifest["bm25"] if info else _bm25(config.keyword.language, chunks),
         "payload": config.metadata.layout,
         "pages_fingerprint": corpus.fingerprint,
         "index": settings.named,
@@ -198,46 +193,15 @@ def index_corpus(
     )
 
 
-def _compare(
-    config: MetadataConfig, chunks: Sequence[Chunk], stored: Mapping[str, Mapping[str, Any]], before: MetadataConfig
-) -> Changes:
-    """Find the differences between the stored payloads, under the keys they had `before`, and the chunks.
-
-    Under other keys all are refreshed. A chunk whose context or text changed (a whole document keeps its id) is
-    added again, since its vector did.
-    """
-    embedded = {point: to_chunk(point, payload, before).indexed_text for point, payload in stored.items()}
-    refresh = before.layout != config.layout
-    added, refreshed = list[Chunk](), list[Chunk]()
-    for chunk in chunks:
-        if embedded.get(chunk.point_id) != chunk.indexed_text:
-            added.append(chunk)
-        elif refresh or written_part(stored[chunk.point_id], config) != to_payload(chunk, config):
-            refreshed.append(chunk)
-    removed = tuple(sorted(embedded.keys() - {chunk.point_id for chunk in chunks}))
-    return Changes(added=tuple(added), refreshed=tuple(refreshed), removed=removed)
-
-
-def _embed(chunks: Sequence[Chunk], embeddings: Embeddings, progress: Progress) -> dict[str, NDArray[np.float32]]:
-    """Return the vector of each text, embedded once."""
-    texts = list(dict.fromkeys(chunk.indexed_text for chunk in chunks))
-    vectors: dict[str, NDArray[np.float32]] = {}
-    for batch in parts(texts, EMBED_BATCH):
-        made = (np.asarray(vector, np.float32) for vector in embeddings.embed_documents([*batch]))
-        vectors.update(zip(batch, made, strict=True))
-        progress("embedding", len(vectors), len(texts))
-    return vectors
-
-
 def _existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo | None:
-    """Return the collection of that name; None where there is none.
+    """Return the collection of that name; None where there is none, or one that can only be made again.
 
     Raises:
-        StoreError: Another program or another model made it.
+        StoreError: Another program made it, or another model.
     """
     try:
         info = describe(client, config)
-    except CollectionNotFoundError:  # a damaged one can only be made again
+    except CollectionNotFoundError:
         return None
     recorded = info.manifest.get("embedding")
     if not recorded:
@@ -245,99 +209,82 @@ def _existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
             f"collection {info.name!r} at {location(config.store)} was not made by `retrievers index` and is "
             "left alone; choose another name with --collection"
         )
-    other = other_model(config.embedding, recorded)
-    if other:
+    if other := other_model(config.embedding, recorded):
         raise StoreError(
-            f"collection {info.name!r} was embedded by {other[0]}, not by "
-            f"{other[1]}; one collection holds one model: choose another name"
+            f"collection {info.name!r} was embedded by {other[0]}, not by {other[1]}; one collection holds one model: "
+            "choose another name"
         )
     return info
 
 
-def kept(
-    info: CollectionInfo | None, config: RetrieverConfig, settings: IndexSettings, *, replace: bool
-) -> CollectionInfo | None:
-    """Return the collection if it can be brought up to date; None where it is to be made, or made again.
+def _outdated(info: CollectionInfo, config: RetrieverConfig, settings: IndexSettings) -> str:
+    """Return why a collection can only be made again; empty if it can be brought up to date."""
+    keyword, language = config.keyword, info.manifest.get("bm25", {}).get("language")
+    if keyword.vector_name not in info.sparse_vectors or language is None:
+        return f"has no sparse vector {keyword.vector_name!r}: an earlier version made it, or another name was set"
+    if language != keyword.language:
+        return f"was tokenised as {language}, not {keyword.language}"
+    other = next((name for name, value in settings.named.items() if info.index.get(name) != value), None)
+    return f"was indexed with index.{other} {info.index.get(other)!r}, not {settings.named[other]!r}" if other else ""
 
-    Raises:
-        StoreError: It can only be made again, and `replace` is off.
+
+def _compare(
+    client: "QdrantClient", config: RetrieverConfig, chunks: Sequence[Chunk], info: CollectionInfo | None
+) -> tuple[Changes, int]:
+    """Find the differences between the stored chunks and those of the pages; return also how many are stored.
+
+    Under other payload keys all are refreshed. A chunk whose context or text changed (a whole document keeps its id) is
+    added again, since its vector did.
     """
     if info is None:
-        return None
-    other = _other_keyword_side(config, info) or _other_settings(settings, info)
-    if other and not replace:
-        raise StoreError(f"collection {info.name!r} {other}; index it again with --replace")
-    return None if other else info
+        return Changes(added=chunks), 0
+    # Earlier versions recorded no payload keys and used LangChain's.
+    layout = MetadataConfig.model_validate(info.manifest.get("payload") or {})
+    stored = {str(r.id): to_chunk(r.id, r.payload, layout) for r in records(client, config, info.limits)}
+    refresh = layout.layout != config.metadata.layout
+    added, refreshed = list[Chunk](), list[Chunk]()
+    for chunk in chunks:
+        before = stored.get(chunk.point_id)
+        if before is None or before.indexed_text != chunk.indexed_text:
+            added.append(chunk)
+        elif refresh or before != chunk:
+            refreshed.append(chunk)
+    removed = tuple(sorted(stored.keys() - {chunk.point_id for chunk in chunks}))
+    return Changes(added=tuple(added), refreshed=tuple(refreshed), removed=removed), len(stored)
 
 
-def _other_settings(settings: IndexSettings, info: CollectionInfo) -> str | None:
-    """Return the setting with which the collection was not indexed."""
-    names = (name for name, value in settings.named.items() if info.index.get(name) != value)
-    return next((f"was indexed with index.{n} {info.index.get(n)!r}, not {settings.named[n]!r}" for n in names), None)
+def _embed(chunks: Sequence[Chunk], config: EmbeddingConfig, embeddings: Embeddings, progress: Progress) -> Vectors:
+    """Return the vector of each text, embedded once; those of a hosted model are kept in the user's file of vectors."""
+    texts = list(dict.fromkeys(chunk.indexed_text for chunk in chunks))
+    model = json.dumps({**config.identity, "base_url": config.base_url}, sort_keys=True, default=str)
+    kept = open_embedding_cache(os.environ, hosted=config.declared.hosted is True)
+    vectors: dict[str, NDArray[np.float32]] = {}
+    for batch in parts(texts, EMBED_BATCH):
+        known = {text: vector for text in batch if kept and (vector := kept.get(model, "search_document", text))}
+        missing = [text for text in batch if text not in known]
+        for text, vector in zip(missing, embeddings.embed_documents(missing), strict=True) if missing else ():
+            known[text] = vector
+            if kept:
+                kept.put(vector, model, "search_document", text)
+        vectors |= {text: np.asarray(known[text], np.float32) for text in batch}
+        progress("embedding", len(vectors), len(texts))
+    if kept:
+        kept.close()
+    return vectors
 
 
-def _other_keyword_side(config: RetrieverConfig, info: CollectionInfo) -> str | None:
-    """Return the reason why the collection's term weights cannot be brought up to date."""
-    if config.keyword.vector_name not in info.sparse_vectors:
-        return (
-            f"has no sparse vector {config.keyword.vector_name!r}: it was made by an earlier version, or under another "
-            "keyword.vector_name"
-        )
-    language = info.manifest.get("bm25", {}).get("language", config.keyword.language)
-    return (
-        None if language == config.keyword.language else f"was tokenised as {language}, not {config.keyword.language}"
-    )
-
-
-def payloads(
-    client: "QdrantClient", config: RetrieverConfig, limits: Limits
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Return id and payload of every point.
-
-    Raises:
-        StoreError: The store failed.
-    """
-    return ((str(record.id), record.payload or {}) for record in records(client, config, limits))
-
-
-def layout(info: CollectionInfo) -> MetadataConfig:
-    """Return the payload keys of its chunks; earlier versions recorded none and used LangChain's."""
-    return MetadataConfig.model_validate(info.manifest.get("payload") or {})
-
-
-def embedded_by(
-    config: RetrieverConfig, vectors: Mapping[str, NDArray[np.float32]], info: CollectionInfo | None
-) -> dict[str, Any]:
-    """Return the model and the length of its vectors, from the new and the existing ones.
-
-    Raises:
-        StoreError: They have several lengths.
-    """
-    lengths = {len(vector) for vector in vectors.values()} | ({info.dimension} if info else set())
-    if len(lengths) > 1:
-        raise StoreError(
-            f"{config.embedding.label} and collection {config.collection!r} give "
-            f"vectors of {' and '.join(map(str, sorted(lengths)))} dimensions; one collection holds one length: "
-            "choose another name with --collection"
-        )
-    return {**config.embedding.identity, "dimension": max(lengths)}
-
-
-def keyword_side(config: RetrieverConfig, chunks: Sequence[Chunk], info: CollectionInfo | None) -> Mapping[str, Any]:
-    """Return language and average length: those of the chunks for a new collection, else the recorded ones."""
-    recorded: Mapping[str, Any] | None = info.manifest.get("bm25") if info else None
-    if recorded:
-        return recorded
-    counter = Bm25Encoder(config.keyword.language)
+def _bm25(language: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
+    """Return the arguments of a new collection's encoder."""
+    counter = Bm25Encoder(language)
     average = sum(counter.length(chunk.indexed_text) for chunk in chunks) / len(chunks)
-    return {"language": config.keyword.language, "average_length": round(max(1.0, average), 3)}
+    return {"language": language, "average_length": round(max(1.0, average), 3)}
 
 
 # Writing
 
 
 def write(client: "QdrantClient", order: Order, progress: Progress) -> None:
-    """Write changes, marked as unfinished until the last of them is in.
+    """Write changes, marked as unfinished until the last of them is in; an embedded collection is built anew.
 
     Args:
         client: An open client.
@@ -347,186 +294,124 @@ def write(client: "QdrantClient", order: Order, progress: Progress) -> None:
     Raises:
         StoreError: The store failed; the collection then says that it is unfinished.
     """
-    config, changes, manifest, name = order.config, order.changes, order.manifest, order.config.collection
     if is_embedded(client):
         _build(client, order, progress)
         return
-    with store_errors(config.store, name):
-        _begin(client, config, manifest, exists=order.exists)
-        encoder = Bm25Encoder(manifest["bm25"]["language"], manifest["bm25"]["average_length"])
-        written = 0
-        for batch in parts(changes.added, least(WRITE_BATCH, describe(client, config).limits.points)):
-            _add(client, name, to_points(batch, config, order.vectors, encoder))
-            written += len(batch)
-            progress("writing", written, len(changes.added))
-        for chunk in changes.refreshed:
-            client.overwrite_payload(name, to_payload(chunk, config.metadata), points=[chunk.point_id])
-        if changes.removed:
-            client.delete(name, points_selector=list(changes.removed))
-        client.update_collection(name, metadata={MANIFEST_KEY: {**manifest, "state": "complete"}})
+    with store_errors(order.config.store, order.config.collection):
+        _update(client, order, progress)
 
 
 def _build(client: EmbeddedClient, order: Order, progress: Progress) -> None:
     """Build an embedded collection anew: what is unchanged is copied from the one of its name, with its vectors."""
     from qdrant_client import models
 
-    config, changes, name = order.config, order.changes, order.config.collection
-    encoder = Bm25Encoder(order.manifest["bm25"]["language"], order.manifest["bm25"]["average_length"])
-    refreshed = {chunk.point_id: to_payload(chunk, config.metadata) for chunk in changes.refreshed}
+    config, changes = order.config, order.changes
+    payloads = {chunk.point_id: to_payload(chunk, config.metadata) for chunk in changes.refreshed}
     left_out = {*changes.removed, *(chunk.point_id for chunk in changes.added)}
-    parameters = models.VectorParams(size=order.manifest["embedding"]["dimension"], distance=models.Distance.COSINE)
+    dense, sparse = _vector_params(order)
     with client.building(
-        name,
-        vectors={config.vector_name: parameters},
-        sparse={config.keyword.vector_name: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+        config.collection,
+        vectors={config.vector_name: dense},
+        sparse=sparse,
         metadata={MANIFEST_KEY: {**order.manifest, "state": "complete"}},
-        indexes={filter_path(payload_keys(field, config.metadata)[0]): kind for field, kind in INDEXED.items()},
+        indexes=_payload_indexes(config.metadata),
     ) as build:
         offset, more = None, order.exists
         while more:
-            records, offset = client.scroll(name, limit=WRITE_BATCH, offset=offset, with_vectors=True)
-            stored = ((str(record.id), record) for record in records)
-            build.upsert(
-                [
-                    models.PointStruct(id=record.id, vector=record.vector, payload=refreshed.get(key, record.payload))
-                    for key, record in stored
-                    if key not in left_out
-                ]
-            )
+            stored, offset = client.scroll(config.collection, limit=WRITE_BATCH, offset=offset, with_vectors=True)
+            kept: list[Any] = [record for record in stored if str(record.id) not in left_out]
+            copied = ((record, payloads.get(str(record.id), record.payload)) for record in kept)
+            build.upsert([models.PointStruct(id=r.id, vector=r.vector, payload=payload) for r, payload in copied])
             more = offset is not None
-        written = 0
-        for batch in parts(changes.added, WRITE_BATCH):
-            build.upsert(to_points(batch, config, order.vectors, encoder))
-            written += len(batch)
-            progress("writing", written, len(changes.added))
+        for points in _added(order, WRITE_BATCH, progress):
+            build.upsert(points)
 
 
-def _add(client: "QdrantClient", collection: str, points: "Sequence[models.PointStruct]") -> None:
-    """Add points, replacing those of the same id; in halves where the store wants it so."""
-    try:
-        client.upsert(collection, points)
-    except BatchTooLargeError:
-        if len(points) == 1:
-            raise
-        half = len(points) // 2
-        _add(client, collection, points[:half])
-        _add(client, collection, points[half:])
+def _update(client: "QdrantClient", order: Order, progress: Progress) -> None:
+    from qdrant_client import models
 
-
-def _begin(client: "QdrantClient", config: RetrieverConfig, manifest: Mapping[str, Any], *, exists: bool) -> None:
-    """Make the collection or keep it, marked as unfinished, with a payload index wherever one is wanted."""
-    unfinished = {MANIFEST_KEY: {**manifest, "state": "indexing"}}
-    if exists:
-        client.update_collection(config.collection, metadata=unfinished)
+    config, changes, name = order.config, order.changes, order.config.collection
+    unfinished = {MANIFEST_KEY: {**order.manifest, "state": "indexing"}}
+    if order.exists:
+        client.update_collection(name, metadata=unfinished)
     else:
-        _create(client, config, manifest["embedding"]["dimension"], unfinished)
-    present = client.get_collection(config.collection).payload_schema
-    for name, kind in INDEXED.items():
-        key = filter_path(payload_keys(name, config.metadata)[0])
-        if key not in present:
-            client.create_payload_index(config.collection, key, field_schema=_index_kind(kind))
+        if client.collection_exists(name):
+            client.delete_collection(name)
+        dense, sparse = _vector_params(order)
+        vectors = {config.vector_name: dense} if config.vector_name else dense
+        client.create_collection(name, vectors_config=vectors, sparse_vectors_config=sparse, metadata=unfinished)
+    info = describe(client, config)
+    if not info.manifest:  # nothing would name the model of the vectors
+        client.delete_collection(name)
+        raise StoreError(f"the Qdrant at {location(config.store)} keeps no collection metadata: it needs version 1.16")
+    for key, kind in _payload_indexes(config.metadata).items():
+        if key not in info.indexed:
+            client.create_payload_index(name, key, field_schema=models.PayloadSchemaType(kind))
+    for points in _added(order, least(WRITE_BATCH, info.limits.points), progress):
+        client.upsert(name, points)
+    for chunk in changes.refreshed:
+        client.overwrite_payload(name, to_payload(chunk, config.metadata), points=[chunk.point_id])
+    if changes.removed:
+        client.delete(name, points_selector=list(changes.removed))
+    client.update_collection(name, metadata={MANIFEST_KEY: {**order.manifest, "state": "complete"}})
 
 
-def _index_kind(kind: str) -> Any:
+def _vector_params(order: Order) -> "tuple[models.VectorParams, dict[str, models.SparseVectorParams]]":
     from qdrant_client import models
 
-    return models.PayloadSchemaType(kind)
+    dense = models.VectorParams(size=order.manifest["embedding"]["dimension"], distance=models.Distance.COSINE)
+    return dense, {order.config.keyword.vector_name: models.SparseVectorParams(modifier=models.Modifier.IDF)}
 
 
-def _create(client: "QdrantClient", config: RetrieverConfig, dimension: int, metadata: dict[str, Any]) -> None:
-    from qdrant_client import models
-
-    size = models.VectorParams(size=dimension, distance=models.Distance.COSINE)
-    if client.collection_exists(config.collection):
-        client.delete_collection(config.collection)
-    client.create_collection(
-        config.collection,
-        vectors_config={config.vector_name: size} if config.vector_name else size,
-        sparse_vectors_config={config.keyword.vector_name: models.SparseVectorParams(modifier=models.Modifier.IDF)},
-        metadata=metadata,
-    )
-    _refuse_forgetful(client, config)
-
-
-def _refuse_forgetful(client: "QdrantClient", config: RetrieverConfig) -> None:
-    """Refuse a server before 1.16: it drops the metadata, so that nothing would name the model of the vectors."""
-    if not describe(client, config).manifest:
-        client.delete_collection(config.collection)
-        raise StoreError(
-            f"the Qdrant at {location(config.store)} does not keep collection metadata; "
-            "indexing needs version 1.16 or later"
-        )
-
-
-# Points
-
-
-def to_points(
-    chunks: Sequence[Chunk], config: RetrieverConfig, vectors: Mapping[str, NDArray[np.float32]], encoder: Bm25Encoder
-) -> "list[models.PointStruct]":
-    """Make the points of chunks.
+def _added(order: Order, size: int, progress: Progress) -> "Iterator[list[models.PointStruct]]":
+    """Yield the points to add in batches, and tell of each when it is written.
 
     langchain-qdrant could not write them: it embeds the text that it stores, here without the context.
-
-    Args:
-        chunks: The chunks.
-        config: Names the vectors and the payload keys.
-        vectors: Indexed text to vector, for every chunk.
-        encoder: Weighs the terms.
     """
     from qdrant_client import models
 
-    return [
-        models.PointStruct(
-            id=chunk.point_id,
-            vector={
-                config.vector_name: vectors[chunk.indexed_text].tolist(),
-                config.keyword.vector_name: encoder.document(chunk.indexed_text),
-            },
-            payload=to_payload(chunk, config.metadata),
-        )
-        for chunk in chunks
-    ]
+    config, encoder, written = order.config, Bm25Encoder(**order.manifest["bm25"]), 0
+    for batch in parts(order.changes.added, size):
+        yield [
+            models.PointStruct(
+                id=chunk.point_id,
+                vector={
+                    config.vector_name: order.vectors[chunk.indexed_text].tolist(),
+                    config.keyword.vector_name: encoder.document(chunk.indexed_text),
+                },
+                payload=to_payload(chunk, config.metadata),
+            )
+            for chunk in batch
+        ]
+        written += len(batch)
+        progress("writing", written, len(order.changes.added))
+
+
+def _payload_indexes(config: MetadataConfig) -> dict[str, str]:
+    return {filter_path(payload_keys(name, config)[0]): kind for name, kind in INDEXED.items()}
 
 
 def to_payload(chunk: Chunk, config: MetadataConfig) -> dict[str, Any]:
-    """Return the payload that `retrievers.store.chunks.to_chunk` reads with the same settings, and the preview."""
+    """Return the payload that `to_chunk` reads with the same settings, and the preview."""
     fields = {config.map.get(name, name): value for name, value in to_metadata(chunk).items()}
     return {config.text_key: chunk.text} | ({config.nested_under: fields} if config.nested_under else fields)
 
 
-def written_part(payload: Mapping[str, Any], config: MetadataConfig) -> dict[str, Any]:
-    """Return the part of a stored payload that `to_payload` writes; other top-level keys belong to others."""
-    fields = (config.map.get(name, name) for name in (*METADATA_FIELDS, *DERIVED_FIELDS))
-    keys = (config.text_key, *([config.nested_under] if config.nested_under else fields))
-    return {key: payload[key] for key in keys if key in payload}
-
-
 def check_writable(config: MetadataConfig) -> None:
-    """Make sure that no two values have one key, and that a filter can name every key.
+    """Make sure that each field is read back as it is written, and that a filter can name every key.
 
     Raises:
-        ConfigError: Naming the settings and the key.
+        ConfigError: Naming the field or the key.
     """
-    targets = {"metadata.text_key": config.text_key}
-    if config.nested_under:
-        targets["metadata.nested_under"] = config.nested_under
-    targets |= {f"metadata.map.{name}": key for name, key in config.map.items()}
-    for setting, key in targets.items():
+    for key in (config.text_key, config.nested_under or "-", *config.map.values()):
         if not key or "." in key or '"' in key:
-            raise ConfigError(f"{setting}: expected a payload key without dots and quotes to write under, got {key!r}")
-    readers = {name: payload_keys(name, config) for name in METADATA_FIELDS} | {
-        name: (name,) for name in DERIVED_FIELDS
-    }
-    for name, key in config.map.items():
-        for other in (other for other, keys in readers.items() if other != name and key in _last(keys)):
-            raise ConfigError(f"metadata.map: {name} and {other} would both be under the payload key {key!r}")
-    used = {config.nested_under} if config.nested_under else {key for keys in readers.values() for key in _last(keys)}
-    if config.text_key in used:
-        raise ConfigError(
-            f"metadata.text_key: the payload key {config.text_key!r} holds other fields already; choose another"
-        )
-
-
-def _last(keys: tuple[str, ...]) -> set[str]:
-    return {key.rpartition(".")[2] for key in keys}
+            raise ConfigError(f"metadata: expected payload keys without dots and quotes to write under, got {key!r}")
+    nothing = Chunk(chunk_id="id", point_id="1", text="text")
+    for name in METADATA_FIELDS:
+        value: Any = 1 if name in NUMBERS else ("a",) if name in LISTS else "a"
+        chunk = replace(nothing, **{name: value})
+        if to_chunk("1", to_payload(chunk, config), config) != chunk:
+            raise ConfigError(
+                f"metadata: {name} would not be read back as it is written; expected a payload key of its own for the "
+                "text, for the other fields and for each of `map`"
+            )

@@ -2,18 +2,19 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from pathlib import PurePosixPath
 from posixpath import normpath
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from retrievers.text.quoting import quoted
 
@@ -22,25 +23,24 @@ EXPORT = r"export\s+(?:default|const|let|var|function|async|class|\{|\*).*"
 STATEMENTS = re.compile(f"(?:{IMPORT})+(?:{EXPORT})?|{EXPORT}", re.DOTALL)
 STRING = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`""")
 COMMENT = r"\{/\*(?:(?!\*/\}).)*\*/\}"
-COMMENT_END = "*/}"
 # A tag, not an <https://...> or <me@...> link.
 TAG = r"</?[A-Za-z](?![^\s<>]*[:@])(?:=>|[^<>])*>"
 TAGS_ONLY = re.compile(rf"({TAG}|<!--(?:(?!-->).)*-->|{COMMENT}|\s)+", re.DOTALL)
-NUMBER_PREFIX = re.compile(
-    r"^(?!\d+[-_.]\d)\d+\s*[-_.]+\s*(?=[^-_.\s])"
-)  # Docusaurus drops `01-` from addresses, not a date or version
+# Docusaurus drops `01-` from addresses, not a date or version.
+NUMBER_PREFIX = re.compile(r"^(?!\d+[-_.]\d)\d+\s*[-_.]+\s*(?=[^-_.\s])")
 TEXT = frozenset({"text", "text_special", "code_inline", "softbreak", "hardbreak"})
 # Characters of a heading that are read; every chunk under it repeats them.
 LONGEST_HEADING = 500
 HEADING_ID = re.compile(r"\s*\{#[^}]*\}\s*$")
-# Characters of a front matter.
-MOST_CHARACTERS = 32_768
+# Lines on which a statement's brackets are looked for.
+LONGEST_STATEMENT = 1_000
 # Characters of a title, slug, id or tag, which every chunk of the page repeats.
 LONGEST = 1_000
-LARGEST = 2**53
-OPENING = re.compile(r"---[ \t]*\n")
 NOTHING = ("", "~", "null", "Null", "NULL")
-NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,2})?", re.ASCII)
+
+
+class PageError(ValueError):
+    """A page cannot be read; the text says where and why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,6 +103,29 @@ class Page:
         return 1 + bisect_left(self.origins, (origin,)) if self.origins else origin
 
 
+def _label(tag: Any) -> Any:
+    """Return the name of a tag: itself, or its label."""
+    label = tag.get("label") if isinstance(tag, dict) else tag
+    if not isinstance(label, str) or not label.strip():
+        raise ValueError("expected text, or a label")
+    return label
+
+
+Short = Annotated[str, Field(max_length=LONGEST)]
+
+
+class FrontMatter(BaseModel):
+    """What the front matter of a page says of it; what else stands there is left alone."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    title: Short | None = None
+    slug: Short | None = None
+    id: Short | None = None
+    tags: tuple[Annotated[Short, BeforeValidator(_label)], ...] = ()
+    sidebar_position: int | float | None = None
+
+
 def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
     """Parse one page.
 
@@ -116,23 +139,54 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
     """
     # One kind of line end, so that line numbers and the text of chunks do not depend on the system.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    _check_characters(text)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise PageError(f"line {line}: holds half a character (a lone surrogate)") from None
     tokens = page_tokens(text)
-    content = next((token.content for token in tokens if token.type == "front_matter"), None)
-    matter = read_front_matter(content, text)
+    first = tokens[0] if tokens else None
+    if (first is None or first.type != "front_matter") and re.match(r"---[ \t]*\n", text):
+        raise PageError("line 1: the front matter is not closed by a line of three dashes")
+    matter = read_front_matter(first.content if first and first.type == "front_matter" else "")
     # splitlines() splits at more characters than Markdown does.
     sections = tuple(_sections(tokens, text.split("\n")))
     if not sections:
         raise PageError("the page has no content")
+    top = next((heading_text(following) for token, following in _top_level(tokens) if token.tag == "h1"), "")
     return Page(
         file_path=file_path,
-        source_url=page_address(file_path, matter.slug, base_url, matter.page_id),
-        title=matter.title or _first_heading(tokens) or _file_title(file_path),
+        source_url=page_address(file_path, matter.slug, base_url, matter.id),
+        title=matter.title or top or NUMBER_PREFIX.sub("", PurePosixPath(file_path).stem).replace("-", " "),
         tags=matter.tags,
         sidebar_position=matter.sidebar_position,
         text=text,
         sections=sections,
     )
+
+
+def read_front_matter(content: str) -> FrontMatter:
+    """Read the text between the lines of dashes.
+
+    Raises:
+        PageError: It is no YAML, or holds a value of another kind than expected.
+    """
+    try:
+        # As written: 3.10, yes and 2024-01-02 stay text.
+        matter = yaml.load(content, Loader=yaml.BaseLoader) or {}
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 2}: " if mark else ""
+        raise PageError(f"{line}the front matter is not valid YAML: {getattr(error, 'problem', error)}") from None
+    if not isinstance(matter, dict):
+        raise PageError(f"line 2: the front matter must be a mapping, got {type(matter).__name__}")
+    try:
+        return FrontMatter.model_validate({key: value for key, value in matter.items() if value not in NOTHING})
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = ".".join(str(part) for part in fault["loc"] if part not in ("int", "float"))
+        message = "expected a number" if name == "sidebar_position" else fault["msg"].removeprefix("Value error, ")
+        raise PageError(f"front matter: {name}: {message}, got {quoted(fault['input'])}") from None
 
 
 def page_address(file_path: str, slug: str | None, base_url: str, page_id: str | None = None) -> str:
@@ -150,26 +204,8 @@ def page_address(file_path: str, slug: str | None, base_url: str, page_id: str |
 
 def heading_text(inline: Token) -> str:
     """Convert a heading to plain text: no code ticks, links or Docusaurus `{#id}`."""
-    children = inline.children or []
-    text = "".join(c.content or " " for c in children if c.type in TEXT)
+    text = "".join(c.content or " " for c in inline.children or [] if c.type in TEXT)
     return " ".join(HEADING_ID.sub("", text).split())
-
-
-def _check_characters(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        line = text.count("\n", 0, error.start) + 1
-        raise PageError(f"line {line}: holds half a character (a lone surrogate)") from None
-
-
-@lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
-    # Link definitions are text of the page: without it they have no token.
-    options = {"inline_definitions": True}
-    parser = MarkdownIt("commonmark", options).enable("table").use(front_matter_plugin)
-    # Only headings are parsed inside.
-    return parser.disable(["inline", "text_join"])
 
 
 def page_tokens(text: str) -> list[Token]:
@@ -184,34 +220,39 @@ def page_tokens(text: str) -> list[Token]:
     return tokens
 
 
-def _first_heading(tokens: Sequence[Token]) -> str:
-    return next((heading_text(following) for token, following in _top_level(tokens) if token.tag == "h1"), "")
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    # Link definitions are text of the page: without the option they have no token.
+    parser = MarkdownIt("commonmark", {"inline_definitions": True}).enable("table").use(front_matter_plugin)
+    return parser.disable(["inline", "text_join"])
 
 
-def _file_title(file_path: str) -> str:
-    return NUMBER_PREFIX.sub("", PurePosixPath(file_path).stem).replace("-", " ")
+def _top_level(tokens: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
+    """Yield the tokens that open a block of the page, each with the one behind it."""
+    for token, following in pairwise([*tokens, *tokens[-1:]]):
+        if token.level == 0 and token.map and token.nesting >= 0:
+            yield token, following
 
 
 def _sections(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[PageSection]:
     path: list[tuple[int, str]] = []
     runs: list[list[Block]] = [[]]
-    mdx, statement_end = MdxLines(lines), 0
+    mdx, statement_end = _Statements(lines), 0
     for token, following in _top_level(tokens):
         block = _block(token, lines)
         if token.type == "paragraph_open" and block.start_line > statement_end:
-            statement_end = mdx.statement_end(block.start_line, block.end_line)
-        no_text = block.start_line <= statement_end or token.type == "front_matter" or _is_tags(token, block.text)
-        if token.type == "heading_open" and not no_text:
+            statement_end = mdx.end(block)
+        tags = token.type in ("paragraph_open", "html_block") and TAGS_ONLY.fullmatch(block.text)
+        if tags or token.type == "front_matter" or block.start_line <= statement_end:
+            runs.append([])
+            continue
+        if token.type == "heading_open":
             yield from _section(path, runs)
             level = int(token.tag[1])
             # A heading closes all headings of its level and below.
-            path = [(n, text) for n, text in path if n < level]
-            path.append((level, heading_text(following)))
+            path = [*((n, text) for n, text in path if n < level), (level, heading_text(following))]
             runs = [[]]
-        if no_text:
-            runs.append([])
-        else:
-            runs[-1] += [block] if block.text.strip() else []
+        runs[-1] += [block] if block.text.strip() else []
     yield from _section(path, runs)
 
 
@@ -222,12 +263,6 @@ def _section(path: Sequence[tuple[int, str]], runs: Sequence[Sequence[Block]]) -
         yield PageSection(path=tuple(text for _, text in path if text), runs=filled)
 
 
-def _top_level(tokens: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
-    for index, token in enumerate(tokens):
-        if token.level == 0 and token.map and token.nesting >= 0:
-            yield token, tokens[min(index + 1, len(tokens) - 1)]
-
-
 def _block(token: Token, lines: Sequence[str]) -> Block:
     start, end = token.map or [0, 0]
     # markdown-it counts blank lines after some blocks to the block.
@@ -236,169 +271,26 @@ def _block(token: Token, lines: Sequence[str]) -> Block:
     return Block(text="\n".join(lines[start:end]), start_line=start + 1, end_line=end)
 
 
-def _is_tags(token: Token, text: str) -> bool:
-    return token.type in ("paragraph_open", "html_block") and is_tags(text)
-
-
-def is_tags(text: str) -> bool:
-    """Return True if a block consists of tags and comments alone."""
-    return TAGS_ONLY.fullmatch(text) is not None
-
-
-class MdxLines:
-    """Lines of a page, to find the end of a statement that continues over blank lines."""
+class _Statements:
+    """Finds where the imports, exports and comments of MDX end, which may go on over blank lines."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
-
-    def statement_end(self, start: int, end: int) -> int:
-        """Return the last line of the import, export or comment that starts a block, over blank lines too; else 0.
-
-        Args:
-            start: First line of the block, 1-based.
-            end: Its last line.
-        """
-        first = self._lines[start - 1]
-        if first.startswith("{/*"):
-            return self._comment_end(start)
-        if not first.startswith(("import", "export")):
-            return 0
-        return self._closed(start, end) if STATEMENTS.fullmatch("\n".join(self._lines[start - 1 : end])) else 0
-
-    def _comment_end(self, start: int) -> int:
-        """Return the line on which a comment ends, if no text follows it there; else 0."""
-        following = bisect_left(self._comment_ends, start)
-        for number in self._comment_ends[following : following + 2]:
-            line = self._lines[number - 1]
-            end = line.find(COMMENT_END, 3 if number == start else 0)
-            if end >= 0:
-                return 0 if line[end + 3 :].strip(" \t") else number
-        return 0
-
-    def _closed(self, start: int, end: int) -> int:
-        """Return the first line from `end` on where all brackets since `start` are closed; `end` if there is none."""
-        number = end
-        while number < len(self._depths):
-            if self._depths[number] <= self._depths[start - 1]:
-                return number
-            number = self._next_lower[number]
-        return end
-
-    @cached_property
-    def _comment_ends(self) -> list[int]:
-        return [number for number, line in enumerate(self._lines, 1) if COMMENT_END in line]
-
-    @cached_property
-    def _depths(self) -> list[int]:
-        """Return the number of open brackets after each line; 0 before the first."""
-        codes = (STRING.sub("", line) for line in self._lines)
+        self._comment_ends = [number for number, line in enumerate(lines, 1) if "*/}" in line]
+        codes = (STRING.sub("", line) for line in lines)
         opened = (sum(code.count(c) for c in "([{") - sum(code.count(c) for c in ")]}") for code in codes)
-        return [0, *accumulate(opened)]
+        # The number of open brackets after each line; 0 before the first.
+        self._depths = [0, *accumulate(opened)]
 
-    @cached_property
-    def _next_lower(self) -> list[int]:
-        """For each line the next one with fewer open brackets; the number of lines + 1 where there is none."""
-        depths = self._depths
-        following = [len(depths)] * len(depths)
-        waiting: list[int] = []
-        for number, depth in enumerate(depths):
-            while waiting and depths[waiting[-1]] > depth:
-                following[waiting.pop()] = number
-            waiting.append(number)
-        return following
-
-
-# Front matter
-
-
-class PageError(ValueError):
-    """A page cannot be read as Docusaurus Markdown; the text says where and why."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FrontMatter:
-    """Front matter of a page."""
-
-    title: str | None
-    slug: str | None
-    page_id: str | None
-    tags: tuple[str, ...]
-    sidebar_position: float | None
-
-
-def read_front_matter(content: str | None, text: str) -> FrontMatter:
-    """Read a front matter.
-
-    Args:
-        content: Text between its lines of dashes; None without any.
-        text: The whole page.
-
-    Raises:
-        PageError: It is not closed, too long, no YAML, or holds a value of another kind than expected.
-    """
-    if content is None and OPENING.match(text):
-        raise PageError("line 1: the front matter is not closed by a line of three dashes")
-    matter = _mapping(content or "")
-    return FrontMatter(
-        title=_string(matter, "title"),
-        slug=_string(matter, "slug"),
-        page_id=_string(matter, "id"),
-        tags=_tags(matter),
-        sidebar_position=_position(matter),
-    )
-
-
-def _mapping(content: str) -> Mapping[str, Any]:
-    if len(content) > MOST_CHARACTERS:
-        raise PageError(f"the front matter has {len(content):,} characters; expected at most {MOST_CHARACTERS:,}")
-    try:
-        # As written: 3.10, yes and 2024-01-02 stay text.
-        matter = yaml.load(content, Loader=yaml.BaseLoader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f"line {mark.line + 2}: " if mark else ""
-        raise PageError(f"{line}the front matter is not valid YAML: {getattr(error, 'problem', error)}") from error
-    except RecursionError as error:
-        raise PageError("line 2: the front matter is nested too deeply") from error
-    if matter is not None and not isinstance(matter, dict):
-        raise PageError(f"line 2: the front matter must be a mapping, got {type(matter).__name__}")
-    return {key: value for key, value in (matter or {}).items() if value not in NOTHING}
-
-
-def _string(matter: Mapping[str, Any], key: str) -> str | None:
-    value = matter.get(key)
-    return None if value is None else _text(key, value)
-
-
-def _text(key: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise PageError(f"front matter: {key} must be text, got {quoted(value)}")
-    if len(value) > LONGEST:
-        raise PageError(f"front matter: {key} has {len(value):,} characters; expected at most {LONGEST:,}")
-    if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
-        raise PageError(f"front matter: {key} holds half a character (a lone surrogate): {quoted(value)}")
-    return value
-
-
-def _tags(matter: Mapping[str, Any]) -> tuple[str, ...]:
-    value = matter.get("tags", [])
-    if not isinstance(value, list):
-        raise PageError(f"front matter: tags must be a list, got {quoted(value)}")
-    return tuple(_tag(number, tag) for number, tag in enumerate(value))
-
-
-def _tag(number: int, tag: Any) -> str:
-    label = tag.get("label") if isinstance(tag, dict) else tag
-    if not isinstance(label, str) or not label.strip():
-        raise PageError(f"front matter: tags.{number} must be text or have a label, got {quoted(tag)}")
-    return _text(f"tags.{number}", label)
-
-
-def _position(matter: Mapping[str, Any]) -> float | None:
-    value = matter.get("sidebar_position")
-    if value is None:
-        return None
-    short = isinstance(value, str) and len(value) <= 40
-    if not short or not NUMBER.fullmatch(value) or abs(float(value)) > LARGEST:
-        raise PageError(f"front matter: sidebar_position must be a number, got {quoted(value)}")
-    return float(value) if "." in value or "e" in value.lower() else int(value)
+    def end(self, block: Block) -> int:
+        """Return the last line of the statement that starts a block; 0 where none does, or text follows a comment."""
+        start, depths = block.start_line, self._depths
+        if block.text.startswith("{/*"):
+            place = bisect_left(self._comment_ends, start)
+            last = self._comment_ends[place] if place < len(self._comment_ends) else 0
+            return last if last and self._lines[last - 1].rstrip().endswith("*/}") else 0
+        if not block.text.startswith(("import", "export")) or not STATEMENTS.fullmatch(block.text):
+            return 0
+        ahead = range(block.end_line, min(block.end_line + LONGEST_STATEMENT, len(depths)))
+        # Without its closing bracket it is the block.
+        return next((number for number in ahead if depths[number] <= depths[start - 1]), block.end_line)

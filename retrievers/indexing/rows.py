@@ -4,7 +4,7 @@ import csv
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -31,9 +31,9 @@ HUB = "hub:"
 BEIR = "corpus.jsonl"
 # Bytes of one row; a longer line is no row.
 MOST_ROW_BYTES = 64 * 2**20
-PARQUET_BATCH = 512
+BATCH = 512
 # What `Dataset.save_to_disk` leaves in its folder.
-SAVED = "state.json"
+SAVED = ("state.json", "dataset_dict.json")
 MOST_FAULTS = 50
 # Rows without text that a note names.
 SHOWN = 5
@@ -59,29 +59,106 @@ class Row:
         return f"{self.source}:{self.number}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Columns by what they hold; None where there is none. Without an id, documents are known by their row's number."""
+
+    text: str | None = None
+    title: str | None = None
+    url: str | None = None
+    id: str | None = None
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The columns that are given."""
+        return {part: column for part in USUAL if (column := getattr(self, part)) is not None}
+
+
+class RowCorpus:
+    """Documents of a dataset, read row by row; the attributes are complete once all of them are cut.
+
+    Attributes:
+        folder: The dataset.
+        count: Number of documents.
+        faults: Those of rows that cannot be read.
+        fingerprint: SHA-256 over every document's id, title, text and address, and the base of the addresses.
+        empty: The rows that have no text.
+    """
+
+    unit = "documents"
+    broken: Mapping[str, str] = {}
+    faults: tuple[str, ...] = ()
+
+    def __init__(self, source: Path, asked: Columns, hub: Mapping[str, str | None]) -> None:
+        self.folder, self._asked, self._hub = source, asked, hub
+        self.count, self.fingerprint = 0, ""
+        self.empty: list[str] = []
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One line on the rows that have no text."""
+        named = ", ".join(self.empty[:SHOWN]) + (", …" if len(self.empty) > SHOWN else "")
+        return (f"{len(self.empty)} rows without text were left out: {named}",) if self.empty else ()
+
+    def defaults(self, named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings that differ from those for pages: whole documents with their titles, as BEIR has them."""
+        cut = "max_tokens" in named or "overlap" in named
+        return {"context": "title"} | ({} if cut else {"splitter": "whole"})
+
+    def cut(self, settings: IndexSettings) -> Iterator[Chunk]:
+        """Read all rows and cut them into chunks.
+
+        Raises:
+            IndexingError: A column is missing, an id is used twice, or rows cannot be read; each with its line.
+        """
+        rows = rows_of(self.folder, self._hub)
+        first = next(rows, None)
+        if first is None:
+            raise IndexingError(f"{self.folder}: holds no row; nothing was changed")
+        columns = choose(self._asked, list(first.values), str(self.folder)) if not first.fault else self._asked
+        digest, faults, places = hashlib.sha256(), list[str](), dict[str, str]()
+        self.count, self.empty = 0, []
+        for row in chain([first], rows):
+            document, fault = _document(row, columns)
+            if not fault and places.setdefault(document["id"], row.place) != row.place:
+                fault = f"id {quoted(document['id'])} is used already at {places[document['id']]}"
+            if fault:
+                faults.append(f"{row.place}: {fault}")
+                if (row is first and row.fault) or len(faults) == MOST_FAULTS:
+                    break
+            elif not document["text"]:
+                self.empty.append(row.place)
+            elif not faults:
+                self.count += 1
+                digest.update(repr(sorted(document.items())).encode())
+                yield from _chunks(document, settings)
+        self.fingerprint = digest.hexdigest()
+        if faults:
+            raise IndexingError(f"{self.folder}: rows cannot be indexed, nothing was changed:", faults)
+        if not self.count:
+            raise IndexingError(f"{self.folder}: no row has text in column {columns.text!r}; nothing was changed")
+
+
 def is_table(source: Path) -> bool:
     """Return True for a dataset, in place of a folder of pages."""
-    if str(source).startswith(HUB):
+    if str(source).startswith(HUB) or _is_saved(source) or (source / BEIR).is_file():
         return True
     if source.is_file():
         return source.suffix.lower() in READERS
     pages = any(file.suffix.lower() in KINDS for file in source.rglob("*"))
-    return _is_saved(source) or (source / BEIR).is_file() or (not pages and bool(table_files(source)))
+    return not pages and bool(table_files(source))
 
 
 def table_files(folder: Path) -> list[Path]:
     """Return the files of a folder of data: BEIR's `corpus.jsonl`, else all of its tables, in order; none in others."""
-    beir = folder / BEIR
-    if beir.is_file():
-        return [beir]
-    if not folder.is_dir() or _is_saved(folder):
-        return []
-    named = (f for f in folder.rglob("*") if f.suffix.lower() in READERS and not f.name.startswith((".", "_")))
+    if (folder / BEIR).is_file():
+        return [folder / BEIR]
+    named = (f for f in folder.rglob("*") if f.suffix.lower() in READERS and f.name[0] not in "._")
     return sorted(file for file in named if file.is_file())
 
 
 def rows_of(source: Path, hub: Mapping[str, str | None]) -> Iterator[Row]:
-    """Read the rows of a file, of a folder, or of a dataset of the hub (`hub:OWNER/NAME`), in their order.
+    """Yield the rows of a file, of a folder, or of a dataset of the hub (`hub:OWNER/NAME`), in their order.
 
     Args:
         source: The dataset.
@@ -93,7 +170,35 @@ def rows_of(source: Path, hub: Mapping[str, str | None]) -> Iterator[Row]:
     if str(source).startswith(HUB) or _is_saved(source):
         return _dataset_rows(source, hub)
     files = [source] if source.is_file() else table_files(source)
-    return chain.from_iterable(READERS[file.suffix.lower()](file) for file in files)
+    return chain.from_iterable(_read(file) for file in files)
+
+
+def choose(asked: Columns, present: Sequence[str], source: str) -> Columns:
+    """Return the columns of a dataset: those that are asked for, else the first of the usual names.
+
+    Raises:
+        IndexingError: It has no such column, or none that could hold the text.
+    """
+    there = f"it has {', '.join(map(repr, present)) or 'none'}"
+    for part, column in asked.named.items():
+        if column not in present:
+            raise IndexingError(f"{source}: no column {column!r} (--{part}-column); {there}{nearest(column, present)}")
+    lower = {name.lower(): name for name in reversed(present)}
+    usual = {part: next((lower[name] for name in names if name in lower), None) for part, names in USUAL.items()}
+    columns = Columns(**{**usual, **asked.named})
+    if columns.text is None:
+        raise IndexingError(f"{source}: no column that is called as a text usually is; {there}: name it: --text-column")
+    return columns
+
+
+# Readers
+
+
+def _read(file: Path) -> Iterator[Row]:
+    try:
+        yield from READERS[file.suffix.lower()](file)
+    except OSError as error:
+        raise IndexingError(f"{file}: cannot be read: {error.strerror or error}") from error
 
 
 def _json_rows(file: Path) -> Iterator[Row]:
@@ -101,17 +206,16 @@ def _json_rows(file: Path) -> Iterator[Row]:
         for number, line in enumerate(iter(lambda: opened.readline(MOST_ROW_BYTES), b""), 1):
             if not line.strip():
                 continue
+            values, fault = dict[str, Any](), ""
             try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                values = load_json(text)
+                values = load_json(line.decode("utf-8-sig" if number == 1 else "utf-8"))
                 if not isinstance(values, dict):
-                    raise ValueError(f"expected an object with a value for each column, got {quoted(values)}")
-                yield Row(source=str(file), number=number, values=values)
+                    values, fault = {}, f"expected an object with a value for each column, got {quoted(values)}"
             except UnicodeDecodeError as error:
                 fault = f"not UTF-8 (byte {error.start} of the line: {error.reason})"
-                yield Row(source=str(file), number=number, values={}, fault=fault)
             except ValueError as error:
-                yield Row(source=str(file), number=number, values={}, fault=str(error))
+                fault = str(error)
+            yield Row(source=str(file), number=number, values=values, fault=fault)
 
 
 def _csv_rows(file: Path, delimiter: str = ",") -> Iterator[Row]:
@@ -140,53 +244,41 @@ def _parquet_rows(file: Path) -> Iterator[Row]:
     import pyarrow
     import pyarrow.parquet
 
+    number = 0
     try:
         with pyarrow.parquet.ParquetFile(file) as table:
-            number = 0
-            for batch in table.iter_batches(batch_size=PARQUET_BATCH):
-                for values in batch.to_pylist():
-                    number += 1
-                    yield Row(source=str(file), number=number, values=values)
-    except UnicodeDecodeError as error:
+            for values in (row for batch in table.iter_batches(batch_size=BATCH) for row in batch.to_pylist()):
+                number += 1
+                yield Row(source=str(file), number=number, values=values)
+    except (UnicodeDecodeError, pyarrow.ArrowException) as error:
         raise IndexingError(
-            f"{file}: a column of text is not UTF-8 behind row {number} ({error.reason}: {error.object[:20]!r}); "
-            "expected text in UTF-8"
+            f"{file}: cannot be read as Parquet with text in UTF-8 behind row {number}: {error}"
         ) from None
-    except pyarrow.ArrowException as error:
-        raise IndexingError(f"{file}: cannot be read as Parquet: {error}") from error
 
 
 def _dataset_rows(source: Path, hub: Mapping[str, str | None]) -> Iterator[Row]:
-    for name in ("HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
-        os.environ.setdefault(name, "1")
-    # It would count the download.
-    os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
+    # It would tell of its use, and count the download.
+    quiet = {"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1", "HF_UPDATE_DOWNLOAD_COUNTS": "0"}
+    os.environ.update(quiet | os.environ)
     from datasets import DatasetDict, load_dataset, load_from_disk
 
+    split = hub["split"] or "train"
     try:
         if str(source).startswith(HUB):
-            name = str(source).removeprefix(HUB)
-            split = hub["split"] or "train"
-            rows = load_dataset(name, hub["subset"], revision=hub["revision"], split=split, streaming=True)
+            name, revision = str(source).removeprefix(HUB), hub["revision"]
+            rows = load_dataset(name, hub["subset"], revision=revision, split=split, streaming=True)
         else:
-            rows = load_from_disk(str(source))
-            if isinstance(rows, DatasetDict):
-                rows = rows[hub["split"] or "train"]
+            saved = load_from_disk(str(source))
+            saved = saved[split] if isinstance(saved, DatasetDict) else saved
             # Nothing is decoded: a column of images may name addresses.
-            rows = (row for table in rows.with_format("arrow").iter(PARQUET_BATCH) for row in table.to_pylist())
-        yield from _numbered(rows, str(source))
-    except IndexingError:
-        raise
+            rows = (row for table in saved.with_format("arrow").iter(BATCH) for row in table.to_pylist())
+        yield from (Row(source=str(source), number=number, values=values) for number, values in enumerate(rows, 1))
     except Exception as error:  # its errors are of many libraries
         raise IndexingError(f"{source}: cannot be read: {type(error).__name__}: {error}") from error
 
 
-def _numbered(rows: Iterable[Mapping[str, Any]], source: str) -> Iterator[Row]:
-    return (Row(source=source, number=number, values=values) for number, values in enumerate(rows, 1))
-
-
 def _is_saved(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in (SAVED, "dataset_dict.json"))
+    return any((folder / name).is_file() for name in SAVED)
 
 
 READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
@@ -198,115 +290,7 @@ READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Columns:
-    """Columns by what they hold; None where there is none. Without an id, documents are known by their row's number."""
-
-    text: str | None = None
-    title: str | None = None
-    url: str | None = None
-    id: str | None = None
-
-    @property
-    def named(self) -> dict[str, str]:
-        """The columns that are given."""
-        return {part: column for part in USUAL if (column := getattr(self, part)) is not None}
-
-
-def choose(asked: Columns, present: Sequence[str], source: str) -> Columns:
-    """Return the columns of a dataset: those that are asked for, else the first of the usual names.
-
-    Raises:
-        IndexingError: It has no such column, or none that could hold the text.
-    """
-    there = f"it has {', '.join(map(repr, present)) or 'none'}"
-    for part, column in asked.named.items():
-        if column not in present:
-            raise IndexingError(f"{source}: no column {column!r} (--{part}-column); {there}{nearest(column, present)}")
-    lower = {name.lower(): name for name in reversed(present)}
-    usual = {part: next((lower[name] for name in names if name in lower), None) for part, names in USUAL.items()}
-    columns = Columns(**{**usual, **asked.named})
-    if columns.text is None:
-        raise IndexingError(f"{source}: no column that is called as a text usually is; {there}: name it: --text-column")
-    return columns
-
-
-class RowCorpus:
-    """Documents of a dataset, read row by row; the attributes are complete once all of them are cut.
-
-    Attributes:
-        folder: The dataset.
-        count: Number of documents.
-        faults: Those of rows that cannot be read.
-        fingerprint: SHA-256 over every document's id, title, text and address, and the base of the addresses.
-    """
-
-    unit = "documents"
-    broken: Mapping[str, str] = {}
-
-    def __init__(self, source: Path, asked: Columns, hub: Mapping[str, str | None]) -> None:
-        self.folder = source
-        self.count = 0
-        self.faults: tuple[str, ...] = ()
-        self.fingerprint = ""
-        self._asked, self._hub = asked, hub
-        self._empty: list[str] = []
-        self._empty_count = 0
-
-    def defaults(self, named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings that differ from those for pages: whole documents with their titles, as BEIR has them."""
-        cut = "max_tokens" in named or "overlap" in named
-        return {"context": "title"} | ({} if cut else {"splitter": "whole"})
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """One line on the rows that have no text."""
-        named = ", ".join(self._empty) + (", …" if self._empty_count > SHOWN else "")
-        return (f"{self._empty_count} rows without text were left out: {named}",) if self._empty else ()
-
-    def cut(self, settings: IndexSettings) -> Iterator[Chunk]:
-        """Read all rows and cut them into chunks.
-
-        Raises:
-            IndexingError: A column is missing, an id is used twice, or rows cannot be read; each with its line.
-        """
-        first, rows = self._begin()
-        columns = choose(self._asked, list(first.values), str(self.folder))
-        digest, faults, places = hashlib.sha256(), list[str](), dict[str, tuple[str, int]]()
-        self.count, self._empty, self._empty_count = 0, [], 0
-        for row in rows:
-            document, fault = _document(row, columns)
-            before = places.setdefault(document["id"], (row.source, row.number)) if not fault else None
-            if before and before != (row.source, row.number):
-                fault = f"id {quoted(document['id'])} is used already at {before[0]}:{before[1]}"
-            if fault:
-                faults.append(f"{row.place}: {fault}")
-            elif not document["text"]:
-                self._empty_count += 1
-                self._empty += [row.place] if self._empty_count <= SHOWN else []
-            elif not faults:
-                self.count += 1
-                digest.update(repr(sorted(document.items())).encode())
-                yield from _chunks(document, settings)
-            if len(faults) == MOST_FAULTS:
-                break
-        self.fingerprint = digest.hexdigest()
-        if faults:
-            raise IndexingError(f"{self.folder}: rows cannot be indexed, nothing was changed:", faults)
-        if not self.count:
-            raise IndexingError(f"{self.folder}: no row has text in column {columns.text!r}; nothing was changed")
-
-    def _begin(self) -> tuple[Row, Iterator[Row]]:
-        try:
-            rows = rows_of(self.folder, self._hub)
-            first = next(rows, None)
-        except OSError as error:
-            raise IndexingError(f"{self.folder}: cannot be read: {error.strerror}") from error
-        if first is None:
-            raise IndexingError(f"{self.folder}: holds no row; nothing was changed")
-        if first.fault:
-            raise IndexingError(f"{first.place}: {first.fault}")
-        return first, chain([first], rows)
+# Documents
 
 
 def _document(row: Row, columns: Columns) -> tuple[dict[str, str], str]:
@@ -314,15 +298,14 @@ def _document(row: Row, columns: Columns) -> tuple[dict[str, str], str]:
     if row.fault:
         return {}, row.fault
     values = {part: row.values.get(column) for part, column in columns.named.items()}
-    number = values.get("id", row.number)
+    number = values.pop("id", row.number)
     if isinstance(number, bool) or not isinstance(number, str | int) or not str(number).strip():
         return {}, f"expected an id under {columns.id!r}, got {quoted(number)}"
-    for part in ("text", "title", "url"):
-        if not isinstance(values.get(part), str | None):
-            return {}, f"expected text under {getattr(columns, part)!r}, got {quoted(values[part])}"
-    texts = {part: str(values.get(part) or "").strip() for part in ("text", "title", "url")}
-    texts["text"] = texts["text"] or texts["title"]
-    return {"id": str(number), **texts}, ""
+    other = next((part for part, value in values.items() if not isinstance(value, str | None)), None)
+    if other:
+        return {}, f"expected text under {columns.named[other]!r}, got {quoted(values[other])}"
+    texts = {part: (values.get(part) or "").strip() for part in ("text", "title", "url")}
+    return {"id": str(number), **texts, "text": texts["text"] or texts["title"]}, ""
 
 
 def _chunks(document: Mapping[str, str], settings: IndexSettings) -> Iterator[Chunk]:
@@ -338,11 +321,9 @@ def _chunks(document: Mapping[str, str], settings: IndexSettings) -> Iterator[Ch
         text=text,
         sections=(PageSection(path=(), runs=(paragraphs(text),)),),
     )
-    own = {"source_url": document["url"] or None, "title": document["title"] or None, "module": None, "chapter": None}
-    own |= {"heading": own["title"], "section_path": own["title"], "source_document_id": document["id"]}
+    title = document["title"] or None
+    own: dict[str, Any] = dict.fromkeys(("title", "heading", "section_path"), title)
+    own |= {"source_url": document["url"] or None, "source_document_id": document["id"]}
     # Lines of a text that is itself a value of a row would name no place in a file.
-    own |= dict.fromkeys(("file_path", "start_line", "end_line"))
-    return (
-        replace(chunk, **own)  # type: ignore[arg-type]
-        for chunk in chunk_page(page, count_tokens=count_tokens, **settings.named)
-    )
+    own |= dict.fromkeys(("module", "chapter", "file_path", "start_line", "end_line"))
+    return (replace(chunk, **own) for chunk in chunk_page(page, count_tokens=count_tokens, **settings.named))

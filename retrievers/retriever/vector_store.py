@@ -7,8 +7,7 @@ from langchain_qdrant import QdrantVectorStore, RetrievalMode, SparseEmbeddings,
 from qdrant_client import models
 
 from retrievers.config import Mode, RetrieverConfig, StoreConfig
-from retrievers.embedding.bm25 import expand
-from retrievers.embedding.sparse import OwnEncoder, Terms, query_encoder
+from retrievers.embedding.bm25 import OwnEncoder, Terms, expand, query_encoder
 from retrievers.errors import ConfigError, EmbeddingError
 from retrievers.text.secrets import redacted
 

@@ -12,9 +12,8 @@ from retrievers.config import (
     RetrieverConfig,
 )
 from retrievers.config.filters import RANGES, AnyOf, Compare, Expression, Not, comparisons, parse, qdrant_filter
-from retrievers.embedding.bm25 import spell_out
+from retrievers.embedding.bm25 import Terms, spell_out
 from retrievers.embedding.cache import EmbeddingCache
-from retrievers.embedding.sparse import Terms
 from retrievers.errors import ConfigError, EmbeddingError, QueryError, nearest
 from retrievers.records import ALIASES, METADATA_FIELDS
 from retrievers.store import CollectionInfo, store_errors
@@ -81,7 +80,7 @@ def embedded(
 def cache_key(config: EmbeddingConfig) -> tuple[str, ...]:
     """Return what tells one model from any other in the cache of query vectors."""
     settings = {name: value for name, value in config.identity.items() if name not in ("provider", "model")}
-    if config.base_url and not config.declared.key_for_own_server:
+    if config.base_url:
         settings["base_url"] = config.base_url  # such servers have models of their own under any name
     more = (json.dumps(settings, sort_keys=True, default=str),) if settings else ()
     return (config.provider, config.resolved_model, "search_query", *more)

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from retrievers.config import CrossEncoderConfig, RetrieverConfig
 from retrievers.config.factory import build
-from retrievers.embedding.cohere import TIMEOUT_S, cohere_client, once
-from retrievers.embedding.models import marked, provider_key
+from retrievers.embedding.models import TIMEOUT_S, cohere_client, marked, once, provider_key
 from retrievers.errors import ConfigError, RerankError
 from retrievers.net import retry
 from retrievers.net.faults import cause
@@ -218,7 +217,7 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
     """
     config = settings.cross_encoder
     key = provider_key(config, env, "rerank by mmr, or not at all (--rerank none)")
-    model, hosted = config.declared.make(config, key), config.declared.hosted is True
+    model, hosted = MAKERS[config.provider](config, key), config.declared.hosted is True
     compresses = isinstance(model, BaseDocumentCompressor)
     score = _by_compressor(model) if compresses else _by_scores(model, config.label)
 
@@ -274,22 +273,22 @@ def _by_scores(model: Any, name: str) -> CrossEncoder:
     return order
 
 
-def of_cohere(config: CrossEncoderConfig, key: str) -> BaseDocumentCompressor:
+def _of_cohere(config: CrossEncoderConfig, key: str | None) -> BaseDocumentCompressor:
     """Make a compressor that calls Cohere Rerank."""
     import cohere
     from langchain_cohere import CohereRerank
 
-    client = cohere_client(cohere.ClientV2, key, config)
+    client = cohere_client(cohere.ClientV2, key or "", config)
     setattr(client, "rerank", once(client.rerank, TIMEOUT_S))  # noqa: B010 - a method, to the type checker
     return CohereRerank(client=client, model=config.resolved_model, top_n=None, cohere_api_key=key)
 
 
-def from_python(config: CrossEncoderConfig, _: str | None) -> Any:
+def _from_python(config: CrossEncoderConfig, _: str | None) -> Any:
     """Make what the user's own factory makes."""
     return build(config.resolved_model, "cross_encoder.model")
 
 
-def of_sentence_transformers(config: CrossEncoderConfig, _: str | None) -> Any:
+def _of_sentence_transformers(config: CrossEncoderConfig, _: str | None) -> Any:
     """Make a local model; its package is an extra.
 
     Raises:
@@ -304,3 +303,10 @@ def of_sentence_transformers(config: CrossEncoderConfig, _: str | None) -> Any:
         raise ConfigError(f"cross_encoder.provider sentence-transformers needs an extra: {extra}") from error
     except Exception as error:  # a hub that cannot be reached, a name it does not know, weights that do not fit
         raise ConfigError(f"cross_encoder.model {config.resolved_model!r} cannot be loaded: {cause(error)}") from error
+
+
+MAKERS: Mapping[str, Callable[[CrossEncoderConfig, str | None], Any]] = {
+    "cohere": _of_cohere,
+    "sentence-transformers": _of_sentence_transformers,
+    "python": _from_python,
+}

@@ -7,8 +7,8 @@ import pytest
 
 from evals.cases.pages import SourcePage
 from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.html_page import html_page
 from retrievers.indexing.markdown import PageError, parse_page
+from retrievers.indexing.pages import html_page
 from tests.support.fuzz import fuzz, mutated
 
 MARKDOWN = (

@@ -25,7 +25,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient
 
-from retrievers.embedding.static import StaticEmbeddings
+from retrievers.embedding.models import StaticEmbeddings
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.pages import read_corpus
 from retrievers.store.chunks import to_metadata

@@ -353,6 +353,11 @@ LEAVES: Sequence[Leaf] = (
         Leaf(f"*grid.configurations.*.parameters.{name}", GONE, why=SETTINGS)
         for name in ("term_counts", "rrf_constant")
     ),
+    Leaf("*facts.versions.fastembed", GONE, why="FastEmbed is loaded by python:, as any other model"),
+    *(
+        Leaf(f"*config.retriever.{name}", GONE, why=SETTINGS)
+        for name in ("embedding.timeout_s", "embedding.max_tokens", "cross_encoder.timeout_s")
+    ),
 )
 LINES: Sequence[Line] = (
     Line(
@@ -487,6 +492,8 @@ LINES: Sequence[Line] = (
         only="golden-import",
     ),
     Line(r"by all verdicts (on|of)|asked once|bring that to( about|$)|^about [\d.]+$", why=ONCE, only="judged-grid-*"),
+    Line(r"^versions\.fastembed$|^not installed$", why="FastEmbed is loaded by python:, as any other model"),
+    Line(r"^\s*max_tokens: null$", why=SETTINGS),
 )
 WENT = re.compile(r"(?<=[★✓])\?(?= |$)|^\?$| \?(?= )")
 """What went out of the midst of old lines: the mark of a cell whose chunks were sparsely judged."""

@@ -97,9 +97,7 @@ def settings(store: Path | str, **changes: Any) -> RetrieverConfig:
     """Return settings for an embedded store, or a server by its address, and `make_embeddings`."""
     model = {"provider": "python", "model": "tests.support.indexing:make_embeddings"}
     place = {"path": store} if isinstance(store, Path) else {"url": store}
-    return RetrieverConfig.model_validate(
-        {"store": place, "collection": "pages", "embedding": model, "keyword": {"average_length": 2.4}} | changes
-    )
+    return RetrieverConfig.model_validate({"store": place, "collection": "pages", "embedding": model} | changes)
 
 
 def content(client: QdrantClient, name: str = "pages") -> dict[str, tuple[dict[str, Any], list[float]]]:

