@@ -14,9 +14,9 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient
-from retrievers.search.sides import Search
 
 from retrievers.embedding.bm25 import B, Bm25Encoder, K
+from retrievers.search.find import Search
 from retrievers.search.query import encode
 from retrievers.store.chunks import ChunkTable
 from tests.support.bm25 import BruteForceBm25
@@ -55,10 +55,9 @@ def found(client: QdrantClient, query: str, depth: int) -> Mapping[str, float]:
     """The ranked list of a query, with scores."""
     config = settings(collection="c", mode="keyword")
     chunks = ChunkTable(client, config)
-    search = Search(client=client, config=config, depth=depth, chunks=chunks)
-    (ranked,) = search.find([encode(query, [1.0, 0.0], config, Bm25Encoder())])
-    best = np.argsort(-ranked.scores, kind="stable")
-    return {chunks.point(code): ranked.scores[place] for place, code in zip(best, ranked.codes[best], strict=True)}
+    encoder, vector = Bm25Encoder(), [1.0, 0.0]
+    table = Search(client, config, depth, chunks).find([encode(vector, encoder.query(query))])
+    return {chunks.point(code): score for code, score in zip(table.codes.tolist(), table.scores.tolist(), strict=True)}
 
 
 def assert_ranked_alike(ranked: Mapping[str, float], expected: Mapping[str, float], depth: int) -> None:

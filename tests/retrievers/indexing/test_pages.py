@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from pypdf import PdfWriter
-from tests.evals.cases.test_web_pages import HTML
 
 from evals.cases.pages import SourcePage
 from retrievers.errors import IndexingError
@@ -18,6 +17,11 @@ from retrievers.indexing.pages import html_file, html_page, pdf_page, read_corpu
 from tests.support.indexing import write_pages
 from tests.support.pdf_files import pdf
 
+HTML = """<!doctype html><html><head><title>Topics | Handbook</title><style>p {}</style></head><body>
+<nav><a>Home</a><p>Everywhere</p></nav>
+<main><h1>Topics</h1><p>A topic is a <b>named</b> bus.</p>
+<h2>Rates<a href="#rates">\u200b</a></h2><ul><li>Ask with <code>ros2 topic hz</code> &amp; wait.</li></ul>
+<h3>Windows</h3><p>Ten seconds.</p></main><script>let x = "A topic is";</script></body></html>"""
 PAGES = {
     "one/alpha.md": "---\ntitle: Alpha\n---\n\n# Alpha\n\nAlpha text.\n",
     "one/beta.mdx": "# Beta\n\nBeta text.\n",

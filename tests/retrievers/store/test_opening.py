@@ -19,7 +19,7 @@ from qdrant_client import QdrantClient
 from retrievers import QdrantRetriever
 from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig, StoreConfig
-from retrievers.embedding.static import StaticEmbeddings
+from retrievers.embedding.models import StaticEmbeddings
 from retrievers.errors import ConfigError, EmbeddingError, RerankError, RetrievalError, StoreError
 from retrievers.store import describe, embedded_folder, location, open_client, store_errors
 from retrievers.store.opening import portable_settings
