@@ -56,6 +56,14 @@ def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> "Exper
     # What the default experiment says, it says of its own golden data.
     if namespace.config is not DEFAULT or OTHER_DATA.isdisjoint(dict(flatten(flags.values))):
         layers.insert(1, file_layer(experiment_file(namespace.config), ExperimentConfig, named_folders(env)))
+    if namespace.refit:
+        from evals.experiment.outputs import read_fit
+        from retrievers.config import RetrieverConfig
+        from retrievers.config.layers import Layer
+
+        own = file_layer(namespace.refit, RetrieverConfig)
+        rate = read_fit(namespace.refit)["false_answer"]
+        layers.insert(-1, Layer(label=own.label, values={"retriever": own.values, "threshold": {"false_answer": rate}}))
     return build(ExperimentConfig, layers)
 
 
@@ -97,7 +105,7 @@ def _main(namespace: argparse.Namespace, prog: str) -> int:
 
 def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping[str, str], prog: str) -> int:
     from evals.api import evaluate, sweep
-    from evals.experiment.outputs import Outputs
+    from evals.experiment.outputs import Outputs, read_fit, refitted
     from evals.tracking import late_command
     from retrievers.terminal.command import EXIT_INCOMPLETE, print_error, print_out
 
@@ -105,9 +113,10 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
         report=namespace.output,
         junit=namespace.junit,
         html=namespace.html,
-        export=namespace.export,
+        export=namespace.export or namespace.refit,
         retrieval=namespace.save_retrieval,
     )
+    before = read_fit(namespace.refit) if namespace.refit else {}
     show = partial(_show, everything=namespace.verbose, command=partial(_next, namespace, prog))
     evaluation = (sweep if config.sweep.axes else evaluate)(
         experiment=config,
@@ -120,6 +129,7 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
     )
     check, file = evaluation.report.ragas_check, evaluation.outputs.report
     said = [check.line] if check and not check.problem else []
+    said += [refitted(namespace.refit, before, evaluation.report)] if namespace.refit else []
     said += [f"Page: {evaluation.outputs.html}"] if evaluation.outputs.html else []
     if config.tracking.enabled and not evaluation.untracked:
         from evals.tracking.store import ui_command
@@ -201,6 +211,7 @@ def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
         (command, "--junit", "where to write criteria and queries as JUnit XML"),
         (command, "--html", "where to write the report as one HTML page"),
         (command, "--export", "write the retriever's settings for an application"),
+        (command, "--refit", "fit the threshold of a retriever that --export wrote anew, and write it back"),
         (either, "--save-retrieval", "save what was retrieved, so that other runs can start from it"),
         (either, "--from-retrieval", "start from a saved retrieval: no store is opened, and nothing embedded"),
     ):

@@ -162,7 +162,7 @@ def _measured(
 def _published(evaluation: Evaluation, bench: Collaborators, progress: Progress) -> Evaluation:
     """Let ragas check the figures, then write settings, page and MLflow, each if it is wanted."""
     report, result, outputs = evaluation.report, evaluation.result, evaluation.outputs
-    export(evaluation.chosen, outputs)
+    export(evaluation.chosen, report, outputs)
     if report.ragas_check:
         check = ragas_check.checked(report.ragas_check, result, bench.judge, progress)
         report = decided(report.model_copy(update={"ragas_check": check}))

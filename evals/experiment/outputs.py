@@ -1,18 +1,21 @@
 """The files that a run writes: checked before it begins, written after, and its names."""
 
 import itertools
+import json
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evals.config.experiment import ExperimentConfig, TrackingConfig, run_label
 from evals.config.files import check_writable, write
 from evals.grid.axes import Plan
 from evals.tracking import FOLDER, check_store
 from retrievers.config import RetrieverConfig
+from retrievers.config.files import read_text
 from retrievers.errors import ConfigError
 from retrievers.text.printable import json_text
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from evals.report.model import Report
 
 # Most bytes of a report's name, before its number: file systems accept names of 255, some of 143.
+FITTED = "# fitted: "
+MOST_BYTES = 1_000_000
 FLAGS = {"report": "output", "retrieval": "save-retrieval"}
 LONGEST_STEM = 120
 
@@ -145,8 +150,10 @@ def save_page(report: "Report", file: Path) -> None:
     write(file, render_page(report))
 
 
-def export(settings: RetrieverConfig | None, outputs: Outputs) -> None:
+def export(settings: RetrieverConfig | None, report: "Report", outputs: Outputs) -> None:
     """Write the settings of the retriever that was evaluated or chosen, if they are wanted and one was.
+
+    A threshold that was fitted has a line that says on what, which `--refit` reads.
 
     Raises:
         ConfigError: The file cannot be written.
@@ -156,4 +163,48 @@ def export(settings: RetrieverConfig | None, outputs: Outputs) -> None:
 
         from retrievers.store.opening import portable_settings
 
-        write(outputs.export, yaml.safe_dump(portable_settings(settings), sort_keys=False))
+        fit = _fit(report)
+        told = f"{FITTED}{json_text(fit, indent=None)}\n" if fit["false_answer"] is not None else ""
+        write(outputs.export, told + yaml.safe_dump(portable_settings(settings), sort_keys=False))
+
+
+def read_fit(file: Path) -> dict[str, Any]:
+    """Return what the threshold of an exported retriever was fitted on.
+
+    Raises:
+        ConfigError: The file cannot be read, or its threshold was not fitted.
+    """
+    lines = read_text(file, "a retriever that --export wrote", MOST_BYTES).splitlines()
+    told = next((line.removeprefix(FITTED) for line in lines if line.startswith(FITTED)), None)
+    try:
+        fit = json.loads(told or "null")
+        float(fit["false_answer"])
+    except (ValueError, TypeError, KeyError):
+        raise ConfigError(
+            f"{file}: expected a retriever that --export wrote in a run with threshold.false_answer, whose line "
+            f"{FITTED.strip()!r} says on what; found none"
+        ) from None
+    return dict(fit)
+
+
+def refitted(file: Path, before: Mapping[str, Any], report: "Report") -> str:
+    """Return in a sentence what a new fit of a threshold changed."""
+    now = _fit(report)
+    moved = [
+        f"{name.replace('_', ' ')} {before.get(name)} → {value}"
+        for name, value in now.items()
+        if value != before.get(name) and name != "dataset_fingerprint"
+    ]
+    if now["dataset_fingerprint"] != before.get("dataset_fingerprint"):
+        moved.append("other golden queries")
+    return f"{file}: " + ("; ".join(moved) if moved else f"threshold {now['threshold']} as before")
+
+
+def _fit(report: "Report") -> dict[str, Any]:
+    facts = report.facts
+    return {
+        "false_answer": report.config.get("threshold", {}).get("false_answer"),
+        "threshold": report.config["retriever"].get("threshold"),
+        "embedding": facts.embedding,
+        **{name: getattr(facts, name) for name in ("dataset", "dataset_fingerprint", "in_scope", "out_of_scope")},
+    }

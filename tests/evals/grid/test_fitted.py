@@ -80,3 +80,25 @@ def test_few_queries_promise_nothing_and_say_how_many_could() -> None:
 def test_faults_are_named(flags: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*flags, "--plan"]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = make_experiment(tmp_path)
+    outside = [{"id": f"o{n}", "query": f"recipe number {n}", "in_scope": False} for n in range(12)]
+    with made.golden.open("a", encoding="utf-8") as file:
+        file.writelines(f"{json.dumps(case)}\n" for case in outside)
+    flags = [*made.arguments, "--tracking.enabled", "false", "--no-gate"]
+    assert main([*flags, "--threshold.false-answer", "0.5", "--export", "r.yaml", "--quiet"]) == 0
+    first = (tmp_path / "r.yaml").read_text(encoding="utf-8")
+    fit = json.loads(first.splitlines()[0].removeprefix("# fitted: "))
+    assert fit["false_answer"] == 0.5 and fit["threshold"] == yaml.safe_load(first)["threshold"]
+    capsys.readouterr()
+    assert main([*flags, "--refit", "r.yaml"]) == 0
+    assert f"r.yaml: threshold {fit['threshold']} as before" in capsys.readouterr().out
+    assert (tmp_path / "r.yaml").read_text(encoding="utf-8") == first
+    (tmp_path / "r.yaml").write_text(first.split("\n", 1)[1], encoding="utf-8")
+    assert main([*flags, "--refit", "r.yaml"]) == 2
+    assert "# fitted:" in capsys.readouterr().err
