@@ -1,17 +1,21 @@
 """A threshold that promises a rate of wrong answers, fitted while a sweep or a run is measured."""
 
+import json
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from langchain_core.documents import Document
 from scipy.stats import beta
 
 from evals import Experiment, sweep
 from evals.errors import ExperimentError
 from evals.run import main
+from tests.support.experiment import make_experiment
 
 DOCUMENTS = [Document(page_content=f"chunk number {n}", metadata={"chunk_id": f"c{n}"}) for n in range(20)]
 
@@ -90,7 +94,7 @@ def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again(
     outside = [{"id": f"o{n}", "query": f"recipe number {n}", "in_scope": False} for n in range(12)]
     with made.golden.open("a", encoding="utf-8") as file:
         file.writelines(f"{json.dumps(case)}\n" for case in outside)
-    flags = [*made.arguments, "--tracking.enabled", "false", "--no-gate"]
+    flags = ["--config", str(made.config), "--tracking.enabled", "false", "--no-gate"]
     assert main([*flags, "--threshold.false-answer", "0.5", "--export", "r.yaml", "--quiet"]) == 0
     first = (tmp_path / "r.yaml").read_text(encoding="utf-8")
     fit = json.loads(first.splitlines()[0].removeprefix("# fitted: "))
