@@ -139,7 +139,9 @@ def _remarks(plan: JudgePlan, inputs: Inputs, *, is_last: bool) -> Iterator[str]
     if plan.drawn < queries:
         grows = plan.sample == "auto" and plan.drawn < plan.queries
         is_raised = isinstance(plan.sample, float) and plan.sample * plan.queries <= plan.drawn - 1
-        first = "the first round, of judge.sample auto: at most all are judged" if grows else "of judge.sample"
+        usd = "" if plan.most_usd is None else f", about {plan.most_usd:,.2f} USD"
+        all_of_them = f"at most all are judged, {plan.most:,} calls more{usd}"
+        first = f"the first round, of judge.sample auto: {all_of_them}" if grows else "of judge.sample"
         few = f", as many as an interval needs where {plan.sample:g} is fewer" if is_raised else ""
         yield f"The table counts {plan.drawn:,} of {queries:,} in-scope queries, {first}{few}."
     if (margin := config.judge.stop.margin) is not None:

@@ -5,24 +5,18 @@ import json
 import logging
 import sqlite3
 import threading
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
-from cachetools import LRUCache
 
 from retrievers.config.files import open_sqlite, user_cache
 from retrievers.errors import ConfigError
 
 log = logging.getLogger(__name__)
-# Seconds a query vector is kept.
-KEPT_S = 3600.0
-Value = TypeVar("Value")
 SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL)"
-# Results that a retriever keeps.
-RESULTS = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,33 +77,6 @@ class EmbeddingCache:
         except sqlite3.Error as error:
             log.warning("the file of kept vectors failed and is passed by: %s", error)
             return []
-
-
-class ResultCache(Generic[Value]):
-    """The latest results in memory, each with the version that the collection had before it was searched for."""
-
-    def __init__(self, size: int = RESULTS) -> None:
-        self.size = size
-        self.stats = CacheStats()
-        self._lock = threading.Lock()
-        self._entries: LRUCache[Hashable, tuple[Value, Hashable]] = LRUCache(size)
-
-    def get(self, key: Hashable, version: Hashable) -> Value | None:
-        """Return the result of a key, if it is of this version; drop it otherwise."""
-        with self._lock:
-            value: Value | None
-            value, of = self._entries.get(key, (None, None))
-            if value is not None and of != version:
-                del self._entries[key]
-                value = None
-            self.stats = self.stats.counting(value is not None)
-            return value
-
-    def put(self, key: Hashable, value: Value, version: Hashable) -> None:
-        """Keep a result, as of the version that was read before it was searched for."""
-        with self._lock:
-            if self.size:
-                self._entries[key] = (value, version)
 
 
 def open_embedding_cache(env: Mapping[str, str], *, hosted: bool) -> EmbeddingCache | None:

@@ -5,7 +5,6 @@ import sqlite3
 import struct
 import subprocess
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrievers.embedding.cache import CacheStats, EmbeddingCache, ResultCache, open_embedding_cache
+from retrievers.embedding.cache import CacheStats, EmbeddingCache, open_embedding_cache
 from retrievers.errors import ConfigError
 from tests.support.child import ROOT
 
@@ -136,34 +135,3 @@ def test_vectors_of_hosted_models_alone_are_kept_in_the_users_cache(tmp_path: Pa
     opened = open_embedding_cache(env, hosted=True)
     assert opened is not None and (tmp_path / "retrieval-evals" / "vectors.sqlite").is_file()
     opened.close()
-
-
-@given(st.integers(1, 4), st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=60))
-def test_results_are_kept_as_an_ordered_dictionary_would(size: int, steps: list[tuple[bool, int]]) -> None:
-    cache: ResultCache[int] = ResultCache(size)
-    model: OrderedDict[int, int] = OrderedDict()
-    for number, (puts, key) in enumerate(steps, 1):
-        if puts:
-            cache.put(key, number, 1)
-            model.pop(key, None)
-            model[key] = number
-            if len(model) > size:
-                del model[next(iter(model))]
-        else:
-            assert cache.get(key, 1) == model.get(key)
-            if key in model:
-                model.move_to_end(key)
-
-
-def test_a_result_is_dropped_when_the_collection_has_changed() -> None:
-    cache: ResultCache[str] = ResultCache()
-    for key in "ab":
-        cache.put(key, key.upper(), 1)
-    assert [cache.get("a", 1), cache.get("a", 2), cache.get("a", 1)] == ["A", None, None], "not even if it changes back"
-    assert cache.stats == CacheStats(hits=1, misses=2)
-    cache.put("other", "of version 2", 2)
-    cache.put("slow", "of version 1", 1)  # searched for before the change that the other search noticed
-    assert (cache.get("slow", 2), cache.get("other", 2)) == (None, "of version 2")
-    nothing: ResultCache[str] = ResultCache(0)
-    nothing.put("a", "A", 1)
-    assert nothing.get("a", 1) is None
