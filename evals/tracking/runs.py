@@ -22,6 +22,7 @@ from evals.tracking.store import FOLDER, check_store, local_uri, mlflow_at, run_
 from evals.tracking.traces import write_traces
 from evals.tracking.values import (
     cell_runs,
+    curves,
     grid_table,
     metric_values,
     metrics_table,
@@ -45,6 +46,8 @@ PARENT = "mlflow.parentRunId"
 MAX_NAME = 250
 # Most runs or traces of one request.
 AT_ONCE = 100
+# Most metrics of one request.
+MOST_METRICS = 1_000
 
 
 class Written(NamedTuple):
@@ -142,6 +145,7 @@ def _write(
     progress: Progress,
 ) -> str:
     """Write a run, the traces last; return its id."""
+    from mlflow.entities import Metric
     from mlflow.exceptions import MlflowException
 
     started = int(datetime.fromisoformat(report.facts.started_at).timestamp() * 1000)
@@ -156,6 +160,9 @@ def _write(
     shown = [{"path": name, "type": "table"} for name in files if name.startswith("tables/")]
     known = tags(report) | {"mlflow.loggedArtifacts": json.dumps(shown)}
     _log(client, run_id, started, metric_values(report), parameters(report), known)
+    points = [Metric(name, six_digits(value), started, step) for name, step, value in curves(report)]
+    for first in range(0, len(points), MOST_METRICS):
+        client.log_batch(run_id, metrics=points[first : first + MOST_METRICS])
     with TemporaryDirectory() as folder:
         for name, content in files.items():
             file = Path(folder, name)

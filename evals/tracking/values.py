@@ -1,6 +1,6 @@
 """A report in MLflow's terms: parameters, metrics, tags, tables. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import islice
 from pathlib import Path
@@ -39,6 +39,8 @@ OBJECTIVE = "by_objective"
 """What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name."""
 OF_A_NAME = ("mode", "rerank", "python")
 OF_A_QUERY = ("id", "query", "in_scope", "query_type", "outcome", "top_score", "time_ms")
+# What is drawn along the threshold and top_k.
+CURVES = {"wrongly_answered": "scope/false_answer", "wrongly_silent": "scope/false_abstention", "tokens": TOKENS}
 
 
 class CellRun(NamedTuple):
@@ -76,6 +78,31 @@ def metric_values(report: Report) -> dict[str, float]:
     names = dict.fromkeys((*(name for name in COLUMNS if name in telling), *telling))
     values = ((name, report.metrics[name].value) for name in islice(names, MOST_METRICS))
     return {name: value for name, value in values if value is not None}
+
+
+def curves(report: Report) -> Iterator[tuple[str, int, float]]:
+    """Yield what changes along the threshold and along top_k of the recommended cell: metric, step and value.
+
+    A step is a `top_k`, or a threshold in thousandths. Nothing of a run, and of cells that are not ranked.
+    """
+    grid = report.grid
+    if grid is None or grid.chosen is None:
+        return
+    columns, place = grid.cells, grid.cells.index.index(grid.chosen)
+    told = {name: grid.metrics[metric].mean for name, metric in CURVES.items() if metric in grid.metrics}
+    told |= {"utility" if grid.decision else "objective": grid.ranking.values}
+    for axis, other, scale in (("threshold", columns.top_k, 1000), ("top_k", columns.threshold, 1)):
+        values: Sequence[float | None] = getattr(columns, axis)
+        alike = [
+            number
+            for number, value in enumerate(values)
+            if columns.configuration[number] == columns.configuration[place] and other[number] == other[place]
+            if value is not None
+        ]
+        for name, means in told.items() if len(alike) > 1 else ():
+            for number in alike:
+                if (mean := means[number]) is not None:
+                    yield f"by_{axis}/{name}", round(scale * (values[number] or 0.0)), mean
 
 
 def six_digits(value: float) -> float:

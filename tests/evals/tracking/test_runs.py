@@ -270,6 +270,23 @@ def test_the_whole_grid_is_a_table(grid: Run, swept: Report) -> None:
     assert [row["ranking/ndcg_at_10"] for row in rows] == list(swept.grid.metrics["ranking/ndcg_at_10"].mean)
 
 
+def test_curves_along_threshold_and_top_k_are_those_of_the_recommended_cell(grid: Run, swept: Report) -> None:
+    assert swept.grid and swept.grid.chosen is not None
+    columns = swept.grid.cells
+    place = columns.index.index(swept.grid.chosen)
+    for axis, other, scale in (("top_k", columns.threshold, 1), ("threshold", columns.top_k, 1000)):
+        values = getattr(columns, axis)
+        alike = [
+            n
+            for n, configuration in enumerate(columns.configuration)
+            if (configuration, other[n]) == (columns.configuration[place], other[place])
+        ]
+        means = swept.grid.metrics["scope/false_answer"].mean
+        history = client().get_metric_history(grid.info.run_id, f"by_{axis}/wrongly_answered")
+        expected = {round(scale * values[n]): means[n] for n in alike}
+        assert {point.step: point.value for point in history} == pytest.approx(expected, rel=1e-5)
+
+
 # Live, late and again alike
 
 
