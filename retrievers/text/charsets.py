@@ -20,7 +20,7 @@ def charset(name: str | None) -> str:
     """Return the codec of a character set; UTF-8 for one that is unknown, or no character set of pages."""
     try:
         codec = codecs.lookup(name or "utf-8").name
-        "x".encode(codec)
+        b"\xc3x".decode(codec, "replace")
     except (LookupError, ValueError, UnicodeError):  # unknown, no name at all, or one of Python's codecs of bytes
         return "utf-8"
     # What pages call Latin-1 is read by browsers as its superset; UTF-7 can hide markup.

@@ -139,8 +139,8 @@ class TestEvaluate:
     @pytest.mark.parametrize(
         ("retriever", "error", "message"),
         [
-            (42, ConfigError, "expected a LangChain BaseRetriever or a QdrantVectorStore.*got int"),
-            (lambda query: None, ForeignRetrieverError, "returned None; expected a list"),
+            (42, ConfigError, "expected a LangChain BaseRetriever or a QdrantVectorStore.*got an object of int"),
+            (lambda query: None, ForeignRetrieverError, "returned NoneType None; expected a list"),
             (lambda query: [3], ForeignRetrieverError, "returned int 3 at place 1"),
             (lambda query: 1 / 0, ForeignRetrieverError, "ZeroDivisionError"),
         ],

@@ -106,7 +106,7 @@ def test_says_what_it_is_and_what_was_not_known(run: Run) -> None:
     assert (facts["retriever"], facts["relevance"], facts["embedding"]) == ("Overlap", "returned", None)
     assert facts["collection"] is None
     assert report()["config"]["retriever"]["python"] == f"{HERE}:plain"
-    assert set(report()["config"]["retriever"]) == {"python", "top_k", "candidates", "metadata", "include_metadata"}
+    assert set(report()["config"]["retriever"]) == {"python", "top_k", "candidates", "metadata"}
 
 
 @pytest.mark.parametrize("name", ["asynchronous", "with_ids"])
@@ -225,7 +225,7 @@ def test_the_export_is_the_reference(run: Run, made: Experiment) -> None:
     assert {name: exported[name] for name in ("python", "top_k", "threshold")} == {
         "python": f"{HERE}:dense", "top_k": 5, "threshold": 0.2,
     }  # fmt: skip
-    assert set(exported) == {"python", "top_k", "threshold", "candidates", "metadata", "include_metadata"}
+    assert set(exported) == {"python", "top_k", "threshold", "candidates", "metadata"}
 
 
 def test_the_printed_configuration_loaded_again_is_the_same(
@@ -253,32 +253,44 @@ def test_mlflow_shows_the_reference_and_the_class(run: Run, made: Experiment, ml
 
 FAULTS: Mapping[str, tuple[str, Sequence[str], Sequence[str]]] = {
     "no such module": ("x", ["--retriever.python", "no_such:make"], ["python 'no_such:make' cannot be loaded: Module"]),
-    "no such factory": ("plane", [], ["has no 'plane'; did you mean 'plain'"]),
+    "no such factory": ("plane", [], ["found none; did you mean 'plain'"]),
     "a factory that raises": ("fail", [], ["cannot be loaded: RuntimeError, no index at"]),
     "a factory that leaves": ("leave", [], ["cannot be loaded: SystemExit, 0"]),
     "a factory that makes nothing": ("nothing", [], ["expected a LangChain BaseRetriever or a QdrantVectorStore, got"]),
     "a factory that makes another store": ("memory_store", [], ["return its as_retriever()"]),
     "no factory": ("", [], ["retriever.python: expected 'module:factory', got 'tests.support.foreign:'"]),
-    "strings": ("strings", [], ["case 'forward': python", "returned str 'a string' at place 1; expected a LangChain"]),
-    "None": ("none", [], ["case 'forward': python", "returned None; expected a list of LangChain Documents"]),
-    "a document without text": ("textless", [], ["case 'forward': python", "without text at place 6"]),
+    "strings": (
+        "strings",
+        [],
+        ["case 'forward': python", "str 'a string' at place 1; expected a text Document"],
+    ),
+    "None": ("none", [], ["case 'forward': python", "returned NoneType None; expected a list of LangChain Documents"]),
+    "a document without text": ("textless", [], ["case 'forward': python", "at place 6; expected a text Document"]),
     "an error in the middle": ("raises_in_the_middle", [], ["case 'channel': python", "failed: ConnectionError, the"]),
     "an exit in the middle": ("leaves_in_the_middle", [], ["case 'forward': python", "failed: SystemExit, 0"]),
     "documents without pages": (
         "without_pages",
         [],
-        ["names pages (case 'forward')", "map {source_url: KEY}"],
+        ["evidence names a source_url, but no returned document does", "map {source_url: KEY}"],
     ),
     "settings of ours": (
         "plain",
         ["--retriever.mode", "hybrid", "--retriever.rerank", "mmr", "--retriever.filters", "a = 1"],
-        ["error: mode, rerank, filters cannot be set for python"],
+        ["error: mode, rerank, filters: settled by python"],
     ),
-    "a threshold without scores": ("plain", ["--retriever.threshold", "0.2"], ["threshold: 0.2 cannot be applied"]),
-    "a threshold without scale": ("own_way", ["--retriever.threshold", "0.2"], ["the retriever gives no scores"]),
+    "a threshold without scores": (
+        "plain",
+        ["--retriever.threshold", "0.2"],
+        ["foreign:plain' gives no scores"],
+    ),
+    "a threshold without scale": ("own_way", ["--retriever.threshold", "0.2"], ["gives no scores"]),
     "a mode without an encoder": ("dense", ["--retriever.mode", "hybrid"], ["has no sparse vector 'bm25'"]),
-    "a store without a collection": ("plain", ["--retriever.store.path", "s"], ["store names no collection"]),
-    "a collection beside a store": ("dense", ["--retriever.collection", "robots"], ["leave store and collection out"]),
+    "a store without a collection": (
+        "plain",
+        ["--retriever.store.path", "s"],
+        ["name the collection that python"],
+    ),
+    "a collection beside a store": ("dense", ["--retriever.collection", "robots"], ["reads 'robots'; leave it out"]),
     "a collection that is gone": ("without_collection", [], ["no collection 'robots' at :memory:"]),
     "top_k over the candidates": ("plain", ["--retriever.candidates", "3"], ["exceeds the candidate depth 3"]),
 }
@@ -301,7 +313,7 @@ def test_evidence_that_is_not_in_the_pages_is_listed_before_anything_is_asked(ru
     made.write_golden([CASES[0], {**CASES[1], "evidence": [moved]}])
     done = run("strings")
     assert (done.code, done.out) == (2, "")
-    assert "golden.jsonl:2: evidence.0: the sources have no page '/docs/gone'" in done.err
+    assert "golden.jsonl:2: evidence.0: there is no page '/docs/gone'" in done.err
 
 
 def test_headings_are_looked_up_in_the_pages(run: Run, made: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
@@ -312,7 +324,7 @@ def test_headings_are_looked_up_in_the_pages(run: Run, made: Experiment, capsys:
     made.write_config({**yaml.safe_load(made.config.read_text()), "sources": {}})
     done = run("under_other_keys", *mapped)
     assert done.code == 2
-    assert "evidence names a heading and no quote (case 'head')" in done.err
+    assert "evidence names a heading, but no returned document does" in done.err
 
 
 def test_a_plan_counts_its_searches(run: Run) -> None:

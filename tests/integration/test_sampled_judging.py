@@ -126,7 +126,7 @@ def test_a_grid_holds_the_labels_scores_and_slices_of_its_chosen_cell(commands: 
 
 
 def test_the_command_that_a_judged_grid_ends_on_runs_its_cell(commands: Commands) -> None:
-    of_keywords = ("--sweep.mode", "keyword", "--sweep.term-counts", "true,false")
+    of_keywords = ("--sweep.mode", "keyword", "--sweep.top-k", "2,3")
     of_cells = ("--judge.stop.margin", "0.1", "--objective.metrics", PRECISION)
     junit = commands.folder / "junit.xml"
     done = commands.run(*OF_SAMPLE[:2], *of_keywords, *of_cells, "--junit", str(junit))

@@ -169,7 +169,7 @@ def test_a_file_holds_the_same(store: list[str], tmp_path: Path, capsys: Capture
             ["--filters", "modul = ros2"],
             "filters: the collection's payload has no field 'modul'; did you mean 'module'",
         ),
-        (["--filters", "title > 5"], "filters: title: a range needs a number, but the payload holds text there"),
+        (["--filters", "title > 5"], "filters: title: expected text, which the payload holds there, got number 5"),
         (["--filters", "tags in []"], "filters: tags: the list of values is empty, so nothing could match"),
         (["--filters", "module ="], "filters: 'module =': expected conditions such as `module = a`"),
         (["--rerank", "cross-encoder"], "Cohere Rerank needs an API key: expected it in COHERE_API_KEY"),
@@ -331,7 +331,7 @@ def test_a_search_that_fails_is_told_once_and_logged_with_its_query(
     assert main(["index", str(write_pages(tmp_path / "pages")), *there, "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
     fault = FAULTS["500"]
-    with server.failing(type(fault)(reply=fault.reply, on="/points/query")):
+    with server.failing(type(fault)(reply=fault.reply, on="/points/query/batch")):
         shown = refused(["search", "robot", *there, "--log-file", "log.jsonl"], capsys).splitlines()
         quiet = refused(["search", "robot", *there, "--quiet"], capsys).splitlines()
     *retried, last = shown
@@ -468,7 +468,7 @@ class TestForeign:
 
     def test_that_fails_is_named(self, capsys: Captured) -> None:
         said = refused(["search", "robot", "--python", "tests.support.foreign:strings"], capsys)
-        assert "returned str 'a string' at place 1; expected a LangChain Document" in said
+        assert "returned str 'a string' at place 1; expected a text Document" in said
 
 
 def test_a_search_takes_the_settings_that_the_collection_records_where_it_is_given_none(

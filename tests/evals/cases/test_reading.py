@@ -23,6 +23,7 @@ from evals.cases.reading import case_fingerprint, golden_set, load_golden, rows_
 from evals.config.experiment import DatasetConfig
 from evals.errors import DatasetError
 from retrievers.indexing.rows import rows_of as table_rows
+from retrievers.text.quoting import quoted
 from tests.support.child import python
 from tests.support.hub_server import COMMIT, HubServer
 from tests.support.mlflow_server import mlflow_server
@@ -139,6 +140,9 @@ def test_an_array_or_one_object_is_read_and_a_broken_one_refused_in_one_line(tmp
         )
 
 
+NINES = "9" * 5_000
+
+
 def test_every_fault_is_listed_at_once_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "g.jsonl"
     bad = {
@@ -152,7 +156,7 @@ def test_every_fault_is_listed_at_once_with_its_line(tmp_path: Path) -> None:
         json.dumps(row("g", tags=["again"])): f"id 'g' is used already at {file}:7",
         json.dumps(row("h", evidence=[{"quotes": "x"}])): "evidence.0.quotes: unknown field; did you mean 'quote'?",
         '{"id": "i", "query": "\\ud800"}': "not valid JSON: half of a surrogate pair, which is no character",
-        '{"min_results": ' + "9" * 5_000 + "}": "not valid JSON: a number of 5,000 digits, expected at most 100",
+        f'{{"min_results": {NINES}}}': f"not valid JSON: {quoted(NINES)} is larger than any number of a computer",
         "[" * 100_000: "not valid JSON: nested too deep",
         '{"id": "k", "query": "q", "query": "r"}': "not valid JSON: 'query' is given twice; leave one of them out",
     }  # fmt: skip

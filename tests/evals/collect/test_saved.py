@@ -121,13 +121,16 @@ def test_cut_and_metrics_may_differ(start: Run, tmp_path: Path) -> None:
         (["--retriever.rerank", "mmr"], "expected retriever.rerank 'none', with which it was saved, got 'mmr'"),
         (
             ["--retriever.candidates", "11"],
-            "expected retriever.candidates: at most the depth that was saved, 10, got 11",
+            "expected retriever.candidates as saved, 10, got 11",
         ),
         (
             ["--retriever.search-params", "{hnsw_ef: 64}"],
             "expected retriever.search_params None, with which it was saved, got {'hnsw_ef': 64}",
         ),
-        (["--sweep.top-k", "1:3", "--objective.constraints", "latency/total_p95_ms <= 5"], "needs searches"),
+        (
+            ["--sweep.top-k", "1:3", "--objective.constraints", "latency/total_p95_ms <= 5"],
+            "expected constraints without searches",
+        ),
         (["--save-retrieval", "again"], "not allowed with argument"),
     ],
 )

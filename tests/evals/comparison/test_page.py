@@ -8,8 +8,9 @@ import pytest
 
 from evals.compare import main
 from evals.grid.measure import Measured
-from evals.report.explored import address
+from evals.report.explored import address, cell_report
 from evals.report.model import Report
+from evals.report.parsing import parse
 from tests.support.grids import make_grid
 from tests.support.results import report
 
@@ -64,11 +65,11 @@ def test_two_cells_of_a_grid_as_page_and_markdown(
         assert name in shown.text
         if metric["n"]:
             assert f"{metric['baseline']:.3f}" in shown.text and f"{metric['difference']:+.3f}" in written
-    lost = [
-        row for row in found["moved"] if (row["baseline"]["outcome"], row["other"]["outcome"]) == ("SUCCESS", "FAILURE")
-    ]
+    grid = parse(file.read_text(encoding="utf-8"), "grid.json")
+    before, after = (cell_report(grid, name).queries for name in (names[0], names[-1]))
+    lost = [a.id for a, b in zip(before, after, strict=True) if (a.outcome, b.outcome) == ("SUCCESS", "FAILURE")]
     assert lost and shown.text.count("lost") >= len(lost)
-    assert all(row["id"] in shown.text and f"`{row['id']}`" in written for row in lost)
+    assert all(query_id in shown.text and f"`{query_id}`" in written for query_id in lost)
     assert f"{found['settings'][0]['setting']}" in shown.text
     assert main([last, last]) == 2 and "same run" in capsys.readouterr().err
 

@@ -226,6 +226,7 @@ def test_scores_that_failed_make_a_run_incomplete(run: Run, folder: Path) -> Non
         "--retriever.store.path": "store",
         "--retriever.embedding.provider": "python",
         "--retriever.embedding.model": "tests.support.embeddings:Drifting",
+        "--retriever.trust-embedding": "true",
         "--metrics": "latency/total_p50_ms_c2",
         "--latency.concurrency": "1,2",
         "--output": "r.json",
@@ -307,7 +308,7 @@ FAULTS: dict[str, tuple[Sequence[str] | Callable[[Path], list[str]], list[str]]]
     "top_k over the candidates": (["--retriever.top-k", "11"], ["top_k is 11 and exceeds the candidate depth 10"]),
     "an unknown flag": (["--retriever.topk", "3"], ["unrecognized arguments", "did you mean '--retriever.top-k'"]),
     "an unknown id": (["--ids", "forwards"], ["no case with id 'forwards'; did you mean 'forward'?"]),
-    "an unknown split": (["--dataset.split", "test"], ["no split 'test': its cases name none"]),
+    "an unknown split": (["--dataset.split", "test"], ["no split 'test'; it has none"]),
     "an experiment that says nothing": (file_with("{}"), ["bad.yaml: names no golden data: set dataset.path"]),
     "a packaged experiment with a slip": (
         ["--config", "defalt"],

@@ -128,7 +128,10 @@ def test_a_users_own_class_is_loaded_by_name_and_checked_once() -> None:
     ("target", "message"),
     [
         ("no_such_module:make", "cannot be loaded: ModuleNotFoundError, No module named 'no_such_module'"),
-        (f"{__name__}:no_such_name", "cannot be loaded: AttributeError, "),
+        (
+            f"{__name__}:no_such_name",
+            "expected a function or class of ",
+        ),
         (f"{__name__}:fail", "cannot be loaded: RuntimeError, no GPU"),
         (f"{__name__}:make_nothing", "expected a LangChain Embeddings, got NoneType"),
     ],

@@ -139,6 +139,7 @@ def test_a_first_run_embeds_and_stores_every_chunk_with_all_that_is_known_of_it(
     }
     info = index.client.get_collection("pages")
     params: Any = info.config.params.vectors
+    params = params[""] if isinstance(params, dict) else params
     assert (params.size, params.distance) == (8, models.Distance.COSINE)
     assert (info.config.params.sparse_vectors or {})["bm25"].modifier == models.Modifier.IDF
     assert {"metadata.source_url", "metadata.tags", "metadata.chunk_index"} <= set(info.payload_schema)

@@ -171,7 +171,7 @@ def test_an_old_server_that_drops_the_metadata_is_searched_and_not_written_to(
     server: QdrantServer, tmp_path: Path
 ) -> None:
     server.keeps_metadata = False
-    with pytest.raises(StoreError, match=r"does not keep collection metadata; indexing needs version 1\.16"):
+    with pytest.raises(StoreError, match=r"keeps no collection metadata: it needs version 1\.16"):
         index_pages(settings(store={"url": server.url}, collection="pages"), write_pages(tmp_path))
     assert server.client.get_collections().collections == []
     fill(server.client, "mine", [*TABLE.values()], texts(*TABLE))
