@@ -295,6 +295,7 @@ LEAVES: Sequence[Leaf] = (
     Leaf("*config.objective.wrong_answers.*", ADDED, why=BOTH),
     Leaf("*:notes.*", ADDED, only="*grid*", why=BOTH),
     *(Leaf("report.json:grid.*", to, only="grid-handbook", why="criteria restrict") for to in (ADDED, CHANGED, GONE)),
+    Leaf("*config.threshold.false_answer", ADDED, why="a threshold that promises a rate of wrong answers"),
     Leaf("saved/manifest.json:*", GONE, why=SAVED),
     *(Leaf("*:facts.saved_retrieval*", to, why=SAVED) for to in (ADDED, GONE)),
     Leaf("report.json:facts.collection_changed", GONE, only="saved-retrieval", why="such a run looks at none"),
@@ -319,13 +320,10 @@ LEAVES: Sequence[Leaf] = (
             "sweep.rrf_constant*",
         )
     ),
-    Leaf("report.json:grid.proof", CHANGED, only="judged-grid-*", why=ONCE),
     *(
         Leaf(f"report.json:{name}", CHANGED, only="judged-tiers", why=BEGUN)
         for name in (
-            "caches.judge.*",
             "judge.usage.hits",
-            "judge.tiers.*.usage.hits",
             "metrics.cost/judge_cache_hits.value",
         )
     ),
@@ -479,13 +477,23 @@ LINES: Sequence[Line] = (
             Line(r"^(95% interval|[\w-]+/|(\w+/)?[\w-]+)$", why=SLICES, only=name),
         )
     ),
-    Line(r"^(At the .* cell, which|Metrics by )", why=FIGURES, only="grid-beacons"),
+    Line(
+        r"^(At the .* cell|Along (the threshold|top_k)$|What changes with|weight of|Pin this|Link to this|Ends are)"
+        r"|^(queries (that pass|whose)|all queries$|passes now$|fails now$)|^Metrics by ",
+        why=FIGURES,
+        only="grid-beacons",
+    ),
+    Line(r"^(threshold:|false_answer: null)$", why="a threshold that promises a rate of wrong answers"),
+    Line(
+        r"^faulty.jsonl:[23]: |^error: [23] faults in the golden data",
+        only="refused",
+        why="an empty field is a missing one, and a grade may stand in a row, as a table has them",
+    ),
     Line(
         r"^\s*(distance|keyword_weight|include_metadata|cache|embeddings|path|ttl_s|results\w*|ca_file|average_length|"
         r"term_counts|synonym_weight|expansion|timeout_s|max_tokens|identity|refresh|rrf_constant):",
         why=SETTINGS,
     ),
-    Line(r"^(2 judges|openai:[\w-]+): |^From caches: verdicts", why=BEGUN, only="judged-tiers"),
     Line(
         r"^\d contexts: |^3 passages: |not found \(most alike|were left out, since|left out, as none of",
         why="an import says how many passages were found in which way, and which cases it leaves out",
@@ -493,7 +501,6 @@ LINES: Sequence[Line] = (
     ),
     Line(r"by all verdicts (on|of)|asked once|bring that to( about|$)|^about [\d.]+$", why=ONCE, only="judged-grid-*"),
     Line(r"^versions\.fastembed$|^not installed$", why="FastEmbed is loaded by python:, as any other model"),
-    Line(r"^\s*max_tokens: null$", why=SETTINGS),
 )
 WENT = re.compile(r"(?<=[★✓])\?(?= |$)|^\?$| \?(?= )")
 """What went out of the midst of old lines: the mark of a cell whose chunks were sparsely judged."""
