@@ -47,6 +47,8 @@ def explored(result: Measured) -> Explored | None:
     grid, weights = result.swept.grid, result.swept.ranking.weights
     metrics = {name: metric for name in weights if isinstance(metric := metric_named(name), QueryMetric)}
     gains = {name: weights[name] for name, metric in metrics.items() if metric.scope == "in_scope"}
+    if not any(gains.values()):  # what is found has no part in the choice, and is shown nevertheless
+        gains = dict.fromkeys(gains, 1.0)
     size = len(grid.pool.cases) * sum(len(each.thresholds) for each in grid.configurations)
     if not gains or size > MOST_PLACES:
         return None

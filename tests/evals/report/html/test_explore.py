@@ -1,5 +1,6 @@
 """Comparing cells query by query: what the report holds beside brute force, and what the page shows of it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from evals.report.explored import address, cell_report
 from evals.report.html import render_page
 from evals.report.model import Explored, Report
 from tests.support.chromium import Chromium, chromium, find_chromium
-from tests.support.grids import swept_of
+from tests.support.grids import swept_of, with_swept
 from tests.support.results import report
 
 FOUND = find_chromium()
@@ -82,6 +83,12 @@ def test_a_cell_that_is_not_there_is_refused_with_one_that_is(grid: Measured, na
         cell_report(report(grid), name)
     with pytest.raises(ReportError, match="no results by cell"):
         cell_report(report(), name)
+
+
+def test_what_is_found_is_shown_where_it_has_no_part_in_the_choice(grid: Measured) -> None:
+    swept = swept_of(grid)
+    ranking = replace(swept.ranking, weights={name: 0.0 for name in swept.ranking.weights})
+    assert told(report(with_swept(grid, ranking=ranking))).gain == pytest.approx(told(report(grid)).gain)
 
 
 def test_bands_hold_the_figures_and_open_with_fewer_queries(grid: Measured) -> None:
