@@ -22,7 +22,7 @@ from retrievers.retriever.protocol import Retriever
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
-    from langchain_core.retrievers import BaseRetriever
+    from langchain_core.runnables import Runnable
     from langchain_qdrant import QdrantVectorStore
 
     from evals.cases.reading import GoldenData
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Documents: TypeAlias = Sequence[Document | str]
     Function: TypeAlias = Callable[[str], Documents] | Callable[[str], Awaitable[Documents]]
     Metric: TypeAlias = str | QueryMetric | Callable[..., float | bool | None]
-    AnyRetriever: TypeAlias = BaseRetriever | QdrantVectorStore | Retriever | Function
+    AnyRetriever: TypeAlias = Runnable[str, Documents] | QdrantVectorStore | Retriever | Function
 
 __all__ = ["Evaluation", "Experiment", "Golden", "Outputs", "Sweep", "compare_runs", "evaluate", "metric", "sweep"]
 Result = TypeVar("Result")
@@ -57,8 +57,9 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
     Nothing is printed or written, but for what the experiment asks for (a collection of its own, MLflow with `track`).
 
     Args:
-        retriever: A LangChain retriever, a `QdrantVectorStore`, a `QdrantRetriever`, or a function, async or not, from
-            a query to documents or texts. It is left open. The retriever that the experiment names when left out.
+        retriever: A LangChain retriever, a `QdrantVectorStore`, a `QdrantRetriever`, or a function, async or not, or a
+            runnable (`@chain`), from a query to documents or texts. It is left open. The retriever that the experiment
+            names when left out.
         golden: A path, dictionaries, a DataFrame or a Hugging Face dataset, with the fields of docs/golden.md; a quote
             needs no `source_url`. The experiment's dataset when left out.
         metrics: Names or patterns such as `ranking/*`, and functions declared by `evals.metric`; those of the

@@ -123,8 +123,8 @@ def adopt_given(
     """Return a given retriever behind the calls of an evaluation, with the settings that are in force.
 
     Args:
-        retriever: A LangChain retriever, a `QdrantVectorStore`, a `QdrantRetriever`, or a function; under a threshold
-            one that returns pairs of document and similarity. It is left open.
+        retriever: A LangChain retriever, a `QdrantVectorStore`, a `QdrantRetriever`, or a function or runnable; under
+            a threshold one that returns pairs of document and similarity. It is left open.
         settings: Settings of the caller; none for a `QdrantRetriever`, which has its own.
         top_k: Number of results that count; that of the settings when left out.
         env: The environment that holds API keys.
@@ -145,7 +145,7 @@ def adopt_given(
     # The caller requires none.
     named["metadata"] = {"required": ()} | named.get("metadata", {})
     own = RetrieverConfig.model_validate(named)
-    if callable(retriever) and not isinstance(retriever, BaseRetriever | VectorStore | type):
+    if callable(getattr(retriever, "invoke", retriever)) and not isinstance(retriever, BaseRetriever | type):
         # Its scores are read where a threshold is held against them.
         scored = own.threshold is not None
         return _foreign(_as_documents(retriever), own, env, label=kind.__qualname__, scored=scored, owned=False), own
@@ -214,7 +214,7 @@ def _as_documents(function: Any) -> Any:
         return documents(await answer)
 
     def call(query: str) -> Any:
-        answer = function(query)
+        answer = getattr(function, "invoke", function)(query)
         return awaited(answer) if inspect.isawaitable(answer) else documents(answer)
 
     return call

@@ -1,0 +1,200 @@
+"""LangChain's own tutorials for Qdrant, followed step by step; what they end with goes through our doors as it is."""
+
+import asyncio
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pypdf
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import ModelRequest, dynamic_prompt
+from langchain.tools import tool
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import chain
+from langchain_qdrant import QdrantVectorStore, RetrievalMode, SparseEmbeddings, SparseVector
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+from qdrant_client import QdrantClient, models
+from qdrant_client.models import Distance, VectorParams
+
+import evals
+from retrievers.errors import ConfigError
+from tests.support.pdf_files import pdf
+
+SIZE = 512
+FERRY, _, _, STORM, _ = TEXTS = (
+    "The ferry to the island leaves at nine from the north pier.",
+    "Tickets for the ferry are sold on board; the crew takes coins and cards.",
+    "Where do I buy honey? The market on the square sells it, and tickets for the fair.",
+    "A storm closed the mountain road for two days.",
+    "The island museum shows nets, lamps and old charts.",
+)
+DOCS = [Document(page_content=text, metadata={"source": "harbour"}) for text in (*TEXTS, "Nobody needs this.")]
+IDS = [str(uuid4()) for _ in DOCS]
+HOUR, WHERE, SOUP = "When does the ferry to the island leave?", "Where do I buy tickets for the ferry?", "onion soup"
+# The ferry is the first for HOUR; honey has more words of WHERE than the tickets, which come second: half hit at 1.
+ANSWERS = {HOUR: "leaves at nine", WHERE: "sold on board"}
+GOLDEN: list[dict[str, Any]] = [{"query": query, "evidence": [{"quote": text}]} for query, text in ANSWERS.items()]
+GOLDEN.append({"query": SOUP, "in_scope": False})
+METRICS = ["ranking/*", "scope/*"]
+SPLITTER = RecursiveCharacterTextSplitter(chunk_size=1000, chunk_overlap=200, add_start_index=True)
+
+
+class Words(Embeddings):
+    """Counts words, each in the dimension that its checksum gives: stands in for OpenAI's model."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        counts = Counter(zlib.crc32(word.encode()) % SIZE for word in re.findall(r"\w+", text.lower()))
+        return [float(counts[place]) for place in range(SIZE)]
+
+
+class Terms(SparseEmbeddings):
+    """The same counts as a sparse vector: stands in for FastEmbed's BM25."""
+
+    def embed_documents(self, texts: list[str]) -> list[SparseVector]:
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> SparseVector:
+        counts = {place: count for place, count in enumerate(Words().embed_query(text)) if count}
+        return SparseVector(indices=[*counts], values=[*counts.values()])
+
+
+class Scripted(GenericFakeChatModel):
+    """Says what it was given, whatever the tools."""
+
+    def bind_tools(self, tools: Any, **options: Any) -> Any:
+        return self
+
+
+def check_run(given: Any, find: Callable[[str], Sequence[Document]], *, at_5: float = 1.0) -> None:
+    """Evaluate it: half of the queries are hits at 1, and at every depth as many as in the order of its own search."""
+    found = evals.evaluate(given, GOLDEN, metrics=METRICS).metrics
+    own = {k: sum(any(ANSWERS[q] in d.page_content for d in find(q)[:k]) for q in ANSWERS) / 2 for k in (1, 3, 5)}
+    assert {k: found[f"ranking/hit_rate_at_{k}"].value for k in own} == own
+    assert (own[1], own[5]) == (0.5, at_5)
+    assert found["scope/false_answer"].value == bool(find(SOUP))
+
+
+def check_store(store: QdrantVectorStore, mode: str = "semantic") -> None:
+    """Evaluate and sweep it. The best of each query has a cosine of 0.67 and 0.66, the next 0.40 and 0.44."""
+    check_run(store, lambda query: [document for document, _ in store.similarity_search_with_score(query, k=5)])
+    cells = evals.sweep(store, GOLDEN, top_k=[1, 2], threshold=[0.0, 0.6], metrics=[*METRICS, "ragas/id_*"]).cells
+    recall = {(c["top_k"], c["threshold"]): c["ragas/id_context_recall"] for _, c in cells.iterrows()}
+    assert (recall, {*cells["mode"]}) == ({(1, 0.0): 0.5, (2, 0.0): 1.0, (1, 0.6): 0.5, (2, 0.6): 0.5}, {mode})
+
+
+@pytest.fixture
+def vector_store() -> Iterator[QdrantVectorStore]:
+    """The store in memory that the tutorials begin with."""
+    with closing(QdrantClient(":memory:")) as client:
+        config = VectorParams(size=len(Words().embed_query(FERRY)), distance=Distance.COSINE)
+        if not client.collection_exists("harbour"):
+            client.create_collection(collection_name="harbour", vectors_config=config)
+        yield QdrantVectorStore(client=client, collection_name="harbour", embedding=Words())
+
+
+def test_dense_search_and_an_mmr_retriever(vector_store: QdrantVectorStore) -> None:
+    """Qdrant integration, in memory."""
+    vector_store.add_documents(documents=DOCS, ids=IDS)
+    assert vector_store.delete(ids=[IDS[-1]])
+    assert len(vector_store.similarity_search(HOUR, k=2)) == 2
+    assert vector_store.similarity_search_with_score(query=HOUR, k=1)[0][0].page_content == FERRY
+    only = models.FieldCondition(key="page_content", match=models.MatchValue(value=STORM))
+    assert vector_store.similarity_search(HOUR, k=1, filter=models.Filter(should=[only]))[0].page_content == STORM
+    retriever = vector_store.as_retriever(search_type="mmr", search_kwargs={"k": 1})
+    check_run(retriever, retriever.invoke, at_5=0.5)
+    check_store(vector_store)
+
+
+@pytest.mark.parametrize("mode", [RetrievalMode.SPARSE, RetrievalMode.HYBRID])
+def test_sparse_and_hybrid_search_on_disk(mode: RetrievalMode, tmp_path: Path) -> None:
+    """Qdrant integration, on disk, and with names of its own."""
+    own: dict[str, Any] = {"sparse_embedding": Terms(), "sparse_vector_name": "sparse", "retrieval_mode": mode}
+    own |= {"embedding": Words(), "vector_name": "dense"} if mode == RetrievalMode.HYBRID else {}
+    with closing(QdrantClient(path=str(tmp_path / "db"))) as client:
+        client.create_collection(
+            collection_name="harbour",
+            vectors_config={"dense": VectorParams(size=SIZE, distance=Distance.COSINE)},
+            sparse_vectors_config={"sparse": models.SparseVectorParams(index=models.SparseIndexParams(on_disk=False))},
+        )
+        qdrant = QdrantVectorStore(client=client, collection_name="harbour", **own)
+        qdrant.add_documents(documents=DOCS, ids=IDS)
+        check_run(qdrant.as_retriever(), qdrant.as_retriever().invoke)
+        if mode == RetrievalMode.HYBRID:
+            check_store(qdrant, "hybrid")
+        else:
+            check_run(qdrant, qdrant.similarity_search)
+            with pytest.raises(ConfigError, match="gives no scores"):
+                evals.sweep(qdrant, GOLDEN, top_k=[1, 2], threshold=[0.0, 0.3])
+            assert len(evals.sweep(qdrant, GOLDEN, top_k=[1, 2]).cells) == 2
+    names = {"vector_name": "meaning", "sparse_vector_name": "words", "sparse_embedding": Terms()}
+    keys = {"content_payload_key": "body", "metadata_payload_key": "about"}
+    named: dict[str, Any] = {**names, "retrieval_mode": mode} if mode == RetrievalMode.HYBRID else keys
+    made = QdrantVectorStore.from_documents(DOCS, Words(), location=":memory:", collection_name="renamed", **named)
+    check_store(made, "semantic" if named is keys else "hybrid")
+    made.client.close()
+
+
+def test_a_pdf_in_a_notebook(vector_store: QdrantVectorStore, tmp_path: Path) -> None:
+    """Build a semantic search engine with LangChain, as in a notebook, where an event loop runs."""
+    (tmp_path / "harbour.pdf").write_bytes(pdf(TEXTS))
+    pages = enumerate(pypdf.PdfReader(tmp_path / "harbour.pdf").pages)
+    docs = [Document(page.extract_text(), metadata={"source": "harbour.pdf", "page": number}) for number, page in pages]
+    assert len(vector_store.add_documents(documents=SPLITTER.split_documents(docs))) == len(TEXTS)
+
+    @chain
+    def retriever(query: str) -> list[Document]:
+        return vector_store.similarity_search(query, k=1)
+
+    async def notebook() -> None:
+        by_vector = vector_store.similarity_search_by_vector(Words().embed_query(HOUR))
+        assert await vector_store.asimilarity_search(HOUR) == vector_store.similarity_search(HOUR) == by_vector
+        check_run(retriever, retriever.invoke, at_5=0.5)
+        similar = vector_store.as_retriever(search_type="similarity", search_kwargs={"k": 1})
+        assert similar.batch([HOUR, WHERE]) == retriever.batch([HOUR, WHERE])
+        check_run(similar, similar.invoke, at_5=0.5)
+        check_store(vector_store)
+
+    asyncio.run(notebook())
+
+
+def test_the_search_of_an_agent(vector_store: QdrantVectorStore) -> None:
+    """Build a RAG agent with LangChain: a tool, and a chain of two steps."""
+    post = "\n\n".join(f"{text} {'.' * 850}" for text in TEXTS)  # long enough for a chunk of each
+    splits = SPLITTER.split_documents([Document(post, metadata={"source": "https://example.com/harbour"})])
+    assert len(vector_store.add_documents(documents=splits)) == len(TEXTS)
+
+    @tool(response_format="content_and_artifact")
+    def look_up(query: str) -> tuple[str, list[Document]]:
+        """Look it up."""
+        found = vector_store.similarity_search(query, k=2)
+        return "\n\n".join(f"{d.metadata}: {d.page_content}" for d in found), found
+
+    @dynamic_prompt
+    def with_context(request: ModelRequest) -> str:
+        return "\n\n".join(d.page_content for d in vector_store.similarity_search(request.messages[-1].text))
+
+    def call(query: str) -> Any:
+        return {"name": "look_up", "args": {"query": query}, "id": "1", "type": "tool_call"}
+
+    said = AIMessage("", tool_calls=[call(WHERE)]), AIMessage("On board."), AIMessage("At nine.")
+    model = Scripted(messages=iter(said))
+    agent = create_agent(model, [look_up], system_prompt="Look things up.")
+    *_, looked_up, _ = agent.invoke({"messages": [{"role": "user", "content": WHERE}]})["messages"]
+    assert looked_up.artifact == vector_store.similarity_search(WHERE, k=2)
+    check_run(lambda q: look_up.invoke(call(q)).artifact, lambda q: vector_store.similarity_search(q, k=2))
+    two_steps = create_agent(model, tools=[], middleware=[with_context])
+    assert two_steps.invoke({"messages": [{"role": "user", "content": HOUR}]})["messages"][-1].text == "At nine."
+    check_run(vector_store.similarity_search, vector_store.similarity_search)
+    check_store(vector_store)
