@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.openai_embedding_server import KEY, OpenAIEmbeddingServer
 from tests.support.recipes import follow, run
 
 pytestmark = pytest.mark.slow
@@ -42,26 +41,11 @@ def test_a_reranker_touches_two_files_and_orders_what_is_returned(tmp_path: Path
     touched = follow("Add a reranker", tmp_path, ("evals", "retrievers", "datasets"))
     flags = ("--metrics", "ranking/*", "--retriever.rerank", "brevity", "--retriever.threshold", "0")
     report = experiment(tmp_path, *flags)
-    assert touched == {"retrievers/rerank/brevity.py", "retrievers/config/retriever.py"}
+    assert touched == {"retrievers/search/brevity.py", "retrievers/config/retriever.py"}
     assert report["config"]["retriever"]["rerank"] == "brevity"
     assert all(query["retrieved"] for query in report["queries"])
     session = run(tmp_path, "-m", "retrievers", "search", "robot arm", "--rerank", "brevty")
     assert "did you mean 'brevity'?" in session.stderr
-
-
-def test_a_provider_touches_one_file_and_embeds_with_its_key(tmp_path: Path) -> None:
-    touched = follow("Add an embedding provider", tmp_path, ("evals", "retrievers", "datasets"))
-    embedding = ("--retriever.embedding.model", "jina:jina-embeddings-v3")
-    flags = ("--metrics", "ranking/*", *embedding)
-    with OpenAIEmbeddingServer() as server:
-        address = ("--retriever.embedding.base-url", f"{server.url}/v1")
-        report = experiment(tmp_path, *flags, *address, JINA_API_KEY=KEY)
-        sizes = [len(request.body["input"]) for request in server.requests]
-    assert touched == {"retrievers/config/providers.py"}
-    assert report["facts"]["embedding"] == "jina:jina-embeddings-v3"
-    assert max(sizes) == 96, "pages are embedded in batches"
-    refused = run(tmp_path, "-m", "evals.run", *flags)
-    assert "Jina needs an API key: expected it in JINA_API_KEY" in refused.stderr
 
 
 def test_an_axis_touches_one_file_and_tells_variants_apart(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ class QdrantRetriever(BaseRetriever):
             check_collection(client, settings, model, info)
             if index is not None:
                 check_index(index, info.name, info.index)
-            among, chunks = compile_filters(client, settings), ChunkTable(client, settings)
+            among, chunks = compile_filters(client, settings, info.limits), ChunkTable(client, settings)
         retriever = cls(settings=settings, vector_store=store or make_store(settings, client, model, terms))
         retriever._search = Search(client, settings, settings.candidates, chunks, among, info.limits)
         retriever._info, retriever._rerank = info, rerank

@@ -16,7 +16,7 @@ from retrievers.embedding.bm25 import Terms, spell_out
 from retrievers.embedding.cache import EmbeddingCache
 from retrievers.errors import ConfigError, EmbeddingError, QueryError, nearest
 from retrievers.records import ALIASES, METADATA_FIELDS
-from retrievers.store import CollectionInfo, store_errors
+from retrievers.store import NO_LIMITS, CollectionInfo, Limits, least, store_errors
 from retrievers.store.chunks import filter_path, payload_keys
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def encode(vector: Sequence[float], terms: Terms | None) -> Encoded:
     return semantic | {"keyword": terms} if terms and getattr(terms, "indices", True) else semantic
 
 
-def compile_filters(client: "QdrantClient", config: RetrieverConfig) -> "Filter | None":
+def compile_filters(client: "QdrantClient", config: RetrieverConfig, limits: Limits = NO_LIMITS) -> "Filter | None":
     """Return the filter of the settings for a collection, checked against its payload; None when there is none.
 
     Its first payloads tell which keys it has and of what kind their values are; a value of another kind is looked for.
@@ -106,13 +106,13 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig) -> "Filter 
     if config.filters is None:
         return None
     with store_errors(config.store, config.collection):
-        compiled = qdrant_filter(config.filters) or _compiled(client, config, parse(config.filters))
+        compiled = qdrant_filter(config.filters) or _compiled(client, config, parse(config.filters), limits)
         client.scroll(config.collection, compiled, limit=1, with_payload=False)  # refused here, not at the first query
     return compiled
 
 
-def _compiled(client: "QdrantClient", config: RetrieverConfig, expression: Expression) -> "Filter":
-    records, _ = client.scroll(config.collection, limit=SAMPLE, with_payload=True)
+def _compiled(client: "QdrantClient", config: RetrieverConfig, expression: Expression, limits: Limits) -> "Filter":
+    records, _ = client.scroll(config.collection, limit=least(SAMPLE, limits.results), with_payload=True)
     kinds = _kinds([record.payload or {} for record in records])
     keys = {each.field: _key(client, config, each.field, kinds) for each in comparisons(expression)}
     unmet = [
