@@ -323,7 +323,13 @@ def progress_bar(*, shown: bool) -> Iterator[Progress]:
     from rich import progress
     from rich.console import Console
 
-    columns = (*progress.Progress.get_default_columns(), progress.TextColumn("{task.fields[detail]}"))
+    columns = (
+        progress.TextColumn("{task.description:<12}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[detail]}"),
+    )
     with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, progress.TaskID] = {}
 

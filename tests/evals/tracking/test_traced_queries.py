@@ -60,7 +60,7 @@ def test_real_queries_become_skeletons_the_most_frequent_first(uri: str, capsys:
     rows = [json.loads(line) for line in Path("golden.jsonl").read_text().splitlines()]
     assert rows[0] == {"id": "case-001", "query": "how fast is a motor?", "tags": ["traced"]}
     assert main(["check", "golden.jsonl"]) == 0
-    assert "without labels: 2 " in capsys.readouterr().out, "their evidence may still be added"
+    assert "golden.jsonl: 2 cases are valid" in capsys.readouterr().out, "their evidence may still be added"
 
 
 def test_an_experiment_without_such_traces_is_named(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
