@@ -49,7 +49,7 @@ def grids(draw: st.DrawFn) -> Grid:
         found = draw(st.lists(FOUND, min_size=queries, max_size=queries))
         tables.append(joined([table_of_hits(hits(each), chunks=chunks) for each in found], chunks))
         cut: dict[str, object] = {"top_k": 8, "candidates": 8, "threshold": min(thresholds)}
-        config = RetrieverConfig.model_validate(cut | draw(options))
+        config = RetrieverConfig.model_validate({**cut, **draw(options)})
         config = config if options is SETTINGS else config.compared_by("dot")
         configurations.append(
             Configuration(
