@@ -41,7 +41,7 @@ def grids(draw: st.DrawFn) -> Grid:
     """Return one to three configurations, each with its candidates; thresholds and cuts in any order."""
     chunks, queries = ChunkList(), draw(st.integers(1, 3))
     # With dot products and no threshold set, none is in force.
-    options = draw(st.sampled_from([SETTINGS, st.just({"threshold": None})]))
+    options: st.SearchStrategy[dict[str, object]] = draw(st.sampled_from([SETTINGS, st.just({"threshold": None})]))
     thresholds = draw(st.lists(st.sampled_from(SCORES), unique=True, min_size=1, max_size=4))
     thresholds = thresholds if options is SETTINGS else [0.0]
     tables, configurations = [], []
