@@ -185,8 +185,15 @@ def cell_report(report: Report, name: str) -> Report:
     settings = grid.configurations[number]
     own = {name: value for name, value in settings.parameters.items() if name in report.config["retriever"]}
     retriever = {**report.config["retriever"], **own, "top_k": cut, "threshold": threshold}
-    results = list(_results(found, grid.cells, number, cut, threshold))
     ids, inside = [*found.chunks], [row.in_scope for row in report.queries]
+    try:
+        results = list(_results(found, grid.cells, number, cut, threshold))
+        rows = [
+            _row(row, [ids[code] for code in chunks], passes)
+            for row, (chunks, _, passes) in zip(report.queries, results, strict=True)
+        ]
+    except (IndexError, ValueError):
+        raise ReportError(f"#{name}: the results by cell do not fit the cells of the report; make it again") from None
     silent = [float(not chunks) for chunks, _, _ in results]
     scores: dict[str, list[ScoreValue | None]] = {
         **({found.metrics[0]: [score for _, score, _ in results]} if len(found.metrics) == 1 else {}),
@@ -208,10 +215,7 @@ def cell_report(report: Report, name: str) -> Report:
         "notes": [],
         "scores": scores,
         "chunks": found.chunks,
-        "queries": [
-            _row(row, [ids[code] for code in chunks], passes)
-            for row, (chunks, _, passes) in zip(report.queries, results, strict=True)
-        ],
+        "queries": rows,
     }
     return Report(**{**whole, **changed})
 

@@ -85,6 +85,16 @@ def test_a_cell_that_is_not_there_is_refused_with_one_that_is(grid: Measured, na
         cell_report(report(), name)
 
 
+def test_results_that_do_not_fit_the_cells_are_refused(grid: Measured) -> None:
+    made = report(grid)
+    assert made.grid is not None
+    for changed in ({"reach": []}, {"found": [[]]}, {"list_of": [[[10**6]]]}):
+        broken = told(made).model_copy(update=changed)
+        section = made.grid.model_copy(update={"explored": broken})
+        with pytest.raises(ReportError, match="do not fit"):
+            cell_report(made.model_copy(update={"grid": section}), address(made.grid, 0))
+
+
 def test_what_is_found_is_shown_where_it_has_no_part_in_the_choice(grid: Measured) -> None:
     swept = swept_of(grid)
     ranking = replace(swept.ranking, weights={name: 0.0 for name in swept.ranking.weights})
