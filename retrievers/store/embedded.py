@@ -18,6 +18,8 @@ from qdrant_client.http.models import QueryResponse
 from retrievers.errors import CollectionNotFoundError, StoreError, nearest
 from retrievers.store import building
 
+# How often a collection is looked for that is built anew meanwhile.
+TRIES = 5
 RENAMED = {"query_filter": "filter", "with_vectors": "with_vector"}
 
 
@@ -148,16 +150,26 @@ class EmbeddedClient:
     @contextmanager
     def _reading(self, name: str) -> Iterator[_Opened]:
         with building.engine_errors(f"collection {name!r} at {self.path}"):
-            found = building.find(self.path, name)
-            if found is None:
-                known = building.names(self.path)
-                raise CollectionNotFoundError(f"no collection {name!r} at {self.path}{nearest(name, known)}")
-            folder, stamp = found
-            with self._lock:
-                opened = self._opened.get(name)
-                if opened is None or opened.stamp != stamp:
-                    self._opened[name] = opened = _Opened(stamp, *building.opened(folder))
+            opened = self._current(name)
             yield opened
+
+    def _current(self, name: str, tries: int = TRIES) -> _Opened:
+        """Return the collection as it stands, opened; one that is replaced while it is opened is looked for again."""
+        found = building.find(self.path, name)
+        if found is None:
+            known = building.names(self.path)
+            raise CollectionNotFoundError(f"no collection {name!r} at {self.path}{nearest(name, known)}")
+        folder, stamp = found
+        with self._lock:
+            opened = self._opened.get(name)
+            if opened is None or opened.stamp != stamp:
+                try:
+                    self._opened[name] = opened = _Opened(stamp, *building.opened(folder))
+                except CollectionNotFoundError:
+                    if tries <= 1 or building.find(self.path, name) == found:
+                        raise
+                    opened = None
+        return opened or self._current(name, tries - 1)
 
 
 def is_embedded(client: Any) -> TypeGuard[EmbeddedClient]:
