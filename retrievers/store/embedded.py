@@ -44,8 +44,13 @@ class EmbeddedClient:
         self.path = Path(path)
         collections = self.path / "collections"
         with building.engine_errors(f"the embedded store at {path} cannot be opened"):
-            if create:
-                collections.mkdir(parents=True, exist_ok=True)
+            try:
+                if create:
+                    collections.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreError(
+                    f"the embedded store at {path} cannot be opened: {error}; name another place with --store.path"
+                ) from error
             if not collections.is_dir():
                 raise StoreError(
                     f"no embedded store at {path}: index pages into it first (python -m retrievers index DIR), "
