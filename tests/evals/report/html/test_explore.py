@@ -88,7 +88,8 @@ def test_a_cell_that_is_not_there_is_refused_with_one_that_is(grid: Measured, na
 def test_results_that_do_not_fit_the_cells_are_refused(grid: Measured) -> None:
     made = report(grid)
     assert made.grid is not None
-    for changed in ({"reach": []}, {"found": [[]]}, {"list_of": [[[10**6]]]}):
+    changes: list[dict[str, object]] = [{"reach": []}, {"found": [[]]}, {"list_of": [[[10**6]]]}]
+    for changed in changes:
         broken = told(made).model_copy(update=changed)
         section = made.grid.model_copy(update={"explored": broken})
         with pytest.raises(ReportError, match="do not fit"):
