@@ -129,6 +129,8 @@ def test_every_figure_is_the_report_s(grid: Measured, tmp_path: Path) -> None:
         browser.open(file, width=1280, theme="light")
         for number in range(len(found.gain)):
             browser.evaluate(f"Grid.choose('cell', {number})")
+            link = browser.evaluate("document.querySelector('[data-link]').hash")
+            assert link == f"#{address(made.grid, number)}"  # by which evals.compare names the cell, too
             this, _ = browser.evaluate(FIGURES)
             wrong, gain = metrics["scope/false_answer"].mean[number], found.gain[number]
             assert wrong is not None and gain is not None
