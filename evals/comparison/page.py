@@ -12,7 +12,7 @@ from evals.metrics import VERDICT_METRIC, declared
 from evals.metrics.declaration import DIGITS
 from evals.report.html.render import environment, page_style
 from evals.report.model import Difference, QueryRow
-from evals.report.section import Section
+from evals.report.section import markdown_table
 from evals.report.text import figure, rank_and_score, signed
 from evals.stats.paired import Paired, compare
 
@@ -88,7 +88,7 @@ def render_markdown(comparisons: Sequence[Comparison]) -> str:
     for each in comparisons:
         *facts, metrics = head(each)
         lines += [f"### {_escaped(each.baseline.name)} → {_escaped(each.other.name)}", "", _escaped(verdict(each)), ""]
-        lines += [*_table(metrics), ""]
+        lines += [*markdown_table(metrics, _escaped), ""]
         for flip in flips(each)[:MOST_SHOWN]:
             lines += _told(flip)
         rest = len(flips(each)) - MOST_SHOWN
@@ -100,7 +100,7 @@ def render_markdown(comparisons: Sequence[Comparison]) -> str:
         lines += ["| slice | n | baseline | other | difference |", "|---|---|---|---|---|", *told, ""] if told else []
         for section in facts[1:]:
             lines += [_escaped("".join(cell.text for cell in one.cells)) for one in section.lines] + [
-                *_table(section),
+                *markdown_table(section, _escaped),
                 "",
             ]
     text = "\n".join(lines)
@@ -203,15 +203,6 @@ def _told(flip: Flip) -> Iterator[str]:
     for role, row in (("baseline", flip.baseline), ("other", flip.other)):
         hits = [f"{hit.rank}. `{_code(hit.source)}`{' ✓' if hit.grade else ''}" for hit in row.retrieved[:HITS]]
         yield f"  - {role}: {' · '.join(hits) if hits else 'nothing'}"
-
-
-def _table(section: Section) -> Iterator[str]:
-    """Yield the table of a section, escaped; without a head where its columns have no names."""
-    if section.rows:
-        yield f"| {' | '.join(_escaped(column.name) or ' ' for column in section.columns)} |"
-        yield f"|{'---|' * len(section.columns)}"
-    for row in section.rows:
-        yield f"| {' | '.join(_escaped(cell.text) for cell in row)} |"
 
 
 def _escaped(text: str) -> str:

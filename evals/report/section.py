@@ -3,7 +3,7 @@
 A cell's text is made harmless once, here: nothing that comes from outside steers a terminal or is taken for markup.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from textwrap import wrap
@@ -132,11 +132,17 @@ def markdown(section: Section) -> Iterator[str]:
     """Yield the lines of a section, then its table, as Markdown; what is bad is in bold."""
     for one in section.lines:
         yield "".join(cell.text for cell in one.cells)
+    yield from markdown_table(section)
+
+
+def markdown_table(section: Section, escaped: Callable[[str], str] = printable) -> Iterator[str]:
+    """Yield the table of a section as Markdown, each text through `escaped`; what is bad is in bold."""
     if section.rows:
-        yield f"|{''.join(f' {printable(column.name)} |' if column.name else ' |' for column in section.columns)}"
+        yield f"|{''.join(f' {escaped(column.name)} |' if column.name else ' |' for column in section.columns)}"
         yield f"|{'---|' * len(section.columns)}"
     for row in section.rows:
-        yield f"| {' | '.join(f'**{cell.text}**' if 'bad' in cell.tone else cell.text for cell in row)} |"
+        texts = (f"**{escaped(cell.text)}**" if "bad" in cell.tone else escaped(cell.text) for cell in row)
+        yield f"| {' | '.join(texts)} |"
 
 
 def in_html(colored: str) -> str:
