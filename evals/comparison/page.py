@@ -1,6 +1,5 @@
 """A comparison as an HTML page and as Markdown: verdict, metrics, queries that flip, slices, settings. Pure."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +11,7 @@ from evals.metrics import VERDICT_METRIC, declared
 from evals.metrics.declaration import DIGITS
 from evals.report.html.render import environment, page_style
 from evals.report.model import Difference, QueryRow
-from evals.report.section import markdown_table
+from evals.report.section import escaped, markdown
 from evals.report.text import figure, rank_and_score, signed
 from evals.stats.paired import Paired, compare
 
@@ -87,22 +86,19 @@ def render_markdown(comparisons: Sequence[Comparison]) -> str:
     lines: list[str] = []
     for each in comparisons:
         *facts, metrics = head(each)
-        lines += [f"### {_escaped(each.baseline.name)} → {_escaped(each.other.name)}", "", _escaped(verdict(each)), ""]
-        lines += [*markdown_table(metrics, _escaped), ""]
+        lines += [f"### {escaped(each.baseline.name)} → {escaped(each.other.name)}", "", escaped(verdict(each)), ""]
+        lines += [*markdown(metrics), ""]
         for flip in flips(each)[:MOST_SHOWN]:
             lines += _told(flip)
         rest = len(flips(each)) - MOST_SHOWN
         lines += [f"… and {rest} more queries", ""] if rest > 0 else []
         told = [
-            f"| {_escaped(name)} | {p.n} | {p.baseline:.3f} | {p.other:.3f} | {_ends(p)} |"
+            f"| {escaped(name)} | {p.n} | {p.baseline:.3f} | {p.other:.3f} | {_ends(p)} |"
             for name, _, p in slices(each)
         ]
         lines += ["| slice | n | baseline | other | difference |", "|---|---|---|---|---|", *told, ""] if told else []
         for section in facts[1:]:
-            lines += [_escaped("".join(cell.text for cell in one.cells)) for one in section.lines] + [
-                *markdown_table(section, _escaped),
-                "",
-            ]
+            lines += [*markdown(section), ""]
     text = "\n".join(lines)
     if len(text) <= MOST_CHARACTERS:
         return text
@@ -199,15 +195,10 @@ def _ends(paired: Paired) -> str:
 
 
 def _told(flip: Flip) -> Iterator[str]:
-    yield f"- **{flip.kind}** `{_code(flip.baseline.id)}` {_escaped(flip.baseline.query)} ({_escaped(flip.change)})"
+    yield f"- **{flip.kind}** `{_code(flip.baseline.id)}` {escaped(flip.baseline.query)} ({escaped(flip.change)})"
     for role, row in (("baseline", flip.baseline), ("other", flip.other)):
         hits = [f"{hit.rank}. `{_code(hit.source)}`{' ✓' if hit.grade else ''}" for hit in row.retrieved[:HITS]]
         yield f"  - {role}: {' · '.join(hits) if hits else 'nothing'}"
-
-
-def _escaped(text: str) -> str:
-    """Return a text that Markdown shows as it is, in one line."""
-    return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", " ".join(text.split()))
 
 
 def _code(text: str) -> str:

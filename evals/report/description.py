@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from evals.report.grid_sections import decision_section
 from evals.report.headline import leading_first
 from evals.report.model import Report
-from evals.report.section import Section, markdown
+from evals.report.section import Section, escaped, markdown
 from evals.report.sections import criteria, metrics
 from evals.report.text import judge_lines
 
@@ -26,17 +26,17 @@ def _lines(report: Report) -> Iterator[str]:
     facts, grid, head, validation = report.facts, report.grid, report.head, report.validation
     if grid and grid.decision and grid.choice:
         taken = decision_section(grid, grid.decision, grid.choice, validation)
-        yield from (*markdown(taken), *("\n" + each.cells[0].text for each in taken.below), "")
-    yield head.verdict if head else f"{validation.passed} of {validation.total} queries pass."
+        yield from (*markdown(taken), *("\n" + escaped(each.cells[0].text) for each in taken.below), "")
+    yield escaped(head.verdict) if head else f"{validation.passed} of {validation.total} queries pass."
     for text in filter(None, (grid.proof if grid else "", head.index if head else "")):
-        yield f"\n**{text}**"
-    yield f"\n{facts.cases} queries ({facts.in_scope} in scope), {report.settings}"
+        yield f"\n**{escaped(text)}**"
+    yield f"\n{facts.cases} queries ({facts.in_scope} in scope), {escaped(report.settings)}"
     shown, gates = metrics(report, [name for name in most_telling(report) if name in report.headline]), criteria(report)
     for part in (
         markdown(Section(columns=shown.columns[:4], rows=[row[:4] for row in shown.rows])),
-        [head.criteria] if head else [],
+        [escaped(head.criteria)] if head else [],
         markdown(Section(columns=gates.columns[:4], rows=[row[:4] for row in gates.rows])),
-        judge_lines(report.judge) if report.judge else [],
+        map(escaped, judge_lines(report.judge) if report.judge else ()),
     ):
         if lines := [*part]:
             yield from ("", *lines)

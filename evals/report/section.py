@@ -3,7 +3,8 @@
 A cell's text is made harmless once, here: nothing that comes from outside steers a terminal or is taken for markup.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from textwrap import wrap
@@ -130,19 +131,19 @@ def terminal(sections: Iterable[Section], *, width: int, color: bool, whole: boo
 
 def markdown(section: Section) -> Iterator[str]:
     """Yield the lines of a section, then its table, as Markdown; what is bad is in bold."""
-    for one in section.lines:
-        yield "".join(cell.text for cell in one.cells)
-    yield from markdown_table(section)
-
-
-def markdown_table(section: Section, escaped: Callable[[str], str] = printable) -> Iterator[str]:
-    """Yield the table of a section as Markdown, each text through `escaped`; what is bad is in bold."""
+    yield from (escaped("".join(cell.text for cell in one.cells)) for one in section.lines)
     if section.rows:
         yield f"|{''.join(f' {escaped(column.name)} |' if column.name else ' |' for column in section.columns)}"
         yield f"|{'---|' * len(section.columns)}"
     for row in section.rows:
         texts = (f"**{escaped(cell.text)}**" if "bad" in cell.tone else escaped(cell.text) for cell in row)
         yield f"| {' | '.join(texts)} |"
+
+
+def escaped(text: str) -> str:
+    """Return a text that Markdown shows as it is, in one line."""
+    # An underscore within a word is one.
+    return re.sub(r"([\\`*{}\[\]<>|#~]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", " ".join(printable(text).split()))
 
 
 def in_html(colored: str) -> str:
