@@ -1,17 +1,16 @@
-"""Abstention: empty results for queries that the documents do not answer, sufficient ones for others; their length."""
+"""Abstention: empty results for queries that the documents do not answer, others for those they do; their length."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from evals.collect.observations import Observation, Observed, Summary, Unscored
+from evals.collect.observations import Observation, Observed, Summary
 from evals.collect.pool import Floats
-from evals.metrics.declaration import AMOUNT, LABELS, Context, Metric, QueryMetric, RunMetric, within
-from evals.metrics.results import Results, Values
+from evals.metrics.declaration import AMOUNT, Context, Metric, QueryMetric, RunMetric, within
+from evals.metrics.results import Results
 from evals.stats import intervals as stats
 from retrievers.embedding.tokens import count_tokens
 
-HALF = 0.5
 NO_COSINE = "the retriever gives no cosine similarity"
 
 
@@ -23,19 +22,6 @@ def abstained(r: Results, _: Context) -> Floats:
 def answered(r: Results, _: Context) -> Floats:
     """Return 1 if something was returned, else 0."""
     return np.asarray(r.lengths > 0, dtype=float)
-
-
-def enough_results(r: Results, _: Context) -> Floats:
-    """Return 1 if at least the `min_results` of the case were returned, else 0."""
-    return np.asarray(r.lengths >= r.by_case(lambda case: case.min_results), dtype=float)
-
-
-def relevant_above_half(r: Results, _: Context) -> Values:
-    """Return 1 if a returned chunk is relevant and has a cosine above 0.5, else 0."""
-    above = ((r.grades > 0) & (r.column("semantic") > HALF)).any(axis=1)
-    pairs = zip(r.of_table("no_cosine"), r.of_table("distances"), strict=True)
-    without = np.asarray([bool(reason) or distance != "cosine" for reason, distance in pairs], dtype=np.bool_)
-    return Values.of(above.astype(float), (without, Unscored(reason=NO_COSINE)))
 
 
 def context_tokens(r: Results, _: Context) -> Floats:
@@ -92,10 +78,6 @@ METRICS: tuple[Metric, ...] = (
                 about="out-of-scope queries for which something was returned"),
     QueryMetric(name="scope/false_abstention", score=abstained, direction="lower",
                 about="in-scope queries for which nothing was returned"),
-    QueryMetric(name="scope/enough_results", score=enough_results, headline="never",
-                about="in-scope queries for which at least the case's min_results were returned"),
-    QueryMetric(name="scope/relevant_above_half", score=relevant_above_half, headline="never", needs=LABELS,
-                about="in-scope queries with a relevant returned chunk of a cosine above 0.5"),
     RunMetric(name="scope/auroc", summarise=auroc, unit="score", source="Hanley and McNeil (1982)",
               about="how well the best score tells in-scope from out-of-scope queries; 0.5 is chance"),
     RunMetric(name="scope/max_out_of_scope_score", summarise=max_out_of_scope_score, direction="lower", unit="cosine",

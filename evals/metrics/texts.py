@@ -140,12 +140,6 @@ def duplicate_rate(r: Results, _: Context) -> Values:
     return _share(r, repeated)
 
 
-def unique_sections(r: Results, _: Context) -> Values:
-    """Return the number of distinct sections (page and section path) over that of the returned chunks, 0 to 1."""
-    sections = r.by_key("section", lambda chunk: (chunk.source_url, chunk.section_path or chunk.heading))
-    return _share(r, r.found & ~r.repeats(sections), _named(r, "section_path", "heading"))
-
-
 def topic_match(r: Results, _: Context) -> Values:
     """Return the share of the case's expected topics that occur in a returned chunk (text, headings, tags), 0 to 1.
 
@@ -241,8 +235,6 @@ METRICS = (
                 about="share of pairs of returned chunks that overlap"),
     QueryMetric(name="content/duplicate_rate", score=duplicate_rate, scope="all", direction="lower",
                 about="share of returned chunks that repeat an earlier one"),
-    QueryMetric(name="content/unique_sections", score=unique_sections, scope="all", headline="never",
-                about="distinct sections among the returned chunks, divided by these"),
     QueryMetric(name="content/topic_match", score=topic_match,
                 about="share of the expected topics that occur in the result"),
     QueryMetric(name="content/section_match", score=section_match, needs=LABELS,

@@ -1,10 +1,9 @@
-"""Duration of single searches, by stage and concurrency, its drift during the run; and whether results repeat."""
+"""Duration of single searches, by stage and concurrency; and whether results repeat."""
 
 import re
 from collections.abc import Sequence
 from functools import partial
-from math import inf
-from statistics import fmean, median
+from statistics import fmean
 
 from evals.collect.observations import LatencyPass, Observed, Summary
 from evals.metrics.declaration import AMOUNT, Context, RunMetric
@@ -41,18 +40,6 @@ def stage_statistic(observed: Observed, context: Context, *, stage: str, statist
         share = PERCENTILES[statistic]
         value, found = stats.percentile(values, share), stats.percentile_interval(values, share)
     return Summary(metric=name, value=value, ci_low=found.low, ci_high=found.high, n=len(values), note=found.note)
-
-
-def drift(observed: Observed, _: Context) -> Summary:
-    """Return the median total time of the last half of the serial calls over that of the first half, minus 1."""
-    name = "latency/drift"
-    serial = next((p for p in observed.latency if p.concurrency == 1), None)
-    values = stage_values(serial, "total") if serial else []
-    if len(values) < 2:
-        return Summary(metric=name, value=None, note=observed.unmeasured or "fewer than two calls")
-    half = len(values) // 2
-    value = median(values[-half:]) / median(values[:half]) - 1
-    return Summary(metric=name, value=value, n=len(values), note="a ratio of medians; no interval")
 
 
 def stage_values(timed: LatencyPass, stage: str) -> Sequence[float]:
@@ -128,6 +115,4 @@ METRICS: tuple[RunMetric, ...] = (
     RunMetric(name="determinism/max_score_delta", summarise=max_score_delta, needs=frozenset({"determinism"}),
               about="largest change of a returned chunk's score", direction="lower", unit="score", range=AMOUNT),
     *(metric for concurrency in DEFAULT_CONCURRENCY for metric in metrics_at(concurrency)),
-    RunMetric(name="latency/drift", summarise=drift, needs=frozenset({"latency"}), direction="neither", unit="ratio",
-              about="change of the median time from first to last half", range=(-1.0, inf)),
 )  # fmt: skip

@@ -67,7 +67,6 @@ def test_a_run_scores_what_a_raw_threshold_keeps(made: tuple[Distance, dict[str,
     inside, outside = best_of(distance)[:2], best_of(distance)[2]
     wins = [score > outside for score in inside]
     assert figures(run)["scope/auroc"] == np.mean(wins)
-    assert figures(run)["scope/relevant_above_half"] is None
     assert figures(run)["scope/max_out_of_scope_score"] is None
     assert f"distance {distance}" in run.report.settings
     page = run.save(tmp_path / "page.html").read_text()

@@ -112,7 +112,7 @@ def test_with_queries_that_have_no_labels(world: Experiment, server: CohereChatS
         assert swept_of(found).grid.metrics[name].n_dropped == 0
     scores = found.scores["ranking/ndcg_at_3"]
     assert {key for key, score in scores.items() if score == NO_LABELS} == {"in0", "in1", "in2"}
-    assert NO_LABELS not in found.scores["scope/enough_results"].values()
+    assert NO_LABELS not in found.scores["scope/false_abstention"].values()
 
 
 def _unlabelled(case: Case) -> Case:
