@@ -12,8 +12,8 @@ from functools import reduce
 from hashlib import sha256
 
 import numpy as np
-from numpy.typing import NDArray
 
+from evals.collect.pool import Bools, Floats, Integers
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.judging import CellProof
@@ -25,8 +25,6 @@ from evals.stats import intervals as stats
 from evals.stats.best import Compared, compare_with_best, with_unseen
 from evals.stats.intervals import FEWEST, SAME, Interval
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Bounds = tuple[Floats, Floats]
 # ragas' perfect precision is 1 − 1e-10 / relevant: no difference.
 DECIMALS = 9
@@ -54,7 +52,7 @@ class ObjectiveScores:
 
     objective: str
     values: Floats
-    strata: NDArray[np.int64]
+    strata: Integers
     bounds: Bounds | None = None
     dropped: int = 0
     judged: int | None = None
@@ -112,6 +110,10 @@ class Standing:
     difference: float
     lower: float | None
 
+    def is_within(self, margin: float) -> bool:
+        """Return True if the bound says that it is at most that far below the best."""
+        return self.lower is not None and self.lower >= -margin
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choice:
@@ -155,12 +157,36 @@ class Choice:
     @property
     def proved(self) -> bool:
         """Whether the recommended cell is within the margin of the best of all that users may ask (95%)."""
-        return _is_within(self.recommended, self.margin)
+        return self.recommended.is_within(self.margin)
+
+    @property
+    def measured(self) -> str:
+        """By what the best cell is the best."""
+        return "as measured" if self.judged is None else "by corrected verdicts"
 
     @property
     def reason(self) -> str:
         """The reason for the recommendation, a sentence."""
-        return _reason(self)
+        best, chosen, needed = self.best, self.recommended, self.queries_needed
+        if self.note:
+            return f"it is the best {self.measured}; whether a cheaper one is as good is {self.note}"
+        if chosen is not best:
+            return (
+                f"it costs {chosen.cost:,.0f} context tokens instead of {best.cost:,.0f}; "
+                f"{'of these queries' if self.judged is None else self.measured} it is {-chosen.difference:.3f} below "
+                f"the best, of all that users may ask at most {-(chosen.lower or 0.0):.3f} (95%)"
+            )
+        behind = f"it is at most {-chosen.lower:.3f} below the best" if chosen.lower else "no cell is better"
+        said = f"it is the best {self.measured} (of all that users may ask {behind}, 95%)"
+        if not any(standing.cost < best.cost for standing in self.standings):
+            alike = f"; of the {len(best.members)} cells that scored the same it has the least strict threshold"
+            return f"{said}, and none is cheaper{alike if len(best.members) > 1 else ''}"
+        if needed is None:
+            return f"{said}, and every cheaper cell is behind it by {self.margin:g} or more"
+        # Rounded up to two digits: the number is not known better.
+        unit = int(10 ** max(0, len(str(needed)) - 2))
+        about = -(-needed // unit) * unit
+        return f"{said}; {self.n} queries are not enough to prefer a cheaper one, about {about:,} would be"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -203,15 +229,12 @@ def decide(
     """
     if ranking.reason:
         return None
-    allowed, scores = np.isin(np.arange(len(grid)), ranking.order), objective_scores(grid, objective, context)
+    allowed = np.isin(np.arange(len(grid)), ranking.order)
     if proof is not None and proof.chosen is not None:
         allowed |= meeting(grid, objective.constraints)
-    cells = Cells(
-        labels=tuple(describe(grid, index) for index in range(len(grid))),
-        cost=grid.metrics[TOKENS].mean,
-        threshold=grid.threshold_of,
-        allowed=allowed,
-    )
+    labels = tuple(describe(grid, index) for index in range(len(grid)))
+    cells = Cells(labels=labels, cost=grid.metrics[TOKENS].mean, threshold=grid.threshold_of, allowed=allowed)
+    scores = objective_scores(grid, objective, context)
     return choose(scores, cells, margin=objective.margin, seed=context.seed, proof=proof)
 
 
@@ -234,24 +257,22 @@ def choose(
     first = np.array([group[0] for group in groups])
     ends = None if scores.ends is None else (scores.ends[0][first], scores.ends[1][first])
     own = replace(scores, values=np.take(scores.values, first, axis=1), ends=ends)
-    mean, cost = own.values.mean(axis=0), cells.cost[first]
+    mean, cost, note = own.values.mean(axis=0), cells.cost[first], _too_few(own)
     # Within SAME means are equal: rounding must not override the preference.
     best = int((mean >= mean.max() - SAME).argmax())
     if proof is not None:
         best = next((index for index, group in enumerate(groups) if proof.chosen in group), best)
-    members, lower, needed, note = (
-        np.ones(len(groups), dtype=np.bool_),
-        np.full(len(groups), np.nan),
-        None,
-        _too_few(own),
-    )
+    members, lower, needed = np.ones(len(groups), dtype=np.bool_), np.full(len(groups), np.nan), None
     if not note:
+        loss = _usual_loss(own, best)
         compared = compare_with_best(
-            own.values, loss=_usual_loss(own, best), span=own.span, strata=own.strata, judged=own.judged, seed=seed
+            own.values, loss=loss, span=own.span, strata=own.strata, judged=own.judged, seed=seed
         )
         members, tied = compared.members, np.array([len(group) > 1 for group in groups])
-        # Cells with equal scores here may differ on other queries, so their bound is not 0.
-        lower = np.fmin(compared.bounds.lower, np.where(tied & members, _behind_its_like(own, compared), np.nan))
+        # Cells with equal scores here may differ on other queries: their bound is that of a query more, not seen.
+        moved, error = with_unseen(0 * mean, 0 * mean, len(own.values), own.span, times=compared.bounds.unseen)
+        alike = np.where(tied & members, moved - compared.bounds.quantiles * error, np.nan)
+        lower = np.fmin(compared.bounds.lower, alike)
         if not (lower[cost < cost[best]] >= -margin).any():
             needed = _queries_needed(own, compared, best, cost < cost[best], margin)
     if proof is not None:
@@ -273,7 +294,7 @@ def choose(
     # The best by preference stands first, even if another mean is larger by rounding.
     leader = standings.pop(best)
     standings.sort(key=lambda standing: -standing.value)
-    cheaper = [each for each in standings if each.cost < leader.cost and _is_within(each, margin)]
+    cheaper = [each for each in standings if each.cost < leader.cost and each.is_within(margin)]
     if proof is not None and proof.chosen is not None:
         cheaper = [each for each in cheaper if (proof.within[list(each.members)] <= proof.margin).any()]
     return Choice(
@@ -313,23 +334,23 @@ def held_out(choice: Choice, scores: ObjectiveScores) -> HeldOut:
 def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -> ObjectiveScores:
     """Return the objective of every query in every cell."""
     metrics = [metric for name in objective.metrics if isinstance(metric := metric_named(name), QueryMetric)]
-    samples = {metric.name: grid.metrics[metric.name].sample for metric in metrics}
+    samples = {metric.name: sample for metric in metrics if (sample := grid.metrics[metric.name].sample)}
     whole, values = len({metric.scope for metric in metrics}) > 1, dict[str, Floats]()
     for metric in metrics:
-        sample = samples[metric.name]
-        own = grid.matrix(metric, context) if sample is None else comparable(sample)
+        sample = samples.get(metric.name)
+        own = comparable(sample, len(grid)) if sample else grid.matrix(metric, context)
         if whole and metric.scope != "all":
             inside = [case.in_scope == (metric.scope == "in_scope") for case in grid.pool.cases]
             own, given = np.full((len(inside), len(grid)), np.nan), own
             own[inside] = given
         values[metric.name] = own
-    is_bounded = all(metric.interval != "amount" and samples[metric.name] is None for metric in metrics)
+    is_bounded = not samples and all(metric.interval != "amount" for metric in metrics)
     scores = combine(objective.metrics, values, is_bounded=is_bounded)
-    judged = [grid.metrics[name].n_common for name, sample in samples.items() if sample]
-    if not judged:
+    if not samples:
         return scores
-    (sample, *_), is_alone = samples.values(), [*objective.metrics.values()] == [1.0]
-    return replace(scores, judged=min(judged), ends=sampled_intervals(sample) if sample and is_alone else None)
+    is_alone, judged = [*objective.metrics.values()] == [1.0], min(grid.metrics[name].n_common for name in samples)
+    ends = sampled_intervals(next(iter(samples.values())), len(grid)) if is_alone else None
+    return replace(scores, judged=judged, ends=ends)
 
 
 def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bounded: bool = True) -> ObjectiveScores:
@@ -366,7 +387,7 @@ def _weighted(values: Floats, kept: Bools, weights: Floats) -> Floats:
     return values if (weights == 1).all() else np.where(weights[:, None] == 0, 0.0, values * weights[:, None])
 
 
-def _strata(scored: Bools) -> NDArray[np.int64]:
+def _strata(scored: Bools) -> Integers:
     """Group queries by the metrics that score them; fewer than ten of a kind go with the most numerous kind."""
     _, numbers, counts = np.unique(scored, axis=0, return_inverse=True, return_counts=True)
     strata = numbers.reshape(-1).astype(np.int64)
@@ -381,7 +402,7 @@ def _written(weights: Mapping[str, float]) -> str:
     return text
 
 
-def _alike(values: Floats, cells: NDArray[np.intp]) -> list[tuple[int, ...]]:
+def _alike(values: Floats, cells: Integers) -> list[tuple[int, ...]]:
     """Group these columns by identical values, in their order; the groups in the order of their first."""
     groups: dict[bytes, list[int]] = {}
     for columns in np.array_split(cells, -(-len(cells) // BLOCK)):
@@ -406,13 +427,6 @@ def _usual_loss(scores: ObjectiveScores, best: int) -> float:
     scored = gained > SAME
     lost = scored & (scores.values.min(axis=1) - scores.bounds[0] <= SAME)
     return max((float(gained[rows].mean()) for rows in (scored, lost) if rows.any()), default=scores.span)
-
-
-def _behind_its_like(scores: ObjectiveScores, compared: Compared) -> Floats:
-    """Return the bounds [cells] below another cell that scored the same on every query; NaN outside of the set."""
-    nothing = np.zeros_like(compared.bounds.lower)
-    moved, error = with_unseen(nothing, nothing, len(scores.values), scores.span, times=compared.bounds.unseen)
-    return moved - compared.bounds.quantiles * error
 
 
 def _queries_needed(
@@ -460,10 +474,6 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
     return [Interval(low=a, high=b) if np.isfinite(a) else Interval(note=note) for a, b in pairs]
 
 
-def _is_within(standing: Standing, margin: float) -> bool:
-    return standing.lower is not None and standing.lower >= -margin
-
-
 def explain(choice: Choice) -> tuple[str, str, str]:
     """Explain the recommended cell, the best cell with the number of cells that may be as good, and the reason."""
     judged = "" if choice.judged is None else f", {choice.judged} of them judged"
@@ -473,42 +483,16 @@ def explain(choice: Choice) -> tuple[str, str, str]:
     may_be_best = f"of all that users may ask, {count:,} of {allowed:,} cells{meet} may be the best (95%)"
     return (
         f"Recommended: {_described(choice.recommended, choice.objective)} (n={choice.n}{judged}{dropped})",
-        f"Best {_measured(choice)}: {_described(choice.best)}; {choice.note or may_be_best}",
+        f"Best {choice.measured}: {_described(choice.best)}; {choice.note or may_be_best}",
         f"Reason: {choice.reason}",
     )
-
-
-def _measured(choice: Choice) -> str:
-    return "as measured" if choice.judged is None else "by corrected verdicts"
 
 
 def _described(standing: Standing, objective: str = "") -> str:
     more, interval = len(standing.members) - 1, standing.interval
     others = f", and {more:,} more cell{'s' * (more > 1)} with the same scores" if more else ""
-    known = interval.low is not None and interval.high is not None
-    ends = f"({interval.low:.3f} … {interval.high:.3f})" if known else "(interval not computable)"
+    ends = "(interval not computable)"
+    if interval.low is not None and interval.high is not None:
+        ends = f"({interval.low:.3f} … {interval.high:.3f})"
     value = f"{objective} {standing.value:.3f}".lstrip()
     return f"{standing.label}{others} · {value} {ends} · {standing.cost:,.0f} tokens"
-
-
-def _reason(choice: Choice) -> str:
-    best, chosen, by, needed = choice.best, choice.recommended, _measured(choice), choice.queries_needed
-    if choice.note:
-        return f"it is the best {by}; whether a cheaper one is as good is {choice.note}"
-    if chosen is not best:
-        return (
-            f"it costs {chosen.cost:,.0f} context tokens instead of {best.cost:,.0f}; "
-            f"{'of these queries' if choice.judged is None else by} it is {-chosen.difference:.3f} below the best, of "
-            f"all that users may ask at most {-(chosen.lower or 0.0):.3f} (95%)"
-        )
-    behind = f"it is at most {-chosen.lower:.3f} below the best" if chosen.lower else "no cell is better"
-    said = f"it is the best {by} (of all that users may ask {behind}, 95%)"
-    if not any(standing.cost < best.cost for standing in choice.standings):
-        alike = f"; of the {len(best.members)} cells that scored the same it has the least strict threshold"
-        return f"{said}, and none is cheaper{alike if len(best.members) > 1 else ''}"
-    if needed is None:
-        return f"{said}, and every cheaper cell is behind it by {choice.margin:g} or more"
-    # Rounded up to two digits: the number is not known better.
-    unit = int(10 ** max(0, len(str(needed)) - 2))
-    about = -(-needed // unit) * unit
-    return f"{said}; {choice.n} queries are not enough to prefer a cheaper one, about {about:,} would be"

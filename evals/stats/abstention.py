@@ -10,13 +10,10 @@ from decimal import ROUND_FLOOR, Decimal
 from math import ceil, isfinite, log
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evals.stats import intervals as stats
-from evals.stats.intervals import Interval
 from retrievers.records import UNBOUNDED
 
-Floats = NDArray[np.float64]
 # AUROC of a random order.
 CHANCE = 0.5
 # Decimals that tell any two floats within [0, 1] apart.
@@ -36,22 +33,6 @@ class OperatingPoint:
     threshold: float
     false_answer: float | None
     false_abstention: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Abstention:
-    """Separation of in-scope from out-of-scope queries by their best scores.
-
-    Attributes:
-        auroc: Probability that an in-scope query's best score exceeds an out-of-scope query's, ties counted half.
-        statement: How far a threshold can tell the two apart, as a sentence.
-        curve: Every distinct score as a threshold, ascending, and above them 1 if no score is. The ROC curve is
-            (`false_answer`, 1 − `false_abstention`).
-    """
-
-    auroc: float | None
-    statement: str
-    curve: tuple[OperatingPoint, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,23 +55,33 @@ class Promise:
     statement: str
 
 
-def assess(inside: Sequence[float], outside: Sequence[float], scale: str = "cosine") -> Abstention:
-    """Assess every threshold on the best score.
+def separation(inside: Sequence[float], outside: Sequence[float], scale: str = "cosine") -> str:
+    """Return how far a threshold on the best score can tell queries in scope from others, as a sentence.
 
     Args:
         inside: The best score of each in-scope query, 0 where nothing was found, −∞ on a scale without bounds.
         outside: The best score of each out-of-scope query.
         scale: The scale of the scores.
     """
-    # Between two neighbouring scores every threshold has the same effect, so the scores are enough.
-    read = {score for score in (*inside, *outside) if isfinite(score)} | (set() if scale in UNBOUNDED else {1.0})
-    curve = operating(inside, outside, sorted(read))
     if not inside or not outside:
-        said = "whether a threshold separates in scope from out of scope is not known: needs in-scope and out-of-scope"
-        return Abstention(auroc=None, statement=f"{said} queries", curve=curve)
+        return "whether a threshold separates in scope from out of scope is not known: needs queries of both kinds"
+    if min(inside) > max(outside):
+        best = shortest_between(max(outside), min(inside))
+        return f"a threshold separates in scope from out of scope entirely: {best}"
     area = stats.auroc(inside, outside)
     interval = stats.auroc_interval(area, len(inside), len(outside))
-    return Abstention(auroc=area, statement=_separation(inside, outside, area, interval, curve), curve=curve)
+    spread = "" if interval.low is None else f", 95% {interval.low:.3f} to {interval.high:.3f}"
+    measured = f"AUROC {area:.3f}{spread}"
+    if (area if interval.low is None else interval.low) <= CHANCE:
+        return f"no threshold separates in scope from out of scope: their order may be chance ({measured})"
+    # Between two neighbouring scores every threshold has the same effect, so the scores are enough.
+    read = {score for score in (*inside, *outside) if isfinite(score)} | (set() if scale in UNBOUNDED else {1.0})
+    points = operating(inside, outside, sorted(read))
+    answered, silent = min(((point.false_answer or 0.0, point.false_abstention or 0.0) for point in points), key=sum)
+    return (
+        f"no threshold separates in scope from out of scope entirely ({measured}); where the two rates are least "
+        f"together there are {answered:.1%} false answers and {silent:.1%} false abstentions"
+    )
 
 
 def operating(
@@ -139,7 +130,7 @@ def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scal
     if not reaching or not any(score >= reaching[0] for score in inside):
         return replace(broken, statement=f"no threshold promises {wanted} and answers an in-scope query")
     lowest = scores[0] if scale in UNBOUNDED and isfinite(scores[0]) else 0.0
-    threshold = lowest if reaching[0] == scores[0] else _between(highest, reaching[0])
+    threshold = lowest if reaching[0] == scores[0] else shortest_between(highest, reaching[0])
     (at,) = operating(inside, outside, [threshold])
     said = (
         f"threshold {threshold} promises {wanted} of questions like these (95%): it answers "
@@ -158,38 +149,18 @@ def queries_that_promise(rate: float) -> int:
     return 1 if rate >= 1 else ceil(log(1 - stats.LEVEL) / log(1 - rate))
 
 
-def _between(low: float, high: float) -> float:
-    """Return a threshold that a score `high` reaches and `low` does not."""
-    return shortest_between(low, high) if isfinite(low) else high
-
-
 def shortest_between(low: float, high: float) -> float:
     """Return the number with the fewest decimals above `low` and at most `high`, the least of them.
 
     Args:
-        low: A finite number.
+        low: A number; −∞ is below `high` alone.
         high: Above `low`.
     """
+    if not isfinite(low):
+        return high
     for digits in range(MOST_DIGITS):
         step = Decimal(1).scaleb(-digits)
         above = float(Decimal(repr(low)).quantize(step, ROUND_FLOOR) + step)
         if low < above <= high:
             return above
     return high
-
-
-def _separation(
-    inside: Sequence[float], outside: Sequence[float], area: float, interval: Interval, curve: Sequence[OperatingPoint]
-) -> str:
-    if min(inside) > max(outside):
-        best = _between(max(outside), min(inside))
-        return f"a threshold separates in scope from out of scope entirely: {best}"
-    spread = "" if interval.low is None else f", 95% {interval.low:.3f} to {interval.high:.3f}"
-    measured = f"AUROC {area:.3f}{spread}"
-    if (area if interval.low is None else interval.low) <= CHANCE:
-        return f"no threshold separates in scope from out of scope: their order may be chance ({measured})"
-    answered, silent = min(((point.false_answer or 0.0, point.false_abstention or 0.0) for point in curve), key=sum)
-    return (
-        f"no threshold separates in scope from out of scope entirely ({measured}); where the two rates are least "
-        f"together there are {answered:.1%} false answers and {silent:.1%} false abstentions"
-    )
