@@ -223,7 +223,7 @@ def _sums(values: Values, inside: Bools, query: Integers, keeps: Any) -> Floats:
         keeps: [cells, results], 1 where a cell keeps a result. Each is kept by some cell.
     """
     queries = len(np.unique(query[inside]))
-    if values.issue is None:
+    if (values.issue < 0).all():
         total = keeps @ np.where(inside, values.values, 0.0)
         return np.stack(np.broadcast_arrays(total, queries, 0, total, queries, 0, queries))
     scored, failing = inside & (values.issue < 0), np.asarray([*(isinstance(i, Failure) for i in values.issues), False])

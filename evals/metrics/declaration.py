@@ -22,13 +22,13 @@ Unit = Literal["share", "score", "cosine", "ratio", "ms", "tokens", "total token
 Need = Literal["labels", "latency", "determinism", "index", "judge", "judge usage", "sources"]
 Headline = Literal["always", "at the deepest", "never"]
 Scope = Literal["in_scope", "out_of_scope", "all"]
+Scorer = Callable[[Results, "Context"], Values | Floats]
 # Interval of a mean: of values within 0 and 1, for which their bounds count, or of amounts.
 Kind = Literal["mean", "amount"]
 
 # Digits after the point of values in tables, 3 for all other units.
 DIGITS: dict[str, int] = {"ms": 1, "tokens": 1, "total tokens": 0, "calls": 0, "USD": 4}
 SHARE, AMOUNT = (0.0, 1.0), (0.0, inf)
-LABELS: frozenset[Need] = frozenset({"labels"})
 NO_VALUE = Unscored(reason="the metric has no value for this result")
 NO_LABELS = Unscored(reason="the query has no labels (evidence or relevant_ids)")
 
@@ -104,7 +104,7 @@ class QueryMetric(Declaration):
             is judged; None for a metric that needs no judge.
     """
 
-    score: Callable[[Results, Context], Values | Floats]
+    score: Scorer
     scope: Scope = "in_scope"
     of: Literal["returned", "candidates"] = "returned"
     depth: int | None = None
@@ -132,23 +132,34 @@ class QueryMetric(Declaration):
             given = Values.of(given.values, given, lacking)
         if self.of == "candidates" and by_labels:
             given = Values.of(given.values, _reasons(asked.of_table("incomplete")), given)
-        inside, _ = results.of(self.scope, labelled=False)
         if len(rows) == len(results):
             return given
-        whole, unlabelled = given.within(rows, len(results)), np.setdiff1d(inside, rows)
-        if not len(unlabelled):
-            return whole
-        return Values.of(whole.values, whole, (np.isin(np.arange(len(results)), unlabelled), NO_LABELS))
+        whole, unlabelled = given.within(rows, len(results)), np.zeros(len(results), dtype=np.bool_)
+        unlabelled[np.setdiff1d(results.of(self.scope, labelled=False)[0], rows)] = True
+        return Values.of(whole.values, whole, (unlabelled, NO_LABELS))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunMetric(Declaration):
-    """A statistic of the whole run that is not a mean of query scores."""
+    """A statistic of the whole run that is not a mean of query scores.
 
-    summarise: Callable[[Observed, Context], Summary]
+    Attributes:
+        tell: The statistic; its name is that of the metric.
+    """
+
+    tell: Callable[[Observed, Context], Summary]
+
+    def summarise(self, observed: Observed, context: Context) -> Summary:
+        """Return the statistic."""
+        return replace(self.tell(observed, context), metric=self.name)
 
 
 Metric = QueryMetric | RunMetric
+
+
+def figure(value: float | None, note: str = "", **fields: float | None) -> Summary:
+    """Return a figure of the run, without the name of its metric; None is none, for the reason of the note."""
+    return Summary(metric="", value=value, note=note, **fields)  # type: ignore[arg-type]
 
 
 def within(observations: Sequence[Observation], scope: Scope) -> list[Observation]:
@@ -167,8 +178,9 @@ def summarise(name: str, scores: Sequence[Score], interval: Kind) -> Summary:
     failed = [score for score in scores if isinstance(score, Failure)]
     missing, total = sum(score.missing for score in unscored), stats.total(values)
     lost, found = len(failed) + missing, stats.mean_interval(values, shares=interval == "mean")
-    failure = f"{failed[0].type}: {failed[0].message}" if len(failed) > len(unscored) else ""
-    reason = failure or next((each.reason for each in unscored), "")
+    reason = unscored[0].reason if unscored else ""
+    if len(failed) > len(unscored):
+        reason = f"{failed[0].type}: {failed[0].message}"
     summary = Summary(
         metric=name,
         value=total / len(values) if values else None,

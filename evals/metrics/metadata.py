@@ -1,7 +1,7 @@
 """Metadata of the chunks: completeness, accuracy against the source pages."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from evals.cases.pages import Sources
 from evals.collect.observations import Unscored
 from evals.collect.pool import Pool
-from evals.metrics.declaration import Context, QueryMetric
+from evals.metrics.declaration import Context, Scorer
 from evals.metrics.results import Results, Values
 from evals.metrics.texts import NO_SOURCES
 from retrievers.records import Chunk
@@ -84,9 +84,4 @@ def wrong_fields(chunk: Chunk, required: Sequence[str], sources: Sources) -> tup
     return wrong, len(compared)
 
 
-METRICS = (
-    QueryMetric(name="metadata/completeness", score=completeness, scope="all",
-                about="share of required metadata fields that are present and valid"),
-    QueryMetric(name="metadata/accuracy", score=accuracy, scope="all", needs=frozenset({"sources"}),
-                about="share of required metadata fields that equal what the source page gives"),
-)  # fmt: skip
+SCORES: Mapping[str, Scorer] = {"metadata/completeness": completeness, "metadata/accuracy": accuracy}

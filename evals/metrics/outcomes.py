@@ -15,7 +15,7 @@ import numpy as np
 from evals.cases.pages import SourcePageError
 from evals.collect.observations import VERDICT_METRIC, LatencyPass, Observation, Outcome, ValidationReport
 from evals.collect.pool import Bools, Floats
-from evals.metrics.declaration import LABELS, NO_LABELS, Context, QueryMetric
+from evals.metrics.declaration import NO_LABELS, Context, QueryMetric
 from evals.metrics.metadata import accuracy, missing_fields, wrong_fields
 from evals.metrics.results import Results
 from evals.metrics.texts import found_in_source, topic_match
@@ -86,9 +86,8 @@ def pass_rate(r: Results, context: Context) -> Floats:
     return (~outcomes.failed & ~outcomes.partial).astype(float)
 
 
-PASS_RATE = QueryMetric(
-    name=VERDICT_METRIC, about="queries whose verdict is SUCCESS", score=pass_rate, scope="all", needs=LABELS
-)
+ABOUT = "queries whose verdict is SUCCESS"
+PASS_RATE = QueryMetric(name=VERDICT_METRIC, about=ABOUT, score=pass_rate, scope="all", needs=frozenset({"labels"}))
 
 
 def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: int = FIRST) -> ValidationReport:

@@ -6,21 +6,19 @@ pytrec_eval computes it; ragas 0.4.3 for its metrics on ids.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import numpy as np
 
 from evals.collect.observations import Unscored
 from evals.collect.pool import Bools, Floats, Integers
-from evals.metrics.declaration import LABELS, Context, Headline, QueryMetric
+from evals.metrics.declaration import Context, Scorer
 from evals.metrics.results import Results, Values
 
-# The depths at which metrics are computed: of what was returned, of an index.
-DEPTHS, INDEX_DEPTHS = (1, 3, 5, 10), (5, 100)
+# The depths at which an approximate search is compared with an exact one.
+INDEX_DEPTHS = (5, 100)
 ENOUGH = 0.95
 """A mean recall of the index below this is its fault before it is the model's."""
 TOO_FEW = Unscored(reason="fewer than three relevant chunks")
-Measure = Callable[[Results, int], Floats]
 
 
 def hit_rate(r: Results, k: int) -> Floats:
@@ -84,7 +82,7 @@ def id_recall(r: Results, _: Context) -> Floats:
     return _hits(r) / np.maximum(r.relevant, 1)
 
 
-def ann_recall(r: Results, _: Context, *, k: int) -> Values:
+def ann_recall(r: Results, k: int) -> Values:
     """Return the share of the k nearest chunks, by exact search, that the approximate one has in its first k, 0 to 1.
 
     A chunk that is as near as the k-th one counts as found (see `evals.collect.index_recall`). Whether a chunk is
@@ -116,65 +114,20 @@ def _ideal(r: Results, k: int) -> Floats:
     return np.maximum(_discounted(r.ideal[:, :k]), np.where(r.relevant > 0, 0.0, 1.0))
 
 
-def _at(measure: Measure, k: int) -> Callable[[Results, Context], Floats]:
-    return lambda r, _: measure(r, k)
-
-
-# A measure, its name in trec_eval, its unit, a line about it, and whether it divides by all relevant chunks.
-MEASURES: Mapping[str, tuple[Measure, str, str, str, bool]] = {
-    "hit_rate": (hit_rate, "success", "share", "queries with a relevant chunk among the first {k}", False),
-    "precision": (precision, "P", "share", "relevant among the first {k}, divided by {k}", False),
-    "recall": (recall, "recall", "share", "share of the relevant chunks among the first {k}", True),
-    "mrr": (reciprocal_rank, "recip_rank", "score", "1 / rank of the first relevant chunk, within {k}", False),
-    "map": (average_precision, "map_cut", "score", "average precision within {k}, over all relevant chunks", True),
-    "ndcg": (ndcg, "ndcg_cut", "score", "graded gain of the first {k} over that of the ideal order", True),
+Measure = Callable[[Results, int], Floats | Values]
+# Of what was returned (`ranking/`) and of the candidates (`candidates/`), at any depth.
+MEASURES: Mapping[str, Measure] = {
+    "hit_rate": hit_rate,
+    "precision": precision,
+    "recall": recall,
+    "mrr": reciprocal_rank,
+    "map": average_precision,
+    "ndcg": ndcg,
+    "evidence_recall": evidence_recall,
+    "ann_recall": ann_recall,
 }
-
-
-def _ranking(name: str, k: int, headline: Headline, *, candidates: bool = False) -> QueryMetric:
-    measure, source, unit, about, all_relevant = MEASURES[name]
-    return QueryMetric(
-        name=f"{'candidates' if candidates else 'ranking'}/{name}_at_{k}", score=_at(measure, k),
-        about=about.format(k=k) + ("; of the candidates" if candidates else ""), source=f"trec_eval 9, `{source}`",
-        unit=unit, headline=headline, needs=LABELS, of="candidates" if candidates else "returned", depth=k,
-        all_relevant=all_relevant,
-    )  # fmt: skip
-
-
-OF_IDS = (
-    QueryMetric(
-        name="ragas/id_context_precision", about="share of the returned chunks that is relevant", score=id_precision,
-        source="ragas 0.4.3, `IDBasedContextPrecision`", needs=LABELS,
-    ),
-    QueryMetric(
-        name="ragas/id_context_recall", about="share of the relevant chunks that was returned", score=id_recall,
-        source="ragas 0.4.3, `IDBasedContextRecall`", needs=LABELS, all_relevant=True,
-    ),
-)  # fmt: skip
-METRICS = (
-    *(_ranking(name, k, "never" if name == "precision" else "at the deepest") for name in MEASURES for k in DEPTHS),
-    *(
-        QueryMetric(
-            name=f"ranking/evidence_recall_at_{k}", about=f"share of evidence items found among the first {k}",
-            score=_at(evidence_recall, k), headline="at the deepest", needs=LABELS, depth=k,
-        )
-        for k in DEPTHS
-    ),
-    QueryMetric(
-        name="ranking/expected_top3_in_5", score=three_most_expected_in_five, needs=LABELS, depth=5, all_relevant=True,
-        about="queries with three of their highest graded chunks among the first five (of those that have three)",
-    ),
-    _ranking("ndcg", 10, "always", candidates=True),
-    _ranking("mrr", 10, "never", candidates=True),
-    _ranking("recall", 10, "never", candidates=True),
-    _ranking("recall", 100, "always", candidates=True),
-    _ranking("hit_rate", 100, "never", candidates=True),
-    *(
-        QueryMetric(
-            name=f"index/ann_recall_at_{k}", score=partial(ann_recall, k=k), scope="all", of="candidates", depth=k,
-            about=f"of the {k} exactly nearest, those that the approximate search found", needs=frozenset({"index"}),
-            source="ann-benchmarks, `k-nn` (recall)", headline="always" if k == INDEX_DEPTHS[0] else "never",
-        )
-        for k in INDEX_DEPTHS
-    ),
-)  # fmt: skip
+SCORES: Mapping[str, Scorer] = {
+    "ragas/id_context_precision": id_precision,
+    "ragas/id_context_recall": id_recall,
+    "ranking/expected_top3_in_5": three_most_expected_in_five,
+}

@@ -11,7 +11,7 @@ from evals.grid.choice import Choice, HeldOut, Standing
 from evals.grid.decision import Decision, Level, Turn
 from evals.judge.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Claim
-from evals.metrics.listing import markdown
+from evals.metrics import markdown
 from evals.report import model
 from evals.report.model import Difference, Report
 from evals.stats.abstention import OperatingPoint, Promise

@@ -15,7 +15,7 @@ from evals.cases.case import Labelling
 from evals.collect.observations import Failure, Observation, Summary, Unscored
 from evals.judge.trust import Agreement, Correction, Pair, agree, measure, summaries
 from evals.judge.verdicts import ChunkVerdict, Judging
-from evals.metrics.llm import TRUST
+from evals.metrics.llm import FIGURES, SPENT
 from evals.sampling.corrected import shrunk_weight
 from evals.sampling.order import judging_order
 from evals.stats.intervals import wilson
@@ -297,5 +297,5 @@ def test_every_statistic_is_a_metric() -> None:
     first = said("small", SMALL)
     trust = measure(replace(first, again=first), observations(people(ORDER[:20])), 0)
     found: list[Summary] = summaries(trust)
-    assert [one.metric for one in found] == [metric.name for metric in TRUST]
+    assert [one.metric for one in found] == [name for name in FIGURES if name not in SPENT]
     assert all(one.value is not None for one in found)

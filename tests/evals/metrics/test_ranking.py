@@ -14,7 +14,6 @@ from evals.cases.relevance import Relevance
 from evals.collect.observations import Observation, Unscored
 from evals.metrics import METRICS
 from evals.metrics.declaration import summarise
-from evals.metrics.ranking import DEPTHS
 from tests.support.candidates import candidates_of
 from tests.support.observed import make_case, observe, results
 from tests.support.scored import metric_of, scored
@@ -55,6 +54,7 @@ def candidates(o: Observation) -> list[str]:
     return list(dict.fromkeys(o.candidates.chunk_ids))
 
 
+DEPTHS = (1, 3, 5, 10)
 NAMES = {"hit_rate": "Success", "precision": "P", "recall": "R", "mrr": "RR", "map": "AP", "ndcg": "nDCG"}
 ORACLES: Mapping[str, tuple[str, Callable[[Observation], list[str]]]] = {
     **{f"ranking/{name}_at_{k}": (f"{theirs}@{k}", returned) for name, theirs in NAMES.items() for k in DEPTHS},

@@ -20,9 +20,19 @@ from evals.collect.pool import Pool
 from evals.errors import ExperimentError
 from evals.judge.tasks import JUDGED, PRECISION
 from evals.judge.verdicts import ChunkVerdict, Judging
-from evals.metrics import METRICS, NEED_A_JUDGE, PASS_RATE, VERDICT_METRIC, QueryMetric, Reach, choose, declared
+from evals.metrics import (
+    METRICS,
+    NEED_A_JUDGE,
+    PASS_RATE,
+    VERDICT_METRIC,
+    QueryMetric,
+    Reach,
+    choose,
+    declared,
+    listing,
+    markdown,
+)
 from evals.metrics.declaration import Context, Kind, summarise
-from evals.metrics.listing import listing, markdown
 from evals.metrics.proxies import RELEVANCE_PROXY
 from evals.metrics.results import Results
 from evals.report.generate import METRICS as METRICS_PAGE
