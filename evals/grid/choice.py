@@ -5,7 +5,6 @@ what was measured, else what judging in rounds proved. *Of all that users may as
 far each may be below it, both at 95% for all cells together (`evals.stats.best`).
 """
 
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -22,7 +21,7 @@ from evals.grid.sampled import comparable, sampled_intervals
 from evals.metrics import metric_named
 from evals.metrics.declaration import Context, QueryMetric
 from evals.stats import intervals as stats
-from evals.stats.best import Compared, compare_with_best, with_unseen
+from evals.stats.best import compare_with_best, with_unseen
 from evals.stats.intervals import FEWEST, SAME, Interval
 
 Bounds = tuple[Floats, Floats]
@@ -30,9 +29,6 @@ Bounds = tuple[Floats, Floats]
 DECIMALS = 9
 # Columns at once: of many queries a further copy of all cells would be gigabytes.
 BLOCK = 64
-# 80% of a normal distribution lie below.
-POWER = 0.8416212335729143
-MOST_QUERIES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -127,8 +123,6 @@ class Choice:
         n_cells: Cells of the grid.
         standings: Of the cells that meet the constraints, the highest value first, the preferred first among equals.
         recommended: The cheapest standing whose bound is within the margin, if it is cheaper than `best`; or `best`.
-        queries_needed: Number of queries needed to prefer a cheaper cell (with power 80%), were the differences
-            as measured; None where one is preferred already, or where no number of queries would do.
         note: Reason why the set and the bounds are not computable, or empty.
         judged: Number of the queries that the judge saw, None where it saw all or there is none.
     """
@@ -140,7 +134,6 @@ class Choice:
     n_cells: int
     standings: tuple[Standing, ...]
     recommended: Standing
-    queries_needed: int | None
     note: str = ""
     judged: int | None = None
 
@@ -167,7 +160,7 @@ class Choice:
     @property
     def reason(self) -> str:
         """The reason for the recommendation, a sentence."""
-        best, chosen, needed = self.best, self.recommended, self.queries_needed
+        best, chosen = self.best, self.recommended
         if self.note:
             return f"it is the best {self.measured}; whether a cheaper one is as good is {self.note}"
         if chosen is not best:
@@ -178,15 +171,13 @@ class Choice:
             )
         behind = f"it is at most {-chosen.lower:.3f} below the best" if chosen.lower else "no cell is better"
         said = f"it is the best {self.measured} (of all that users may ask {behind}, 95%)"
-        if not any(standing.cost < best.cost for standing in self.standings):
+        cheaper = [standing.difference for standing in self.standings if standing.cost < best.cost]
+        if not cheaper:
             alike = f"; of the {len(best.members)} cells that scored the same it has the least strict threshold"
             return f"{said}, and none is cheaper{alike if len(best.members) > 1 else ''}"
-        if needed is None:
+        if max(cheaper) <= -self.margin:
             return f"{said}, and every cheaper cell is behind it by {self.margin:g} or more"
-        # Rounded up to two digits: the number is not known better.
-        unit = int(10 ** max(0, len(str(needed)) - 2))
-        about = -(-needed // unit) * unit
-        return f"{said}; {self.n} queries are not enough to prefer a cheaper one, about {about:,} would be"
+        return f"{said}; {self.n} queries are not enough to prefer a cheaper one"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -262,7 +253,7 @@ def choose(
     best = int((mean >= mean.max() - SAME).argmax())
     if proof is not None:
         best = next((index for index, group in enumerate(groups) if proof.chosen in group), best)
-    members, lower, needed = np.ones(len(groups), dtype=np.bool_), np.full(len(groups), np.nan), None
+    members, lower = np.ones(len(groups), dtype=np.bool_), np.full(len(groups), np.nan)
     if not note:
         loss = _usual_loss(own, best)
         compared = compare_with_best(
@@ -273,8 +264,6 @@ def choose(
         moved, error = with_unseen(0 * mean, 0 * mean, len(own.values), own.span, times=compared.bounds.unseen)
         alike = np.where(tied & members, moved - compared.bounds.quantiles * error, np.nan)
         lower = np.fmin(compared.bounds.lower, alike)
-        if not (lower[cost < cost[best]] >= -margin).any():
-            needed = _queries_needed(own, compared, best, cost < cost[best], margin)
     if proof is not None:
         members = np.array([proof.users[list(group)].any() for group in groups])
     standings = [
@@ -305,7 +294,6 @@ def choose(
         n_cells=len(cells.labels),
         standings=(leader, *standings),
         recommended=min(cheaper, key=lambda standing: (standing.cost, -standing.value), default=leader),
-        queries_needed=needed,
         note=note,
         judged=scores.judged,
     )
@@ -427,28 +415,6 @@ def _usual_loss(scores: ObjectiveScores, best: int) -> float:
     scored = gained > SAME
     lost = scored & (scores.values.min(axis=1) - scores.bounds[0] <= SAME)
     return max((float(gained[rows].mean()) for rows in (scored, lost) if rows.any()), default=scores.span)
-
-
-def _queries_needed(
-    scores: ObjectiveScores, compared: Compared, best: int, cheaper: Bools, margin: float
-) -> int | None:
-    """Return the least number of queries at which a cheaper cell would be proved within the margin of the best.
-
-    With power 80%, were differences to the best and their variances as measured: its bound stays above −margin although
-    the difference falls 0.84 standard errors short. None where a million queries would not do.
-    """
-    differences = scores.values[:, cheaper] - scores.values[:, [best]]
-    mean, centred = differences.mean(axis=0), differences.copy()
-    for stratum in np.unique(scores.strata):
-        centred[scores.strata == stratum] -= differences[scores.strata == stratum].mean(axis=0)
-
-    def is_enough(queries: int) -> bool:
-        moved, error = with_unseen(mean, (centred**2).mean(axis=0), queries, scores.span, times=compared.bounds.unseen)
-        return bool((moved - (compared.bounds.quantiles[best] + POWER) * error >= -margin).any())
-
-    if not is_enough(MOST_QUERIES):
-        return None
-    return bisect_left(range(MOST_QUERIES), True, lo=len(scores.values), key=is_enough)
 
 
 def _intervals(scores: ObjectiveScores) -> list[Interval]:
