@@ -157,27 +157,21 @@ class Grid:
         order, reach = _select(lists, slice(None), settings, (settings.least,), cell.top_k)
         return Results(lists, np.arange(len(lists)), _cut(order[0], reach[0]))
 
-    def laid_out(self) -> tuple[Results, Integers]:
+    def laid_out(self, start: int = 0, end: int | None = None) -> tuple[Results, Integers]:
         """Return the distinct results of all cells, and which of them a cell keeps of a query; [cells, queries]."""
-        return self._lay_out(0, len(self.pool.cases))
+        lists = self.pool.lists(range(len(self.configurations)), start, end)
+        return lay_out(lists, self.configurations, self.top_ks)
+
+    @cached_property
+    def _whole(self) -> tuple[Results, Integers]:
+        return self.laid_out()
 
     def blocks(self) -> Iterator[tuple[Results, Integers]]:
         """Yield the same for some queries at a time, in their order."""
         depths = sum(table.depth for table in self.pool.tables) * len(self.configurations[0].thresholds)
-        step = max(1, BLOCK // max(1, depths))
-        if step >= len(self.pool.cases):
-            yield self._all
-            return
-        for start in range(0, len(self.pool.cases), step):
-            yield self._lay_out(start, min(start + step, len(self.pool.cases)))
-
-    @cached_property
-    def _all(self) -> tuple[Results, Integers]:
-        return self.laid_out()
-
-    def _lay_out(self, start: int, end: int) -> tuple[Results, Integers]:
-        lists = self.pool.lists(range(len(self.configurations)), start, end)
-        return lay_out(lists, self.configurations, self.top_ks)
+        count, step = len(self.pool.cases), max(1, BLOCK // max(1, depths))
+        for start in range(0, count, step):
+            yield self._whole if step >= count else self.laid_out(start, min(start + step, count))
 
     def matrix(self, metric: QueryMetric, context: Context) -> Floats:
         """Return a metric of every query of its scope in every cell, NaN for no score; [queries, cells]."""

@@ -202,8 +202,7 @@ def grid_metrics(config: ExperimentConfig, *, approximate: bool = False) -> dict
     for name in needed(config.objective):
         if name not in every:
             raise ExperimentError(f"objective: no metric {name!r}{nearest(name, every)} (--list-metrics shows all)")
-    for name in config.objective.metrics:
-        if not isinstance(every[name], QueryMetric):
+        if name in config.objective.metrics and not isinstance(every[name], QueryMetric):
             raise ExperimentError(
                 f"objective: {name!r} has no score for each query, by which cells are compared; "
                 f"it can be a constraint: objective.constraints: {{{name}: '<= ...'}}"
@@ -435,19 +434,12 @@ def _asked_for(config: ExperimentConfig) -> list[str]:
 
 def _notes(run: Measured, swept: Swept) -> Iterator[str]:
     """Yield what a reader must know of a run that is a cell of a grid."""
-    grid, ranking, weight = swept.grid, swept.ranking, run.config.objective.out_of_scope
+    grid, ranking = swept.grid, swept.ranking
     yield from grid.notes
-    for name, metric in ((name, metric_named(name)) for name in ranking.weights):
-        if isinstance(metric, QueryMetric) and metric.of == "returned" and (metric.depth or 0) > min(grid.top_ks):
-            yield (
-                f"{name} reads {metric.depth} places: cells of a smaller top_k are ranked by the fewer chunks that "
-                "they return"
-            )
     if run.judging and run.judging.incomplete and ranking.order:
         yield (
             f"{run.judging.incomplete}: cells are compared on the {min(ranking.n.values())} queries that were judged "
-            "in all of them, drawn at random and the same for every cell; the intervals hold for these, and a further "
-            "run buys the rest alone"
+            "in all of them, drawn at random; a further run buys the rest alone"
         )
     if swept.chosen is None:
         yield f"the cells are not ranked ({ranking.reason}); these are the figures of {describe(grid, 0)}"
@@ -456,13 +448,8 @@ def _notes(run: Measured, swept: Swept) -> Iterator[str]:
             f"chosen out of {len(grid)} cells on these queries, so its figures are optimistic; a run on a split of its "
             "own is not"
         )
-    # What thresholds are not chosen by.
-    kinds, several = {case.in_scope for case in grid.pool.cases}, grid.size > len(grid.top_ks)
-    if several and kinds == {True}:
+    if grid.size > len(grid.top_ks) and all(case.in_scope for case in grid.pool.cases):
         yield NO_OUT_OF_SCOPE
-    elif several and len(kinds) > 1 and weight in (0, 1):
-        which = "out-of-scope" if weight == 0 else "in-scope"
-        yield f"objective.out_of_scope is {weight:g}: {which} queries have no part in the choice"
 
 
 def _with_name(progress: passes.Progress, name: str) -> passes.Progress:

@@ -81,17 +81,16 @@ def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
 def _reason(summary: Summary, *, passed: bool, undecided: bool) -> str:
     """Return why a criterion is not met, or not decided; of a sample what judging all would give."""
     counts = {"failed": summary.n_failed, "missing": summary.n_missing}
-    lost = f"{' and '.join(f'{count} {what}' for what, count in counts.items() if count)} scores"
+    lost = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
     if summary.sampled is None:
-        return "" if passed else f"{lost} leave it open" if undecided else "not met"
+        return "" if passed else f"{lost} scores leave it open" if undecided else "not met"
     judged = f"{summary.n} of {summary.sampled.queries} queries are judged"
     remedy = "a further run buys the rest" if summary.n_missing else "a larger judge.sample decides"
     if summary.bound_low is None or summary.bound_high is None:
         return f"{judged}, too few for an interval; {remedy}"
     ends = f"{judged}; judging all would give {summary.bound_low:.3f} … {summary.bound_high:.3f} (95%)"
-    if not undecided:
-        return ends if passed else f"{ends}: not met"
-    return f"{ends}: the others leave it open{f', with the {lost}' if any(counts.values()) else ''}; {remedy}"
+    left_open = f"{ends}: the others leave it open{f', with the {lost} scores' if lost else ''}; {remedy}"
+    return left_open if undecided else ends if passed else f"{ends}: not met"
 
 
 def _margin(symbol: str, figure: float, limit: float) -> float:
