@@ -13,9 +13,18 @@ import yaml
 from evals.collect.observations import VERDICT_METRIC, Observed, Summary
 from evals.errors import ExperimentError
 from evals.metrics import llm, metadata, ranking, scope, texts, timing
-from evals.metrics.declaration import Context, Declaration, Metric, Need, QueryMetric, RunMetric, Scorer
+from evals.metrics.declaration import (
+    PREFIX,
+    Context,
+    Declaration,
+    Metric,
+    Need,
+    QueryMetric,
+    RunMetric,
+    Scorer,
+    own_metric,
+)
 from evals.metrics.outcomes import PASS_RATE
-from evals.metrics.own import PREFIX, own_metric
 from retrievers.config import RetrieverConfig
 from retrievers.config.removed import removed
 from retrievers.errors import nearest

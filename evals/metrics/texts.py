@@ -219,14 +219,9 @@ def _sources(context: Context) -> tuple[bool, Unscored]:
     return context.sources is None, NO_SOURCES
 
 
+OF_CONTENT = verbatim, heading_in_source, overlap, duplicate_rate, topic_match, section_match, source_match
 SCORES: Mapping[str, Scorer] = {
     "ragas/nonllm_context_precision": string_precision,
     "ragas/nonllm_context_recall": string_recall,
-    "content/verbatim": verbatim,
-    "content/heading_in_source": heading_in_source,
-    "content/overlap": overlap,
-    "content/duplicate_rate": duplicate_rate,
-    "content/topic_match": topic_match,
-    "content/section_match": section_match,
-    "content/source_match": source_match,
+    **{f"content/{score.__name__}": score for score in OF_CONTENT},
 }
