@@ -8,7 +8,6 @@ far each may be below it, both at 95% for all cells together (`evals.stats.best`
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from hashlib import sha256
 
 import numpy as np
 
@@ -27,8 +26,6 @@ from evals.stats.intervals import FEWEST, SAME, Interval
 Bounds = tuple[Floats, Floats]
 # ragas' perfect precision is 1 − 1e-10 / relevant: no difference.
 DECIMALS = 9
-# Columns at once: of many queries a further copy of all cells would be gigabytes.
-BLOCK = 64
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -359,7 +356,8 @@ def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bo
     kept = np.asarray(scored.any(axis=1))
     scored = scored[kept]
     factors = scored * np.array([*weights.values()]) * len(scored) / np.maximum(1, scored.sum(axis=0))
-    parts = (_weighted(scores[metric], kept, on) for metric, on in zip(weights, factors.T, strict=True))
+    columns = zip(weights, factors.T[:, :, None], strict=True)
+    parts = (np.where(on == 0, 0.0, scores[metric][kept] * on) for metric, on in columns)
     return ObjectiveScores(
         objective=_written(weights),
         values=reduce(np.add, parts),
@@ -367,12 +365,6 @@ def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bo
         bounds=(np.minimum(factors, 0).sum(axis=1), np.maximum(factors, 0).sum(axis=1)) if is_bounded else None,
         dropped=int(partial.sum()),
     )
-
-
-def _weighted(values: Floats, kept: Bools, weights: Floats) -> Floats:
-    """Return scores [queries, cells] times the weight of each query, 0 where one is NaN; no copy if nothing changes."""
-    values = values if kept.all() else values[kept]
-    return values if (weights == 1).all() else np.where(weights[:, None] == 0, 0.0, values * weights[:, None])
 
 
 def _strata(scored: Bools) -> Integers:
@@ -393,10 +385,8 @@ def _written(weights: Mapping[str, float]) -> str:
 def _alike(values: Floats, cells: Integers) -> list[tuple[int, ...]]:
     """Group these columns by identical values, in their order; the groups in the order of their first."""
     groups: dict[bytes, list[int]] = {}
-    for columns in np.array_split(cells, -(-len(cells) // BLOCK)):
-        rounded = np.ascontiguousarray((np.round(values[:, columns], DECIMALS) + 0.0).T)
-        for column, scores in zip(columns.tolist(), rounded, strict=True):
-            groups.setdefault(sha256(scores).digest(), []).append(column)
+    for column, scores in zip(cells.tolist(), (np.round(values[:, cells], DECIMALS) + 0.0).T, strict=True):
+        groups.setdefault(scores.tobytes(), []).append(column)
     return [tuple(group) for group in groups.values()]
 
 
