@@ -18,7 +18,7 @@ from evals.collect.pool import Bools, Floats, Integers, Lists, Pool
 from evals.grid.axes import Plan, Variant
 from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.results import Results, Values, every_candidate
-from evals.sampling.corrected import Sample
+from evals.stats.intervals import Pair
 from retrievers.config import RetrieverConfig
 from retrievers.search.selection import group_of
 
@@ -48,17 +48,21 @@ class CellSample:
     """The judged sample of a metric's queries.
 
     Attributes:
-        eligible: [queries], whether a judge can score it, which takes a reference answer: those the means stand for.
-        parts: Cells that were judged on the same queries, with their scores of the eligible queries; cells without any
-            are in none.
+        judged: [queries, cells], whether a query was judged in a cell.
+        weight: [cells], that of what corrects the mean.
+        comparable: [queries, cells], scores by which cells are compared: their column means are the corrected means,
+            and their differences vary as those of the corrected means do. NaN where a query stands for nothing.
+        ends: Lower and upper [cells] of the 95% intervals of corrected means, NaN where there are none.
         name: What corrects the means.
         looks: Number of planned looks at any of which judging may have ended.
     """
 
-    eligible: Bools
-    parts: tuple[tuple[Integers, Sample], ...]
+    judged: Bools
+    weight: Floats
+    comparable: Floats
+    ends: Pair
     name: str
-    looks: int = 1
+    looks: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,6 @@ from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.judging import CellProof
 from evals.grid.objective import TOKENS, Ranking, describe, meeting
-from evals.grid.sampled import comparable, sampled_intervals
 from evals.metrics import metric_named
 from evals.metrics.declaration import Context, QueryMetric
 from evals.stats import intervals as stats
@@ -182,20 +181,16 @@ class HeldOut:
     """The recommended cell on queries that had no part in the choice: the unbiased figure.
 
     Attributes:
-        label: The cell.
         value: Mean of the objective on the held-out queries.
         n: Number of held-out queries.
         interval: Its 95% interval.
         chosen_on: Its value on the queries it was chosen on.
-        optimism: `chosen_on` − `value`: how much choosing flattered, and chance.
     """
 
-    label: str
     value: float
     n: int
     interval: Interval
     chosen_on: float
-    optimism: float
 
 
 def decide(
@@ -305,15 +300,8 @@ def held_out(choice: Choice, scores: ObjectiveScores) -> HeldOut:
         choice: Made on other queries (the split `dev`).
         scores: The same objective on the held-out queries (the split `test`), of the recommended cell alone.
     """
-    chosen, value = choice.recommended, float(scores.values.mean())
-    return HeldOut(
-        label=chosen.label,
-        value=value,
-        n=len(scores.values),
-        interval=_intervals(scores)[0],
-        chosen_on=chosen.value,
-        optimism=chosen.value - value,
-    )
+    value, interval = float(scores.values.mean()), _intervals(scores)[0]
+    return HeldOut(value=value, n=len(scores.values), interval=interval, chosen_on=choice.recommended.value)
 
 
 def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -> ObjectiveScores:
@@ -323,7 +311,7 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -
     whole, values = len({metric.scope for metric in metrics}) > 1, dict[str, Floats]()
     for metric in metrics:
         sample = samples.get(metric.name)
-        own = comparable(sample, len(grid)) if sample else grid.matrix(metric, context)
+        own = sample.comparable if sample else grid.matrix(metric, context)
         if whole and metric.scope != "all":
             inside = [case.in_scope == (metric.scope == "in_scope") for case in grid.pool.cases]
             own, given = np.full((len(inside), len(grid)), np.nan), own
@@ -334,8 +322,7 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -
     if not samples:
         return scores
     is_alone, judged = [*objective.metrics.values()] == [1.0], min(grid.metrics[name].n_common for name in samples)
-    ends = sampled_intervals(next(iter(samples.values())), len(grid)) if is_alone else None
-    return replace(scores, judged=judged, ends=ends)
+    return replace(scores, judged=judged, ends=next(iter(samples.values())).ends if is_alone else None)
 
 
 def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bounded: bool = True) -> ObjectiveScores:

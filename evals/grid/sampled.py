@@ -7,14 +7,14 @@ from math import isfinite
 import numpy as np
 
 from evals.collect.observations import SampledMean, Score, Summary, Unscored
-from evals.collect.pool import Bools, Floats, Integers
+from evals.collect.pool import Bools
 from evals.grid.cells import CellSample, Grid
 from evals.judge.verdicts import NOT_JUDGED
 from evals.metrics.declaration import Context, QueryMetric, summarise
 from evals.metrics.llm import can_be_judged
 from evals.metrics.proxies import foretelling, serving
 from evals.metrics.results import Results, Values
-from evals.sampling.corrected import Sample, corrected
+from evals.sampling.corrected import corrected
 from evals.sampling.order import NOT_DRAWN
 from evals.stats.intervals import mean_interval
 
@@ -45,20 +45,26 @@ def with_samples(
         asked = np.broadcast_to(eligible[:, None], matrix.shape)
         asked = asked if judged_on is None else asked & judged_on[inside]
         scores, foretold = np.where(asked, matrix, np.nan)[eligible], grid.matrix(proxy, context)[eligible]
-        means, counts, dropped = np.full(len(grid), np.nan), np.zeros(len(grid), dtype=np.int64), 0
-        parts, groups = list[tuple[Integers, Sample]](), np.unique(asked, axis=1, return_inverse=True)[1].ravel()
+        (means, low, high), weight = np.full((3, len(grid)), np.nan), np.zeros(len(grid))
+        counts, dropped = np.zeros(len(grid), dtype=np.int64), 0
+        judged, values = np.zeros(matrix.shape, dtype=np.bool_), np.full(matrix.shape, np.nan)
+        groups = np.unique(asked, axis=1, return_inverse=True)[1].ravel()
         for alike in (np.flatnonzero(groups == group) for group in np.unique(groups)):
-            known = np.isfinite(scores[:, alike])
+            known, places = np.isfinite(scores[:, alike]), np.ix_(eligible, alike)
             if not known.all(axis=1).any():
                 continue
             own = corrected(scores[:, alike], foretold[:, alike])
-            parts.append((alike, own))
-            counts[alike], dropped = own.n, max(dropped, int((~own.judged & known.any(axis=1)).sum()))
-            # A single query compares nothing. Rounding must not lead out of the range of shares.
-            means[alike] = np.clip(own.means, 0.0, 1.0) if own.n > 1 else np.nan
+            judged[places], weight[alike], counts[alike] = own.judged[:, None], own.weight, own.n
+            dropped = max(dropped, int((~own.judged & known.any(axis=1)).sum()))
+            low[alike], high[alike] = own.interval()
+            if own.n > 1:  # A single query compares nothing. Rounding must not lead out of the range of shares.
+                means[alike], values[places] = np.clip(own.means, 0.0, 1.0), own.pseudo
+        sample = CellSample(
+            judged=judged, weight=weight, comparable=values, ends=(low, high), name=serving(proxy, cases), looks=looks
+        )
         cells[name] = replace(
             cells[name],
-            sample=CellSample(eligible=eligible, parts=tuple(parts), name=serving(proxy, cases), looks=looks),
+            sample=sample,
             mean=means,
             n=counts,
             n_unscored=np.full(len(grid), int((~eligible).sum())),
@@ -67,30 +73,6 @@ def with_samples(
             n_dropped=dropped,
         )
     return replace(grid, metrics=cells)
-
-
-def comparable(sample: CellSample, cells: int) -> Floats:
-    """Return scores[query, cell] by which cells are compared; NaN where a query stands for nothing.
-
-    Their column means are the corrected means, and their differences vary as those of the corrected means do.
-
-    Args:
-        sample: The judged sample of a metric.
-        cells: Number of cells.
-    """
-    values = np.full((len(sample.eligible), cells), np.nan)
-    for numbers, own in sample.parts:
-        if own.n > 1:
-            values[np.ix_(sample.eligible, numbers)] = own.pseudo
-    return values
-
-
-def sampled_intervals(sample: CellSample, cells: int) -> tuple[Floats, Floats]:
-    """Return the ends [cells] of the 95% intervals of corrected means, those of `cell_summary`; NaN where none."""
-    low, high = np.full((2, cells), np.nan)
-    for numbers, own in sample.parts:
-        low[numbers], high[numbers] = own.interval()
-    return low, high
 
 
 def figures_of(grid: Grid, metric: QueryMetric, index: int, context: Context) -> Summary:
@@ -128,15 +110,11 @@ def cell_summary(
     sample = grid.metrics[metric.name].sample if metric.name in grid.metrics else None
     if sample is None:
         return summarise(metric.name, own, metric.interval)
-    judged, weight = np.zeros(len(own), dtype=np.bool_), 0.0
-    for cells, part in sample.parts:
-        if index in cells:
-            judged[sample.eligible], weight = part.judged, part.weight
     # A cell that was dropped may have verdicts on later queries, where it returns what another cell does.
-    for place in np.flatnonzero(~judged).tolist():
+    for place in np.flatnonzero(~sample.judged[:, index]).tolist():
         if isinstance(own[place], float) or own[place] == NOT_JUDGED:
             own[place] = NOT_DRAWN
-    return sampled_summary(metric, own, list(proxies.values()), sample.name, weight, sample.looks)
+    return sampled_summary(metric, own, list(proxies.values()), sample.name, sample.weight[index], sample.looks)
 
 
 def sampled_summary(

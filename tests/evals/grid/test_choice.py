@@ -216,7 +216,6 @@ def test_the_held_out_figure_is_of_other_queries() -> None:
     found = held_out(choice, shares(other))
     assert (found.n, found.chosen_on) == (50, choice.recommended.value)
     assert found.value == pytest.approx(other.mean())
-    assert found.optimism == pytest.approx(choice.recommended.value - other.mean())
     assert found.interval == choose(shares(other), cells([1])).best.interval
 
 

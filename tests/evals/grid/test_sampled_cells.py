@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from evals.grid.measure import Measured
-from evals.grid.sampled import comparable
 from evals.report.build import slices
 from evals.sampling.corrected import corrected
 from evals.sampling.order import judging_order
@@ -72,7 +71,7 @@ def test_what_compares_cells_has_their_means_and_equal_columns_where_they_return
     grid = swept_of(results[0]).grid
     sample = grid.metrics[PRECISION].sample
     assert sample is not None
-    values = comparable(sample, len(grid))
+    values = sample.comparable
     assert values.shape == (QUERIES, len(grid)) and np.isfinite(values).all()
     assert values.mean(axis=0) == pytest.approx(grid.metrics[PRECISION].mean)
     matrix, labelled = matrices(results[0])
