@@ -90,7 +90,7 @@ def _thresholds(base: RetrieverConfig, sweep: SweepConfig) -> tuple[tuple[float,
         ExperimentError: One of them is none on the scale that it is held against.
     """
     if not sweep.threshold:
-        return ((0.0,), None) if base.used_threshold is None else ((base.used_threshold,), base.used_threshold)
+        return (base.used_threshold or 0.0,), base.used_threshold
     for threshold in sweep.threshold:
         try:
             _changed(base, {"threshold": threshold})

@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from evals.cases.pages import Sources
 from evals.cases.reading import GoldenSet
 from evals.cases.relevance import Relevance
 from evals.collect import passes
@@ -150,7 +149,10 @@ def measure_pool(
     """
     metrics = metrics_of(config, sweep, approximate=pool.is_compared)
     plan, notes = fitted(config, pool, sweep or alone(config))
-    grid, context = grid_of(plan, pool), _context(config, collaborators.sources, pool)
+    required = config.retriever.metadata.required
+    required, sources = usual_in(pool) if required is None else required, collaborators.sources
+    context = Context(required=required, sources=sources, relevant_texts=pool.texts, seed=config.seed)
+    grid = grid_of(plan, pool)
     if sweep is None:
         config = config.model_copy(update={"retriever": plan.variants[0].settings})
     measured_first = config.objective.constraints if sweep else metrics
@@ -221,13 +223,9 @@ def metrics_of(config: ExperimentConfig, sweep: Plan | None, *, approximate: boo
     """
     if sweep:
         return grid_metrics(config, approximate=approximate)
-    metrics = choose(
-        [*config.metrics, *config.criteria],
-        config.latency.concurrency,
-        judged=config.judge.model is not None,
-        approximate=approximate,
-        reach=reach(config.retriever),
-    )
+    judged, length = config.judge.model is not None, reach(config.retriever)
+    patterns, levels = [*config.metrics, *config.criteria], config.latency.concurrency
+    metrics = choose(patterns, levels, judged=judged, approximate=approximate, reach=length)
     gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
     return metrics
 
@@ -321,17 +319,6 @@ def _with_passes(
             seen = replace(seen, repetitions=passes.repeat(retriever, cases, first, repeats, progress))
         observed[number] = seen
     return replace(grid, observed=tuple(observed))
-
-
-def _context(config: ExperimentConfig, sources: Sources | None, pool: Pool) -> Context:
-    """Return the inputs of metrics besides results, without verdicts."""
-    required = config.retriever.metadata.required
-    return Context(
-        required=usual_in(pool) if required is None else required,
-        sources=sources,
-        relevant_texts=pool.texts,
-        seed=config.seed,
-    )
 
 
 def _scored(grid: Grid, metrics: Mapping[str, Metric], context: Context, proof: CellProof | None) -> Grid:

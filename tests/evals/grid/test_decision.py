@@ -166,6 +166,7 @@ def test_data_of_one_kind_say_what_they_lack(world: Experiment) -> None:
     config = settings(world, metrics=METRICS, sweep=SWEEP, retriever__candidates=20, dataset__ids=("in0", "in1"))
     made = Bench(config, {}).grid(config)
     assert swept_of(made).decision is None
+    assert swept_of(made).separation.endswith("needs queries of both kinds") and swept_of(made).promised == ()
     assert any(note.startswith("the golden data holds no out-of-scope query, so") for note in made.notes)
 
 
