@@ -12,27 +12,13 @@ from math import ceil, isfinite, log
 import numpy as np
 
 from evals.stats import intervals as stats
+from evals.stats.intervals import Floats
 from retrievers.records import UNBOUNDED
 
 # AUROC of a random order.
 CHANCE = 0.5
 # Decimals that tell any two floats within [0, 1] apart.
 MOST_DIGITS = 17
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OperatingPoint:
-    """Effect of a threshold.
-
-    Attributes:
-        threshold: The threshold.
-        false_answer: Share of the out-of-scope queries that are answered, None without any.
-        false_abstention: Share of the in-scope queries that are not, None without any.
-    """
-
-    threshold: float
-    false_answer: float | None
-    false_abstention: float | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,16 +29,16 @@ class Promise:
         rate: Largest share of such out-of-scope questions that is answered, above 0.
         threshold: The least that promises it, in the fewest digits; None where these queries promise it for none, or
             for none that answers an in-scope query.
-        at: Effect of that threshold on these queries.
+        silent: Share of the in-scope queries that it leaves without an answer; None without any.
         queries: Number of out-of-scope queries that promise the rate if all of them are silent.
         statement: The same in a sentence.
     """
 
     rate: float
     threshold: float | None
-    at: OperatingPoint | None
     queries: int
     statement: str
+    silent: float | None = None
 
 
 def separation(inside: Sequence[float], outside: Sequence[float], scale: str = "cosine") -> str:
@@ -76,28 +62,17 @@ def separation(inside: Sequence[float], outside: Sequence[float], scale: str = "
         return f"no threshold separates in scope from out of scope: their order may be chance ({measured})"
     # Between two neighbouring scores every threshold has the same effect, so the scores are enough.
     read = {score for score in (*inside, *outside) if isfinite(score)} | (set() if scale in UNBOUNDED else {1.0})
-    points = operating(inside, outside, sorted(read))
-    answered, silent = min(((point.false_answer or 0.0, point.false_abstention or 0.0) for point in points), key=sum)
+    answered, silent = min(zip(*rates(inside, outside, sorted(read)), strict=True), key=sum)
     return (
         f"no threshold separates in scope from out of scope entirely ({measured}); where the two rates are least "
         f"together there are {answered:.1%} false answers and {silent:.1%} false abstentions"
     )
 
 
-def operating(
-    inside: Sequence[float], outside: Sequence[float], thresholds: Sequence[float]
-) -> tuple[OperatingPoint, ...]:
-    """Return the effect of each threshold."""
-    least = np.asarray(thresholds, dtype=np.float64)
-    below = [np.searchsorted(np.sort(side), least, side="left").tolist() for side in (inside, outside)]
-    return tuple(
-        OperatingPoint(
-            threshold=threshold,
-            false_answer=(len(outside) - silent_outside) / len(outside) if outside else None,
-            false_abstention=silent_inside / len(inside) if inside else None,
-        )
-        for threshold, silent_inside, silent_outside in zip(thresholds, *below, strict=True)
-    )
+def rates(inside: Sequence[float], outside: Sequence[float], thresholds: Sequence[float]) -> tuple[Floats, Floats]:
+    """Return of each threshold the share of false answers, and that of false abstentions; 0 where there is no query."""
+    silent, right = (np.searchsorted(np.sort(side), thresholds, side="left") for side in (inside, outside))
+    return (len(outside) - right) / max(1, len(outside)), silent / max(1, len(inside))
 
 
 def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scale: str = "cosine") -> Promise:
@@ -119,7 +94,7 @@ def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scal
     n, queries, wanted = len(outside), queries_that_promise(rate), f"at most {100 * rate:.3g}% wrong answers"
     limits = betaincinv(np.arange(1, n + 1), np.arange(n, 0, -1), stats.LEVEL)
     answered = int(np.searchsorted(limits, rate + stats.SAME, side="right")) - 1
-    broken = Promise(rate=rate, threshold=None, at=None, queries=queries, statement="")
+    broken = Promise(rate=rate, threshold=None, queries=queries, statement="")
     if rate < 1 and answered < 0:
         said = f"{n} out-of-scope queries cannot promise {wanted}; {queries}, all of them silent, could"
         return replace(broken, statement=said)
@@ -131,13 +106,13 @@ def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scal
         return replace(broken, statement=f"no threshold promises {wanted} and answers an in-scope query")
     lowest = scores[0] if scale in UNBOUNDED and isfinite(scores[0]) else 0.0
     threshold = lowest if reaching[0] == scores[0] else shortest_between(highest, reaching[0])
-    (at,) = operating(inside, outside, [threshold])
+    (wrong,), (silent,) = rates(inside, outside, [threshold])
     said = (
         f"threshold {threshold} promises {wanted} of questions like these (95%): it answers "
-        f"{round((at.false_answer or 0.0) * n)} of {n} out of scope"
-        + (f", and gives up {at.false_abstention:.1%} of {len(inside)} in scope" if inside else "")
+        f"{round(wrong * n)} of {n} out of scope"
+        + (f", and gives up {silent:.1%} of {len(inside)} in scope" if inside else "")
     )
-    return replace(broken, threshold=threshold, at=at, statement=said)
+    return replace(broken, threshold=threshold, silent=float(silent) if inside else None, statement=said)
 
 
 def queries_that_promise(rate: float) -> int:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import roc_curve
 
-from evals.stats.abstention import operating, promise, queries_that_promise, separation, shortest_between
+from evals.stats.abstention import promise, queries_that_promise, rates, separation, shortest_between
 
 SCORE = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.75, 1.0]) | st.floats(0, 1, width=32)
 SOME = st.lists(SCORE, min_size=1, max_size=12)
@@ -15,10 +15,9 @@ SOME = st.lists(SCORE, min_size=1, max_size=12)
 @given(inside=SOME, outside=SOME)
 def test_the_effect_of_a_threshold_is_that_of_scikit_learn(inside: list[float], outside: list[float]) -> None:
     truth, scores = [1] * len(inside) + [0] * len(outside), [*inside, *outside]
-    rates, answered, thresholds = roc_curve(truth, scores, drop_intermediate=False)
-    points = operating(inside, outside, thresholds.tolist())
-    assert [at.false_answer for at in points] == pytest.approx(rates.tolist())
-    assert [1 - (at.false_abstention or 0.0) for at in points] == pytest.approx(answered.tolist())
+    false, answered, thresholds = roc_curve(truth, scores, drop_intermediate=False)
+    wrong, silent = rates(inside, outside, thresholds.tolist())
+    assert (wrong.tolist(), (1 - silent).tolist()) == (pytest.approx(false.tolist()), pytest.approx(answered.tolist()))
 
 
 def exact_limit(answered: int, n: int) -> float:
@@ -39,10 +38,9 @@ def test_a_promise_is_the_lowest_threshold_whose_exact_limit_is_within_the_rate(
     if found.threshold is None:
         assert not useful
         return
-    (at,) = operating(inside, outside, [found.threshold])
-    assert found.at == at
-    assert exact_limit(round((at.false_answer or 0.0) * len(outside)), len(outside)) <= rate + 1e-9
-    assert at.false_abstention == min(sum(score < t for score in inside) / len(inside) for t in keeping)
+    (wrong,), (silent,) = rates(inside, outside, [found.threshold])
+    assert exact_limit(round(wrong * len(outside)), len(outside)) <= rate + 1e-9
+    assert found.silent == silent == min(sum(score < t for score in inside) / len(inside) for t in keeping)
     assert f"threshold {found.threshold} promises" in found.statement
 
 
@@ -57,7 +55,7 @@ def test_a_promise_is_a_short_number_and_says_what_it_costs() -> None:
 
 def test_too_few_queries_promise_nothing_and_say_how_many_could() -> None:
     found = promise([0.9], [0.1] * 22, 0.1)
-    assert (found.threshold, found.at, found.queries) == (None, None, 29)
+    assert (found.threshold, found.silent, found.queries) == (None, None, 29)
     assert found.statement == (
         "22 out-of-scope queries cannot promise at most 10% wrong answers; 29, all of them silent, could"
     )
@@ -73,7 +71,7 @@ def test_silent_queries_promise_the_exact_limit(rate: float, needed: int) -> Non
 @pytest.mark.parametrize("inside", [[0.4], [0.9, 0.3]])
 def test_where_the_best_of_all_is_out_of_scope_nothing_keeps_it_out(inside: list[float]) -> None:
     found = promise(inside, [0.95] * 29, 0.1)
-    assert (found.threshold, found.at) == (None, None)
+    assert (found.threshold, found.silent) == (None, None)
     assert found.statement == "no threshold promises at most 10% wrong answers and answers an in-scope query"
 
 
