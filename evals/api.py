@@ -15,7 +15,7 @@ from evals.errors import ExperimentError, ReportError
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.outputs import Outputs
 from evals.metrics import adopt
-from evals.metrics.own import metric
+from evals.metrics.declaration import metric
 from retrievers.config import RetrieverConfig
 from retrievers.config.layers import environment
 from retrievers.retriever.protocol import Retriever

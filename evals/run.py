@@ -75,7 +75,7 @@ def _main(namespace: argparse.Namespace, prog: str) -> int:
 
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
     if namespace.list_metrics:
-        from evals.metrics.listing import listing
+        from evals.metrics import listing
 
         print_out(listing())
         return 0

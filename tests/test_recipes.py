@@ -21,11 +21,11 @@ def experiment(copy: Path, *flags: str, **env: str) -> dict[str, Any]:
     return report
 
 
-def test_a_metric_touches_the_file_of_its_family_and_is_scored_gated_listed_and_swept(tmp_path: Path) -> None:
+def test_a_metric_touches_its_family_and_the_table_and_is_scored_gated_listed_and_swept(tmp_path: Path) -> None:
     touched = follow("Add a metric", tmp_path, ("evals", "retrievers", "datasets"))
     flags = ("--metrics", "ranking/*", "--criteria", "{ranking/r_precision: '>= 0'}", "--sweep.top-k", "3,5")
     report = experiment(tmp_path, *flags, "--objective.metrics", "ranking/r_precision")
-    assert touched == {"evals/metrics/ranking.py"}
+    assert touched == {"evals/metrics/ranking.py", "evals/metrics/table.yaml"}
     scores = report["scores"]["ranking/r_precision"]
     rows = zip(report["queries"], scores, strict=True)
     for query, score in (row for row in rows if row[0]["in_scope"]):

@@ -90,12 +90,6 @@ class Pool:
             identity[codes] = codes[0]
         return identity
 
-    @cached_property
-    def refuses(self) -> bool:
-        """Whether the golden data judge any chunk not relevant to a query in scope."""
-        each = (pair for of_variant in self.relevance for pair in zip(self.cases, of_variant, strict=True))
-        return any(case.in_scope and relevance.irrelevant for case, relevance in each)
-
     @property
     def found(self) -> Iterator[Chunk]:
         """The chunks that were found for any query, each once."""
@@ -106,13 +100,6 @@ class Pool:
         return not self.codes or any(
             getattr(chunk, name) not in (None, "", ()) for chunk in self.found for name in fields
         )
-
-    def once(self, name: str, tell: Callable[[Iterable[Chunk]], T]) -> T:
-        """Return a fact of all found chunks together, told once."""
-        if name not in self._told:
-            self._told[name] = {0: tell(self.found)}
-        fact: T = self._told[name][0]
-        return fact
 
     def tell(self, name: str, fact: Callable[[Chunk], Any], codes: Iterable[int]) -> Mapping[int, Any]:
         """Return a fact of chunks by code, told once a chunk however often it is asked for.
@@ -187,11 +174,6 @@ class Lists:
     def grades(self) -> Integers:
         """The grade of the chunk at each place, 0 where it is not relevant and beyond the end."""
         return self.by_id([relevance.grades for relevance in self.relevance])
-
-    @cached_property
-    def judged(self) -> Bools:
-        """Whether the golden data judge the chunk at each place, relevant or not."""
-        return self.by_id([dict.fromkeys((*r.grades, *r.irrelevant), 1) for r in self.relevance]) > 0
 
     @cached_property
     def relevant(self) -> Integers:

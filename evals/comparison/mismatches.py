@@ -4,13 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evals.comparison.records import Mismatch, Pairing, SettingChange
-from evals.report.headline import deepest
 from evals.report.model import Facts, Report
 from retrievers.config.layers import flatten
 
 SHOWN = 5
-# Difference of the shares of judged chunks that a reader must know of.
-FAR_APART = 0.1
 DIGITS = 12
 # Settings on which no score depends, some of them whole sections; then those of how verdicts are bought and kept.
 WITHOUT_SCORES = {"name", "tracking", "criteria", "metrics", "sweep", "objective"}
@@ -40,7 +37,6 @@ def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Mismat
     return [
         *_golden(baseline.facts, other.facts, pairing),
         *_relevant(baseline.facts, other.facts, pairing),
-        *_judged(baseline, other),
         *_recorded(baseline, other),
     ]
 
@@ -100,19 +96,6 @@ def _relevant(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Misma
         before, after = (f"{sum(len(rows[run].relevant) for rows in pairing.rows)} chunks" for run in (0, 1))
         meaning = f"of {len(differing)} queries ({some(differing)}): the same evidence lies in other chunks"
         yield Mismatch("relevant chunks", "known", before, after, meaning)
-
-
-def _judged(baseline: Report, other: Report) -> Iterator[Mismatch]:
-    """Yield that the golden data judge far more of what one run returns."""
-    name = deepest("ranking/judged_at_K", baseline.metrics, other.metrics)
-    shares = [run.metrics[name].value for run in (baseline, other) if name in run.metrics]
-    measured = [share for share in shares if share is not None]
-    if len(measured) == 2 and abs(measured[0] - measured[1]) > FAR_APART:
-        meaning = (
-            "unjudged chunks count as not relevant, which is unfair to the run that returns more of them; "
-            "ranking/condensed_ndcg_at_K and ranking/bpref leave them out"
-        )
-        yield Mismatch("judged chunks", "known", f"{measured[0]:.0%} ({name})", f"{measured[1]:.0%}", meaning)
 
 
 def _recorded(baseline: Report, other: Report) -> Iterator[Mismatch]:

@@ -170,7 +170,7 @@ def with_both_sides(inputs: Inputs) -> Inputs:
     config, sweep = inputs.config, inputs.sweep
     if sweep is None:
         return inputs
-    objective = with_utility(config.objective, sweep.thresholds, inputs.golden.cases)
+    objective = with_utility(config.objective, sweep.variants[0].thresholds, inputs.golden.cases)
     return replace(inputs, config=config.model_copy(update={"objective": objective}))
 
 

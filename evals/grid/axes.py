@@ -25,13 +25,13 @@ class Variant:
         name: Its settings in a few words, such as `hybrid weighted mmr`.
         parameters: The settings that are swept or tell it apart, and mean something in it.
         settings: All settings, with the largest `top_k` and the threshold of the sweep that leaves most.
-        thresholds: Its own; empty where they are those of the plan.
+        thresholds: Of its cells, as they are shown, as many as every other has; a single 0 where none is in force.
     """
 
     name: str
     parameters: Mapping[str, Any]
     settings: RetrieverConfig
-    thresholds: tuple[float, ...] = ()
+    thresholds: tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,14 +39,12 @@ class Plan:
     """Plan of a grid.
 
     Attributes:
-        thresholds: As they are shown; a single 0 where none is in force.
         axes: Each axis that was given values, with them.
         notes: Combinations that were left out or are one, and why.
     """
 
     variants: tuple[Variant, ...]
     top_ks: tuple[int, ...]
-    thresholds: tuple[float, ...]
     notes: tuple[str, ...] = ()
     axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
@@ -81,18 +79,18 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
         found[key] = min(same, settings, key=lambda one: one.candidates)
     if not found:
         raise ExperimentError("sweep: no combination is left: " + "; ".join(notes))
-    variants = tuple(_named(settings, sweep) for settings in found.values())
-    return Plan(variants=variants, top_ks=top_ks, thresholds=thresholds, notes=tuple(notes), axes=dict(sweep.axes))
+    variants = tuple(_named(settings, sweep, thresholds) for settings in found.values())
+    return Plan(variants=variants, top_ks=top_ks, notes=tuple(notes), axes=dict(sweep.axes))
 
 
 def _thresholds(base: RetrieverConfig, sweep: SweepConfig) -> tuple[tuple[float, ...], float | None]:
-    """Return the thresholds of the cells, and the one that leaves most; see `Plan.thresholds`.
+    """Return the thresholds of the cells, and the one that leaves most; see `Variant.thresholds`.
 
     Raises:
         ExperimentError: One of them is none on the scale that it is held against.
     """
     if not sweep.threshold:
-        return ((0.0,), None) if base.used_threshold is None else ((base.used_threshold,), base.used_threshold)
+        return (base.used_threshold or 0.0,), base.used_threshold
     for threshold in sweep.threshold:
         try:
             _changed(base, {"threshold": threshold})
@@ -149,7 +147,7 @@ def _said(error: ValidationError) -> str:
     return "; ".join(faults)
 
 
-def _named(settings: RetrieverConfig, sweep: SweepConfig) -> Variant:
+def _named(settings: RetrieverConfig, sweep: SweepConfig, thresholds: tuple[float, ...]) -> Variant:
     """Name a variant: by mode, fusion and reranker always, by other settings where they are swept."""
     means = effective(settings)
     shown = [means.get(name, "") for name in ("python", *(name for name, axis in AXES.items() if axis.in_every_name))]
@@ -159,7 +157,8 @@ def _named(settings: RetrieverConfig, sweep: SweepConfig) -> Variant:
         if name in means and not axis.in_every_name and len(getattr(sweep, name)) > 1
     ]
     name = " ".join(part for part in [*shown, *several] if part not in ("", "none"))
-    return Variant(name=name, parameters={**means, "candidates": settings.candidates}, settings=settings)
+    parameters = {**means, "candidates": settings.candidates}
+    return Variant(name=name, parameters=parameters, settings=settings, thresholds=thresholds)
 
 
 def _written(value: Any) -> str:

@@ -15,8 +15,10 @@ import numpy as np
 
 from evals.collect.observations import Failure, Observed, Summary
 from evals.collect.pool import Bools, Floats, Integers, Lists, Pool
-from evals.metrics.declaration import Context, QueryMetric, Scope
+from evals.grid.axes import Plan, Variant
+from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.results import Results, Values, every_candidate
+from evals.stats.intervals import Pair
 from retrievers.config import RetrieverConfig
 from retrievers.search.selection import group_of
 
@@ -29,7 +31,7 @@ class Cell:
     """One way to retrieve, threshold and cut.
 
     Attributes:
-        configuration: The number of the configuration.
+        configuration: The number of the way to retrieve.
         threshold: None where none is in force.
         parameters: All settings that tell cells apart.
     """
@@ -41,46 +43,26 @@ class Cell:
     parameters: Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Configuration:
-    """One way to retrieve, for which the search ran once.
-
-    Attributes:
-        name: Its settings in a few words, unique in the grid.
-        parameters: The settings that are swept or tell it apart, and mean something in it.
-        settings: All settings, with the largest `top_k` and the least strict threshold of its cells.
-        thresholds: As they are shown, as many as in every other; a single 0 where none is in force.
-        observed: Candidates at full depth; latency and repetitions.
-        summaries: The metrics that belong to the configuration, not to a cell: latency, determinism, separation.
-    """
-
-    name: str
-    parameters: Mapping[str, Any]
-    settings: RetrieverConfig
-    thresholds: tuple[float, ...]
-    observed: Observed
-    summaries: tuple[Summary, ...] = ()
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CellSample:
     """The judged sample of a metric's queries.
 
     Attributes:
-        eligible: [queries], whether a judge can score it, which takes a reference answer: those the means stand for.
-        asked: [queries, cells], whether it is eligible and was drawn for the cell.
-        scores: [eligible queries, cells], the judge's; NaN where it was not asked, or failed.
-        proxy: [eligible queries, cells], what corrects the means.
-        name: What it is.
+        judged: [queries, cells], whether a query was judged in a cell.
+        weight: [cells], that of what corrects the mean.
+        comparable: [queries, cells], scores by which cells are compared: their column means are the corrected means,
+            and their differences vary as those of the corrected means do. NaN where a query stands for nothing.
+        ends: Lower and upper [cells] of the 95% intervals of corrected means, NaN where there are none.
+        name: What corrects the means.
         looks: Number of planned looks at any of which judging may have ended.
     """
 
-    eligible: Bools
-    asked: Bools
-    scores: Floats
-    proxy: Floats
+    judged: Bools
+    weight: Floats
+    comparable: Floats
+    ends: Pair
     name: str
-    looks: int = 1
+    looks: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,24 +92,36 @@ class CellScores:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Grid:
-    """The cells of a sweep, numbered by configuration, then threshold, then `top_k`, which changes fastest.
+    """The cells of a plan, numbered by configuration, then threshold, then `top_k`, which changes fastest.
 
     Attributes:
-        axes: Each axis that has several values, with them.
-        pool: The candidates; the variant of a configuration has its number.
+        plan: Ways to retrieve, thresholds and cuts.
+        pool: The candidates.
+        observed: By configuration: candidates at full depth; latency and repetitions.
+        summaries: By configuration, the metrics that belong to it and not to a cell: latency, determinism, separation.
         metrics: What every cell scored, by metric.
         notes: Remarks that a reader must know beside the figures.
     """
 
-    axes: Mapping[str, Sequence[Any]]
-    top_ks: tuple[int, ...]
-    configurations: tuple[Configuration, ...]
+    plan: Plan
     pool: Pool
+    observed: tuple[Observed, ...] = ()
+    summaries: tuple[tuple[Summary, ...], ...] = ()
     metrics: Mapping[str, CellScores] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.configurations) * self.size
+
+    @property
+    def configurations(self) -> tuple[Variant, ...]:
+        """The ways to retrieve, for each of which the search ran once."""
+        return self.plan.variants
+
+    @property
+    def top_ks(self) -> tuple[int, ...]:
+        """The cuts."""
+        return self.plan.top_ks
 
     @property
     def size(self) -> int:
@@ -148,16 +142,11 @@ class Grid:
         if not 0 <= index < len(self):
             raise IndexError(f"expected a cell from 0 to {len(self) - 1}, got {index!r}")
         number, (threshold, cut) = index // self.size, divmod(index % self.size, len(self.top_ks))
-        configuration = self.configurations[number]
-        in_force = configuration.settings.used_threshold is not None
-        cuts = {"top_k": self.top_ks[cut], **({"threshold": configuration.thresholds[threshold]} if in_force else {})}
-        return Cell(
-            index=index,
-            configuration=number,
-            top_k=self.top_ks[cut],
-            threshold=cuts.get("threshold"),
-            parameters={**configuration.parameters, **cuts},
-        )
+        configuration, cuts = self.configurations[number], dict[str, Any](top_k=self.top_ks[cut])
+        if configuration.settings.used_threshold is not None:
+            cuts["threshold"] = configuration.thresholds[threshold]
+        parameters = {**configuration.parameters, **cuts}
+        return Cell(index=index, configuration=number, parameters=parameters, **{"threshold": None, **cuts})
 
     def settings(self, index: int) -> RetrieverConfig:
         """Return the retriever's settings of a cell, as for a run of its own."""
@@ -172,34 +161,28 @@ class Grid:
         order, reach = _select(lists, slice(None), settings, (settings.least,), cell.top_k)
         return Results(lists, np.arange(len(lists)), _cut(order[0], reach[0]))
 
-    def laid_out(self) -> tuple[Results, Integers]:
+    def laid_out(self, start: int = 0, end: int | None = None) -> tuple[Results, Integers]:
         """Return the distinct results of all cells, and which of them a cell keeps of a query; [cells, queries]."""
-        return self._lay_out(0, len(self.pool.cases))
+        lists = self.pool.lists(range(len(self.configurations)), start, end)
+        return lay_out(lists, self.configurations, self.top_ks)
+
+    @cached_property
+    def _whole(self) -> tuple[Results, Integers]:
+        return self.laid_out()
 
     def blocks(self) -> Iterator[tuple[Results, Integers]]:
         """Yield the same for some queries at a time, in their order."""
         depths = sum(table.depth for table in self.pool.tables) * len(self.configurations[0].thresholds)
-        step = max(1, BLOCK // max(1, depths))
-        if step >= len(self.pool.cases):
-            yield self._all
-            return
-        for start in range(0, len(self.pool.cases), step):
-            yield self._lay_out(start, min(start + step, len(self.pool.cases)))
-
-    @cached_property
-    def _all(self) -> tuple[Results, Integers]:
-        return self.laid_out()
-
-    def _lay_out(self, start: int, end: int) -> tuple[Results, Integers]:
-        lists = self.pool.lists(range(len(self.configurations)), start, end)
-        return lay_out(lists, self.configurations, self.top_ks)
+        count, step = len(self.pool.cases), max(1, BLOCK // max(1, depths))
+        for start in range(0, count, step):
+            yield self._whole if step >= count else self.laid_out(start, min(start + step, count))
 
     def matrix(self, metric: QueryMetric, context: Context) -> Floats:
         """Return a metric of every query of its scope in every cell, NaN for no score; [queries, cells]."""
         parts = []
         for results, row_of in self.blocks():
-            kept = row_of[:, _inside(results, row_of, metric.scope)]
-            parts.append(metric.values(results, context).values[kept].T)
+            inside = np.isin(row_of[0], results.of(metric.scope, labelled=False)[0])
+            parts.append(metric.values(results, context).values[row_of[:, inside]].T)
         return np.concatenate(parts)
 
 
@@ -219,16 +202,13 @@ def score_cells(grid: Grid, metrics: Mapping[str, QueryMetric], context: Context
         # Ones where a cell keeps a result: sums over queries are products.
         starts = np.arange(0, row_of.size + 1, row_of.shape[1])
         keeps = csr_array((np.ones(row_of.size), row_of.ravel(), starts), shape=(len(grid), len(results)))
-        for scope in {metric.scope for metric in metrics.values()}:
-            inside = np.isin(np.arange(len(results)), results.of(scope, labelled=False)[0])
-            queries = len(np.unique(results.query[inside]))
-            for name in (name for name, metric in metrics.items() if metric.scope == scope):
-                values = metrics[name].values(results, context)
-                sums[name] += _sums(values, inside, results.query, queries, keeps)
-    return {name: _scores(sums[name]) for name in metrics}
+        for name, metric in metrics.items():
+            inside = np.isin(np.arange(len(results)), results.of(metric.scope, labelled=False)[0])
+            sums[name] += _sums(metric.values(results, context), inside, results.query, keeps)
+    return {name: _scores(*sums[name]) for name in metrics}
 
 
-def _sums(values: Values, inside: Bools, query: Integers, queries: int, keeps: Any) -> Floats:
+def _sums(values: Values, inside: Bools, query: Integers, keeps: Any) -> Floats:
     """Return sums over some queries, [7, cells].
 
     Sum and number of scores, failures, sum and number of the scores of queries that all cells score, queries that only
@@ -238,10 +218,10 @@ def _sums(values: Values, inside: Bools, query: Integers, queries: int, keeps: A
         values: By result.
         inside: Whether the query of a result is in the scope of the metric.
         query: The query of each result.
-        queries: Number of those in the scope.
         keeps: [cells, results], 1 where a cell keeps a result. Each is kept by some cell.
     """
-    if values.issue is None:
+    queries = len(np.unique(query[inside]))
+    if (values.issue < 0).all():
         total = keeps @ np.where(inside, values.values, 0.0)
         return np.stack(np.broadcast_arrays(total, queries, 0, total, queries, 0, queries))
     scored, failing = inside & (values.issue < 0), np.asarray([*(isinstance(i, Failure) for i in values.issues), False])
@@ -254,8 +234,9 @@ def _sums(values: Values, inside: Bools, query: Integers, queries: int, keeps: A
     return np.stack(np.broadcast_arrays(total, n, lost, common, *counts))
 
 
-def _scores(sums: Floats) -> CellScores:
-    total, n, failed, common, in_all, dropped, queries = sums
+def _scores(
+    total: Floats, n: Floats, failed: Floats, common: Floats, in_all: Floats, dropped: Floats, queries: Floats
+) -> CellScores:
     return CellScores(
         mean=total / np.where(n > 0, n, np.nan),
         n=n.astype(np.int64),
@@ -267,21 +248,21 @@ def _scores(sums: Floats) -> CellScores:
     )
 
 
-def lay_out(lists: Lists, configurations: Sequence[Configuration], top_ks: Sequence[int]) -> tuple[Results, Integers]:
+def lay_out(lists: Lists, variants: Sequence[Variant], top_ks: Sequence[int]) -> tuple[Results, Integers]:
     """Lay out the distinct results that cells keep.
 
     Args:
-        lists: Candidates of some queries under the variant of every configuration.
-        configurations: With their thresholds.
+        lists: Candidates of some queries under every variant.
+        variants: With their thresholds.
         top_ks: The cuts, each 1 or more.
 
     Returns:
         The results; and which of them each cell keeps of each query, shape (cells, queries).
     """
-    queries = len(lists) // len(configurations)
+    queries = len(lists) // len(variants)
     longest = min(max(top_ks), lists.codes.shape[1])
     list_of, places, row_of, count = [], [], [], 0
-    for number, each in enumerate(configurations):
+    for number, each in enumerate(variants):
         rows = slice(number * queries, (number + 1) * queries)
         order, reach = _select(lists, rows, each.settings, each.thresholds, longest)
         lengths = np.minimum(np.asarray(top_ks)[None, :, None], reach[:, None, :])
@@ -340,26 +321,16 @@ def _first_lists(order: Integers, reach: Integers) -> Integers:
     A stricter threshold keeps fewer candidates, so that what it leaves begins as the list before it, up to the first
     candidate that it drops.
     """
-    thresholds, lists, longest = order.shape
-    ranks, first = np.arange(longest), np.zeros((thresholds, lists, longest + 1), dtype=np.int64)
-    for number in range(1, thresholds):
-        same = (order[number] == order[number - 1]) & (ranks < np.minimum(reach[number], reach[number - 1])[:, None])
-        alike = np.cumprod(same, axis=1).sum(axis=1)
-        lengths = np.arange(longest + 1)
-        first[number] = np.where(lengths <= alike[:, None], first[number - 1], number)
-    return first
+    ranks = np.arange(order.shape[2])
+    same = (order[1:] == order[:-1]) & (ranks < np.minimum(reach[1:], reach[:-1])[:, :, None])
+    # The beginning of length 0 is that of any list.
+    new = np.pad(~np.logical_and.accumulate(same, axis=2), ((1, 0), (0, 0), (1, 0)))
+    return np.asarray(np.maximum.accumulate(np.where(new, np.arange(len(order))[:, None, None], 0), axis=0))
 
 
 def _cut(order: Integers, lengths: Integers) -> Integers:
     """Return the first places of each list, −1 beyond."""
     return np.where(np.arange(order.shape[1]) < lengths[:, None], order, -1)
-
-
-def _inside(results: Results, row_of: Integers, scope: Scope) -> Integers:
-    """Return which queries are in a scope."""
-    rows = row_of[0]
-    inside = results.at(rows).by_case(lambda case: scope == "all" or case.in_scope == (scope == "in_scope"))
-    return np.flatnonzero(inside)
 
 
 def table(grid: Grid) -> dict[str, list[Any]]:

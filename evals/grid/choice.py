@@ -5,36 +5,26 @@ what was measured, else what judging in rounds proved. *Of all that users may as
 far each may be below it, both at 95% for all cells together (`evals.stats.best`).
 """
 
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from hashlib import sha256
 
 import numpy as np
-from numpy.typing import NDArray
 
+from evals.collect.pool import Bools, Floats, Integers
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.judging import CellProof
 from evals.grid.objective import TOKENS, Ranking, describe, meeting
-from evals.grid.sampled import comparable, sampled_intervals
 from evals.metrics import metric_named
 from evals.metrics.declaration import Context, QueryMetric
 from evals.stats import intervals as stats
-from evals.stats.best import Compared, compare_with_best, with_unseen
+from evals.stats.best import compare_with_best, with_unseen
 from evals.stats.intervals import FEWEST, SAME, Interval
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Bounds = tuple[Floats, Floats]
 # ragas' perfect precision is 1 − 1e-10 / relevant: no difference.
 DECIMALS = 9
-# Columns at once: of many queries a further copy of all cells would be gigabytes.
-BLOCK = 64
-# 80% of a normal distribution lie below.
-POWER = 0.8416212335729143
-MOST_QUERIES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,7 +44,7 @@ class ObjectiveScores:
 
     objective: str
     values: Floats
-    strata: NDArray[np.int64]
+    strata: Integers
     bounds: Bounds | None = None
     dropped: int = 0
     judged: int | None = None
@@ -112,6 +102,10 @@ class Standing:
     difference: float
     lower: float | None
 
+    def is_within(self, margin: float) -> bool:
+        """Return True if the bound says that it is at most that far below the best."""
+        return self.lower is not None and self.lower >= -margin
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choice:
@@ -125,8 +119,6 @@ class Choice:
         n_cells: Cells of the grid.
         standings: Of the cells that meet the constraints, the highest value first, the preferred first among equals.
         recommended: The cheapest standing whose bound is within the margin, if it is cheaper than `best`; or `best`.
-        queries_needed: Number of queries needed to prefer a cheaper cell (with power 80%), were the differences
-            as measured; None where one is preferred already, or where no number of queries would do.
         note: Reason why the set and the bounds are not computable, or empty.
         judged: Number of the queries that the judge saw, None where it saw all or there is none.
     """
@@ -138,7 +130,6 @@ class Choice:
     n_cells: int
     standings: tuple[Standing, ...]
     recommended: Standing
-    queries_needed: int | None
     note: str = ""
     judged: int | None = None
 
@@ -155,12 +146,34 @@ class Choice:
     @property
     def proved(self) -> bool:
         """Whether the recommended cell is within the margin of the best of all that users may ask (95%)."""
-        return _is_within(self.recommended, self.margin)
+        return self.recommended.is_within(self.margin)
+
+    @property
+    def measured(self) -> str:
+        """By what the best cell is the best."""
+        return "as measured" if self.judged is None else "by corrected verdicts"
 
     @property
     def reason(self) -> str:
         """The reason for the recommendation, a sentence."""
-        return _reason(self)
+        best, chosen = self.best, self.recommended
+        if self.note:
+            return f"it is the best {self.measured}; whether a cheaper one is as good is {self.note}"
+        if chosen is not best:
+            return (
+                f"it costs {chosen.cost:,.0f} context tokens instead of {best.cost:,.0f}; "
+                f"{'of these queries' if self.judged is None else self.measured} it is {-chosen.difference:.3f} below "
+                f"the best, of all that users may ask at most {-(chosen.lower or 0.0):.3f} (95%)"
+            )
+        behind = f"it is at most {-chosen.lower:.3f} below the best" if chosen.lower else "no cell is better"
+        said = f"it is the best {self.measured} (of all that users may ask {behind}, 95%)"
+        cheaper = [standing.difference for standing in self.standings if standing.cost < best.cost]
+        if not cheaper:
+            alike = f"; of the {len(best.members)} cells that scored the same it has the least strict threshold"
+            return f"{said}, and none is cheaper{alike if len(best.members) > 1 else ''}"
+        if max(cheaper) <= -self.margin:
+            return f"{said}, and every cheaper cell is behind it by {self.margin:g} or more"
+        return f"{said}; {self.n} queries are not enough to prefer a cheaper one"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,20 +181,16 @@ class HeldOut:
     """The recommended cell on queries that had no part in the choice: the unbiased figure.
 
     Attributes:
-        label: The cell.
         value: Mean of the objective on the held-out queries.
         n: Number of held-out queries.
         interval: Its 95% interval.
         chosen_on: Its value on the queries it was chosen on.
-        optimism: `chosen_on` − `value`: how much choosing flattered, and chance.
     """
 
-    label: str
     value: float
     n: int
     interval: Interval
     chosen_on: float
-    optimism: float
 
 
 def decide(
@@ -203,15 +212,12 @@ def decide(
     """
     if ranking.reason:
         return None
-    allowed, scores = np.isin(np.arange(len(grid)), ranking.order), objective_scores(grid, objective, context)
+    allowed = np.isin(np.arange(len(grid)), ranking.order)
     if proof is not None and proof.chosen is not None:
         allowed |= meeting(grid, objective.constraints)
-    cells = Cells(
-        labels=tuple(describe(grid, index) for index in range(len(grid))),
-        cost=grid.metrics[TOKENS].mean,
-        threshold=grid.threshold_of,
-        allowed=allowed,
-    )
+    labels = tuple(describe(grid, index) for index in range(len(grid)))
+    cells = Cells(labels=labels, cost=grid.metrics[TOKENS].mean, threshold=grid.threshold_of, allowed=allowed)
+    scores = objective_scores(grid, objective, context)
     return choose(scores, cells, margin=objective.margin, seed=context.seed, proof=proof)
 
 
@@ -234,26 +240,22 @@ def choose(
     first = np.array([group[0] for group in groups])
     ends = None if scores.ends is None else (scores.ends[0][first], scores.ends[1][first])
     own = replace(scores, values=np.take(scores.values, first, axis=1), ends=ends)
-    mean, cost = own.values.mean(axis=0), cells.cost[first]
+    mean, cost, note = own.values.mean(axis=0), cells.cost[first], _too_few(own)
     # Within SAME means are equal: rounding must not override the preference.
     best = int((mean >= mean.max() - SAME).argmax())
     if proof is not None:
         best = next((index for index, group in enumerate(groups) if proof.chosen in group), best)
-    members, lower, needed, note = (
-        np.ones(len(groups), dtype=np.bool_),
-        np.full(len(groups), np.nan),
-        None,
-        _too_few(own),
-    )
+    members, lower = np.ones(len(groups), dtype=np.bool_), np.full(len(groups), np.nan)
     if not note:
+        loss = _usual_loss(own, best)
         compared = compare_with_best(
-            own.values, loss=_usual_loss(own, best), span=own.span, strata=own.strata, judged=own.judged, seed=seed
+            own.values, loss=loss, span=own.span, strata=own.strata, judged=own.judged, seed=seed
         )
         members, tied = compared.members, np.array([len(group) > 1 for group in groups])
-        # Cells with equal scores here may differ on other queries, so their bound is not 0.
-        lower = np.fmin(compared.bounds.lower, np.where(tied & members, _behind_its_like(own, compared), np.nan))
-        if not (lower[cost < cost[best]] >= -margin).any():
-            needed = _queries_needed(own, compared, best, cost < cost[best], margin)
+        # Cells with equal scores here may differ on other queries: their bound is that of a query more, not seen.
+        moved, error = with_unseen(0 * mean, 0 * mean, len(own.values), own.span, times=compared.bounds.unseen)
+        alike = np.where(tied & members, moved - compared.bounds.quantiles * error, np.nan)
+        lower = np.fmin(compared.bounds.lower, alike)
     if proof is not None:
         members = np.array([proof.users[list(group)].any() for group in groups])
     standings = [
@@ -273,7 +275,7 @@ def choose(
     # The best by preference stands first, even if another mean is larger by rounding.
     leader = standings.pop(best)
     standings.sort(key=lambda standing: -standing.value)
-    cheaper = [each for each in standings if each.cost < leader.cost and _is_within(each, margin)]
+    cheaper = [each for each in standings if each.cost < leader.cost and each.is_within(margin)]
     if proof is not None and proof.chosen is not None:
         cheaper = [each for each in cheaper if (proof.within[list(each.members)] <= proof.margin).any()]
     return Choice(
@@ -284,7 +286,6 @@ def choose(
         n_cells=len(cells.labels),
         standings=(leader, *standings),
         recommended=min(cheaper, key=lambda standing: (standing.cost, -standing.value), default=leader),
-        queries_needed=needed,
         note=note,
         judged=scores.judged,
     )
@@ -299,37 +300,29 @@ def held_out(choice: Choice, scores: ObjectiveScores) -> HeldOut:
         choice: Made on other queries (the split `dev`).
         scores: The same objective on the held-out queries (the split `test`), of the recommended cell alone.
     """
-    chosen, value = choice.recommended, float(scores.values.mean())
-    return HeldOut(
-        label=chosen.label,
-        value=value,
-        n=len(scores.values),
-        interval=_intervals(scores)[0],
-        chosen_on=chosen.value,
-        optimism=chosen.value - value,
-    )
+    value, interval = float(scores.values.mean()), _intervals(scores)[0]
+    return HeldOut(value=value, n=len(scores.values), interval=interval, chosen_on=choice.recommended.value)
 
 
 def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -> ObjectiveScores:
     """Return the objective of every query in every cell."""
     metrics = [metric for name in objective.metrics if isinstance(metric := metric_named(name), QueryMetric)]
-    samples = {metric.name: grid.metrics[metric.name].sample for metric in metrics}
+    samples = {metric.name: sample for metric in metrics if (sample := grid.metrics[metric.name].sample)}
     whole, values = len({metric.scope for metric in metrics}) > 1, dict[str, Floats]()
     for metric in metrics:
-        sample = samples[metric.name]
-        own = grid.matrix(metric, context) if sample is None else comparable(sample)
+        sample = samples.get(metric.name)
+        own = sample.comparable if sample else grid.matrix(metric, context)
         if whole and metric.scope != "all":
             inside = [case.in_scope == (metric.scope == "in_scope") for case in grid.pool.cases]
             own, given = np.full((len(inside), len(grid)), np.nan), own
             own[inside] = given
         values[metric.name] = own
-    is_bounded = all(metric.interval != "amount" and samples[metric.name] is None for metric in metrics)
+    is_bounded = not samples and all(metric.interval != "amount" for metric in metrics)
     scores = combine(objective.metrics, values, is_bounded=is_bounded)
-    judged = [grid.metrics[name].n_common for name, sample in samples.items() if sample]
-    if not judged:
+    if not samples:
         return scores
-    (sample, *_), is_alone = samples.values(), [*objective.metrics.values()] == [1.0]
-    return replace(scores, judged=min(judged), ends=sampled_intervals(sample) if sample and is_alone else None)
+    is_alone, judged = [*objective.metrics.values()] == [1.0], min(grid.metrics[name].n_common for name in samples)
+    return replace(scores, judged=judged, ends=next(iter(samples.values())).ends if is_alone else None)
 
 
 def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bounded: bool = True) -> ObjectiveScores:
@@ -350,7 +343,8 @@ def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bo
     kept = np.asarray(scored.any(axis=1))
     scored = scored[kept]
     factors = scored * np.array([*weights.values()]) * len(scored) / np.maximum(1, scored.sum(axis=0))
-    parts = (_weighted(scores[metric], kept, on) for metric, on in zip(weights, factors.T, strict=True))
+    columns = zip(weights, factors.T[:, :, None], strict=True)
+    parts = (np.where(on == 0, 0.0, scores[metric][kept] * on) for metric, on in columns)
     return ObjectiveScores(
         objective=_written(weights),
         values=reduce(np.add, parts),
@@ -360,13 +354,7 @@ def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bo
     )
 
 
-def _weighted(values: Floats, kept: Bools, weights: Floats) -> Floats:
-    """Return scores [queries, cells] times the weight of each query, 0 where one is NaN; no copy if nothing changes."""
-    values = values if kept.all() else values[kept]
-    return values if (weights == 1).all() else np.where(weights[:, None] == 0, 0.0, values * weights[:, None])
-
-
-def _strata(scored: Bools) -> NDArray[np.int64]:
+def _strata(scored: Bools) -> Integers:
     """Group queries by the metrics that score them; fewer than ten of a kind go with the most numerous kind."""
     _, numbers, counts = np.unique(scored, axis=0, return_inverse=True, return_counts=True)
     strata = numbers.reshape(-1).astype(np.int64)
@@ -381,13 +369,11 @@ def _written(weights: Mapping[str, float]) -> str:
     return text
 
 
-def _alike(values: Floats, cells: NDArray[np.intp]) -> list[tuple[int, ...]]:
+def _alike(values: Floats, cells: Integers) -> list[tuple[int, ...]]:
     """Group these columns by identical values, in their order; the groups in the order of their first."""
     groups: dict[bytes, list[int]] = {}
-    for columns in np.array_split(cells, -(-len(cells) // BLOCK)):
-        rounded = np.ascontiguousarray((np.round(values[:, columns], DECIMALS) + 0.0).T)
-        for column, scores in zip(columns.tolist(), rounded, strict=True):
-            groups.setdefault(sha256(scores).digest(), []).append(column)
+    for column, scores in zip(cells.tolist(), (np.round(values[:, cells], DECIMALS) + 0.0).T, strict=True):
+        groups.setdefault(scores.tobytes(), []).append(column)
     return [tuple(group) for group in groups.values()]
 
 
@@ -406,35 +392,6 @@ def _usual_loss(scores: ObjectiveScores, best: int) -> float:
     scored = gained > SAME
     lost = scored & (scores.values.min(axis=1) - scores.bounds[0] <= SAME)
     return max((float(gained[rows].mean()) for rows in (scored, lost) if rows.any()), default=scores.span)
-
-
-def _behind_its_like(scores: ObjectiveScores, compared: Compared) -> Floats:
-    """Return the bounds [cells] below another cell that scored the same on every query; NaN outside of the set."""
-    nothing = np.zeros_like(compared.bounds.lower)
-    moved, error = with_unseen(nothing, nothing, len(scores.values), scores.span, times=compared.bounds.unseen)
-    return moved - compared.bounds.quantiles * error
-
-
-def _queries_needed(
-    scores: ObjectiveScores, compared: Compared, best: int, cheaper: Bools, margin: float
-) -> int | None:
-    """Return the least number of queries at which a cheaper cell would be proved within the margin of the best.
-
-    With power 80%, were differences to the best and their variances as measured: its bound stays above −margin although
-    the difference falls 0.84 standard errors short. None where a million queries would not do.
-    """
-    differences = scores.values[:, cheaper] - scores.values[:, [best]]
-    mean, centred = differences.mean(axis=0), differences.copy()
-    for stratum in np.unique(scores.strata):
-        centred[scores.strata == stratum] -= differences[scores.strata == stratum].mean(axis=0)
-
-    def is_enough(queries: int) -> bool:
-        moved, error = with_unseen(mean, (centred**2).mean(axis=0), queries, scores.span, times=compared.bounds.unseen)
-        return bool((moved - (compared.bounds.quantiles[best] + POWER) * error >= -margin).any())
-
-    if not is_enough(MOST_QUERIES):
-        return None
-    return bisect_left(range(MOST_QUERIES), True, lo=len(scores.values), key=is_enough)
 
 
 def _intervals(scores: ObjectiveScores) -> list[Interval]:
@@ -460,10 +417,6 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
     return [Interval(low=a, high=b) if np.isfinite(a) else Interval(note=note) for a, b in pairs]
 
 
-def _is_within(standing: Standing, margin: float) -> bool:
-    return standing.lower is not None and standing.lower >= -margin
-
-
 def explain(choice: Choice) -> tuple[str, str, str]:
     """Explain the recommended cell, the best cell with the number of cells that may be as good, and the reason."""
     judged = "" if choice.judged is None else f", {choice.judged} of them judged"
@@ -473,42 +426,16 @@ def explain(choice: Choice) -> tuple[str, str, str]:
     may_be_best = f"of all that users may ask, {count:,} of {allowed:,} cells{meet} may be the best (95%)"
     return (
         f"Recommended: {_described(choice.recommended, choice.objective)} (n={choice.n}{judged}{dropped})",
-        f"Best {_measured(choice)}: {_described(choice.best)}; {choice.note or may_be_best}",
+        f"Best {choice.measured}: {_described(choice.best)}; {choice.note or may_be_best}",
         f"Reason: {choice.reason}",
     )
-
-
-def _measured(choice: Choice) -> str:
-    return "as measured" if choice.judged is None else "by corrected verdicts"
 
 
 def _described(standing: Standing, objective: str = "") -> str:
     more, interval = len(standing.members) - 1, standing.interval
     others = f", and {more:,} more cell{'s' * (more > 1)} with the same scores" if more else ""
-    known = interval.low is not None and interval.high is not None
-    ends = f"({interval.low:.3f} … {interval.high:.3f})" if known else "(interval not computable)"
+    ends = "(interval not computable)"
+    if interval.low is not None and interval.high is not None:
+        ends = f"({interval.low:.3f} … {interval.high:.3f})"
     value = f"{objective} {standing.value:.3f}".lstrip()
     return f"{standing.label}{others} · {value} {ends} · {standing.cost:,.0f} tokens"
-
-
-def _reason(choice: Choice) -> str:
-    best, chosen, by, needed = choice.best, choice.recommended, _measured(choice), choice.queries_needed
-    if choice.note:
-        return f"it is the best {by}; whether a cheaper one is as good is {choice.note}"
-    if chosen is not best:
-        return (
-            f"it costs {chosen.cost:,.0f} context tokens instead of {best.cost:,.0f}; "
-            f"{'of these queries' if choice.judged is None else by} it is {-chosen.difference:.3f} below the best, of "
-            f"all that users may ask at most {-(chosen.lower or 0.0):.3f} (95%)"
-        )
-    behind = f"it is at most {-chosen.lower:.3f} below the best" if chosen.lower else "no cell is better"
-    said = f"it is the best {by} (of all that users may ask {behind}, 95%)"
-    if not any(standing.cost < best.cost for standing in choice.standings):
-        alike = f"; of the {len(best.members)} cells that scored the same it has the least strict threshold"
-        return f"{said}, and none is cheaper{alike if len(best.members) > 1 else ''}"
-    if needed is None:
-        return f"{said}, and every cheaper cell is behind it by {choice.margin:g} or more"
-    # Rounded up to two digits: the number is not known better.
-    unit = int(10 ** max(0, len(str(needed)) - 2))
-    about = -(-needed // unit) * unit
-    return f"{said}; {choice.n} queries are not enough to prefer a cheaper one, about {about:,} would be"

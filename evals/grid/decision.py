@@ -118,7 +118,12 @@ def with_utility(objective: ObjectiveConfig, thresholds: Sequence[float], cases:
 
 
 def decision(
-    grid: Grid, objective: ObjectiveConfig, allowed: Bools, choice: Choice, context: Context
+    grid: Grid,
+    objective: ObjectiveConfig,
+    allowed: Bools,
+    choice: Choice,
+    context: Context,
+    promised: tuple[Promise, ...] = (),
 ) -> Decision | None:
     """Return what to take for what one can bear; None where the golden data cannot tell.
 
@@ -128,6 +133,7 @@ def decision(
         allowed: [cells], those that meet the constraints.
         choice: The cell that was chosen, and those that may be as good.
         context: Inputs of the metrics.
+        promised: Thresholds that promise the levels.
     """
     inside = sum(case.in_scope for case in grid.pool.cases)
     outside = len(grid.pool.cases) - inside
@@ -179,6 +185,7 @@ def decision(
             for start, index in turns
         ),
         may_be_best=range_of(grid, [cell for standing in choice.best_set for cell in standing.members]),
+        promised=promised,
     )
 
 

@@ -55,12 +55,8 @@ def with_held_out(
     if swept is None or swept.choice is None:
         return result
     cell, judge = swept.grid.cell(swept.choice.recommended.cell), collaborators.judge
-    alone = replace(
-        plan,
-        variants=(plan.variants[cell.configuration],),
-        top_ks=(cell.top_k,),
-        thresholds=(0.0 if cell.threshold is None else cell.threshold,),
-    )
+    only = replace(plan.variants[cell.configuration], thresholds=(cell.threshold or 0.0,))
+    alone = replace(plan, variants=(only,), top_ks=(cell.top_k,))
     # The metrics of the objective alone, judged once, without criteria and constraints.
     objective = config.objective.model_copy(update={"constraints": {}})
     once = config.judge.model_copy(update={"rejudge": 0})

@@ -43,11 +43,6 @@ class CellProof(Rounds):
     questions: int
     all_questions: int
 
-    @property
-    def queries(self) -> int:
-        """Number of queries that the remaining cells were judged on."""
-        return self.n
-
 
 def judge_sample(judge: Judge, metrics: Mapping[str, Metric], grid: Grid, context: Context) -> Judging:
     """Judge the queries that `judge.sample` says, all results of each.
@@ -108,14 +103,23 @@ def judge_until_proved(
     Raises:
         JudgeError: The very first call was refused for a reason that all others would share.
     """
-    margin, sample = judge.config.stop.margin or 0.0, judge.config.sample
+    margin, sample, cases = judge.config.stop.margin or 0.0, judge.config.sample, grid.pool.cases
     results, row_of = grid.laid_out()
-    observations, places = list(results.observations()), {case.id: row for row, case in enumerate(grid.pool.cases)}
+    observations, places = list(results.observations()), {case.id: row for row, case in enumerate(cases)}
     ask, cheap = asking(judge, metrics, observations, context.seed)
-    below = cheap()
-    scorer = _Objective(metrics, objective, grid, context, below)
-    order = [places[key] for key in judging_order(grid.pool.cases, context.seed)]
-    order = [row for row in order if all(can_be_judged(name, grid.pool.cases[row]) for name in scorer.judged)]
+    below, weights = cheap(), objective.metrics
+    chosen = {name: metric for name in weights if isinstance(metric := metrics[name], QueryMetric)}
+    judged = {name: metric for name, metric in chosen.items() if metric.proxy is not None}
+    # The objective of cells in what needs no judge; of results in what foretells the judge, as far as it does for all.
+    alone = score_cells(grid, {name: metric for name, metric in chosen.items() if metric.proxy is None}, context)
+    known = sum((weights[name] * scores.common for name, scores in alone.items()), start=np.zeros(len(grid)))
+    foretold, can_be = np.zeros(len(results)), results.by_case(lambda c: all(can_be_judged(name, c) for name in judged))
+    for name, metric in judged.items():
+        values = foretelling(metric, below).values(results, context).values
+        if not np.isnan(values[can_be]).any():
+            foretold += weights[name] * np.nan_to_num(values)
+    order = [places[key] for key in judging_order(cases, context.seed)]
+    order = [row for row in order if all(can_be_judged(name, cases[row]) for name in judged)]
     kept = row_of[:, order].T
     asked, bought = set[tuple[str, str, Selected]](), list[Judging]()
 
@@ -125,67 +129,30 @@ def judge_until_proved(
         asked.update((task.metric, task.case_id, task.chunk_ids) for task in tasks(metrics, wanted))
         said = ask(wanted)
         bought.append(bought[-1].with_more(said) if bought else said)
-        own = scorer.scores(needed, bought[-1])[which.reshape(len(rows), -1)]
-        return own + scorer.known[cells], not bought[-1].incomplete
+        part, with_verdicts = results.at(needed), replace(context, judging=bought[-1])
+        parts = (weights[name] * metric.values(part, with_verdicts).values for name, metric in judged.items())
+        own = sum(parts, start=np.zeros(len(needed)))[which.reshape(len(rows), -1)]
+        return own + known[cells], not bought[-1].incomplete
 
-    total, most = len(order), sample_size("all" if sample == "auto" else sample, len(order))
+    total = len(order)
     rounds = judge_in_rounds(
         look,
-        scorer.proxy[kept] + scorer.known,
+        foretold[kept] + known,
         margin=margin,
-        most=most,
+        most=sample_size("all" if sample == "auto" else sample, total),
         results=kept,
-        span=sum(abs(weight) for name, weight in objective.metrics.items() if name in scorer.judged),
+        span=sum(abs(weights[name]) for name in judged),
         seed=context.seed,
     )
-    judged = np.zeros((len(grid.pool.cases), len(grid)), dtype=np.bool_)
-    judged[order] = np.arange(total)[:, None] < rounds.judged_on
-
+    judged_on = np.zeros((len(cases), len(grid)), dtype=np.bool_)
+    judged_on[order] = np.arange(total)[:, None] < rounds.judged_on
     everything = [observations[row] for row in np.unique(kept).tolist()]
-    drawn = frozenset(grid.pool.cases[row].id for row in order[: rounds.n])
+    drawn = frozenset(cases[row].id for row in order[: rounds.n])
     return replace(bought[-1], drawn=drawn, below=below), CellProof(
         **vars(rounds),
         margin=margin,
-        judged=judged,
+        judged=judged_on,
         eligible=total,
         questions=len(asked),
         all_questions=sum(1 for _ in tasks(metrics, everything)),
     )
-
-
-class _Objective:
-    """The objective of results, in its part that a judge grades, and of cells in what needs no judge.
-
-    Attributes:
-        judged: The judged metrics by name.
-        known: [cells], what needs no judge.
-        proxy: [results], what foretells the judge; 0 of a metric of which something does not foretell every result.
-    """
-
-    def __init__(
-        self,
-        metrics: Mapping[str, Metric],
-        objective: ObjectiveConfig,
-        grid: Grid,
-        context: Context,
-        below: Judging | None,
-    ) -> None:
-        self._weights, self._context = objective.metrics, context
-        self._results, _ = grid.laid_out()
-        chosen = {name: m for name in objective.metrics if isinstance(m := metrics[name], QueryMetric)}
-        self.judged = {name: metric for name, metric in chosen.items() if metric.proxy is not None}
-        alone = score_cells(grid, {name: m for name, m in chosen.items() if m.proxy is None}, context)
-        known = (self._weights[name] * scores.common for name, scores in alone.items())
-        self.known: Floats = sum(known, start=np.zeros(len(grid)))
-        self.proxy = np.zeros(len(self._results))
-        eligible = self._results.by_case(lambda case: all(can_be_judged(name, case) for name in self.judged))
-        for name, metric in self.judged.items():
-            values = foretelling(metric, below).values(self._results, context).values
-            if not np.isnan(values[eligible]).any():
-                self.proxy += self._weights[name] * np.nan_to_num(values)
-
-    def scores(self, rows: Integers, judging: Judging) -> Floats:
-        """Return the judged part of some results by verdicts; NaN where one is missing."""
-        context, part = replace(self._context, judging=judging), self._results.at(rows)
-        parts = (self._weights[name] * metric.values(part, context).values for name, metric in self.judged.items())
-        return sum(parts, start=np.zeros(len(rows)))

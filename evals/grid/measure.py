@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from evals.cases.pages import Sources
 from evals.cases.reading import GoldenSet
 from evals.cases.relevance import Relevance
 from evals.collect import passes
@@ -13,26 +12,26 @@ from evals.collect.observations import Gate, Observed, Score, Summary, Validatio
 from evals.collect.pool import Grounds, Pool
 from evals.config.experiment import ExperimentConfig
 from evals.errors import ExperimentError
-from evals.grid.abstaining import Abstaining, abstaining
 from evals.grid.axes import Plan, Variant
-from evals.grid.cells import Configuration, Grid, score_cells
+from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
 from evals.grid.decision import NO_OUT_OF_SCOPE, Decision, decision
-from evals.grid.fitted import fitted
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
 from evals.grid.objective import Ranking, describe, meeting, needed, rank, with_criteria
 from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_samples
+from evals.grid.thresholds import abstaining, fitted
 from evals.judge.trust import measure as measure_trust
 from evals.judge.verdicts import Judging
 from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, metric_named, needs, reach
 from evals.metrics import criteria as gates
 from evals.metrics.collaborators import Collaborators
-from evals.metrics.declaration import Context, Metric, QueryMetric
+from evals.metrics.declaration import Context, Metric, QueryMetric, RunMetric
 from evals.metrics.metadata import usual_in
 from evals.metrics.notes import depth_notes, notes
 from evals.metrics.outcomes import validate
 from evals.metrics.ranking import INDEX_DEPTHS
 from evals.metrics.results import Results
+from evals.stats.abstention import Promise
 from evals.stats.best import planned_looks
 from retrievers.config import RetrieverConfig
 from retrievers.errors import nearest
@@ -51,7 +50,9 @@ class Swept:
         choice: Which cell to use, and what is known of it; None where cells cannot be ranked, and the first is shown.
         decision: The cells to take for what one can bear; None where cells cannot be ranked, or the golden data has
             queries of one kind alone.
-        abstaining: Effect of thresholds under the cell's configuration, at its cut; None where none is in force.
+        separation: How far thresholds tell the queries apart under the cell's configuration, a sentence; empty where
+            none is in force.
+        promised: Thresholds that promise a rate of wrong answers under it.
         held_out: The recommended cell on queries that had no part in the choice; None without any.
         proof: What the verdicts that were bought prove of the cells, where judging ends once a cell is proved near the
             best (`judge.stop`); else None.
@@ -61,7 +62,8 @@ class Swept:
     ranking: Ranking
     choice: Choice | None
     decision: Decision | None = None
-    abstaining: Abstaining | None = None
+    separation: str = ""
+    promised: tuple[Promise, ...] = ()
     held_out: HeldOut | None = None
     proof: CellProof | None = None
 
@@ -146,12 +148,15 @@ def measure_pool(
         RetrievalError: As for `measure`.
     """
     metrics = metrics_of(config, sweep, approximate=pool.is_compared)
-    plan, promised = fitted(config, pool, sweep or alone(config))
-    grid, context = grid_of(plan, pool), _context(config, collaborators.sources, pool)
+    plan, notes = fitted(config, pool, sweep or alone(config))
+    required = config.retriever.metadata.required
+    required, sources = usual_in(pool) if required is None else required, collaborators.sources
+    context = Context(required=required, sources=sources, relevant_texts=pool.texts, seed=config.seed)
+    grid = grid_of(plan, pool)
     if sweep is None:
         config = config.model_copy(update={"retriever": plan.variants[0].settings})
     measured_first = config.objective.constraints if sweep else metrics
-    grid = _with_passes(grid, range(len(grid.configurations)), config, measured_first, collaborators)
+    grid = _with_passes(grid, range(len(plan.variants)), config, measured_first, collaborators)
     judge, proof, swept, shown = collaborators.judge, None, None, 0
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
         if sweep and judge.config.stop.margin is not None:
@@ -165,7 +170,7 @@ def measure_pool(
         swept = _chosen(config, grid, context, proof)
         shown = swept.chosen or 0
         grid = _with_passes(swept.grid, [grid.cell(shown).configuration], config, metrics, collaborators)
-        grid = _summarised(grid, metrics, context)
+        swept = replace(swept, grid=_summarised(grid, metrics, context))
     if judge and context.judging:
         # After the first pass, so that a budget buys first verdicts before second ones.
         results, judging = list(grid.results(shown).observations()), context.judging
@@ -173,24 +178,16 @@ def measure_pool(
             judging = judge.again(judging, metrics, results, config.seed)
         context = replace(context, judging=judging, trust=measure_trust(judging, results, config.seed))
     run = _cell(grid, shown, config, metrics, context, whole=swept is None)
-    run = replace(run, notes=[*promised, *run.notes])
-    if swept is None:
-        return run
-    effect, table = abstaining(grid, shown, config.objective.wrong_answers), swept.decision
-    if effect and table:
-        table = replace(table, promised=effect.promised)
-    swept = replace(swept, grid=grid, abstaining=effect, decision=table)
-    return replace(run, swept=swept, notes=[*run.notes, *_notes(run, swept)])
+    run = replace(run, swept=swept, notes=[*notes, *run.notes])
+    return replace(run, notes=[*run.notes, *_notes(run, swept)]) if swept else run
 
 
 def alone(config: ExperimentConfig) -> Plan:
     """Return the sweep of one cell: the retriever of an experiment as it is."""
     settings = config.retriever
-    return Plan(
-        variants=(Variant(name="", parameters={}, settings=settings),),
-        top_ks=(settings.top_k,),
-        thresholds=(settings.used_threshold or 0.0,),
-    )
+    thresholds = (settings.used_threshold or 0.0,)
+    only = Variant(name="", parameters={}, settings=settings, thresholds=thresholds)
+    return Plan(variants=(only,), top_ks=(settings.top_k,))
 
 
 def grid_metrics(config: ExperimentConfig, *, approximate: bool = False) -> dict[str, Metric]:
@@ -207,8 +204,7 @@ def grid_metrics(config: ExperimentConfig, *, approximate: bool = False) -> dict
     for name in needed(config.objective):
         if name not in every:
             raise ExperimentError(f"objective: no metric {name!r}{nearest(name, every)} (--list-metrics shows all)")
-    for name in config.objective.metrics:
-        if not isinstance(every[name], QueryMetric):
+        if name in config.objective.metrics and not isinstance(every[name], QueryMetric):
             raise ExperimentError(
                 f"objective: {name!r} has no score for each query, by which cells are compared; "
                 f"it can be a constraint: objective.constraints: {{{name}: '<= ...'}}"
@@ -227,13 +223,9 @@ def metrics_of(config: ExperimentConfig, sweep: Plan | None, *, approximate: boo
     """
     if sweep:
         return grid_metrics(config, approximate=approximate)
-    metrics = choose(
-        [*config.metrics, *config.criteria],
-        config.latency.concurrency,
-        judged=config.judge.model is not None,
-        approximate=approximate,
-        reach=reach(config.retriever),
-    )
+    judged, length = config.judge.model is not None, reach(config.retriever)
+    patterns, levels = [*config.metrics, *config.criteria], config.latency.concurrency
+    metrics = choose(patterns, levels, judged=judged, approximate=approximate, reach=length)
     gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
     return metrics
 
@@ -291,27 +283,12 @@ def retrieve(
 def grid_of(plan: Plan, pool: Pool) -> Grid:
     """Return the cells of a plan over what was found under its variants; nothing is scored yet."""
 
-    def observed(number: int, notes: tuple[str, ...]) -> Observed:
+    def observed(number: int) -> Observed:
         lists = pool.lists([number])
         every = tuple(lists.observation(row, ()) for row in range(len(lists)))
-        return Observed(observations=every, listed=pool.texts is not None, retriever_notes=notes)
+        return Observed(observations=every, listed=pool.texts is not None, retriever_notes=pool.notes[number])
 
-    return Grid(
-        axes=plan.axes,
-        top_ks=plan.top_ks,
-        configurations=tuple(
-            Configuration(
-                name=variant.name,
-                parameters=variant.parameters,
-                settings=variant.settings,
-                thresholds=variant.thresholds or plan.thresholds,
-                observed=observed(number, notes),
-            )
-            for number, (variant, notes) in enumerate(zip(plan.variants, pool.notes, strict=True))
-        ),
-        pool=pool,
-        notes=plan.notes,
-    )
+    return Grid(plan=plan, pool=pool, observed=tuple(map(observed, range(len(plan.variants)))), notes=plan.notes)
 
 
 def _with_passes(
@@ -329,32 +306,19 @@ def _with_passes(
     Raises:
         RetrievalError: A call failed.
     """
-    configurations, cases = list(grid.configurations), grid.pool.cases
+    if not bench.retrievers:
+        return replace(grid, observed=tuple(replace(each, unmeasured=NOT_MEASURED) for each in grid.observed))
+    observed, cases = list(grid.observed), grid.pool.cases
     for number in numbers:
-        configuration, seen = configurations[number], configurations[number].observed
-        progress = _with_name(bench.progress, configuration.name if len(numbers) > 1 else "")
-        if not bench.retrievers:
-            seen = replace(seen, unmeasured=NOT_MEASURED)
-        elif needs(metrics, "latency") and not seen.latency:
-            timed = passes.measure_latency(bench.retrievers[number], cases, config.latency, progress)
-            seen = replace(seen, latency=timed)
-        if bench.retrievers and needs(metrics, "determinism") and not seen.repetitions:
-            retriever, first = bench.retrievers[number], grid.pool.tables[number]
-            again = passes.repeat(retriever, cases, first, config.determinism.repeats, progress)
-            seen = replace(seen, repetitions=again)
-        configurations[number] = replace(configuration, observed=seen)
-    return replace(grid, configurations=tuple(configurations))
-
-
-def _context(config: ExperimentConfig, sources: Sources | None, pool: Pool) -> Context:
-    """Return the inputs of metrics besides results, without verdicts."""
-    required = config.retriever.metadata.required
-    return Context(
-        required=usual_in(pool) if required is None else required,
-        sources=sources,
-        relevant_texts=pool.texts,
-        seed=config.seed,
-    )
+        retriever, seen = bench.retrievers[number], observed[number]
+        progress = _with_name(bench.progress, grid.configurations[number].name if len(numbers) > 1 else "")
+        if needs(metrics, "latency") and not seen.latency:
+            seen = replace(seen, latency=passes.measure_latency(retriever, cases, config.latency, progress))
+        if needs(metrics, "determinism") and not seen.repetitions:
+            first, repeats = grid.pool.tables[number], config.determinism.repeats
+            seen = replace(seen, repetitions=passes.repeat(retriever, cases, first, repeats, progress))
+        observed[number] = seen
+    return replace(grid, observed=tuple(observed))
 
 
 def _scored(grid: Grid, metrics: Mapping[str, Metric], context: Context, proof: CellProof | None) -> Grid:
@@ -372,30 +336,33 @@ def _summarised(grid: Grid, metrics: Mapping[str, Metric], context: Context) -> 
 
     The cost of the judge belongs to the whole grid.
     """
+    own = [metric for name, metric in metrics.items() if isinstance(metric, RunMetric) and name not in NEED_A_JUDGE]
 
-    def of(configuration: Configuration) -> Configuration:
-        observed = configuration.observed
+    def of(observed: Observed) -> tuple[Summary, ...]:
         lacking = {"latency": not observed.latency, "determinism": not observed.repetitions}
-        own = [
-            metric
-            for name, metric in metrics.items()
-            if not isinstance(metric, QueryMetric)
-            and name not in NEED_A_JUDGE
-            and not any(lacking.get(need) for need in metric.needs)
-        ]
-        return replace(configuration, summaries=tuple(metric.summarise(observed, context) for metric in own))
+        measured = (metric for metric in own if not any(lacking.get(need) for need in metric.needs))
+        return tuple(metric.summarise(observed, context) for metric in measured)
 
-    return replace(grid, configurations=tuple(map(of, grid.configurations)))
+    return replace(grid, summaries=tuple(map(of, grid.observed)))
 
 
 def _chosen(config: ExperimentConfig, grid: Grid, context: Context, proof: CellProof | None) -> Swept:
     incomplete = context.judging.incomplete if context.judging else ""
     objective, notes = with_criteria(grid, config.objective, config.criteria)
-    grid = replace(grid, notes=(*grid.notes, *notes))
     ranking = rank(grid, objective, incomplete, proof.remaining if proof else None)
     choice = decide(grid, ranking, objective, context, proof)
-    table = decision(grid, objective, meeting(grid, objective.constraints), choice, context) if choice else None
-    return Swept(grid=grid, ranking=ranking, choice=choice, decision=table, proof=proof)
+    shown = choice.recommended.cell if choice else 0
+    separation, promised = abstaining(grid, shown, config.objective.wrong_answers)
+    allowed = meeting(grid, objective.constraints)
+    return Swept(
+        grid=replace(grid, notes=(*grid.notes, *notes)),
+        ranking=ranking,
+        choice=choice,
+        decision=decision(grid, objective, allowed, choice, context, promised) if choice else None,
+        separation=separation,
+        promised=promised,
+        proof=proof,
+    )
 
 
 def _cell(
@@ -412,8 +379,8 @@ def _cell(
         whole: True for a run, whose metrics are those of the cell.
     """
     own = config if whole else config.model_copy(update={"retriever": grid.settings(index)})
-    results, configuration = grid.results(index), grid.configurations[grid.cell(index).configuration]
-    observed = replace(configuration.observed, observations=tuple(results.observations()))
+    results, observed = grid.results(index), grid.observed[grid.cell(index).configuration]
+    observed = replace(observed, observations=tuple(results.observations()))
     length, named = reach(own.retriever), _asked_for(config)
     scores, summaries, proxies = {}, [], {}
     for name, metric in metrics.items():
@@ -454,19 +421,12 @@ def _asked_for(config: ExperimentConfig) -> list[str]:
 
 def _notes(run: Measured, swept: Swept) -> Iterator[str]:
     """Yield what a reader must know of a run that is a cell of a grid."""
-    grid, ranking, weight = swept.grid, swept.ranking, run.config.objective.out_of_scope
+    grid, ranking = swept.grid, swept.ranking
     yield from grid.notes
-    for name, metric in ((name, metric_named(name)) for name in ranking.weights):
-        if isinstance(metric, QueryMetric) and metric.of == "returned" and (metric.depth or 0) > min(grid.top_ks):
-            yield (
-                f"{name} reads {metric.depth} places: cells of a smaller top_k are ranked by the fewer chunks that "
-                "they return"
-            )
     if run.judging and run.judging.incomplete and ranking.order:
         yield (
             f"{run.judging.incomplete}: cells are compared on the {min(ranking.n.values())} queries that were judged "
-            "in all of them, drawn at random and the same for every cell; the intervals hold for these, and a further "
-            "run buys the rest alone"
+            "in all of them, drawn at random; a further run buys the rest alone"
         )
     if swept.chosen is None:
         yield f"the cells are not ranked ({ranking.reason}); these are the figures of {describe(grid, 0)}"
@@ -475,13 +435,8 @@ def _notes(run: Measured, swept: Swept) -> Iterator[str]:
             f"chosen out of {len(grid)} cells on these queries, so its figures are optimistic; a run on a split of its "
             "own is not"
         )
-    # What thresholds are not chosen by.
-    kinds, several = {case.in_scope for case in grid.pool.cases}, grid.size > len(grid.top_ks)
-    if several and kinds == {True}:
+    if grid.size > len(grid.top_ks) and all(case.in_scope for case in grid.pool.cases):
         yield NO_OUT_OF_SCOPE
-    elif several and len(kinds) > 1 and weight in (0, 1):
-        which = "out-of-scope" if weight == 0 else "in-scope"
-        yield f"objective.out_of_scope is {weight:g}: {which} queries have no part in the choice"
 
 
 def _with_name(progress: passes.Progress, name: str) -> passes.Progress:

@@ -11,10 +11,9 @@ import numpy as np
 
 from evals.collect.pool import Bools, Floats
 from evals.config.sweep import ObjectiveConfig
-from evals.config.values import CRITERION
 from evals.errors import ExperimentError
 from evals.grid.cells import CellScores, Grid
-from evals.metrics.criteria import COMPARISONS
+from evals.metrics.criteria import COMPARISONS, parsed
 
 MOST_DROPPED = 0.05
 TOKENS = "cost/context_tokens"
@@ -62,18 +61,18 @@ def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str = "", remaining
         ExperimentError: No cell meets the constraints; the nearest are named.
     """
     values = np.sum([weight * grid.metrics[name].common for name, weight in objective.metrics.items()], axis=0)
-    allowed = meeting(grid, objective.constraints)
-    partly = [name for name in objective.constraints if name in grid.metrics] if incomplete else []
-    reasons = [_unrankable(name, grid.metrics[name]) for name in dict.fromkeys((*objective.metrics, *partly))]
+    allowed, read = meeting(grid, objective.constraints), dict.fromkeys(objective.metrics)
+    if incomplete:
+        read |= dict.fromkeys(name for name in objective.constraints if name in grid.metrics)
+    reasons = [_unrankable(name, grid.metrics[name]) for name in read]
     if not allowed.any():
         if not incomplete:
             raise ExperimentError(_none_left(grid, objective.constraints))
         reasons.append("no cell meets the constraints by what was judged")
-    excluded = int((~allowed).sum())
+    reason, excluded = "; ".join(filter(None, reasons)), int((~allowed).sum())
     # Where the constraints leave none of them, a cell that was proved worse is the best of those that meet them.
     if remaining is not None and (allowed & remaining).any():
         allowed = allowed & remaining
-    reason = "; ".join(filter(None, reasons))
     order = np.lexsort((grid.metrics[TOKENS].mean, grid.threshold_of, -values)).tolist()
     return Ranking(
         weights=dict(objective.metrics),
@@ -100,38 +99,32 @@ def with_criteria(
     Returns:
         The objective; and where no cell meets the criteria, a note that they had no part in the choice.
     """
-    known = grid.metrics.keys() | {summary.metric for each in grid.configurations for summary in each.summaries}
+    known = grid.metrics.keys() | {summary.metric for each in grid.summaries for summary in each}
     own = {name: condition for name, condition in criteria.items() if name in known}
     both = {**own, **objective.constraints}
     if meeting(grid, both).any():
         return objective.model_copy(update={"constraints": both}), ()
     if not meeting(grid, objective.constraints).any():
         return objective, ()
-    conditions = " and ".join(f"{metric} {condition}" for metric, condition in own.items())
-    return objective, (f"no cell meets the criteria ({conditions}), so that they had no part in the choice",)
+    return objective, (f"no cell meets the criteria ({_written(own)}), so that they had no part in the choice",)
 
 
 def meeting(grid: Grid, constraints: Mapping[str, str]) -> Bools:
     """Return which cells meet every constraint; a figure that does not exist meets none."""
     allowed = np.ones(len(grid), dtype=np.bool_)
     for metric, condition in constraints.items():
-        symbol, limit = _read(condition)
-        allowed &= [COMPARISONS[symbol](value, limit) for value in figures(grid, metric, symbol=symbol).tolist()]
+        symbol, limit = parsed(condition)
+        allowed &= [COMPARISONS[symbol](value, limit) for value in figures(grid, metric, symbol).tolist()]
     return allowed
 
 
-def figures(grid: Grid, metric: str, *, symbol: str) -> Floats:
-    """Return the figure of every cell for a condition: the mean, or where scores failed the worse bound.
+def figures(grid: Grid, metric: str, symbol: str) -> Floats:
+    """Return the figure of every cell for a comparison: the mean, or where scores failed the worse bound.
 
     A metric that belongs to configurations has the same figure in all their cells. NaN where there is none.
-
-    Args:
-        grid: The grid.
-        metric: Its name.
-        symbol: The comparison, which says which bound is the worse.
     """
     if metric not in grid.metrics:
-        values = [{s.metric: s.value for s in each.summaries}.get(metric) for each in grid.configurations]
+        values = [{s.metric: s.value for s in each}.get(metric) for each in grid.summaries]
         return np.repeat([np.nan if value is None else value for value in values], grid.size)
     scores = grid.metrics[metric]
     lost = 0 if symbol.startswith(">") else scores.n_failed
@@ -146,26 +139,22 @@ def describe(grid: Grid, index: int) -> str:
     return f"{grid.configurations[cell.configuration].name}, top_k {cell.top_k}{threshold}"
 
 
-def _read(condition: str) -> tuple[str, float]:
-    match = CRITERION.fullmatch(condition)
-    if match is None:
-        raise ExperimentError(f"objective.constraints: expected a condition such as '<= 0.1', got {condition!r}")
-    return match[1], float(match[2])
-
-
 def _none_left(grid: Grid, constraints: Mapping[str, str]) -> str:
     """Return that no cell meets the constraints, with how near one comes to each of them."""
-    nearest = []
+    lines = [f"objective.constraints: none of {len(grid)} cells has {_written(constraints)}"]
     for metric, condition in constraints.items():
-        symbol, limit = _read(condition)
-        values = figures(grid, metric, symbol=symbol)
-        known = np.flatnonzero(np.isfinite(values))
-        index = int(known[np.abs(values[known] - limit).argmin()]) if len(known) else -1
-        said = f"{values[index]:.3f} in {describe(grid, index)}" if len(known) else "no value"
-        nearest.append(f"  {metric} {condition}: the nearest is {said}")
-    wanted = " and ".join(f"{metric} {condition}" for metric, condition in constraints.items())
-    head = f"objective.constraints: none of {len(grid)} cells has {wanted}"
-    return "\n".join([head, *nearest, "relax a constraint, or widen the sweep"])
+        symbol, limit = parsed(condition)
+        values = figures(grid, metric, symbol)
+        distances, said = np.abs(values - limit), "no value"
+        if np.isfinite(distances).any():
+            index = int(np.nanargmin(distances))
+            said = f"{values[index]:.3f} in {describe(grid, index)}"
+        lines.append(f"  {metric} {condition}: the nearest is {said}")
+    return "\n".join([*lines, "relax a constraint, or widen the sweep"])
+
+
+def _written(conditions: Mapping[str, str]) -> str:
+    return " and ".join(f"{metric} {condition}" for metric, condition in conditions.items())
 
 
 def _unrankable(metric: str, scores: CellScores) -> str:

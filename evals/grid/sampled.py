@@ -1,20 +1,20 @@
 """The cells of a grid of which the judge saw a sample of the queries: means corrected by a proxy. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 
 import numpy as np
 
-from evals.collect.observations import Failure, SampledMean, Score, Summary, Unscored
-from evals.collect.pool import Bools, Floats, Integers
+from evals.collect.observations import SampledMean, Score, Summary, Unscored
+from evals.collect.pool import Bools
 from evals.grid.cells import CellSample, Grid
 from evals.judge.verdicts import NOT_JUDGED
 from evals.metrics.declaration import Context, QueryMetric, summarise
 from evals.metrics.llm import can_be_judged
 from evals.metrics.proxies import foretelling, serving
-from evals.metrics.results import Results
-from evals.sampling.corrected import Sample, corrected
+from evals.metrics.results import Results, Values
+from evals.sampling.corrected import corrected
 from evals.sampling.order import NOT_DRAWN
 from evals.stats.intervals import mean_interval
 
@@ -44,21 +44,24 @@ def with_samples(
         eligible = np.array([can_be_judged(name, case) for case in cases], dtype=np.bool_)
         asked = np.broadcast_to(eligible[:, None], matrix.shape)
         asked = asked if judged_on is None else asked & judged_on[inside]
+        scores, foretold = np.where(asked, matrix, np.nan)[eligible], grid.matrix(proxy, context)[eligible]
+        (means, low, high), weight = np.full((3, len(grid)), np.nan), np.zeros(len(grid))
+        counts, dropped = np.zeros(len(grid), dtype=np.int64), 0
+        judged, values = np.zeros(matrix.shape, dtype=np.bool_), np.full(matrix.shape, np.nan)
+        groups = np.unique(asked, axis=1, return_inverse=True)[1].ravel()
+        for alike in (np.flatnonzero(groups == group) for group in np.unique(groups)):
+            known, places = np.isfinite(scores[:, alike]), np.ix_(eligible, alike)
+            if not known.all(axis=1).any():
+                continue
+            own = corrected(scores[:, alike], foretold[:, alike])
+            judged[places], weight[alike], counts[alike] = own.judged[:, None], own.weight, own.n
+            dropped = max(dropped, int((~own.judged & known.any(axis=1)).sum()))
+            low[alike], high[alike] = own.interval()
+            if own.n > 1:  # A single query compares nothing. Rounding must not lead out of the range of shares.
+                means[alike], values[places] = np.clip(own.means, 0.0, 1.0), own.pseudo
         sample = CellSample(
-            eligible=eligible,
-            asked=asked,
-            scores=np.where(asked, matrix, np.nan)[eligible],
-            proxy=grid.matrix(proxy, context)[eligible],
-            name=serving(proxy, cases),
-            looks=looks,
+            judged=judged, weight=weight, comparable=values, ends=(low, high), name=serving(proxy, cases), looks=looks
         )
-        means, counts, dropped = np.full(len(grid), np.nan), np.zeros(len(grid), dtype=np.int64), 0
-        for alike, own in _by_sample(sample):
-            counts[alike] = own.n
-            partly = ~own.judged & np.isfinite(sample.scores[:, alike]).any(axis=1)
-            dropped = max(dropped, int(partly.sum()))
-            # A single query compares nothing. Rounding must not lead out of the range of shares.
-            means[alike] = np.clip(own.means, 0.0, 1.0) if own.n > 1 else np.nan
         cells[name] = replace(
             cells[name],
             sample=sample,
@@ -70,26 +73,6 @@ def with_samples(
             n_dropped=dropped,
         )
     return replace(grid, metrics=cells)
-
-
-def comparable(sample: CellSample) -> Floats:
-    """Return scores[query, cell] by which cells are compared; NaN where a query stands for nothing.
-
-    Their column means are the corrected means, and their differences vary as those of the corrected means do.
-    """
-    values = np.full(sample.asked.shape, np.nan)
-    for cells, own in _by_sample(sample):
-        if own.n > 1:
-            values[np.ix_(sample.eligible, cells)] = own.pseudo
-    return values
-
-
-def sampled_intervals(sample: CellSample) -> tuple[Floats, Floats]:
-    """Return the ends [cells] of the 95% intervals of corrected means, those of `cell_summary`; NaN where none."""
-    low, high = np.full((2, sample.asked.shape[1]), np.nan)
-    for cells, own in _by_sample(sample):
-        low[cells], high[cells] = own.interval()
-    return low, high
 
 
 def figures_of(grid: Grid, metric: QueryMetric, index: int, context: Context) -> Summary:
@@ -112,11 +95,7 @@ def scores_by_query(
 
 
 def cell_summary(
-    grid: Grid,
-    metric: QueryMetric,
-    index: int,
-    scores: Mapping[str, Score],
-    proxies: Mapping[str, Score],
+    grid: Grid, metric: QueryMetric, index: int, scores: Mapping[str, Score], proxies: Mapping[str, Score]
 ) -> Summary:
     """Return the mean of a metric in a cell, with interval and counts, corrected where a sample was judged.
 
@@ -127,19 +106,15 @@ def cell_summary(
         scores: By case id.
         proxies: Those of what foretells them, likewise.
     """
-    own, foretold = list(scores.values()), list(proxies.values())
+    own = list(scores.values())
     sample = grid.metrics[metric.name].sample if metric.name in grid.metrics else None
     if sample is None:
         return summarise(metric.name, own, metric.interval)
-    judged, weight = np.zeros(len(own), dtype=np.bool_), 0.0
-    for cells, group in _by_sample(sample):
-        if index in cells:
-            judged[sample.eligible], weight = group.judged, group.weight
     # A cell that was dropped may have verdicts on later queries, where it returns what another cell does.
-    for place in np.flatnonzero(~judged).tolist():
+    for place in np.flatnonzero(~sample.judged[:, index]).tolist():
         if isinstance(own[place], float) or own[place] == NOT_JUDGED:
             own[place] = NOT_DRAWN
-    return sampled_summary(metric, own, foretold, sample.name, weight, sample.looks)
+    return sampled_summary(metric, own, list(proxies.values()), sample.name, sample.weight[index], sample.looks)
 
 
 def sampled_summary(
@@ -167,7 +142,7 @@ def sampled_summary(
     if of_sample.value is None:
         return of_sample
     kept = [pair for pair in zip(scores, proxies, strict=True) if has_or_lacks_verdicts(pair[0])]
-    judged, proxy = np.array([[_number(score) for score in pair] for pair in kept]).T[:, :, None]
+    judged, proxy = (Values.joined(scores).values[:, None] for scores in zip(*kept, strict=True))
     lost = np.array([[score != NOT_DRAWN and not isinstance(score, float | int)] for score, _ in kept])
     own = corrected(judged, proxy, weight)
     worst, best = (corrected(np.where(lost, end, judged), proxy, weight).of_these(looks) for end in (0.0, 1.0))
@@ -194,16 +169,3 @@ def sampled_summary(
 def has_or_lacks_verdicts(score: Score) -> bool:
     """Return False for a query that no judge could score, for want of a reference answer."""
     return not isinstance(score, Unscored) or score.missing or score == NOT_DRAWN
-
-
-def _by_sample(sample: CellSample) -> Iterator[tuple[Integers, Sample]]:
-    """Yield groups of cells that were asked about the same queries, some of which are judged in all of them."""
-    _, groups = np.unique(sample.asked, axis=1, return_inverse=True)
-    for group in range(int(groups.max(initial=-1)) + 1):
-        cells = np.flatnonzero(groups.ravel() == group)
-        if np.isfinite(sample.scores[:, cells]).all(axis=1).any():
-            yield cells, corrected(sample.scores[:, cells], sample.proxy[:, cells])
-
-
-def _number(score: Score) -> float:
-    return float("nan") if isinstance(score, Unscored | Failure) else float(score)

@@ -53,8 +53,6 @@ class Agreement:
         n_verdicts: Number of verdicts that could be compared.
         accuracy: Share of the verdicts that equal the label.
         kappa: Cohen's: agreement beyond chance, −1 to 1.
-        false_useful: Share of verdict 1 among label 0.
-        false_useless: Share of verdict 0 among label 1.
         disagreements: Differences of verdict and label, the most telling first: the queries with the most, as one
             look may settle those together; within a query chunks labelled 1 first (the quote is there to be read),
             then in the order given.
@@ -63,8 +61,6 @@ class Agreement:
     n_verdicts: int
     accuracy: Summary
     kappa: Summary
-    false_useful: Summary
-    false_useless: Summary
     disagreements: tuple[Pair, ...]
 
 
@@ -131,7 +127,7 @@ def measure(judging: Judging, observations: Sequence[Observation], seed: int) ->
 def summaries(trust: Trust) -> list[Summary]:
     """Return one summary a statistic: `judge/agreement` (accuracy), `judge/kappa` and so on, `<metric>_corrected`."""
     agreement = trust.agreement
-    known = [agreement.accuracy, agreement.kappa, agreement.false_useful, agreement.false_useless] if agreement else []
+    known = [agreement.accuracy, agreement.kappa] if agreement else []
     known += [trust.self_agreement] if trust.self_agreement else []
     return [*known, *(each.corrected for each in trust.corrections)]
 
@@ -167,12 +163,8 @@ def agree(rows: Sequence[Pair]) -> Agreement | None:
     counts = Counter(row.query_id for row in differing)
     return Agreement(
         n_verdicts=int(table[:, :4].sum()),
-        accuracy=_share(
-            "judge/agreement", hit + rejected, over + missed, lost_1 + lost_0 + lost, "no verdict on a labelled chunk"
-        ),
+        accuracy=_accuracy(hit + rejected, over + missed, lost_1 + lost_0 + lost),
         kappa=_kappa(table[:, :4], table[:, 4:6].sum(axis=0)),
-        false_useful=_share("judge/false_useful", over, rejected, lost_0, "no verdict on a chunk labelled 0"),
-        false_useless=_share("judge/false_useless", missed, hit, lost_1, "no verdict on a chunk labelled 1"),
         disagreements=tuple(sorted(differing, key=lambda row: (-counts[row.query_id], row.query_id, row.label != 1))),
     )
 
@@ -255,11 +247,12 @@ def _column(row: Pair) -> int:
     return 5 - row.label if isinstance(row.verdict, Failure) else 3 - 2 * row.verdict - row.label
 
 
-def _share(name: str, right: Floats, wrong: Floats, lost: Floats, empty: str) -> Summary:
-    """Return a share of verdicts, Σ right / Σ (right + wrong), each a number a query; `empty` is why there is none."""
+def _accuracy(right: Floats, wrong: Floats, lost: Floats) -> Summary:
+    """Return the share of verdicts that are right, Σ right / Σ (right + wrong), each a number a query."""
     counts, failed = np.stack([right, right + wrong], axis=1)[right + wrong > 0], lost.sum()
     hits, n = counts.sum(axis=0)
-    summary = Summary(metric=name, value=None, n=int(n), n_failed=int(failed), note="" if n else empty)
+    note = "" if n else "no verdict on a labelled chunk"
+    summary = Summary(metric="judge/agreement", value=None, n=int(n), n_failed=int(failed), note=note)
     if failed:
         summary = replace(summary, bound_low=hits / (n + failed), bound_high=(hits + failed) / (n + failed))
     if not n:

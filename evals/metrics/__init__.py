@@ -1,25 +1,65 @@
-"""All metrics, by name."""
+"""All metrics, by name: rows of table.yaml, each with the function that scores it; how they are listed and chosen."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from importlib.resources import files
+from math import isinf
 from typing import Any
 
-from evals.collect.observations import VERDICT_METRIC
+import yaml
+
+from evals.collect.observations import VERDICT_METRIC, Observed, Summary
 from evals.errors import ExperimentError
 from evals.metrics import llm, metadata, ranking, scope, texts, timing
-from evals.metrics.declaration import Declaration, Metric, Need, QueryMetric, RunMetric
+from evals.metrics.declaration import (
+    PREFIX,
+    Context,
+    Declaration,
+    Metric,
+    Need,
+    QueryMetric,
+    RunMetric,
+    Scorer,
+    own_metric,
+)
 from evals.metrics.outcomes import PASS_RATE
-from evals.metrics.own import PREFIX, own_metric
 from retrievers.config import RetrieverConfig
 from retrievers.config.removed import removed
 from retrievers.errors import nearest
 
-TABLE: tuple[Metric, ...] = (
-    *ranking.OF_IDS, *texts.OF_STRINGS, *llm.METRICS, *llm.TRUST, *ranking.METRICS, *metadata.METRICS, *texts.METRICS,
-    *scope.METRICS, *timing.METRICS, *scope.COST,
-)  # fmt: skip
-METRICS: Mapping[str, Metric] = {metric.name: metric for metric in TABLE}
+DEPTH = re.compile(r"_at_(\d+)$")
+COLUMNS = ("metric", "values", "better", "source", "needs", "about")
+SCORES: Mapping[str, Scorer] = {**ranking.SCORES, **texts.SCORES, **llm.SCORES, **metadata.SCORES, **scope.SCORES}
+FIGURES: Mapping[str, Callable[[Observed, Context], Summary]] = {**llm.FIGURES, **scope.FIGURES, **timing.FIGURES}
+
+
+def _table() -> Iterator[Metric]:
+    text = files("evals.metrics").joinpath("table.yaml").read_text(encoding="utf-8")
+    for name, row in yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)).items():
+        if name == "latency/*":
+            yield from (metric for level in timing.DEFAULT_CONCURRENCY for metric in timing.metrics_at(level))
+            continue
+        for depth in row.pop("depths", [""]):
+            about = re.sub(r"\bK\b", str(depth), row["about"])
+            yield _declared(re.sub("K$", str(depth), name), {**row, "about": about})
+
+
+def _declared(name: str, row: dict[str, Any]) -> Metric:
+    """Return a row of the table as a metric."""
+    row |= {"name": name, "needs": frozenset(row.get("needs", ()))}
+    if "range" in row:
+        row["range"] = tuple(map(float, row["range"]))
+    if name in FIGURES:
+        return RunMetric(tell=FIGURES[name], **row)
+    if level := DEPTH.search(name):
+        measure, depth = ranking.MEASURES[DEPTH.sub("", name.partition("/")[2])], int(level[1])
+        return QueryMetric(score=lambda r, _: measure(r, depth), depth=depth, **row)
+    return QueryMetric(score=SCORES[name], proxy=llm.PROXIES.get(name), **row)
+
+
+METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _table()}
 # Metrics of the user's own by name, and the declarations of those that a report was read with.
 OWN: dict[str, Declaration] = {}
 # The metrics that there are only with a judge.
@@ -153,7 +193,34 @@ def _nothing(pattern: str, fitting: Sequence[str], reach: Reach | None, known: I
     return f"no metric {pattern!r}{nearest(pattern, [*known, VERDICT_METRIC])} (--list-metrics shows all)"
 
 
+def listing() -> str:
+    """Return a line for each metric: name, unit and range, direction, one line about it."""
+    metrics = (PASS_RATE, *METRICS.values())
+    rows = [(metric.name, _values(metric), metric.direction, metric.about) for metric in metrics]
+    *widths, _ = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, [*widths, 0])) for row in rows)
+
+
+def markdown() -> str:
+    """Return the table of docs/metrics.md; metrics that differ in their depth alone are one row, `_at_K`."""
+    rows = dict[str, tuple[str, ...]]()
+    for metric in (PASS_RATE, *METRICS.values()):
+        level, name = DEPTH.search(metric.name), f"`{DEPTH.sub('_at_K', metric.name)}`"
+        about = re.sub(rf"\b{level[1]}\b", "K", metric.about) if level else metric.about
+        needed = ", ".join(sorted(metric.needs))
+        rows[name] = (name, _values(metric), metric.direction, metric.source, needed, about)
+    head = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
+    return head + "".join(f"| {' | '.join(row)} |\n" for row in rows.values())
+
+
+def _values(metric: Declaration) -> str:
+    """Return unit and range, such as `share, 0 to 1` or `ms, from 0`."""
+    low, high = metric.range
+    return f"{metric.unit}, from {low:g}" if isinf(high) else f"{metric.unit}, {low:g} to {high:g}"
+
+
 __all__ = [
     "METRICS", "NEED_A_JUDGE", "OF_AN_INDEX", "OWN", "PASS_RATE", "VERDICT_METRIC", "Declaration", "Metric",
-    "QueryMetric", "Reach", "RunMetric", "adopt", "choose", "declared", "metric_named", "needs", "reach", "remember",
+    "QueryMetric", "Reach", "RunMetric", "adopt", "choose", "declared", "listing", "markdown", "metric_named", "needs",
+    "reach", "remember",
 ]  # fmt: skip

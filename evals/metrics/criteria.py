@@ -50,47 +50,47 @@ def undecided(gates: Sequence[Gate], reason: str) -> list[Gate]:
     return [replace(gate, passed=False, undecided=True, reason=reason) for gate in gates]
 
 
-def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
+def parsed(condition: str) -> tuple[str, float]:
+    """Return the comparison and the limit of a condition, which the settings have checked."""
     match = CRITERION.fullmatch(condition)
-    if match is None:
-        raise ExperimentError(f"criteria: {name}: expected a condition such as '>= 0.8', got {condition!r}")
-    symbol, limit = match[1], float(match[2])
+    assert match is not None
+    return match[1], float(match[2])
+
+
+def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
+    symbol, limit = parsed(condition)
     gate = Gate(metric=name, condition=condition, figure=None, passed=False, reason="the metric is absent")
     if summary is None:
         return gate
     if summary.value is None:
         return replace(gate, reason=f"no value: {summary.note}", undecided=summary.n_missing > 0)
     figures = [f for f in (summary.value, summary.bound_low, summary.bound_high) if f is not None]
-    worst = min(figures, key=lambda figure: _margin(symbol, figure, limit))
-    passed = COMPARISONS[symbol](worst, limit)
-    open_ = not passed and any(COMPARISONS[symbol](figure, limit) for figure in figures)
+    met = [COMPARISONS[symbol](figure, limit) for figure in figures]
+    passed, is_open = all(met), any(met) and not all(met)
+    # Of a sample too small for bounds nothing is decided.
     unbounded = summary.sampled is not None and (summary.bound_low is None or summary.bound_high is None)
-    return Gate(
-        metric=name,
-        condition=condition,
-        figure=worst,
+    return replace(
+        gate,
+        figure=min(figures, key=lambda figure: _margin(symbol, figure, limit)),
         passed=passed and not unbounded,
-        reason=_reason(summary, passed=passed, undecided=open_),
-        undecided=open_ or unbounded,
+        reason=_reason(summary, passed=passed, undecided=is_open),
+        undecided=is_open or unbounded,
     )
 
 
 def _reason(summary: Summary, *, passed: bool, undecided: bool) -> str:
     """Return why a criterion is not met, or not decided; of a sample what judging all would give."""
-    counts = (f"{summary.n_failed} failed", summary.n_failed), (f"{summary.n_missing} missing", summary.n_missing)
-    lost = f"{' and '.join(text for text, count in counts if count)} scores"
+    counts = {"failed": summary.n_failed, "missing": summary.n_missing}
+    lost = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
     if summary.sampled is None:
-        return "" if passed else f"{lost} leave it open" if undecided else "not met"
+        return "" if passed else f"{lost} scores leave it open" if undecided else "not met"
     judged = f"{summary.n} of {summary.sampled.queries} queries are judged"
     remedy = "a further run buys the rest" if summary.n_missing else "a larger judge.sample decides"
-    # Where it cannot be said, nothing is decided.
     if summary.bound_low is None or summary.bound_high is None:
         return f"{judged}, too few for an interval; {remedy}"
     ends = f"{judged}; judging all would give {summary.bound_low:.3f} … {summary.bound_high:.3f} (95%)"
-    with_lost = f", with the {lost}" if summary.n_failed or summary.n_missing else ""
-    if passed:
-        return ends
-    return f"{ends}: the others leave it open{with_lost}; {remedy}" if undecided else f"{ends}: not met"
+    left_open = f"{ends}: the others leave it open{f', with the {lost} scores' if lost else ''}; {remedy}"
+    return left_open if undecided else ends if passed else f"{ends}: not met"
 
 
 def _margin(symbol: str, figure: float, limit: float) -> float:

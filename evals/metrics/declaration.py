@@ -1,19 +1,32 @@
-"""What a metric is: a row of one table, scored over all results at once, with its summary."""
+"""What a metric is: a row of one table, scored over all results at once, with its summary; and one of the user's own.
+
+    from evals import metric
+
+    @metric("team/has_code", unit="share", direction="higher")
+    def has_code(case, chunks):
+        return any("```" in chunk.text for chunk in chunks)
+
+An experiment names it `python:my_metrics:has_code` among its metrics; `evaluate` and `sweep` take the function itself.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
-from typing import Literal
+from math import inf, isfinite
+from typing import Any, Literal
 
 import numpy as np
 
+from evals.cases.case import Case
 from evals.cases.pages import Sources
 from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored
 from evals.collect.pool import Floats
+from evals.errors import ExperimentError
 from evals.judge.trust import Trust
 from evals.judge.verdicts import Judging
 from evals.metrics.results import Results, Values
 from evals.stats import intervals as stats
+from retrievers.config import factory
+from retrievers.records import Chunk
 
 Direction = Literal["higher", "lower", "neither"]
 Unit = Literal["share", "score", "cosine", "ratio", "ms", "tokens", "total tokens", "calls", "USD"]
@@ -22,13 +35,15 @@ Unit = Literal["share", "score", "cosine", "ratio", "ms", "tokens", "total token
 Need = Literal["labels", "latency", "determinism", "index", "judge", "judge usage", "sources"]
 Headline = Literal["always", "at the deepest", "never"]
 Scope = Literal["in_scope", "out_of_scope", "all"]
+Scorer = Callable[[Results, "Context"], Values | Floats]
+Own = Callable[[Case, Sequence[Chunk]], "float | bool | None"]
 # Interval of a mean: of values within 0 and 1, for which their bounds count, or of amounts.
 Kind = Literal["mean", "amount"]
 
 # Digits after the point of values in tables, 3 for all other units.
 DIGITS: dict[str, int] = {"ms": 1, "tokens": 1, "total tokens": 0, "calls": 0, "USD": 4}
+PREFIX = "python:"
 SHARE, AMOUNT = (0.0, 1.0), (0.0, inf)
-LABELS: frozenset[Need] = frozenset({"labels"})
 NO_VALUE = Unscored(reason="the metric has no value for this result")
 NO_LABELS = Unscored(reason="the query has no labels (evidence or relevant_ids)")
 
@@ -104,7 +119,7 @@ class QueryMetric(Declaration):
             is judged; None for a metric that needs no judge.
     """
 
-    score: Callable[[Results, Context], Values | Floats]
+    score: Scorer
     scope: Scope = "in_scope"
     of: Literal["returned", "candidates"] = "returned"
     depth: int | None = None
@@ -132,23 +147,34 @@ class QueryMetric(Declaration):
             given = Values.of(given.values, given, lacking)
         if self.of == "candidates" and by_labels:
             given = Values.of(given.values, _reasons(asked.of_table("incomplete")), given)
-        inside, _ = results.of(self.scope, labelled=False)
         if len(rows) == len(results):
             return given
-        whole, unlabelled = given.within(rows, len(results)), np.setdiff1d(inside, rows)
-        if not len(unlabelled):
-            return whole
-        return Values.of(whole.values, whole, (np.isin(np.arange(len(results)), unlabelled), NO_LABELS))
+        whole, unlabelled = given.within(rows, len(results)), np.zeros(len(results), dtype=np.bool_)
+        unlabelled[np.setdiff1d(results.of(self.scope, labelled=False)[0], rows)] = True
+        return Values.of(whole.values, whole, (unlabelled, NO_LABELS))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunMetric(Declaration):
-    """A statistic of the whole run that is not a mean of query scores."""
+    """A statistic of the whole run that is not a mean of query scores.
 
-    summarise: Callable[[Observed, Context], Summary]
+    Attributes:
+        tell: The statistic; its name is that of the metric.
+    """
+
+    tell: Callable[[Observed, Context], Summary]
+
+    def summarise(self, observed: Observed, context: Context) -> Summary:
+        """Return the statistic."""
+        return replace(self.tell(observed, context), metric=self.name)
 
 
 Metric = QueryMetric | RunMetric
+
+
+def figure(value: float | None, note: str = "", **fields: float | None) -> Summary:
+    """Return a figure of the run, without the name of its metric; None is none, for the reason of the note."""
+    return Summary(metric="", value=value, note=note, **fields)  # type: ignore[arg-type]
 
 
 def within(observations: Sequence[Observation], scope: Scope) -> list[Observation]:
@@ -167,8 +193,9 @@ def summarise(name: str, scores: Sequence[Score], interval: Kind) -> Summary:
     failed = [score for score in scores if isinstance(score, Failure)]
     missing, total = sum(score.missing for score in unscored), stats.total(values)
     lost, found = len(failed) + missing, stats.mean_interval(values, shares=interval == "mean")
-    failure = f"{failed[0].type}: {failed[0].message}" if len(failed) > len(unscored) else ""
-    reason = failure or next((each.reason for each in unscored), "")
+    reason = unscored[0].reason if unscored else ""
+    if len(failed) > len(unscored):
+        reason = f"{failed[0].type}: {failed[0].message}"
     summary = Summary(
         metric=name,
         value=total / len(values) if values else None,
@@ -190,3 +217,72 @@ def summarise(name: str, scores: Sequence[Score], interval: Kind) -> Summary:
 def _reasons(reasons: Sequence[str]) -> Values:
     """Return as values which rows have no score for one of several reasons; an empty one is none."""
     return Values.joined([Unscored(reason=reason) if reason else 0.0 for reason in reasons])
+
+
+def metric(
+    name: str,
+    *,
+    unit: str = "share",
+    direction: Direction = "higher",
+    range: tuple[float, float] = SHARE,
+    scope: Scope = "all",
+    about: str = "",
+) -> Callable[[Own], Own]:
+    """Declare a function as a metric over queries.
+
+    The function gets a golden query (`Case`) and its returned chunks in rank order (`Chunk`), and returns a number, a
+    truth value, or None where there is nothing to score. It is called once for each distinct result of a query. What it
+    raises, and a number outside of the range, is a failed score with its cause; the other queries keep theirs.
+
+    Args:
+        name: Name in reports and MLflow, such as `team/has_code`.
+        unit: Unit of the values, such as `share`, `ms` or `tokens`.
+        direction: Which values are better: `higher`, `lower`, `neither`.
+        range: Lowest and highest possible value. Of means within 0 and 1 the interval allows for these bounds.
+        scope: Which queries it is over: `all`, `in_scope`, `out_of_scope`.
+        about: One line about it; the first line of the function's docstring when left out.
+    """
+
+    def declared(function: Own) -> Own:
+        said = about or (function.__doc__ or "").strip().partition("\n")[0]
+        row = QueryMetric(
+            name=name, about=said, source="the user's own", direction=direction, unit=unit, range=range, scope=scope,
+            score=lambda r, _: Values.joined([_scored(function, each, range) for each in r.observations()]),
+        )  # fmt: skip
+        function.metric = row  # type: ignore[attr-defined]  # a function is an object
+        return function
+
+    return declared
+
+
+def own_metric(given: Any) -> QueryMetric:
+    """Return the metric that a user's object is: a declared function, or a row of the table.
+
+    Args:
+        given: The object, or where it is found: `python:module:name`.
+
+    Raises:
+        ConfigError: It cannot be imported.
+        ExperimentError: It is no metric.
+    """
+    found = factory.find(given.removeprefix(PREFIX), "metrics") if isinstance(given, str) else given
+    row = getattr(found, "metric", found)
+    if isinstance(row, QueryMetric):
+        return row
+    raise ExperimentError(
+        f"metrics: expected a function declared by @evals.metric(NAME), got {found!r} without a name; put "
+        '@metric("team/name") above it'
+    )
+
+
+def _scored(function: Own, observation: Observation, limits: tuple[float, float]) -> Score:
+    try:
+        value = function(observation.case, list(observation.selection.chunks))
+        if value is None:
+            return Unscored(reason="the metric gives no score")
+        score = float(value)
+    except Exception as error:  # whatever a user's function raises is that score's cause
+        return Failure(type=type(error).__name__, message=str(error))
+    if isfinite(score) and limits[0] <= score <= limits[1]:
+        return score
+    return Failure(type="OutOfRange", message=f"expected {limits[0]:g} to {limits[1]:g}, got {score!r}")

@@ -5,7 +5,7 @@ a failure, not a zero. Source: ragas 0.4.3, `ragas.metrics.collections`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from evals.judge.budget import Usage
 from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE, selected
 from evals.judge.trust import summaries
 from evals.judge.verdicts import NOT_JUDGED, ChunkVerdict, Judging
-from evals.metrics.declaration import AMOUNT, Context, Metric, QueryMetric, RunMetric
+from evals.metrics.declaration import Context, QueryMetric, Scorer, figure
 from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
 from evals.metrics.results import Results, Values
 from evals.metrics.texts import average_precision
@@ -24,8 +24,8 @@ from evals.sampling.order import NOT_DRAWN, judging_order
 from retrievers.records import Chunk
 
 NO_JUDGE = "there is no judge (judge.model)"
-NO_VERDICT = "no verdict on a labelled chunk"
 Judged = Callable[[Results, Judging], Values]
+Tell = Callable[[Observed, Context], Summary]
 
 
 def context_precision(r: Results, judging: Judging) -> Values:
@@ -56,38 +56,28 @@ def can_be_judged(metric: str, case: Case) -> bool:
     return case.in_scope and (bool((case.reference_answer or "").strip()) or not JUDGED[metric].needs_reference)
 
 
-def respent(summaries: Sequence[Summary], judging: Judging) -> list[Summary]:
-    """Return the summaries of a run, those of what judging cost by the usage that there is now."""
-    return [_total(summary.metric, judging) if summary.metric in SPENT else summary for summary in summaries]
-
-
-def _graded(name: str, about: str, score: Judged, proxy: QueryMetric = RECALL_PROXY) -> QueryMetric:
-    """Declare a metric that the judge grades, which leaves out what no judge was asked about."""
+def _graded(name: str, score: Judged) -> Scorer:
+    """Return what the judge grades, without what no judge was asked about."""
 
     def of(r: Results, context: Context) -> Values:
         judging = context.judging
         if judging is None:
             return Values.of(np.zeros(len(r)), (True, Unscored(reason=NO_JUDGE)))
+        empty, missing = r.lengths == 0, Unscored(reason=judging.incomplete, missing=True)
         no_reference = r.by_case(lambda case: not can_be_judged(name, case))
         not_drawn = r.by_case(lambda case: judging.drawn is not None and case.id not in judging.drawn)
-        rows = np.flatnonzero(~(no_reference | not_drawn | (r.lengths == 0)))
-        given, missing = (
-            score(r.at(rows), judging).within(rows, len(r)),
-            Unscored(reason=judging.incomplete, missing=True),
-        )
-        beyond = (_beyond(r, given, missing, context.seed), missing)
-        values = np.where(r.lengths == 0, 0.0, given.values)
+        rows = np.flatnonzero(~(no_reference | not_drawn | empty))
+        given = score(r.at(rows), judging).within(rows, len(r))
+        beyond = _beyond(r, given, missing, context.seed), missing
+        values = np.where(empty, 0.0, given.values)
         return Values.of(values, (no_reference, NO_REFERENCE), (not_drawn, NOT_DRAWN), beyond, given)
 
-    return QueryMetric(
-        name=name, about=about, source=f"ragas 0.4.3, `{JUDGED[name].class_name}`", needs=frozenset({"judge"}),
-        score=of, proxy=proxy,
-    )  # fmt: skip
+    return of
 
 
 def _beyond(r: Results, values: Values, missing: Unscored, seed: int) -> Bools:
     """Return which empty results are of queries whose turn had not come: they alone would be there, all 0."""
-    if values.issue is None or missing not in values.issues:
+    if missing not in values.issues:
         return np.zeros(len(r), dtype=np.bool_)
     order = {case_id: rank for rank, case_id in enumerate(judging_order(r.lists.pool.cases, seed))}
     places = r.by_case(lambda case: order.get(case.id, len(order)))
@@ -95,36 +85,29 @@ def _beyond(r: Results, values: Values, missing: Unscored, seed: int) -> Bools:
     return np.asarray((r.lengths == 0) & (places >= reached))
 
 
+def respent(summaries: Sequence[Summary], judging: Judging) -> list[Summary]:
+    """Return the summaries of a run, those of what judging cost by the usage that there is now."""
+    return [replace(_total(s.metric, judging), metric=s.metric) if s.metric in SPENT else s for s in summaries]
+
+
 def _total(name: str, judging: Judging) -> Summary:
     value = SPENT[name](judging.whole_usage)
-    unpriced = " and ".join(tier.model for tier in judging.tiers if tier.usage.usd is None)
-    note = f"no price for {unpriced} in judge.prices" if value is None else "a total has no interval"
-    return Summary(metric=name, value=value, n=int(value is not None), note=note)
+    if value is None:
+        unpriced = " and ".join(tier.model for tier in judging.tiers if tier.usage.usd is None)
+        return figure(None, f"no price for {unpriced} in judge.prices")
+    return figure(value, "a total has no interval", n=1)
 
 
-def _of_judge(name: str, about: str, tell: Callable[[Context], Summary | None], **fields: Any) -> RunMetric:
-    """Declare a statistic of the judge."""
-
-    def summarise(_: Observed, context: Context) -> Summary:
-        return tell(context) or Summary(metric=name, value=None, note=NO_JUDGE)
-
-    return RunMetric(name=name, about=about, summarise=summarise, **fields)
+def _spent(name: str) -> Tell:
+    return lambda _, context: _total(name, context.judging) if context.judging else figure(None, NO_JUDGE)
 
 
-def _spent(name: str, about: str, unit: str, direction: str = "lower") -> RunMetric:
-    return _of_judge(
-        name, about, lambda context: _total(name, context.judging) if context.judging else None,
-        unit=unit, direction=direction, range=AMOUNT, needs=frozenset({"judge usage"}),
-    )  # fmt: skip
+def _trust(name: str, missing: str = "no verdict on a labelled chunk") -> Tell:
+    def tell(_: Observed, context: Context) -> Summary:
+        known = {summary.metric: summary for summary in summaries(context.trust)} if context.trust else {}
+        return known.get(name) or figure(None, missing if context.trust else NO_JUDGE)
 
-
-def _trust(name: str, about: str, missing: str = NO_VERDICT, **fields: Any) -> RunMetric:
-    def tell(context: Context) -> Summary | None:
-        given = summaries(context.trust) if context.trust else []
-        lacking = Summary(metric=name, value=None, note=missing) if context.trust else None
-        return next((summary for summary in given if summary.metric == name), lacking)
-
-    return _of_judge(name, about, tell, needs=frozenset({"judge"}), **fields)
+    return tell
 
 
 SPENT: Mapping[str, Callable[[Usage], float | None]] = {
@@ -133,30 +116,19 @@ SPENT: Mapping[str, Callable[[Usage], float | None]] = {
     "cost/judge_tokens": lambda usage: float(usage.tokens),
     "cost/judge_usd": lambda usage: usage.usd,
 }
-METRICS: tuple[Metric, ...] = (
-    _graded(PRECISION, "average precision of the returned chunks by the judge's verdicts", context_precision,
-            PRECISION_PROXY),
-    _graded(RECALL, "share of the reference's statements that the returned chunks support", _by_result(RECALL)),
-    _graded(RELEVANCE, "how relevant the returned chunks are to the question, by two prompts", _by_result(RELEVANCE),
-            RELEVANCE_PROXY),
-    _graded(ENTITY_RECALL, "share of the reference's entities that the returned chunks name",
-            _by_result(ENTITY_RECALL)),
-    _spent("cost/judge_calls", "calls of the judge, every attempt counted", "calls"),
-    _spent("cost/judge_cache_hits", "verdicts that needed no call", "calls", "neither"),
-    _spent("cost/judge_tokens", "tokens that the judge read and wrote", "total tokens"),
-    _spent("cost/judge_usd", "what the judge cost in US dollars, by judge.prices", "USD"),
-)  # fmt: skip
-TRUST: tuple[RunMetric, ...] = (
-    _trust("judge/agreement", "share of the judge's verdicts that equal the golden label"),
-    _trust("judge/kappa", "Cohen's kappa of verdicts and golden labels: agreement beyond chance", unit="score",
-           range=(-1.0, 1.0), source="Cohen (1960)"),
-    _trust("judge/false_useful", "share of verdict useful among chunks that are not labelled relevant",
-           direction="lower"),
-    _trust("judge/false_useless", "share of verdict useless among chunks that are labelled relevant",
-           direction="lower"),
-    _trust("judge/self_agreement", "share of verdicts that come out the same when given again (judge.rejudge)",
-           "not asked for (judge.rejudge)"),
-    _trust(f"{PRECISION}_corrected", "context precision by people, estimated from human verdicts on a sample, "
-           "corrected by the judge", "no case has human_verdicts",
-           source="Cochran (1977, chapter 12); Angelopoulos et al. (2023), prediction-powered inference"),
-)  # fmt: skip
+PROXIES: Mapping[str, QueryMetric] = {
+    PRECISION: PRECISION_PROXY,
+    RECALL: RECALL_PROXY,
+    RELEVANCE: RELEVANCE_PROXY,
+    ENTITY_RECALL: RECALL_PROXY,
+}
+SCORES: Mapping[str, Scorer] = {
+    name: _graded(name, context_precision if name == PRECISION else _by_result(name)) for name in PROXIES
+}
+FIGURES: Mapping[str, Tell] = {
+    **{name: _spent(name) for name in SPENT},
+    "judge/agreement": _trust("judge/agreement"),
+    "judge/kappa": _trust("judge/kappa"),
+    "judge/self_agreement": _trust("judge/self_agreement", "not asked for (judge.rejudge)"),
+    f"{PRECISION}_corrected": _trust(f"{PRECISION}_corrected", "no case has human_verdicts"),
+}

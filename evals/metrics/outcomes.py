@@ -15,7 +15,7 @@ import numpy as np
 from evals.cases.pages import SourcePageError
 from evals.collect.observations import VERDICT_METRIC, LatencyPass, Observation, Outcome, ValidationReport
 from evals.collect.pool import Bools, Floats
-from evals.metrics.declaration import LABELS, NO_LABELS, Context, QueryMetric
+from evals.metrics.declaration import NO_LABELS, Context, QueryMetric
 from evals.metrics.metadata import accuracy, missing_fields, wrong_fields
 from evals.metrics.results import Results
 from evals.metrics.texts import found_in_source, topic_match
@@ -54,26 +54,27 @@ class Outcomes:
         return self.unasked | self.short | self.missed
 
     @property
-    def partial(self) -> Bools:
-        """Whether what does not fail is a partial success."""
-        return self.flawed | (self.topics < 1) | self.astray
+    def passed(self) -> Bools:
+        """Whether the result is a success."""
+        return np.asarray(~(self.failed | self.flawed | (self.topics < 1) | self.astray))
 
-    def outcome(self, row: int) -> Outcome:
-        """Return the outcome of a row."""
-        if self.unlabelled[row]:
-            return "UNLABELLED"
-        return "FAILURE" if self.failed[row] else "PARTIAL_SUCCESS" if self.partial[row] else "SUCCESS"
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """The outcome of each row."""
+        conditions = [self.unlabelled, self.failed, ~self.passed]
+        return tuple(np.select(conditions, ["UNLABELLED", "FAILURE", "PARTIAL_SUCCESS"], "SUCCESS").tolist())
 
 
 def outcomes_of(r: Results, context: Context) -> Outcomes:
     """Return what is wrong with each result."""
-    inside, labelled = (r.by_case(tell).astype(np.bool_) for tell in (lambda c: c.in_scope, lambda c: c.is_labelled))
+    inside, answered = r.by_case(lambda case: case.in_scope).astype(np.bool_), r.lengths > 0
+    relevant = (r.ranked.grades[:, :FIRST] > 0).any(axis=1)
     flaws, _ = r.by_chunk("flaws", lambda chunk: float(bool(_flaws(chunk, context))))
     return Outcomes(
         unlabelled=r.by_case(lambda case: case.is_unlabelled),
-        unasked=~inside & (r.lengths > 0),
+        unasked=~inside & answered,
         short=inside & (r.lengths < r.by_case(lambda case: case.min_results)),
-        missed=inside & labelled & (r.lengths > 0) & ~(r.ranked.grades[:, :FIRST] > 0).any(axis=1),
+        missed=inside & r.by_case(lambda case: case.is_labelled).astype(np.bool_) & answered & ~relevant,
         flawed=np.asarray((flaws > 0).any(axis=1)),
         topics=np.where(inside, topic_match(r, context).values, np.nan),
         astray=inside & (found_in_source(r) == 0.0),
@@ -82,13 +83,13 @@ def outcomes_of(r: Results, context: Context) -> Outcomes:
 
 def pass_rate(r: Results, context: Context) -> Floats:
     """Return 1 for a success, else 0."""
-    outcomes = outcomes_of(r, context)
-    return (~outcomes.failed & ~outcomes.partial).astype(float)
+    return outcomes_of(r, context).passed.astype(float)
 
 
 PASS_RATE = QueryMetric(
-    name=VERDICT_METRIC, about="queries whose verdict is SUCCESS", score=pass_rate, scope="all", needs=LABELS
-)
+    name=VERDICT_METRIC, about="queries whose verdict is SUCCESS", needs=frozenset({"labels"}), scope="all",
+    score=pass_rate,
+)  # fmt: skip
 
 
 def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: int = FIRST) -> ValidationReport:
@@ -105,17 +106,16 @@ def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: i
         times.setdefault(query_id, []).append(timings.total_ms)
     every = [time for values in times.values() for time in values]
     flaws, observations = outcomes_of(r, context), list(r.observations())
-    outcomes = tuple(map(flaws.outcome, range(len(r))))
+    outcomes = flaws.outcomes
     metadata = tuple(None if np.isnan(share) else share for share in accuracy(r, context).values.tolist())
     relevance = tuple(map(content_relevance, observations))
     known = [[score for score in pair if score is not None] for pair in zip(metadata, relevance, strict=True)]
-    passed, unlabelled = outcomes.count("SUCCESS"), outcomes.count("UNLABELLED")
-    decided = len(outcomes) - unlabelled
+    passed, decided = outcomes.count("SUCCESS"), len(outcomes) - outcomes.count("UNLABELLED")
     return ValidationReport(
         total=len(outcomes),
         passed=passed,
         failed=decided - passed,
-        unlabelled=unlabelled,
+        unlabelled=len(outcomes) - decided,
         pass_rate=passed / decided if decided else None,
         average_latency_ms=fmean(every) if every else None,
         p95_latency_ms=stats.percentile(every, 0.95) if every else None,
@@ -182,10 +182,10 @@ def _flaws(chunk: Chunk, context: Context) -> list[str]:
 
 
 def _first_relevant(observation: Observation, top_k: int) -> str:
-    ids = enumerate(observation.candidates.chunk_ids, 1)
-    index = next((rank for rank, chunk_id in ids if chunk_id in observation.relevance.grades), None)
-    if index is None:
-        return f"none among the {len(observation.candidates)} candidates either"
-    if is_cut_by_threshold(index, top_k):
-        return f"the threshold cut the first relevant one, candidate {index}"
-    return f"the first relevant one is candidate {index}"
+    grades, ids = observation.relevance.grades, observation.candidates.chunk_ids
+    rank = next((rank for rank, chunk_id in enumerate(ids, 1) if chunk_id in grades), None)
+    if rank is None:
+        return f"none among the {len(ids)} candidates either"
+    if is_cut_by_threshold(rank, top_k):
+        return f"the threshold cut the first relevant one, candidate {rank}"
+    return f"the first relevant one is candidate {rank}"

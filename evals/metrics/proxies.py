@@ -94,8 +94,9 @@ def _recall(r: Results, _: Context) -> Values:
     answered = r.by_case(_is_answered).astype(np.bool_)
     rows = np.flatnonzero(answered)
     found = _for_all([case for case in r.lists.pool.cases if case.in_scope and _is_answered(case)])[1]
-    given = Values(values=found(r.at(rows))).within(rows, len(r))
-    return Values.of(given.values, (~answered, NO_REFERENCE))
+    values = np.full(len(r), np.nan)
+    values[rows] = found(r.at(rows))
+    return Values.of(values, (~answered, NO_REFERENCE))
 
 
 def _for_all(cases: Sequence[Case]) -> tuple[str, Callable[[Results], Floats]]:

@@ -2,27 +2,23 @@
 
 A measure is a function of results and a depth k, over all rows at once. It reads chunk ids in rank order, a repeated
 one at its first place. A query that has relevant chunks and got no result scores 0. Sources: trec_eval 9 (NIST), as
-pytrec_eval computes it; ragas 0.4.3 for its metrics on ids; ir_measures for incomplete labels.
+pytrec_eval computes it; ragas 0.4.3 for its metrics on ids.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from evals.collect.observations import Unscored
 from evals.collect.pool import Bools, Floats, Integers
-from evals.metrics.declaration import LABELS, Context, Headline, QueryMetric
+from evals.metrics.declaration import Context, Scorer
 from evals.metrics.results import Results, Values
 
-# The depths at which metrics are computed: of what was returned, of the candidates that a reranker gets, of an index.
-DEPTHS, ORACLE_DEPTHS, INDEX_DEPTHS = (1, 3, 5, 10), (10, 20, 50, 100), (5, 100)
-CUT = 10
+# The depths at which an approximate search is compared with an exact one.
+INDEX_DEPTHS = (5, 100)
 ENOUGH = 0.95
 """A mean recall of the index below this is its fault before it is the model's."""
 TOO_FEW = Unscored(reason="fewer than three relevant chunks")
-NO_GRADE_0 = Unscored(reason="the golden data judge no chunk of these queries not relevant (grade 0)")
-Measure = Callable[[Results, int], Floats]
 
 
 def hit_rate(r: Results, k: int) -> Floats:
@@ -86,56 +82,7 @@ def id_recall(r: Results, _: Context) -> Floats:
     return _hits(r) / np.maximum(r.relevant, 1)
 
 
-def judged(r: Results, k: int) -> Floats:
-    """Return the share of the first k that is judged (ir_measures `Judged@k`), of fewer that of these; 1 for none."""
-    lengths = np.minimum(r.ranked.lengths, k)
-    counts = np.sum(_judged(r)[:, :k], axis=1)
-    return np.where(lengths > 0, counts / np.maximum(lengths, 1), 1.0)
-
-
-def condensed_ndcg(r: Results, k: int) -> Floats:
-    """Return nDCG at k of the list without its unjudged chunks (Sakai 2007), 0 to 1."""
-    known = _judged(r)
-    order = np.argsort(~known, axis=1, kind="stable")[:, :k]
-    condensed = np.take_along_axis(np.where(known, r.ranked.grades, 0), order, axis=1)
-    return _discounted(condensed) / _ideal(r, k)
-
-
-def bpref(r: Results, _: int) -> Floats:
-    """Return how rarely a chunk judged not relevant stands before a relevant one, 0 to 1 (trec_eval `bpref`).
-
-    Σ over relevant chunks of the list of 1 − min(judged not relevant before it, R) / min(N, R), over R: with R relevant
-    chunks and N judged not relevant. Unjudged chunks have no effect. Source: Buckley and Voorhees 2004.
-    """
-    relevant = _relevant(r)
-    refused = _judged(r) & ~relevant
-    before: Integers = np.cumsum(refused, axis=1) - refused
-    irrelevant = np.asarray([len(each.irrelevant) for each in r.lists.relevance], dtype=np.int64)[r.list_of]
-    most = np.minimum(irrelevant, r.relevant)
-    lost = np.minimum(before, r.relevant[:, None]) / np.maximum(most, 1)[:, None]
-    return np.asarray(np.where(relevant, 1 - lost, 0.0).sum(axis=1) / np.maximum(r.relevant, 1))
-
-
-def oracle_ndcg(r: Results, _: Context, *, depth: int) -> Floats:
-    """Return nDCG@10 of the first `depth` candidates, ordered by their grades, 0 to 1.
-
-    They are the first in the order that a reranker was given them. The ideal is over all relevant chunks, found or not,
-    so that it is 1 only where the best ten are among the candidates; no reranker of this depth reaches more. With
-    binary grades and at most ten relevant chunks it rises with recall alone.
-    """
-    grades = as_found(r).ranked.grades[:, :depth]
-    return _discounted(-np.sort(-grades, axis=1)[:, :CUT]) / _ideal(r, CUT)
-
-
-def as_found(r: Results) -> Results:
-    """Return results in the order that a reranker was given them; as they are where there was none."""
-    given = r.column("original_rank")
-    reranked = np.asarray(r.found.any(axis=1) & ~(np.isnan(given) & r.found).any(axis=1))
-    places = np.take_along_axis(r.places, np.argsort(given, axis=1, kind="stable"), axis=1)
-    return Results(r.lists, r.list_of, np.where(reranked[:, None], places, r.places))
-
-
-def ann_recall(r: Results, _: Context, *, k: int) -> Values:
+def ann_recall(r: Results, k: int) -> Values:
     """Return the share of the k nearest chunks, by exact search, that the approximate one has in its first k, 0 to 1.
 
     A chunk that is as near as the k-th one counts as found (see `evals.collect.index_recall`). Whether a chunk is
@@ -167,110 +114,20 @@ def _ideal(r: Results, k: int) -> Floats:
     return np.maximum(_discounted(r.ideal[:, :k]), np.where(r.relevant > 0, 0.0, 1.0))
 
 
-def _judged(r: Results) -> Bools:
-    return r.ranked.laid_out(r.lists.judged, False)
-
-
-def _at(measure: Measure, k: int) -> Callable[[Results, Context], Floats]:
-    return lambda r, _: measure(r, k)
-
-
-def _where_refused(measure: Measure, k: int) -> Callable[[Results, Context], Values]:
-    """Return a measure that reads which chunks are judged not relevant, unscored where the golden data judge none.
-
-    A chunk without a grade may then be unjudged or not relevant.
-    """
-    return lambda r, _: Values.of(
-        measure(r, k) if r.lists.pool.refuses else np.zeros(len(r)), (not r.lists.pool.refuses, NO_GRADE_0)
-    )
-
-
-# A measure, its name in trec_eval, its unit, a line about it, and whether it divides by all relevant chunks.
-MEASURES: Mapping[str, tuple[Measure, str, str, str, bool]] = {
-    "hit_rate": (hit_rate, "success", "share", "queries with a relevant chunk among the first {k}", False),
-    "precision": (precision, "P", "share", "relevant among the first {k}, divided by {k}", False),
-    "recall": (recall, "recall", "share", "share of the relevant chunks among the first {k}", True),
-    "mrr": (reciprocal_rank, "recip_rank", "score", "1 / rank of the first relevant chunk, within {k}", False),
-    "map": (average_precision, "map_cut", "score", "average precision within {k}, over all relevant chunks", True),
-    "ndcg": (ndcg, "ndcg_cut", "score", "graded gain of the first {k} over that of the ideal order", True),
+Measure = Callable[[Results, int], Floats | Values]
+# Of what was returned (`ranking/`) and of the candidates (`candidates/`), at any depth.
+MEASURES: Mapping[str, Measure] = {
+    "hit_rate": hit_rate,
+    "precision": precision,
+    "recall": recall,
+    "mrr": reciprocal_rank,
+    "map": average_precision,
+    "ndcg": ndcg,
+    "evidence_recall": evidence_recall,
+    "ann_recall": ann_recall,
 }
-
-
-def _ranking(name: str, k: int, headline: Headline, *, candidates: bool = False) -> QueryMetric:
-    measure, source, unit, about, all_relevant = MEASURES[name]
-    return QueryMetric(
-        name=f"{'candidates' if candidates else 'ranking'}/{name}_at_{k}", score=_at(measure, k),
-        about=about.format(k=k) + ("; of the candidates" if candidates else ""), source=f"trec_eval 9, `{source}`",
-        unit=unit, headline=headline, needs=LABELS, of="candidates" if candidates else "returned", depth=k,
-        all_relevant=all_relevant,
-    )  # fmt: skip
-
-
-def _for_incomplete_labels() -> Iterator[QueryMetric]:
-    """Yield the metrics for golden data that do not judge every chunk; all others count it as not relevant."""
-    for k in DEPTHS:
-        yield QueryMetric(
-            name=f"ranking/judged_at_{k}", score=_where_refused(judged, k), depth=k, direction="neither",
-            about=f"share of the first {k} that the golden data judge, relevant or not", source="ir_measures, `Judged`",
-            headline="never", needs=LABELS,
-        )  # fmt: skip
-    for k in DEPTHS:
-        yield QueryMetric(
-            name=f"ranking/condensed_ndcg_at_{k}", score=_where_refused(condensed_ndcg, k), depth=k, unit="score",
-            about=f"nDCG at {k} of the judged chunks alone", headline="never", needs=LABELS, all_relevant=True,
-            source="Sakai 2007; trec_eval 9, `ndcg_cut`, of a run without unjudged documents",
-        )  # fmt: skip
-    yield QueryMetric(
-        name="ranking/bpref", score=_where_refused(bpref, 0), unit="score", headline="never", needs=LABELS,
-        about="how rarely a chunk judged not relevant stands before a relevant one; unjudged ones have no effect",
-        source="trec_eval 9, `bpref`", all_relevant=True,
-    )  # fmt: skip
-
-
-OF_IDS = (
-    QueryMetric(
-        name="ragas/id_context_precision", about="share of the returned chunks that is relevant", score=id_precision,
-        source="ragas 0.4.3, `IDBasedContextPrecision`", needs=LABELS,
-    ),
-    QueryMetric(
-        name="ragas/id_context_recall", about="share of the relevant chunks that was returned", score=id_recall,
-        source="ragas 0.4.3, `IDBasedContextRecall`", needs=LABELS, all_relevant=True,
-    ),
-)  # fmt: skip
-METRICS = (
-    *(_ranking(name, k, "never" if name == "precision" else "at the deepest") for name in MEASURES for k in DEPTHS),
-    *(
-        QueryMetric(
-            name=f"ranking/evidence_recall_at_{k}", about=f"share of evidence items found among the first {k}",
-            score=_at(evidence_recall, k), headline="at the deepest", needs=LABELS, depth=k,
-        )
-        for k in DEPTHS
-    ),
-    QueryMetric(
-        name="ranking/expected_top3_in_5", score=three_most_expected_in_five, needs=LABELS, depth=5, all_relevant=True,
-        about="queries with three of their highest graded chunks among the first five (of those that have three)",
-    ),
-    *_for_incomplete_labels(),
-    _ranking("ndcg", 10, "always", candidates=True),
-    _ranking("mrr", 10, "never", candidates=True),
-    _ranking("recall", 10, "never", candidates=True),
-    _ranking("recall", 100, "always", candidates=True),
-    _ranking("hit_rate", 100, "never", candidates=True),
-    *(
-        QueryMetric(
-            name=f"candidates/oracle_ndcg_at_{CUT}_of_{depth}", score=partial(oracle_ndcg, depth=depth), unit="score",
-            about=f"ndcg_at_{CUT} if the first {depth} candidates were ordered perfectly: the most that a reranker "
-            "can win", source="trec_eval 9, `ndcg_cut`", headline="never", needs=LABELS, of="candidates", depth=depth,
-            all_relevant=True,
-        )
-        for depth in ORACLE_DEPTHS
-    ),
-    *(
-        QueryMetric(
-            name=f"index/ann_recall_at_{k}", score=partial(ann_recall, k=k), scope="all", of="candidates", depth=k,
-            about=f"of the {k} exactly nearest, those that the approximate search found", needs=frozenset({"index"}),
-            source="ann-benchmarks, `k-nn` (recall)", headline="always" if k == INDEX_DEPTHS[0] else "never",
-        )
-        for k in INDEX_DEPTHS
-    ),
-)  # fmt: skip
+SCORES: Mapping[str, Scorer] = {
+    "ragas/id_context_precision": id_precision,
+    "ragas/id_context_recall": id_recall,
+    "ranking/expected_top3_in_5": three_most_expected_in_five,
+}

@@ -212,12 +212,9 @@ class Results:
     def by_rank(self, scores: Sequence[Score], places: Integers) -> "tuple[Floats, Values]":
         """Return scores by rank, NaN where there is none; and which rows lack one, for the reason of the first."""
         each = Values.joined([*scores, np.nan])
-        values, lacking = each.values[places], np.full(len(self), np.nan)
-        if each.issue is None:
-            return values, Values(values=lacking)
         issue = each.issue[places]
         first = issue[np.arange(len(self)), (issue >= 0).argmax(axis=1)]
-        return values, Values(values=lacking, issue=first, issues=each.issues)
+        return each.values[places], Values(values=np.full(len(self), np.nan), issue=first, issues=each.issues)
 
     def items(self, tell: Callable[[int, list[Chunk]], Iterable[Collection[int]]], most: int) -> Integers:
         """Lay the items that chunks hold out by rank as bits, 0 beyond the end; shape (rows, ranks, words).
@@ -294,13 +291,12 @@ class Values:
 
     Attributes:
         values: Shape (rows,), NaN where there is no score.
-        issue: Which of `issues` is the reason, −1 where there is a score or the row is of another scope; None where
-            every row of the scope has a score.
+        issue: Which of `issues` is the reason, −1 where there is a score or the row is of another scope.
         issues: The reasons.
     """
 
     values: Floats
-    issue: Integers | None = None
+    issue: Integers
     issues: tuple[Issue, ...] = ()
 
     @classmethod
@@ -312,18 +308,15 @@ class Values:
             reasons: Which rows, as a mask or a truth value for all, with the reason; or values whose issues count. The
                 first that holds counts.
         """
-        issue, issues = np.full(len(values), -1, dtype=np.int64), list[Issue]()
-        for reason in reasons:
-            if isinstance(reason, Values):
-                own = np.full(len(values), -1) if reason.issue is None else reason.issue
-                issue = np.where((issue < 0) & (own >= 0), own + len(issues), issue)
-                issues += reason.issues
+        issue, issues = np.full(len(values), -1, dtype=np.int64), tuple[Issue, ...]()
+        for given in reasons:
+            if isinstance(given, Values):
+                own, named = given.issue, given.issues
             else:
-                issue = np.where((issue < 0) & reason[0], len(issues), issue)
-                issues.append(reason[1])
-        if (issue < 0).all():
-            return cls(values=values)
-        return cls(values=np.where(issue < 0, values, np.nan), issue=issue, issues=tuple(issues))
+                own, named = np.where(given[0], 0, -1), (given[1],)
+            issue = np.where((issue < 0) & (own >= 0), own + len(issues), issue)
+            issues += named
+        return cls(values=np.where(issue < 0, values, np.nan), issue=issue, issues=issues)
 
     @classmethod
     def joined(cls, scores: Sequence[Score]) -> "Values":
@@ -331,24 +324,18 @@ class Values:
         numbers: dict[Issue, int] = {}
         issue = [-1 if isinstance(s, float | int) else numbers.setdefault(s, len(numbers)) for s in scores]
         values = np.asarray([s if isinstance(s, float | int) else np.nan for s in scores], dtype=float)
-        return cls(values=values, issue=np.asarray(issue) if numbers else None, issues=tuple(numbers))
+        return cls(values=values, issue=np.asarray(issue, dtype=np.int64), issues=tuple(numbers))
 
     def __getitem__(self, row: int) -> Score:
         """Return the score of a row, or why there is none."""
-        if self.issue is not None and self.issue[row] >= 0:
-            return self.issues[int(self.issue[row])]
-        return float(self.values[row])
+        return float(self.values[row]) if self.issue[row] < 0 else self.issues[int(self.issue[row])]
 
     def at(self, rows: Integers) -> "Values":
         """Return the values of some rows."""
-        issue = None if self.issue is None else self.issue[rows]
-        return Values(values=self.values[rows], issue=issue, issues=self.issues)
+        return Values(values=self.values[rows], issue=self.issue[rows], issues=self.issues)
 
     def within(self, rows: Integers, count: int) -> "Values":
         """Return these as the values of some rows out of more, of which the others have neither value nor reason."""
         values, issue = np.full(count, np.nan), np.full(count, -1, dtype=np.int64)
-        values[rows] = self.values
-        if self.issue is None:
-            return Values(values=values)
-        issue[rows] = self.issue
+        values[rows], issue[rows] = self.values, self.issue
         return Values(values=values, issue=issue, issues=self.issues)

@@ -7,17 +7,19 @@ result of an in-scope query scores 0. Source: ragas 0.4.3, `ragas.metrics`, `_co
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from evals.cases.case import Case
+from evals.cases.pages import SourcePage
 from evals.cases.relevance import normalise
 from evals.collect.observations import Unscored
-from evals.collect.pool import Bools, Floats, Integers
+from evals.collect.pool import Floats, Integers
 from evals.config import patterns
-from evals.metrics.declaration import LABELS, Context, QueryMetric
+from evals.metrics.declaration import Context, Scorer
 from evals.metrics.results import NO_CHUNKS, Results, Values, as_bits
 from retrievers.records import Chunk
 
@@ -84,22 +86,24 @@ def _texts(context: Context) -> tuple[bool, Unscored]:
 
 def verbatim(r: Results, context: Context) -> Values:
     """Return the share of the returned chunks whose text is in their source page, ignoring white space, 0 to 1."""
-
-    def holds(chunk: Chunk) -> float:
-        page = context.sources.page_of(chunk) if context.sources else None
-        return float(page is not None and any(page.occurrences(chunk.text)))
-
+    holds = _on_page(context, lambda page, chunk: any(page.occurrences(chunk.text)))
     return r.mean_of_chunks("verbatim", holds, _named(r, "source_url", "file_path"), _sources(context))
 
 
 def heading_in_source(r: Results, context: Context) -> Values:
     """Return the share of the returned chunks whose heading is one of their source page, 0 to 1."""
-
-    def holds(chunk: Chunk) -> float:
-        page = context.sources.page_of(chunk) if context.sources else None
-        return float(page is not None and chunk.heading in page.headings)
-
+    holds = _on_page(context, lambda page, chunk: chunk.heading in page.headings)
     return r.mean_of_chunks("heading in source", holds, _named(r, "heading"), _sources(context))
+
+
+def _on_page(context: Context, holds: Callable[[SourcePage, Chunk], bool]) -> Callable[[Chunk], float]:
+    """Return a fact of a chunk and its source page as one of the chunk; 0 without a page."""
+
+    def of_chunk(chunk: Chunk) -> float:
+        page = context.sources.page_of(chunk) if context.sources else None
+        return float(page is not None and holds(page, chunk))
+
+    return of_chunk
 
 
 def overlap(r: Results, _: Context) -> Values:
@@ -134,16 +138,9 @@ def _ends_as_begins(a: str, b: str) -> bool:
 
 def duplicate_rate(r: Results, _: Context) -> Values:
     """Return the share of the returned chunks that repeat an earlier one, by id or by text, 0 to 1."""
-    repeated = r.repeats(
-        r.lists.pool.identity[r.codes], r.by_key("normalised text", lambda chunk: normalise(chunk.text))
-    )
-    return _share(r, repeated)
-
-
-def unique_sections(r: Results, _: Context) -> Values:
-    """Return the number of distinct sections (page and section path) over that of the returned chunks, 0 to 1."""
-    sections = r.by_key("section", lambda chunk: (chunk.source_url, chunk.section_path or chunk.heading))
-    return _share(r, r.found & ~r.repeats(sections), _named(r, "section_path", "heading"))
+    texts = r.by_key("normalised text", lambda chunk: normalise(chunk.text))
+    repeated = r.repeats(r.lists.pool.identity[r.codes], texts)
+    return Values.of(repeated.sum(axis=1) / np.maximum(r.lengths, 1), (r.lengths == 0, NO_CHUNKS))
 
 
 def topic_match(r: Results, _: Context) -> Values:
@@ -159,31 +156,36 @@ def topic_match(r: Results, _: Context) -> Values:
             yield [place for place, topic in enumerate(topics) if topic.search(text)]
 
     counts = r.by_case(lambda case: len(case.expected_topics))
-    shares = r.share_covered(r.items(held, int(counts.max(initial=0))), counts)
-    return Values.of(shares, (counts == 0, Unscored(reason="the case names no topics")))
+    return _covered(r, held, counts, (counts == 0, Unscored(reason="the case names no topics")))
 
 
 def section_match(r: Results, _: Context) -> Values:
     """Return the share of the evidence's sections (page and heading) with a returned chunk, 0 to 1."""
-    sections = [_sections(r.lists.case(number)) for number in range(len(r.lists))]
 
     def held(number: int, chunks: list[Chunk]) -> Iterable[list[int]]:
+        sections = _sections(r.lists.case(number))
         for chunk in chunks:
             headings = {chunk.heading, *(chunk.section_path or "").split(" > "), *(chunk.chunk_headings or ())}
-            yield [
-                n
-                for n, (url, heading) in enumerate(sections[number])
-                if url == chunk.source_url and heading in headings
-            ]
+            of_page = ((n, heading) for n, (url, heading) in enumerate(sections) if url == chunk.source_url)
+            yield [n for n, heading in of_page if heading in headings]
 
-    counts = np.asarray([*map(len, sections)], dtype=np.int64)[r.list_of]
-    shares = r.share_covered(r.items(held, int(counts.max(initial=0))), counts)
-    no_sections = Unscored(reason="the case names no sections")
-    return Values.of(shares, _named(r, "heading", "section_path"), (counts == 0, no_sections))
+    counts = r.by_case(lambda case: len(_sections(case)))
+    none = counts == 0, Unscored(reason="the case names no sections")
+    return _covered(r, held, counts, _named(r, "heading", "section_path"), none)
 
 
 def _sections(case: Case) -> list[tuple[str, str]]:
     return list({(e.source_url, e.heading): None for e in case.relevant_evidence if e.heading and e.source_url})
+
+
+def _covered(
+    r: Results,
+    held: Callable[[int, list[Chunk]], Iterable[list[int]]],
+    counts: Integers,
+    *reasons: tuple[Any, Unscored],
+) -> Values:
+    """Return the share of a query's items that its chunks hold."""
+    return Values.of(r.share_covered(r.items(held, int(counts.max(initial=0))), counts), *reasons)
 
 
 def source_match(r: Results, _: Context) -> Values:
@@ -204,10 +206,6 @@ def found_in_source(r: Results) -> Floats:
     return np.where(without, np.nan, (r.by_pair(matches)[0] == 1).any(axis=1))
 
 
-def _share(r: Results, chosen: Bools, *reasons: tuple[bool, Unscored]) -> Values:
-    return Values.of(chosen.sum(axis=1) / np.maximum(r.lengths, 1), *reasons, (r.lengths == 0, NO_CHUNKS))
-
-
 def _named(r: Results, *fields: str) -> tuple[bool, Unscored]:
     """Return that all are unscored where no found chunk has any of these fields.
 
@@ -221,32 +219,9 @@ def _sources(context: Context) -> tuple[bool, Unscored]:
     return context.sources is None, NO_SOURCES
 
 
-OF_STRINGS = (
-    QueryMetric(
-        name="ragas/nonllm_context_precision", score=string_precision, needs=LABELS, all_relevant=True,
-        about="average precision over the returned, relevant by string similarity",
-        source="ragas 0.4.3, `NonLLMContextPrecisionWithReference`",
-    ),
-    QueryMetric(
-        name="ragas/nonllm_context_recall", about="share of the relevant texts that a returned text resembles",
-        score=string_recall, source="ragas 0.4.3, `NonLLMContextRecall`", needs=LABELS, all_relevant=True,
-    ),
-)  # fmt: skip
-METRICS = (
-    QueryMetric(name="content/verbatim", score=verbatim, scope="all", needs=frozenset({"sources"}),
-                about="share of returned chunks whose text stands in their source page"),
-    QueryMetric(name="content/heading_in_source", score=heading_in_source, scope="all", needs=frozenset({"sources"}),
-                about="share of returned chunks whose heading is one of their source page"),
-    QueryMetric(name="content/overlap", score=overlap, scope="all", direction="lower",
-                about="share of pairs of returned chunks that overlap"),
-    QueryMetric(name="content/duplicate_rate", score=duplicate_rate, scope="all", direction="lower",
-                about="share of returned chunks that repeat an earlier one"),
-    QueryMetric(name="content/unique_sections", score=unique_sections, scope="all", headline="never",
-                about="distinct sections among the returned chunks, divided by these"),
-    QueryMetric(name="content/topic_match", score=topic_match,
-                about="share of the expected topics that occur in the result"),
-    QueryMetric(name="content/section_match", score=section_match, needs=LABELS,
-                about="share of the evidence's sections from which a chunk was returned"),
-    QueryMetric(name="content/source_match", score=source_match,
-                about="queries with a result from a page that matches the expected pattern"),
-)  # fmt: skip
+OF_CONTENT = verbatim, heading_in_source, overlap, duplicate_rate, topic_match, section_match, source_match
+SCORES: Mapping[str, Scorer] = {
+    "ragas/nonllm_context_precision": string_precision,
+    "ragas/nonllm_context_recall": string_recall,
+    **{f"content/{score.__name__}": score for score in OF_CONTENT},
+}

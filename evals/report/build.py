@@ -251,10 +251,9 @@ def grid_section(result: Swept, most: int = MOST_CELLS) -> GridSection:
     if choice:
         choice = replace(choice, standings=tuple(one for one in choice.standings if one.cell in kept))
     order = [cell for cell in ranking.order if cell in kept]
-    abstaining = result.abstaining
-    told = [abstaining.known.statement, *(each.statement for each in abstaining.promised)] if abstaining else []
+    told = [result.separation, *(each.statement for each in result.promised)] if result.separation else []
     return GridSection(
-        axes={name: list(values) for name, values in grid.axes.items()},
+        axes={name: list(values) for name, values in grid.plan.axes.items()},
         ranking=RankingSection.of(vars(ranking) | {"order": order, "values": _numbers(ranking.values[shown])}),
         choice=choice,
         decision=result.decision if choice else None,
@@ -263,8 +262,8 @@ def grid_section(result: Swept, most: int = MOST_CELLS) -> GridSection:
         explanation=list(_explanation(result)),
         abstention=list(dict.fromkeys(told)),
         configurations=[
-            ConfigurationEntry.of(vars(one) | {"metrics": {each.metric: each for each in one.summaries}})
-            for one in grid.configurations
+            ConfigurationEntry.of(vars(one) | {"metrics": {each.metric: each for each in summaries}})
+            for one, summaries in zip(grid.configurations, grid.summaries, strict=True)
         ],
         cells=CellColumns.of(
             {"count": len(grid)} | {name: [getattr(cell, name) for cell in cells] for name in OF_A_CELL}
@@ -334,6 +333,6 @@ def _proved(result: Swept, proof: CellProof) -> str:
         said = f"{proved}: {describe(result.grid, result.chosen)} is{far} {best}"
     bought = (
         f"with {proof.questions:,} of {proof.all_questions:,} verdicts "
-        f"({proof.questions / max(1, proof.all_questions):.0%}) on {proof.queries} of {proof.eligible} queries"
+        f"({proof.questions / max(1, proof.all_questions):.0%}) on {proof.n} of {proof.eligible} queries"
     )
     return f"{said}, {bought}"

@@ -11,10 +11,10 @@ from evals.grid.choice import Choice, HeldOut, Standing
 from evals.grid.decision import Decision, Level, Turn
 from evals.judge.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Claim
-from evals.metrics.listing import markdown
+from evals.metrics import markdown
 from evals.report import model
 from evals.report.model import Difference, Report
-from evals.stats.abstention import OperatingPoint, Promise
+from evals.stats.abstention import Promise
 from evals.stats.intervals import Interval
 from evals.stats.paired import Paired
 
@@ -23,7 +23,7 @@ DOCUMENTATION = Path(__file__).parents[2] / "docs" / "report.md"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # Records of the evaluation that are sections of the report as they are.
 RECORDS = (
-    *(Choice, ChunkVerdict, Claim, Decision, Difference, Gate, HeldOut, Interval, Level, OperatingPoint),
+    *(Choice, ChunkVerdict, Claim, Decision, Difference, Gate, HeldOut, Interval, Level),
     *(Paired, Promise, SampledMean, Standing, Summary, Turn, Usage),
 )
 METRICS = DOCUMENTATION.with_name("metrics.md")

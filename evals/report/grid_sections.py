@@ -121,9 +121,9 @@ def _with_ends(figure: Summary, scale: int, digits: int) -> str:
 
 def _promised(promise: Promise, queries: int) -> str:
     rate = f"at most {100 * promise.rate:.3g}%"
-    if promise.threshold is None or promise.at is None:
+    if promise.threshold is None:
         return f"{rate} takes {promise.queries} out-of-scope queries" if queries < promise.queries else f"{rate} none"
-    silent = "" if promise.at.false_abstention is None else f" ({promise.at.false_abstention:.0%} silent)"
+    silent = "" if promise.silent is None else f" ({promise.silent:.0%} silent)"
     return f"{rate} t{promise.threshold:g}{silent}"
 
 

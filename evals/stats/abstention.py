@@ -10,48 +10,15 @@ from decimal import ROUND_FLOOR, Decimal
 from math import ceil, isfinite, log
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evals.stats import intervals as stats
-from evals.stats.intervals import Interval
+from evals.stats.intervals import Floats
 from retrievers.records import UNBOUNDED
 
-Floats = NDArray[np.float64]
 # AUROC of a random order.
 CHANCE = 0.5
 # Decimals that tell any two floats within [0, 1] apart.
 MOST_DIGITS = 17
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OperatingPoint:
-    """Effect of a threshold.
-
-    Attributes:
-        threshold: The threshold.
-        false_answer: Share of the out-of-scope queries that are answered, None without any.
-        false_abstention: Share of the in-scope queries that are not, None without any.
-    """
-
-    threshold: float
-    false_answer: float | None
-    false_abstention: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Abstention:
-    """Separation of in-scope from out-of-scope queries by their best scores.
-
-    Attributes:
-        auroc: Probability that an in-scope query's best score exceeds an out-of-scope query's, ties counted half.
-        statement: How far a threshold can tell the two apart, as a sentence.
-        curve: Every distinct score as a threshold, ascending, and above them 1 if no score is. The ROC curve is
-            (`false_answer`, 1 − `false_abstention`).
-    """
-
-    auroc: float | None
-    statement: str
-    curve: tuple[OperatingPoint, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,51 +29,50 @@ class Promise:
         rate: Largest share of such out-of-scope questions that is answered, above 0.
         threshold: The least that promises it, in the fewest digits; None where these queries promise it for none, or
             for none that answers an in-scope query.
-        at: Effect of that threshold on these queries.
+        silent: Share of the in-scope queries that it leaves without an answer; None without any.
         queries: Number of out-of-scope queries that promise the rate if all of them are silent.
         statement: The same in a sentence.
     """
 
     rate: float
     threshold: float | None
-    at: OperatingPoint | None
     queries: int
     statement: str
+    silent: float | None = None
 
 
-def assess(inside: Sequence[float], outside: Sequence[float], scale: str = "cosine") -> Abstention:
-    """Assess every threshold on the best score.
+def separation(inside: Sequence[float], outside: Sequence[float], scale: str = "cosine") -> str:
+    """Return how far a threshold on the best score can tell queries in scope from others, as a sentence.
 
     Args:
         inside: The best score of each in-scope query, 0 where nothing was found, −∞ on a scale without bounds.
         outside: The best score of each out-of-scope query.
         scale: The scale of the scores.
     """
-    # Between two neighbouring scores every threshold has the same effect, so the scores are enough.
-    read = {score for score in (*inside, *outside) if isfinite(score)} | (set() if scale in UNBOUNDED else {1.0})
-    curve = operating(inside, outside, sorted(read))
     if not inside or not outside:
-        said = "whether a threshold separates in scope from out of scope is not known: needs in-scope and out-of-scope"
-        return Abstention(auroc=None, statement=f"{said} queries", curve=curve)
+        return "whether a threshold separates in scope from out of scope is not known: needs queries of both kinds"
+    if min(inside) > max(outside):
+        best = shortest_between(max(outside), min(inside))
+        return f"a threshold separates in scope from out of scope entirely: {best}"
     area = stats.auroc(inside, outside)
     interval = stats.auroc_interval(area, len(inside), len(outside))
-    return Abstention(auroc=area, statement=_separation(inside, outside, area, interval, curve), curve=curve)
-
-
-def operating(
-    inside: Sequence[float], outside: Sequence[float], thresholds: Sequence[float]
-) -> tuple[OperatingPoint, ...]:
-    """Return the effect of each threshold."""
-    least = np.asarray(thresholds, dtype=np.float64)
-    below = [np.searchsorted(np.sort(side), least, side="left").tolist() for side in (inside, outside)]
-    return tuple(
-        OperatingPoint(
-            threshold=threshold,
-            false_answer=(len(outside) - silent_outside) / len(outside) if outside else None,
-            false_abstention=silent_inside / len(inside) if inside else None,
-        )
-        for threshold, silent_inside, silent_outside in zip(thresholds, *below, strict=True)
+    spread = "" if interval.low is None else f", 95% {interval.low:.3f} to {interval.high:.3f}"
+    measured = f"AUROC {area:.3f}{spread}"
+    if (area if interval.low is None else interval.low) <= CHANCE:
+        return f"no threshold separates in scope from out of scope: their order may be chance ({measured})"
+    # Between two neighbouring scores every threshold has the same effect, so the scores are enough.
+    read = {score for score in (*inside, *outside) if isfinite(score)} | (set() if scale in UNBOUNDED else {1.0})
+    answered, silent = min(zip(*rates(inside, outside, sorted(read)), strict=True), key=sum)
+    return (
+        f"no threshold separates in scope from out of scope entirely ({measured}); where the two rates are least "
+        f"together there are {answered:.1%} false answers and {silent:.1%} false abstentions"
     )
+
+
+def rates(inside: Sequence[float], outside: Sequence[float], thresholds: Sequence[float]) -> tuple[Floats, Floats]:
+    """Return of each threshold the share of false answers, and that of false abstentions; 0 where there is no query."""
+    silent, right = (np.searchsorted(np.sort(side), thresholds, side="left") for side in (inside, outside))
+    return (len(outside) - right) / max(1, len(outside)), silent / max(1, len(inside))
 
 
 def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scale: str = "cosine") -> Promise:
@@ -128,7 +94,7 @@ def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scal
     n, queries, wanted = len(outside), queries_that_promise(rate), f"at most {100 * rate:.3g}% wrong answers"
     limits = betaincinv(np.arange(1, n + 1), np.arange(n, 0, -1), stats.LEVEL)
     answered = int(np.searchsorted(limits, rate + stats.SAME, side="right")) - 1
-    broken = Promise(rate=rate, threshold=None, at=None, queries=queries, statement="")
+    broken = Promise(rate=rate, threshold=None, queries=queries, statement="")
     if rate < 1 and answered < 0:
         said = f"{n} out-of-scope queries cannot promise {wanted}; {queries}, all of them silent, could"
         return replace(broken, statement=said)
@@ -139,14 +105,14 @@ def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scal
     if not reaching or not any(score >= reaching[0] for score in inside):
         return replace(broken, statement=f"no threshold promises {wanted} and answers an in-scope query")
     lowest = scores[0] if scale in UNBOUNDED and isfinite(scores[0]) else 0.0
-    threshold = lowest if reaching[0] == scores[0] else _between(highest, reaching[0])
-    (at,) = operating(inside, outside, [threshold])
+    threshold = lowest if reaching[0] == scores[0] else shortest_between(highest, reaching[0])
+    (wrong,), (silent,) = rates(inside, outside, [threshold])
     said = (
         f"threshold {threshold} promises {wanted} of questions like these (95%): it answers "
-        f"{round((at.false_answer or 0.0) * n)} of {n} out of scope"
-        + (f", and gives up {at.false_abstention:.1%} of {len(inside)} in scope" if inside else "")
+        f"{round(wrong * n)} of {n} out of scope"
+        + (f", and gives up {silent:.1%} of {len(inside)} in scope" if inside else "")
     )
-    return replace(broken, threshold=threshold, at=at, statement=said)
+    return replace(broken, threshold=threshold, silent=float(silent) if inside else None, statement=said)
 
 
 def queries_that_promise(rate: float) -> int:
@@ -158,38 +124,18 @@ def queries_that_promise(rate: float) -> int:
     return 1 if rate >= 1 else ceil(log(1 - stats.LEVEL) / log(1 - rate))
 
 
-def _between(low: float, high: float) -> float:
-    """Return a threshold that a score `high` reaches and `low` does not."""
-    return shortest_between(low, high) if isfinite(low) else high
-
-
 def shortest_between(low: float, high: float) -> float:
     """Return the number with the fewest decimals above `low` and at most `high`, the least of them.
 
     Args:
-        low: A finite number.
+        low: A number; −∞ is below `high` alone.
         high: Above `low`.
     """
+    if not isfinite(low):
+        return high
     for digits in range(MOST_DIGITS):
         step = Decimal(1).scaleb(-digits)
         above = float(Decimal(repr(low)).quantize(step, ROUND_FLOOR) + step)
         if low < above <= high:
             return above
     return high
-
-
-def _separation(
-    inside: Sequence[float], outside: Sequence[float], area: float, interval: Interval, curve: Sequence[OperatingPoint]
-) -> str:
-    if min(inside) > max(outside):
-        best = _between(max(outside), min(inside))
-        return f"a threshold separates in scope from out of scope entirely: {best}"
-    spread = "" if interval.low is None else f", 95% {interval.low:.3f} to {interval.high:.3f}"
-    measured = f"AUROC {area:.3f}{spread}"
-    if (area if interval.low is None else interval.low) <= CHANCE:
-        return f"no threshold separates in scope from out of scope: their order may be chance ({measured})"
-    answered, silent = min(((point.false_answer or 0.0, point.false_abstention or 0.0) for point in curve), key=sum)
-    return (
-        f"no threshold separates in scope from out of scope entirely ({measured}); where the two rates are least "
-        f"together there are {answered:.1%} false answers and {silent:.1%} false abstentions"
-    )

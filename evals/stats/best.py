@@ -20,7 +20,7 @@ looks, whichever is the last.
 Few queries: a normal quantile becomes the one of Student's t at the same tail probability.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
@@ -43,8 +43,8 @@ SMALLEST = 1.4
 SAME, NOTHING = 1e-9, 1e-14
 # Queries before the first look, as fewer say too little of a variance; each look takes a quarter more.
 FIRST, GROWTH = 20, 1.25
-# Rows of scores, and numbers of a block that stays in a processor's cache.
-ROWS, CACHED = 10_000, 250_000
+# Numbers of a block that stays in a processor's cache.
+CACHED = 250_000
 
 
 class Bounds(NamedTuple):
@@ -166,19 +166,10 @@ def with_unseen(
     return (n * difference - open_share * times * loss) / part, error
 
 
-def _blocks(values: Floats) -> Iterator[slice]:
-    """Yield rows some at a time: of many queries a further copy of all scores would be gigabytes."""
-    return (slice(start, start + ROWS) for start in range(0, len(values), ROWS))
-
-
 def _root(values: Floats, strata: NDArray[np.int64]) -> Floats:
     """Return R [at most cells, cells], with RᵀR the sums of squares and products within strata."""
     means = np.stack([values.mean(axis=0, where=(strata == s)[:, None]) for s in range(int(strata.max()) + 1)])
-    root = np.empty((0, values.shape[1]))
-    for rows in _blocks(values):
-        stacked = np.vstack([root, values[rows] - means[strata[rows]]])
-        root = np.asarray(np.linalg.qr(stacked, mode="r"))
-    return root
+    return np.asarray(np.linalg.qr(values - means[strata], mode="r"))
 
 
 def _deviations(root: Floats, looks: Sequence[int], rng: np.random.Generator) -> Singles:
@@ -232,9 +223,6 @@ def _bonferroni(comparisons: int, freedom: int) -> float:
 
 def _all_or_nothing(values: Floats, best: int, span: float) -> float:
     """Return the share of the differences to the best cell that are as large as can be: of hits all, and all losses."""
-    differing = largest = 0
-    for rows in _blocks(values):
-        sizes = np.abs(values[rows] - values[rows, best][:, None])
-        differing += int((sizes > SAME).sum())
-        largest += int((sizes >= span - SAME).sum())
-    return largest / differing if differing else 0.0
+    sizes = np.abs(values - values[:, [best]])
+    differing = int((sizes > SAME).sum())
+    return int((sizes >= span - SAME).sum()) / differing if differing else 0.0

@@ -269,7 +269,7 @@ LEAVES: Sequence[Leaf] = (
     Leaf("report.json:grid.choice.standings.*.lower", CHANGED, why=BEST),
     Leaf("report.json:grid.choice.standings.*.in_set", CHANGED, why=BEST),
     *(Leaf("report.json:grid.choice.set.*", to, why=BEST) for to in (ADDED, CHANGED)),
-    Leaf("report.json:grid.choice.queries_needed", CHANGED, why=BEST),
+    Leaf("report.json:grid.choice.queries_needed", GONE, why=BEST),
     Leaf("report.json:grid.choice.explanation.*", CHANGED, why=USERS),
     *(Leaf(f"*.{name}", CHANGED, why=SIGNS) for name in ("p", "p_adjusted", "test")),
     Leaf("*:criteria.*.reason", CHANGED, only="compare*", why=SIGNS),

@@ -5,7 +5,7 @@ from typing import Any
 
 Json = Any
 OF_A_SLICE = ("value", "ci_low", "ci_high", "n", "n_failed")
-OF_A_CHOICE = ("objective", "margin", "n", "dropped", "queries_needed", "note")
+OF_A_CHOICE = ("objective", "margin", "n", "dropped", "note")
 
 
 def as_recorded(document: Json) -> Json:

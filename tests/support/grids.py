@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evals.grid.abstaining import Abstaining
 from evals.grid.choice import Choice
 from evals.grid.judging import CellProof
 from evals.grid.measure import Measured, Swept
@@ -45,10 +44,3 @@ def proof_of(made: Measured) -> CellProof:
     proof = swept_of(made).proof
     assert proof is not None
     return proof
-
-
-def abstaining_of(made: Measured) -> Abstaining:
-    """Return what thresholds do to a grid."""
-    abstaining = swept_of(made).abstaining
-    assert abstaining is not None
-    return abstaining

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
-STEP = re.compile(r"^# (\S+\.py), (new|before: .+|after: .+)\n", re.MULTILINE)
+BLOCK = re.compile(r"```(?:python|yaml)\n(.*?)```", re.DOTALL)
+STEP = re.compile(r"^# (\S+\.(?:py|yaml)), (new|before: .+|after: .+)\n", re.MULTILINE)
 
 
 def steps(title: str) -> list[tuple[str, str, str]]:

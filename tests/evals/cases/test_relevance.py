@@ -237,7 +237,7 @@ def test_unlisted_nothing_looks_better_than_in_a_listed_collection(handbook: Pat
     chunks, rng = cut(handbook, 32), random.Random(3)
     golden = load_golden(DatasetConfig(path=handbook / "golden.jsonl"))
     by_id, full = {one.chunk_id: one for one in chunks}, resolve(golden.cases, chunks, golden.places)
-    measures = [on_list(MEASURES[name][0]) for name in ("hit_rate", "precision", "mrr")]
+    measures = [on_list(MEASURES[name]) for name in ("hit_rate", "precision", "mrr")]
     same = better = 0
     for one in (c for c in golden.cases if c.in_scope):
         relevant = sorted(full[one.id].grades)

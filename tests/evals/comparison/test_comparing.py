@@ -158,8 +158,6 @@ def test_what_differs_besides_is_named_and_runs_of_one_kind_have_no_mismatch() -
     }
     rows = [row("q0", {HIT: 1.0}), row("q1", {HIT: 0.0}, relevant={"a": 1, "b": 2})]
     assert mismatches(report(SCORES), report(SCORES, rows=rows)) == {"relevant chunks": ("2 chunks", "3 chunks")}
-    unjudged = [report(SCORES, {"ranking/judged_at_5": share}) for share in (0.9, 0.5)]
-    assert mismatches(*unjudged)["judged chunks"] == ("90% (ranking/judged_at_5)", "50%")
 
 
 def test_how_a_server_runs_the_collection_is_named_where_both_have_one() -> None:

@@ -81,10 +81,10 @@ def differences(found: Measured, index: int, alone: Measured) -> list[Any]:
         here = (mean, known.n[index], known.n_unscored[index], known.n_failed[index])
         if here != (summary.value, summary.n, summary.n_unscored, summary.n_failed):
             made.append((cell, here, summary))
-    whole = grid.configurations[cell.configuration].summaries
+    whole = grid.summaries[cell.configuration]
     made += [(cell, summary, own[summary.metric]) for summary in whole if summary != own[summary.metric]]
     of_the_judge = NEED_A_JUDGE - grid.metrics.keys()  # what it cost and how far it is to be trusted: of the whole grid
-    known_here = {*grid.metrics, *(s.metric for s in grid.configurations[0].summaries)}
+    known_here = {*grid.metrics, *(s.metric for s in grid.summaries[0])}
     if own.keys() - of_the_judge != known_here:
         made.append((cell, own.keys() ^ known_here))
     return made
@@ -112,7 +112,7 @@ def test_with_queries_that_have_no_labels(world: Experiment, server: CohereChatS
         assert swept_of(found).grid.metrics[name].n_dropped == 0
     scores = found.scores["ranking/ndcg_at_3"]
     assert {key for key, score in scores.items() if score == NO_LABELS} == {"in0", "in1", "in2"}
-    assert NO_LABELS not in found.scores["scope/enough_results"].values()
+    assert NO_LABELS not in found.scores["scope/false_abstention"].values()
 
 
 def _unlabelled(case: Case) -> Case:

@@ -22,7 +22,7 @@ def test_cuts_and_thresholds_need_one_retrieval() -> None:
     assert [variant.name for variant in made.variants] == ["semantic"]
     assert (made.variants[0].settings.top_k, made.variants[0].settings.threshold) == (20, 0.0)
     assert made.top_ks == tuple(range(1, 21))
-    assert made.thresholds is not None and len(made.thresholds) == 20 and made.thresholds[3] == 0.15
+    assert len(made.variants[0].thresholds) == 20 and made.variants[0].thresholds[3] == 0.15
 
 
 def test_every_mode_fusion_and_reranker_that_finds_something_else_is_a_retrieval_of_its_own() -> None:

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evals.cases.relevance import Relevance
-from evals.collect.observations import Failure, Observed, Unscored
+from evals.collect.observations import Failure, Unscored
 from evals.collect.pool import Pool
 from evals.grid import cells
-from evals.grid.cells import Configuration, Grid, lay_out, pareto_front, score_cells
+from evals.grid.axes import Plan, Variant
+from evals.grid.cells import Grid, lay_out, pareto_front, score_cells
 from evals.metrics.declaration import Context, QueryMetric, Scope, summarise
 from evals.metrics.results import Results, Values
 from retrievers.config import RetrieverConfig
@@ -44,27 +45,18 @@ def grids(draw: st.DrawFn) -> Grid:
     options: st.SearchStrategy[dict[str, object]] = draw(st.sampled_from([SETTINGS, st.just({"threshold": None})]))
     thresholds = draw(st.lists(st.sampled_from(SCORES), unique=True, min_size=1, max_size=4))
     thresholds = thresholds if options is SETTINGS else [0.0]
-    tables, configurations = [], []
+    tables, variants = [], []
     for number in range(draw(st.integers(1, 3))):
         found = draw(st.lists(FOUND, min_size=queries, max_size=queries))
         tables.append(joined([table_of_hits(hits(each), chunks=chunks) for each in found], chunks))
         cut: dict[str, object] = {"top_k": 8, "candidates": 8, "threshold": min(thresholds)}
         config = RetrieverConfig.model_validate({**cut, **draw(options)})
         config = config if options is SETTINGS else config.compared_by("dot")
-        configurations.append(
-            Configuration(
-                name=str(number),
-                parameters={},
-                settings=config,
-                thresholds=tuple(thresholds),
-                observed=Observed(observations=()),
-            )
-        )
+        variants.append(Variant(name=str(number), parameters={}, settings=config, thresholds=tuple(thresholds)))
     cases = tuple(make_case(f"q{query}", in_scope=query != 1) for query in range(queries))
+    top_ks = tuple(draw(st.lists(st.integers(1, 8), unique=True, min_size=1, max_size=4)))
     return Grid(
-        axes={},
-        top_ks=tuple(draw(st.lists(st.integers(1, 8), unique=True, min_size=1, max_size=4))),
-        configurations=tuple(configurations),
+        plan=Plan(variants=tuple(variants), top_ks=top_ks),
         pool=Pool(
             cases=cases, tables=tuple(tables), relevance=tuple(tuple(Relevance() for _ in cases) for _ in tables)
         ),

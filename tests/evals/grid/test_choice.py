@@ -70,7 +70,7 @@ def test_a_choice_has_its_standings_set_and_recommendation() -> None:
     assert [standing.cell for standing in found.standings] == [3, 1, 0]
     assert [standing.difference for standing in found.standings] == pytest.approx([0, -0.001, -0.6 * BASE.mean()])
     assert [standing.cell for standing in found.best_set] == [3, 1]
-    assert (found.recommended.cell, found.proved, found.queries_needed) == (1, True, None)
+    assert (found.recommended.cell, found.proved) == (1, True)
     assert -0.02 <= (found.recommended.lower or -1) < -0.001
     assert (found.n, found.n_cells, found.dropped) == (1_000, 4, 0)
     for standing in found.standings:
@@ -145,23 +145,6 @@ def test_of_equal_cells_the_least_strict_is_preferred_then_the_cheapest() -> Non
     assert (found.recommended.members, found.recommended.cost) == ((1, 2, 0), 100)
 
 
-def test_the_queries_needed_are_the_least_that_would_prove_a_cheaper_cell_with_power() -> None:
-    """By hand for two cells: (n d − 1 in n + 1 queries) less (2 + 0.8416) standard errors, at −0.02."""
-    rare = np.column_stack([np.full(40, 0.9), np.where(np.arange(40) == 7, 0.6, 0.9)])
-    number = chosen(rare, [2, 1]).queries_needed
-    assert number is not None
-
-    def bound(n: int) -> float:
-        mean = (n * -0.0075 - 1) / (n + 1)
-        square = (n * 0.3**2 / 40 + 1) / (n + 1)
-        return float(mean - 2.8416212335729143 * sqrt((square - mean**2) / n))
-
-    assert bound(number) >= -0.02 > bound(number - 1)
-    assert (chosen(rare, [2, 1], margin=0.05).queries_needed or number) < number
-    assert chosen(rare, [2, 1], margin=0.0074).queries_needed is None
-    assert chosen(rare, [1, 2]).queries_needed is None
-
-
 def test_cells_that_miss_a_constraint_are_out() -> None:
     found = chosen(np.column_stack([BASE - 0.3, BASE, NEARLY]), [1, 2, 3], allowed=[True, False, True])
     assert (found.best.cell, len(found.standings), found.n_cells) == (2, 2, 3)
@@ -182,7 +165,7 @@ def test_who_may_be_the_best_for_users_is_taken_as_given() -> None:
 def test_fewer_than_ten_queries_compare_nothing(queries: int) -> None:
     found = chosen(np.hstack([graded(queries, 2), np.full((queries, 1), 0.95)]), [1, 3, 2])
     assert found.note.startswith(f"not computable: {queries} quer") and found.reason.endswith(found.note)
-    assert (found.best.cell, found.proved, found.queries_needed) == (2, False, None)
+    assert (found.best.cell, found.proved) == (2, False)
     assert len(found.best_set) == 3 and {standing.lower for standing in found.standings} == {None}
     assert explain(found)[1].endswith(found.note)
 
@@ -212,7 +195,7 @@ def test_what_is_said_keeps_these_queries_and_all_that_users_may_ask_apart() -> 
     )
     few = chosen(np.column_stack([NEARLY, BASE])[:60], [1, 2])
     assert few.reason.startswith("it is the best as measured (of all that users may ask it is at most 0.")
-    assert "; 60 queries are not enough to prefer a cheaper one, about " in few.reason
+    assert few.reason.endswith("; 60 queries are not enough to prefer a cheaper one")
     worse = chosen(np.column_stack([BASE - 0.05, BASE]), [1, 2]).reason
     assert worse == (
         "it is the best as measured (of all that users may ask no cell is better, 95%), and every cheaper cell is "
@@ -233,7 +216,6 @@ def test_the_held_out_figure_is_of_other_queries() -> None:
     found = held_out(choice, shares(other))
     assert (found.n, found.chosen_on) == (50, choice.recommended.value)
     assert found.value == pytest.approx(other.mean())
-    assert found.optimism == pytest.approx(choice.recommended.value - other.mean())
     assert found.interval == choose(shares(other), cells([1])).best.interval
 
 

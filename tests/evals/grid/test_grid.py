@@ -16,7 +16,7 @@ from evals.report.terminal import render_grid
 from retrievers.config import dump
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench, make_world
-from tests.support.grids import abstaining_of, swept_of
+from tests.support.grids import swept_of
 from tests.support.results import report
 
 SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1"}
@@ -42,13 +42,10 @@ def found(bench: Bench, world: Experiment) -> Measured:
     return bench.grid(experiment(world, criteria={"ranking/ndcg_at_10": ">= 0.1"}))
 
 
-# Records
-
-
 def test_cells_are_numbered_by_configuration_then_threshold_then_cut(found: Measured) -> None:
     grid = swept_of(found).grid
-    assert len(grid) == len([*map(grid.cell, range(len(grid)))]) == 2 * 10 * 5
-    assert [(c.configuration, c.threshold, c.top_k) for c in [*map(grid.cell, range(len(grid)))][:6]] == [
+    assert len(grid) == 2 * 10 * 5
+    assert [(c.configuration, c.threshold, c.top_k) for c in map(grid.cell, range(6))] == [
         (0, 0.0, 1), (0, 0.0, 2), (0, 0.0, 3), (0, 0.0, 4), (0, 0.0, 5), (0, 0.1, 1),
     ]  # fmt: skip
     last = grid.cell(99)
@@ -89,9 +86,6 @@ def test_an_objective_that_cannot_be_is_refused(world: Experiment, objective: Ma
     with pytest.raises(ExperimentError) as raised:
         grid_metrics(experiment(world, objective=objective))
     assert said in str(raised.value)
-
-
-# Ranking
 
 
 def ranked(found: Measured, **objective: Any) -> Ranking:
@@ -161,34 +155,17 @@ def test_where_scores_failed_a_condition_is_held_against_the_worse_bound(found: 
         known.n_failed[0] = before
 
 
-# The cell it comes down to
-
-
 def test_the_chosen_cell_is_a_run_of_its_own(found: Measured, bench: Bench, world: Experiment) -> None:
     config = experiment(world, criteria={"ranking/ndcg_at_10": ">= 0.1"})
     alone = bench.run(config, found.config.retriever)
     own = {summary.metric: summary for summary in alone.summaries}
-    for summary in found.summaries:
-        if summary.metric in own:
-            assert summary == own[summary.metric]
+    assert [s for s in found.summaries if s != own.get(s.metric, s)] == []
     assert found.gates == judge_gates(config.criteria, found.summaries)
     assert found.validation.pass_rate == alone.validation.pass_rate
     assert dump(found.config.retriever) == dump(alone.config.retriever)
-    returned = [[c.chunk.chunk_id for c in o.selection] for o in found.observed.observations]
-    assert returned == [[c.chunk.chunk_id for c in o.selection] for o in alone.observed.observations]
-    ranks = [c.rank for o in found.observed.observations for c in o.selection]
-    assert ranks == [c.rank for o in alone.observed.observations for c in o.selection]
+    returned, expected = (
+        [[(hit.rank, hit.chunk.chunk_id) for hit in o.selection] for o in run.observed.observations]
+        for run in (found, alone)
+    )
+    assert returned == expected
     assert "chosen out of 100 cells on these queries, so its figures are optimistic" in found.notes[-1]
-
-
-# Abstention
-
-
-def test_without_out_of_scope_queries_thresholds_promise_nothing(bench: Bench, world: Experiment) -> None:
-    config = experiment(world, dataset__ids=("in0", "in1"))
-    made = Bench(config, bench.env).grid(config)
-    assert swept_of(made).abstaining is not None
-    assert (abstaining_of(made).known.auroc, abstaining_of(made).promised) == (None, ())
-
-
-# Reports

@@ -48,7 +48,7 @@ def test_a_dropped_cell_buys_nothing_further(world: JudgedRounds, server: Cohere
     texts = {case.id: case.query for case in world.bench.golden.cases}
     drawn = proof.judged
     counts = drawn.sum(axis=0)
-    dropped = counts < proof.queries
+    dropped = counts < proof.n
     assert dropped.any() and not dropped[proof.remaining].any()
     for cell in np.flatnonzero(dropped).tolist():
         inside = [case.in_scope for case in grid.pool.cases]

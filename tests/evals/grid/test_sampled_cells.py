@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from evals.grid.measure import Measured
-from evals.grid.sampled import comparable
 from evals.report.build import slices
 from evals.sampling.corrected import corrected
 from evals.sampling.order import judging_order
@@ -30,6 +29,13 @@ def results(world: JudgedRounds) -> Iterator[tuple[Measured, Measured]]:
         yield world.grid(server, sample=DRAWN), world.grid(server)
 
 
+def matrices(made: Measured) -> list[Any]:
+    """Return the verdicts on every query in scope in every cell, and what foretells them."""
+    metric = metric_of(PRECISION)
+    assert metric.proxy is not None
+    return [swept_of(made).grid.matrix(each, made.context) for each in (metric, metric.proxy)]
+
+
 def test_every_cell_is_judged_on_the_beginning_of_the_judging_order(
     world: JudgedRounds, results: tuple[Measured, Measured]
 ) -> None:
@@ -46,7 +52,7 @@ def test_means_are_those_of_the_estimator_with_one_weight_for_all_cells(results:
     grid = swept_of(results[0]).grid
     metric = grid.metrics[PRECISION]
     assert metric.sample is not None and set(metric.n.tolist()) == {DRAWN}
-    sample = corrected(metric.sample.scores, metric.sample.proxy)
+    sample = corrected(*matrices(results[0]))
     assert 0.3 < sample.weight <= 1 and sample.n == DRAWN
     assert metric.mean == pytest.approx(sample.means)
 
@@ -65,10 +71,10 @@ def test_what_compares_cells_has_their_means_and_equal_columns_where_they_return
     grid = swept_of(results[0]).grid
     sample = grid.metrics[PRECISION].sample
     assert sample is not None
-    values = comparable(sample)
+    values = sample.comparable
     assert values.shape == (QUERIES, len(grid)) and np.isfinite(values).all()
     assert values.mean(axis=0) == pytest.approx(grid.metrics[PRECISION].mean)
-    matrix, labelled = sample.scores, sample.proxy
+    matrix, labelled = matrices(results[0])
     alike = [
         (a, b)
         for a in range(len(grid))

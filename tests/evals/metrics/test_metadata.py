@@ -1,20 +1,18 @@
-"""Metadata that must be there and be true to the page, addresses that lead somewhere, numbers that make a sequence."""
+"""Metadata that must be there and be true to the page."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from evals.cases.pages import SourcePages
-from evals.collect.observations import Failure, Score, Unscored
-from evals.metrics.metadata import has_valid_address, misnumbered, missing_fields, usual_in, wrong_fields
+from evals.collect.observations import Unscored
+from evals.metrics.metadata import missing_fields, usual_in, wrong_fields
 from evals.metrics.results import NO_CHUNKS
 from retrievers.records import Chunk
 from tests.support.observed import make_chunk, make_context, observe, results
 from tests.support.pages import read_pages, true_chunks
-from tests.support.scored import results_of, scored, scorer
+from tests.support.scored import results_of, scorer
 
 PAGE_FIELDS = ("source_url", "title", "tags", "sidebar_position", "file_path", "source_document_id", "module",
                "chapter", "heading", "section_path", "start_line", "end_line", "content_hash")  # fmt: skip
@@ -120,89 +118,3 @@ def test_accuracy_is_the_mean_over_chunks(chunk: Chunk, sources: SourcePages) ->
     for required in (["chunk_index"], []):
         found = accuracy(observe(results(chunk)), make_context(required=required, sources=sources))
         assert found == Unscored(reason="no required field can be compared with the source pages")
-
-
-GOOD = (
-    "/docs/topics", "/", "https://example.com", "http://localhost:3000/docs/a%20b?version=2", "s3://bucket/a.md",
-    "/docs/topics#publishers", "https://[::1]:80/a",
-)  # fmt: skip
-BAD = (
-    "docs/topics", "./topics.md", "//cdn.example.com/a", "file:///home/me/a.md", "https:///a", "#publishers",
-    "/docs/a b", "/docs/a\n", "/docs/a\u00a0b", "/docs/topics#", "https://[::1/a", None,
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("url", [*GOOD, *BAD])
-def test_well_formed_addresses(url: str | None) -> None:
-    assert has_valid_address(make_chunk("a", source_url=url), None) == (url in GOOD)
-
-
-def test_a_fragment_must_be_a_heading_of_its_page_where_the_page_is_known(sources: SourcePages) -> None:
-    urls = ("/docs/module-1/topics#publishers", "/docs/module-1/topics#gone", "/docs/elsewhere#gone")
-    valid = [has_valid_address(make_chunk("a", source_url=url), sources) for url in urls]
-    assert valid == [True, False, True]
-
-
-FILES = Unscored(reason="the chunks carry names of files in place of addresses")
-
-
-@pytest.mark.parametrize(
-    ("urls", "expected"),
-    [
-        (["/a", "/b", "c", None], 0.5),
-        ([], NO_CHUNKS),
-        ([None, None], Unscored(reason="no chunk found carries source_url")),
-        (["data/state_of_the_union.txt", r"C:\docs\my notes.md", "paper.pdf", None], FILES),
-        (["data/state_of_the_union.txt", "/a"], 0.5),  # other chunks have addresses
-        (["docs/topics"], 0.0),
-        (["//cdn.example.com/a.md"], 0.0),
-        (["file:///home/me/a.md"], 0.0),
-        (["/docs/a"], 1.0),
-        (["/docs/a#b"], Failure(type="SourcePageError", message="source page a.md: not UTF-8")),
-    ],
-)
-def test_the_share_of_good_addresses(urls: list[str | None], expected: Score) -> None:
-    """A page that cannot be read fails only what must be looked up in it."""
-    chunks = [make_chunk(f"c{number}", source_url=url) for number, url in enumerate(urls)]
-    context = make_context(sources=SourcePages([], {"a.md": "not UTF-8"}))
-    assert scorer("metadata/url_format")(observe(results(*chunks)), context) == expected
-
-
-def numbered(*numbers: tuple[int | None, int | None], page: str | None = "/docs/a") -> list[Chunk]:
-    return [
-        make_chunk(f"{page}{place}", source_url=page, chunk_index=index, total_chunks=total)
-        for place, (index, total) in enumerate(numbers)
-    ]
-
-
-@given(st.sets(st.integers(0, 9)), st.sampled_from([0, 1]))
-def test_any_part_of_a_whole_sequence_is_valid_from_0_or_from_1(known: set[int], first: int) -> None:
-    assert not misnumbered(numbered(*[(index + first, 10) for index in sorted(known)]))
-
-
-@pytest.mark.parametrize(
-    ("numbers", "wrong"),
-    [
-        ([(0, 2), (2, 2)], [1]),
-        ([(1, 2), (3, 2), (2, 2)], [1]),  # from 1
-        ([(-1, 2)], [0]),
-        ([(0, 3), (None, 3)], [1]),
-        ([(0, 3), (1, None)], [1]),
-        ([(0, None), (7, None)], []),  # totals that no chunk has are not missed
-        ([(0, 0)], [0]),
-        ([(0, 3), (1, 3), (1, 3)], [1, 2]),
-        ([(0, 3), (1, 4)], [0, 1]),
-    ],
-)
-def test_what_is_at_fault(numbers: list[tuple[int | None, int | None]], wrong: list[int]) -> None:
-    chunks = numbered(*numbers)
-    assert misnumbered([*chunks, *chunks]) == {chunks[place].chunk_id for place in wrong}, "found twice is no twin"
-
-
-def test_the_sequence_is_that_of_all_chunks_found_for_any_query() -> None:
-    chunks = numbered((0, 3), (1, 3), (1, 3))
-    found, twin, nothing = observe(results(*chunks[:2])), observe(candidates=results(chunks[2])), observe()
-    assert scored("metadata/chunk_sequence", [found, twin, nothing]) == [0.5, NO_CHUNKS, NO_CHUNKS]
-    assert scorer("metadata/chunk_sequence")(found) == 1.0
-    bare = observe(results(*numbered((None, None), (None, 4))))
-    assert scorer("metadata/chunk_sequence")(bare) == Unscored(reason="no chunk found carries chunk_index")

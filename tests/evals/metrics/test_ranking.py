@@ -14,10 +14,9 @@ from evals.cases.relevance import Relevance
 from evals.collect.observations import Observation, Unscored
 from evals.metrics import METRICS
 from evals.metrics.declaration import summarise
-from evals.metrics.ranking import DEPTHS, ORACLE_DEPTHS
 from tests.support.candidates import candidates_of
 from tests.support.observed import make_case, observe, results
-from tests.support.scored import metric_of, scored, scorer
+from tests.support.scored import metric_of, scored
 
 
 @cache
@@ -55,27 +54,15 @@ def candidates(o: Observation) -> list[str]:
     return list(dict.fromkeys(o.candidates.chunk_ids))
 
 
-def condensed(o: Observation) -> list[str]:
-    return [i for i in returned(o) if i in o.relevance.grades or i in o.relevance.irrelevant]
-
-
-def reordered(depth: int) -> Callable[[Observation], list[str]]:
-    """Return the first candidates in the order of their grades."""
-    return lambda o: sorted(candidates(o)[:depth], key=lambda i: -o.relevance.grades.get(i, 0))
-
-
+DEPTHS = (1, 3, 5, 10)
 NAMES = {"hit_rate": "Success", "precision": "P", "recall": "R", "mrr": "RR", "map": "AP", "ndcg": "nDCG"}
 ORACLES: Mapping[str, tuple[str, Callable[[Observation], list[str]]]] = {
     **{f"ranking/{name}_at_{k}": (f"{theirs}@{k}", returned) for name, theirs in NAMES.items() for k in DEPTHS},
-    **{f"ranking/judged_at_{k}": (f"Judged@{k}", returned) for k in DEPTHS},
-    **{f"ranking/condensed_ndcg_at_{k}": (f"nDCG@{k}", condensed) for k in DEPTHS},
-    "ranking/bpref": ("Bpref", returned),
     "candidates/ndcg_at_10": ("nDCG@10", candidates),
     "candidates/mrr_at_10": ("RR@10", candidates),
     "candidates/recall_at_10": ("R@10", candidates),
     "candidates/recall_at_100": ("R@100", candidates),
     "candidates/hit_rate_at_100": ("Success@100", candidates),
-    **{f"candidates/oracle_ndcg_at_10_of_{depth}": ("nDCG@10", reordered(depth)) for depth in ORACLE_DEPTHS},
 }
 OURS = {"ranking/expected_top3_in_5", *(f"ranking/evidence_recall_at_{k}" for k in DEPTHS)}
 BY_LABELS = [name for name in METRICS if name.startswith(("ranking/", "candidates/"))]
@@ -91,7 +78,7 @@ def test_equals_ir_measures_and_the_mean_counts_empty_results(name: str, seed: i
     (theirs, ranked), run = ORACLES[name], random_run(seed)
     found = scored(name, run)
     lists = {o.case.id: ranked(o) for o in run}
-    expected = dict.fromkeys(lists, 1.0 if "judged" in name else 0.0)  # of an empty list, which a TREC file cannot hold
+    expected = dict.fromkeys(lists, 0.0)  # of an empty list, which a TREC file cannot hold
     measured = ir_measures.iter_calc(
         [ir_measures.parse_measure(theirs)],
         {o.case.id: {**dict.fromkeys(o.relevance.irrelevant, 0), **o.relevance.grades} for o in run},
@@ -131,7 +118,7 @@ def test_three_in_five_equals_brute_force() -> None:
     assert {0.0, 1.0} < set(found)
 
 
-NEED_ALL = ("recall_at", "map", "ndcg", "condensed_ndcg", "expected_top3", "bpref", "oracle")
+NEED_ALL = ("recall_at", "map", "ndcg", "expected_top3")
 
 
 @pytest.mark.parametrize("name", BY_LABELS)
@@ -149,19 +136,3 @@ def test_a_retriever_without_candidates_has_no_score_of_them_and_says_why(name: 
     alone = replace(known, candidates=candidates_of(results("a"), incomplete="its result alone"))
     unlisted = replace(alone, relevance=replace(known.relevance, incomplete="not listed"))
     assert scored(name, [alone, unlisted, known]) == [*[Unscored(reason="its result alone")] * 2, 1.0]
-
-
-def test_the_headroom_of_a_reranker_is_measured_by_the_order_that_it_was_given() -> None:
-    chunks = results("a", *"bcdefghijkl")
-    moved = [replace(hit, original_rank=rank) for rank, hit in zip((12, *range(1, 12)), chunks, strict=True)]
-    headroom = scorer("candidates/oracle_ndcg_at_10_of_10")
-    assert headroom(observe(candidates=chunks, grades={"a": 1})) == 1.0
-    assert headroom(observe(candidates=moved, grades={"a": 1})) == 0.0
-
-
-@pytest.mark.parametrize("name", ["ranking/judged_at_5", "ranking/condensed_ndcg_at_5", "ranking/bpref"])
-def test_without_a_chunk_judged_not_relevant_there_is_no_value(name: str) -> None:
-    bare, judged = observe(results("a", "b"), {"a": 1}), observe(results("a", "x"), {"a": 1}, irrelevant=["x"])
-    reason = "the golden data judge no chunk of these queries not relevant (grade 0)"
-    assert scored(name, [bare, bare]) == [Unscored(reason=reason)] * 2
-    assert all(isinstance(score, float) for score in scored(name, [bare, judged]))

@@ -20,9 +20,19 @@ from evals.collect.pool import Pool
 from evals.errors import ExperimentError
 from evals.judge.tasks import JUDGED, PRECISION
 from evals.judge.verdicts import ChunkVerdict, Judging
-from evals.metrics import METRICS, NEED_A_JUDGE, PASS_RATE, VERDICT_METRIC, QueryMetric, Reach, choose, declared
+from evals.metrics import (
+    METRICS,
+    NEED_A_JUDGE,
+    PASS_RATE,
+    VERDICT_METRIC,
+    QueryMetric,
+    Reach,
+    choose,
+    declared,
+    listing,
+    markdown,
+)
 from evals.metrics.declaration import Context, Kind, summarise
-from evals.metrics.listing import listing, markdown
 from evals.metrics.proxies import RELEVANCE_PROXY
 from evals.metrics.results import Results
 from evals.report.generate import METRICS as METRICS_PAGE
@@ -189,16 +199,14 @@ def test_the_score_of_many_rows_is_that_of_each_alone_whatever_the_padding(name:
 
 
 def test_the_direction_of_every_metric_by_hand() -> None:
-    times = {name for name in METRICS if name.startswith("latency/") and name != "latency/drift"}
+    times = {name for name in METRICS if name.startswith("latency/")}
     found = {name: declared(name).direction for name in [*METRICS, VERDICT_METRIC]}
     assert {name for name, way in found.items() if way == "lower"} == times | {
         "content/overlap", "content/duplicate_rate", "scope/false_answer", "scope/false_abstention",
         "scope/max_out_of_scope_score", "determinism/max_score_delta", "cost/context_tokens",
-        "cost/judge_calls", "cost/judge_tokens", "cost/judge_usd", "judge/false_useful", "judge/false_useless",
+        "cost/judge_calls", "cost/judge_tokens", "cost/judge_usd",
     }  # fmt: skip
-    assert {name for name, way in found.items() if way == "neither"} == {
-        "latency/drift", "cost/judge_cache_hits", *(f"ranking/judged_at_{k}" for k in (1, 3, 5, 10)),
-    }  # fmt: skip
+    assert {name for name, way in found.items() if way == "neither"} == {"cost/judge_cache_hits"}
 
 
 @pytest.mark.parametrize("name", [*METRICS, VERDICT_METRIC])
@@ -220,8 +228,8 @@ def test_the_list_of_the_documentation_is_that_of_the_table() -> None:
     assert with_metrics(page := METRICS_PAGE.read_text(encoding="utf-8")) == page, "run `make schema`"
     lines = {line.split()[0]: line for line in listing().splitlines()}
     assert lines.keys() == {*METRICS, VERDICT_METRIC}
-    assert lines["latency/drift"].split("  ", 1)[1].split() == (
-        "ratio, from -1 neither change of the median time from first to last half".split()
+    assert lines["cost/judge_cache_hits"].split("  ", 1)[1].split() == (
+        "calls, from 0 neither verdicts that needed no call".split()
     )
     assert "| `ranking/mrr_at_K` | score, 0 to 1 | higher | trec_eval 9, `recip_rank` | labels |" in markdown()
 
@@ -298,8 +306,8 @@ class TestChoose:
         assert found == recalls + [name for name in METRICS if name.startswith("scope/")]
 
     def test_latency_is_chosen_only_at_the_concurrencies_that_are_measured(self) -> None:
-        found = choose(["latency/total_p95_*", "latency/drift"], [1, 8])
-        assert set(found) == {"latency/total_p95_ms", "latency/total_p95_ms_c8", "latency/drift"}
+        found = choose(["latency/total_p95_*"], [1, 8])
+        assert set(found) == {"latency/total_p95_ms", "latency/total_p95_ms_c8"}
 
     @pytest.mark.parametrize(
         ("pattern", "near"),

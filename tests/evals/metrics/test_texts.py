@@ -301,7 +301,6 @@ def test_one_address_that_matches_is_enough(urls: list[str | None], pattern: str
 FIELDS = {
     "content/verbatim": ("source_url", "file_path"),
     "content/heading_in_source": ("heading",),
-    "content/unique_sections": ("section_path", "heading"),
     "content/section_match": ("heading", "section_path"),
     "content/source_match": ("source_url",),
 }

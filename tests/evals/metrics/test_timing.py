@@ -1,4 +1,4 @@
-"""Times of single calls: values by stage, intervals, concurrency, drift; and whether results repeat."""
+"""Times of single calls: values by stage, intervals, concurrency; and whether results repeat."""
 
 import numpy as np
 import pytest
@@ -67,24 +67,6 @@ def test_no_figure_where_results_under_concurrency_differ() -> None:
     found = statistic(timed(*TIMES, concurrency=4, differing=("q1", "q2", "q3", "q4")), "p95", concurrency=4)
     assert (found.value, found.ci_low, found.n, found.n_failed) == (None, None, 0, 4)
     assert found.note == "the results of 4 queries differ from the serial ones (q1, q2, q3)"
-
-
-@pytest.mark.parametrize(
-    ("totals", "expected"),
-    [
-        ((1.0, 1.0), 0.0),
-        ((2.0, 3.0), 0.5),
-        ((4.0, 3.0), -0.25),
-        ((1.0, 1.0, 9.0, 2.0, 4.0), 2.0),  # the middle one is in neither half
-        ((1.0, 100.0, 1.0, 3.0, 3.0, 100.0), 2.0),  # medians: single slow calls do not matter
-    ],
-)
-def test_drift_is_the_change_of_the_median_from_the_first_half_to_the_last(
-    totals: tuple[float, ...], expected: float
-) -> None:
-    found = summary("latency/drift", timed(*totals))
-    assert found.value == pytest.approx(expected)
-    assert (found.n, found.ci_low, found.note) == (len(totals), None, "a ratio of medians; no interval")
 
 
 def repeated(*calls: tuple[str, bool, float | None]) -> Observed:

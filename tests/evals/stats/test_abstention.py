@@ -4,24 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
-from sklearn.metrics import roc_auc_score, roc_curve
+from sklearn.metrics import roc_curve
 
-from evals.stats.abstention import assess, operating, promise, queries_that_promise, shortest_between
+from evals.stats.abstention import promise, queries_that_promise, rates, separation, shortest_between
 
 SCORE = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.75, 1.0]) | st.floats(0, 1, width=32)
 SOME = st.lists(SCORE, min_size=1, max_size=12)
 
 
 @given(inside=SOME, outside=SOME)
-def test_curve_and_area_are_those_of_scikit_learn(inside: list[float], outside: list[float]) -> None:
-    found = assess(inside, outside)
+def test_the_effect_of_a_threshold_is_that_of_scikit_learn(inside: list[float], outside: list[float]) -> None:
     truth, scores = [1] * len(inside) + [0] * len(outside), [*inside, *outside]
-    rates, answered, thresholds = roc_curve(truth, scores, drop_intermediate=False)
-    expected = {t: (fpr, tpr) for t, fpr, tpr in zip(thresholds, rates, answered, strict=True) if t <= 1}
-    known = {at.threshold: (at.false_answer, 1 - (at.false_abstention or 0.0)) for at in found.curve}
-    for threshold, point in expected.items():
-        assert known[threshold] == pytest.approx(point)
-    assert found.auroc == pytest.approx(roc_auc_score(truth, scores))
+    false, answered, thresholds = roc_curve(truth, scores, drop_intermediate=False)
+    wrong, silent = rates(inside, outside, thresholds.tolist())
+    assert (wrong.tolist(), (1 - silent).tolist()) == (pytest.approx(false.tolist()), pytest.approx(answered.tolist()))
 
 
 def exact_limit(answered: int, n: int) -> float:
@@ -42,10 +38,9 @@ def test_a_promise_is_the_lowest_threshold_whose_exact_limit_is_within_the_rate(
     if found.threshold is None:
         assert not useful
         return
-    (at,) = operating(inside, outside, [found.threshold])
-    assert found.at == at
-    assert exact_limit(round((at.false_answer or 0.0) * len(outside)), len(outside)) <= rate + 1e-9
-    assert at.false_abstention == min(sum(score < t for score in inside) / len(inside) for t in keeping)
+    (wrong,), (silent,) = rates(inside, outside, [found.threshold])
+    assert exact_limit(round(wrong * len(outside)), len(outside)) <= rate + 1e-9
+    assert found.silent == silent == min(sum(score < t for score in inside) / len(inside) for t in keeping)
     assert f"threshold {found.threshold} promises" in found.statement
 
 
@@ -60,7 +55,7 @@ def test_a_promise_is_a_short_number_and_says_what_it_costs() -> None:
 
 def test_too_few_queries_promise_nothing_and_say_how_many_could() -> None:
     found = promise([0.9], [0.1] * 22, 0.1)
-    assert (found.threshold, found.at, found.queries) == (None, None, 29)
+    assert (found.threshold, found.silent, found.queries) == (None, None, 29)
     assert found.statement == (
         "22 out-of-scope queries cannot promise at most 10% wrong answers; 29, all of them silent, could"
     )
@@ -76,7 +71,7 @@ def test_silent_queries_promise_the_exact_limit(rate: float, needed: int) -> Non
 @pytest.mark.parametrize("inside", [[0.4], [0.9, 0.3]])
 def test_where_the_best_of_all_is_out_of_scope_nothing_keeps_it_out(inside: list[float]) -> None:
     found = promise(inside, [0.95] * 29, 0.1)
-    assert (found.threshold, found.at) == (None, None)
+    assert (found.threshold, found.silent) == (None, None)
     assert found.statement == "no threshold promises at most 10% wrong answers and answers an in-scope query"
 
 
@@ -88,20 +83,12 @@ def test_where_the_best_of_all_is_out_of_scope_nothing_keeps_it_out(inside: list
         ([0.1] * 9, [0.9] * 9, "AUROC 0.000"),
         ([0.5], [0.6], "(AUROC 0.000)"),
         ([0.9] * 18 + [0.1] * 2, [0.2] * 20, "0.0% false answers and 10.0% false abstentions"),
-        ([0.5], [], "needs in-scope and out-of-scope queries"),
-        ([], [0.5], "needs in-scope and out-of-scope queries"),
+        ([0.5], [], "needs queries of both kinds"),
+        ([], [0.5], "needs queries of both kinds"),
     ],
 )
 def test_it_says_whether_a_threshold_separates(inside: Sequence[float], outside: Sequence[float], said: str) -> None:
-    assert said in assess(inside, outside).statement
-
-
-def test_one_side_alone_has_a_curve_of_one_rate() -> None:
-    found = assess([], [0.2, 0.6])
-    assert found.auroc is None
-    assert [(at.threshold, at.false_answer, at.false_abstention) for at in found.curve] == [
-        (0.2, 1.0, None), (0.6, 0.5, None), (1.0, 0.0, None),
-    ]  # fmt: skip
+    assert said in separation(inside, outside)
 
 
 @given(low=st.floats(0, 1), high=st.floats(0, 1))

@@ -93,10 +93,3 @@ def test_it_holds_the_mean_within_the_bounds_and_mirrors(values: list[float], al
     assert -1e-12 <= low <= mean + 1e-9
     assert mean - 1e-9 <= high <= 1 + 1e-12
     assert ends([1 - value for value in values], alpha=alpha) == pytest.approx((1 - high, 1 - low), abs=1e-7)
-
-
-def test_columns_are_treated_like_single_samples() -> None:
-    columns = np.random.default_rng(2).beta(0.3, 1, (30, 5)) * [1, 0.1, 0, 1e-10, 1]
-    low, high = bounded_intervals(columns, 0.0, 1.0)
-    for place, column in enumerate(columns.T):
-        assert (low[place], high[place]) == pytest.approx(ends(column), abs=1e-12)

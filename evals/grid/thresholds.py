@@ -1,0 +1,82 @@
+"""Thresholds on the best score: how well they tell queries in scope from others, and which promise a rate. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from evals.collect.pool import Pool
+from evals.config.experiment import ExperimentConfig
+from evals.errors import ExperimentError
+from evals.grid.axes import Plan, Variant
+from evals.grid.cells import Grid
+from evals.stats.abstention import Promise, promise, separation
+from retrievers.config import RetrieverConfig
+from retrievers.records import UNBOUNDED
+
+
+def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> tuple[str, tuple[Promise, ...]]:
+    """Return how far thresholds can tell the queries apart under the configuration of a cell, and what they promise.
+
+    Args:
+        grid: The grid.
+        index: The cell.
+        rates: False-answer rates to promise; one of 0 no number of queries promises, and is left out.
+
+    Returns:
+        A sentence, empty where no threshold is in force; and the promises, none without out-of-scope queries.
+    """
+    number = grid.cell(index).configuration
+    settings = grid.configurations[number].settings
+    if settings.used_threshold is None:
+        return "", ()
+    inside, outside = _best_scores(grid.pool, number, settings)
+    scale, wanted = settings.threshold_scale, sorted({rate for rate in rates if rate and outside}, reverse=True)
+    return separation(inside, outside, scale), tuple(promise(inside, outside, rate, scale) for rate in wanted)
+
+
+def fitted(config: ExperimentConfig, pool: Pool, plan: Plan) -> tuple[Plan, tuple[str, ...]]:
+    """Return a plan whose every way to retrieve has the threshold that promises the experiment's rate, and what it is.
+
+    Args:
+        config: The experiment; where it promises nothing, the plan stays as it is.
+        pool: What was found under the variants of the plan.
+        plan: The cells.
+
+    Raises:
+        ExperimentError: These queries promise the rate for no threshold; with how many could.
+    """
+    rate = config.threshold.false_answer
+    if rate is None:
+        return plan, ()
+    variants, notes = list[Variant](), list[str]()
+    for number, variant in enumerate(plan.variants):
+        where = f"threshold.false_answer {rate:g}" + (f", {variant.name}" if variant.name else "")
+        inside, outside = _best_scores(pool, number, variant.settings)
+        if not outside:
+            raise ExperimentError(
+                f"{where}: the golden data holds no out-of-scope query, which a promise needs; add queries that the "
+                "documents do not answer (docs/golden.md)"
+            )
+        if not np.isfinite([*inside, *outside]).any():
+            raise ExperimentError(f"{where}: the retriever gives no scores that a threshold could read; leave it out")
+        found = promise(inside, outside, rate, variant.settings.threshold_scale)
+        if found.threshold is None:
+            raise ExperimentError(f"{where}: {found.statement}")
+        settings = variant.settings.model_copy(update={"threshold": found.threshold})
+        variants.append(replace(variant, thresholds=(found.threshold,), settings=settings))
+        notes.append(f"{variant.name}: {found.statement}" if variant.name else found.statement)
+    return replace(plan, variants=tuple(variants)), tuple(notes)
+
+
+def _best_scores(pool: Pool, number: int, settings: RetrieverConfig) -> tuple[list[float], list[float]]:
+    """Return the best score of every query in scope and out of scope, of those that the threshold reads.
+
+    Where nothing was found it is 0, −∞ on a scale without bounds.
+    """
+    lists = pool.lists([number])
+    in_scope = lists.by_case(lambda case: case.in_scope).astype(np.bool_)
+    scores = lists.column("score" if settings.threshold_on == "final" else "semantic")
+    nothing = -np.inf if settings.threshold_scale in UNBOUNDED else 0.0
+    best = np.where(lists.codes < 0, -np.inf, scores).max(axis=1, initial=nothing)
+    return best[in_scope].tolist(), best[~in_scope].tolist()
