@@ -21,6 +21,21 @@ EXIT_FAILED = 1
 DEFAULT = Path("default")
 # Settings that name other golden data than those of the default experiment.
 OTHER_DATA = {"dataset.path", "dataset.hub"}
+FILES = {
+    "--output": "where to write the JSON report",
+    "--junit": "where to write criteria and queries as JUnit XML",
+    "--html": "where to write the report as one HTML page",
+    "--export": "write the retriever's settings for an application",
+    "--refit": "fit the threshold of a retriever that --export wrote anew, and write it back",
+    "--save-retrieval": "save what was retrieved, so that other runs can start from it",
+    "--from-retrieval": "start from a saved retrieval: no store is opened, and nothing embedded",
+}
+SWITCHES = {
+    "--plan": "say what the run would call and cost, and stop",
+    "--no-gate": "exit with 0 although a criterion failed",
+    "--list-metrics": "list all metrics and stop",
+    "--print-config": "print the resolved configuration and stop",
+}
 # Flags that `--help` shows; `--help-all` shows every one.
 USUAL = (
     "--config", "--dataset.path", "--dataset.split", "--limit", "--retriever.mode", "--retriever.top-k",
@@ -51,20 +66,19 @@ def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> "Exper
     from evals.config.files import experiment_file, named_folders
     from retrievers.config.layers import build, environment_layer, file_layer, flag_layer, flatten
 
-    flags = flag_layer(namespace, ExperimentConfig)
-    layers = [environment_layer(env, "retriever."), flags]
+    flags, layers = flag_layer(namespace, ExperimentConfig), [environment_layer(env, "retriever.")]
     # What the default experiment says, it says of its own golden data.
     if namespace.config is not DEFAULT or OTHER_DATA.isdisjoint(dict(flatten(flags.values))):
-        layers.insert(1, file_layer(experiment_file(namespace.config), ExperimentConfig, named_folders(env)))
+        layers.append(file_layer(experiment_file(namespace.config), ExperimentConfig, named_folders(env)))
     if namespace.refit:
         from evals.experiment.outputs import read_fit
         from retrievers.config import RetrieverConfig
         from retrievers.config.layers import Layer
 
         own = file_layer(namespace.refit, RetrieverConfig)
-        rate = read_fit(namespace.refit)["false_answer"]
-        layers.insert(-1, Layer(label=own.label, values={"retriever": own.values, "threshold": {"false_answer": rate}}))
-    return build(ExperimentConfig, layers)
+        threshold = {"false_answer": read_fit(namespace.refit)["false_answer"]}
+        layers.append(Layer(label=own.label, values={"retriever": own.values, "threshold": threshold}))
+    return build(ExperimentConfig, [*layers, flags])
 
 
 def _main(namespace: argparse.Namespace, prog: str) -> int:
@@ -127,10 +141,13 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
         progress=not namespace.quiet,
         measured=None if namespace.quiet else show,
     )
-    check, file = evaluation.report.ragas_check, evaluation.outputs.report
-    said = [check.line] if check and not check.problem else []
-    said += [refitted(namespace.refit, before, evaluation.report)] if namespace.refit else []
-    said += [f"Page: {evaluation.outputs.html}"] if evaluation.outputs.html else []
+    check, file, said = evaluation.report.ragas_check, evaluation.outputs.report, list[str]()
+    if check and not check.problem:
+        said.append(check.line)
+    if namespace.refit:
+        said.append(refitted(namespace.refit, before, evaluation.report))
+    if namespace.html:
+        said.append(f"Page: {namespace.html}")
     if config.tracking.enabled and not evaluation.untracked:
         from evals.tracking.store import ui_command
 
@@ -177,7 +194,7 @@ def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
 
 def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
     """Return the parser of the command's flags: the short ones, then one for every setting."""
-    from evals.config.experiment import ExperimentConfig
+    from evals.config.experiment import DatasetConfig, ExperimentConfig
     from evals.config.files import packaged
     from retrievers.config.layers import add_flags
     from retrievers.terminal.command import Parser, add_logging_flags, path_argument
@@ -200,47 +217,27 @@ def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
         help=f"experiment file, or a packaged one by its name: {', '.join(packaged())} (default: default, "
         "but on data of your own none)",
     )
-    for name, setting, value, about in (
-        ("--limit", "dataset.limit", "N", "at most N cases"),
-        ("--ids", "dataset.ids", "A,B", "only these cases"),
-    ):
-        command.add_argument(name, dest=setting, default=argparse.SUPPRESS, metavar=value, help=about)
-    either = command.add_mutually_exclusive_group()
-    for group, flag, about in (
-        (command, "--output", "where to write the JSON report"),
-        (command, "--junit", "where to write criteria and queries as JUnit XML"),
-        (command, "--html", "where to write the report as one HTML page"),
-        (command, "--export", "write the retriever's settings for an application"),
-        (command, "--refit", "fit the threshold of a retriever that --export wrote anew, and write it back"),
-        (either, "--save-retrieval", "save what was retrieved, so that other runs can start from it"),
-        (either, "--from-retrieval", "start from a saved retrieval: no store is opened, and nothing embedded"),
-    ):
-        group.add_argument(flag, type=path_argument, metavar="FILE", help=about)
-    for flag, about in (
-        ("--plan", "say what the run would call and cost, and stop"),
-        ("--no-gate", "exit with 0 although a criterion failed"),
-        ("--list-metrics", "list all metrics and stop"),
-        ("--print-config", "print the resolved configuration and stop"),
-    ):
+    for name, value in (("limit", "N"), ("ids", "A,B")):
+        about = DatasetConfig.model_fields[name].description
+        command.add_argument(f"--{name}", dest=f"dataset.{name}", default=argparse.SUPPRESS, metavar=value, help=about)
+    for flag, about in FILES.items():
+        command.add_argument(flag, type=path_argument, metavar="FILE", help=about)
+    for flag, about in SWITCHES.items():
         command.add_argument(flag, action="store_true", help=about)
     add_logging_flags(command)
     add_flags(command, ExperimentConfig)
     return command
 
 
-class _ShortHelp(argparse.Action):
+class _ShortHelp(argparse._HelpAction):
     """Print the flags of USUAL and stop."""
 
-    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
-        super().__init__(option_strings, dest=argparse.SUPPRESS, default=argparse.SUPPRESS, nargs=0, **options)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> None:
         """Hide the other flags, which is safe as the command ends here."""
         for action in parser._actions:
-            if not set(action.option_strings) & set(USUAL):
+            if set(action.option_strings).isdisjoint(USUAL):
                 action.help = argparse.SUPPRESS
-        parser.print_help()
-        parser.exit()
+        super().__call__(parser, *arguments)
 
 
 if __name__ == "__main__":

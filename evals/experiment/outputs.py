@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evals.config.experiment import ExperimentConfig, TrackingConfig, run_label
+from evals.config.experiment import ExperimentConfig, TrackingConfig, label
 from evals.config.files import check_writable, write
 from evals.grid.axes import Plan
 from evals.tracking import FOLDER, check_store
@@ -111,16 +111,14 @@ def run_names(config: ExperimentConfig, sweep: Plan | None) -> tuple[str, str]:
         sweep: The grid that it asks for, None for a single run.
     """
     # UTC, so that names of runs sort alike on every machine.
-    stamp, own = f"{datetime.now(UTC):%Y%m%d-%H%M%S}", config.tracking.run_name
-    label = _grid_label(sweep) if sweep else run_label(config.retriever)
-    return own or f"{label} {config.name} {stamp}", own or f"{config.name}-{stamp}"
-
-
-def _grid_label(sweep: Plan) -> str:
-    every = [variant.settings for variant in sweep.variants]
-    which = dict.fromkeys(one.python.rpartition(":")[2] if one.python else one.mode for one in every)
-    cells = sum(1 if one.used_threshold is None else len(sweep.thresholds) for one in every) * len(sweep.top_ks)
-    return f"grid {cells} cells {','.join(which)}"
+    stamp, own, settings = f"{datetime.now(UTC):%Y%m%d-%H%M%S}", config.tracking.run_name, config.retriever
+    named = label(settings.python or settings.mode, settings.rerank, settings.top_k, settings.used_threshold)
+    if sweep:
+        every = [variant.settings for variant in sweep.variants]
+        which = dict.fromkeys(one.python.rpartition(":")[2] if one.python else one.mode for one in every)
+        cells = sum(1 if one.used_threshold is None else len(sweep.thresholds) for one in every) * len(sweep.top_ks)
+        named = f"grid {cells} cells {','.join(which)}"
+    return own or f"{named} {config.name} {stamp}", own or f"{config.name}-{stamp}"
 
 
 def save_data(report: "Report", outputs: Outputs) -> str:
@@ -175,16 +173,15 @@ def read_fit(file: Path) -> dict[str, Any]:
         ConfigError: The file cannot be read, or its threshold was not fitted.
     """
     lines = read_text(file, "a retriever that --export wrote", MOST_BYTES).splitlines()
-    told = next((line.removeprefix(FITTED) for line in lines if line.startswith(FITTED)), None)
-    try:
-        fit = json.loads(told or "null")
-        float(fit["false_answer"])
-    except (ValueError, TypeError, KeyError):
-        raise ConfigError(
-            f"{file}: expected a retriever that --export wrote in a run with threshold.false_answer, whose line "
-            f"{FITTED.strip()!r} says on what; found none"
-        ) from None
-    return dict(fit)
+    told = next((line.removeprefix(FITTED) for line in lines if line.startswith(FITTED)), "")
+    with suppress(ValueError):
+        fit = json.loads(told)
+        if isinstance(fit, dict) and isinstance(fit.get("false_answer"), float | int):
+            return fit
+    raise ConfigError(
+        f"{file}: expected a retriever that --export wrote in a run with threshold.false_answer, whose line "
+        f"{FITTED.strip()!r} says on what; found none"
+    )
 
 
 def refitted(file: Path, before: Mapping[str, Any], report: "Report") -> str:
@@ -193,11 +190,9 @@ def refitted(file: Path, before: Mapping[str, Any], report: "Report") -> str:
     moved = [
         f"{name.replace('_', ' ')} {before.get(name)} → {value}"
         for name, value in now.items()
-        if value != before.get(name) and name != "dataset_fingerprint"
+        if value != before.get(name)
     ]
-    if now["dataset_fingerprint"] != before.get("dataset_fingerprint"):
-        moved.append("other golden queries")
-    return f"{file}: " + ("; ".join(moved) if moved else f"threshold {now['threshold']} as before")
+    return f"{file}: " + ("; ".join(moved) or f"threshold {now['threshold']} as before")
 
 
 def _fit(report: "Report") -> dict[str, Any]:

@@ -340,7 +340,7 @@ def _with_passes(
             seen = replace(seen, latency=timed)
         if bench.retrievers and needs(metrics, "determinism") and not seen.repetitions:
             retriever, first = bench.retrievers[number], grid.pool.tables[number]
-            again = passes.repeat(retriever, cases, first, config.determinism.repeats, progress)
+            again = passes.repeat(retriever, cases, first, progress)
             seen = replace(seen, repetitions=again)
         configurations[number] = replace(configuration, observed=seen)
     return replace(grid, configurations=tuple(configurations))

@@ -87,8 +87,7 @@ def experiment(
         "retriever": {"top_k": 5, "metadata": {"required": ["source_url", "title"]}, **retriever},
         "sources": {"dir": str(handbook / "docs")},
         "metrics": list(metrics),
-        "latency": {"warmup": 1, "repeats": 1, "concurrency": [1]},
-        "determinism": {"repeats": 1},
+        "latency": {"repeats": 1, "concurrency": [1]},
         "tracking": {"enabled": False},
     }
     (folder / f"{name}.yaml").write_text(yaml.safe_dump(settings))

@@ -29,8 +29,6 @@ QUICK = (
     "1",
     "--latency.concurrency",
     "1",
-    "--determinism.repeats",
-    "1",
 )
 PRECISION, RECALL = "ragas/llm_context_precision", "ragas/llm_context_recall"
 
