@@ -39,13 +39,15 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
     command.add_argument("--baseline", metavar="RUN", help="what every RUN is compared with")
     command.add_argument("--common", action="store_true", help="compare on the queries that are the same in both runs")
     command.add_argument(
-        "--metrics", default="", metavar="A,B", help="names or patterns such as ranking/* (--verbose: all)"
+        "--metrics", type=_names, default=[], metavar="A,B", help="names or patterns such as ranking/* (--verbose: all)"
     )
     command.add_argument(
         "--fail-on-regression", action="append", default=[], metavar="METRIC:TOLERANCE",
         help="exit with 1 if the metric is worse by more than this; repeatable",
     )  # fmt: skip
-    command.add_argument("--by", default="", metavar="A,B", help="order the queries that moved by these metrics")
+    command.add_argument(
+        "--by", type=_names, default=[], metavar="A,B", help="order the queries that moved by these metrics"
+    )
     command.add_argument(
         "--queries", type=whole_number(0), default=QUERIES, metavar="N", help=f"of them show N (default: {QUERIES})"
     )
@@ -64,6 +66,10 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
     return command
 
 
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
 def _main(namespace: argparse.Namespace) -> int:
     from evals.config.files import check_writable
     from retrievers.terminal.command import set_up_logging
@@ -77,8 +83,8 @@ def _main(namespace: argparse.Namespace) -> int:
     comparisons = compare_runs(
         *([namespace.baseline] if namespace.baseline else []),
         *namespace.runs,
-        metrics=_names("--metrics", namespace.metrics) or (("*",) if namespace.verbose else ()),
-        by=_names("--by", namespace.by),
+        metrics=namespace.metrics or (["*"] if namespace.verbose else []),
+        by=namespace.by,
         tolerances=parse(namespace.fail_on_regression),
         common=namespace.common,
         tracking_uri=vars(namespace)["tracking.uri"],
@@ -86,16 +92,6 @@ def _main(namespace: argparse.Namespace) -> int:
     )
     _show(namespace, comparisons)
     return EXIT_FAILED if any(not regression.passed for c in comparisons for regression in c.regressions) else 0
-
-
-def _names(flag: str, text: str) -> list[str]:
-    from evals.errors import ReportError
-    from retrievers.text.quoting import quoted
-
-    names = [name.strip() for name in text.split(",")] if text else []
-    if not all(names):
-        raise ReportError(f"{flag}: expected names separated by commas, and one of them is empty, got {quoted(text)}")
-    return names
 
 
 def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) -> None:

@@ -5,7 +5,7 @@ The functions import what they call: while that is imported, Ctrl-C ends the com
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -84,7 +84,6 @@ def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> "Exper
 def _main(namespace: argparse.Namespace, prog: str) -> int:
     from evals.config.telemetry import silence
     from retrievers.config.layers import environment
-    from retrievers.errors import ConfigError
     from retrievers.terminal.command import print_out, print_rendered, set_up_logging, terminal_width
 
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
@@ -102,10 +101,6 @@ def _main(namespace: argparse.Namespace, prog: str) -> int:
 
         print_out(yaml.safe_dump(dump(config), sort_keys=False).rstrip())
         return 0
-    if not (config.dataset.path or config.dataset.hub):
-        raise ConfigError(
-            f"{namespace.config}: names no golden data: set dataset.path (a file or folder) or dataset.hub"
-        )
     silence(hub=bool(config.dataset.hub))
     if not namespace.plan:
         return _run(config, namespace, env, prog)
@@ -131,7 +126,7 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
         retrieval=namespace.save_retrieval,
     )
     before = read_fit(namespace.refit) if namespace.refit else {}
-    show = partial(_show, everything=namespace.verbose, command=partial(_next, namespace, prog))
+    show = partial(_show, namespace=namespace, prog=prog)
     evaluation = (sweep if config.sweep.axes else evaluate)(
         experiment=config,
         outputs=outputs,
@@ -161,15 +156,16 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
     return 0 if evaluation.passed or namespace.no_gate else EXIT_FAILED
 
 
-def _show(evaluation: "Evaluation", *, everything: bool, command: Callable[[str], str]) -> None:
+def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str) -> None:
     from evals.report.terminal import render
     from retrievers.terminal.command import in_color, print_out, print_rendered, terminal_width, unread_output_allowed
 
-    report, width, color = evaluation.report, terminal_width(), in_color()
-    beginning = command(report.head.next_flags if report.head else "")
+    report = evaluation.report
+    command = _next(namespace, prog, report.head.next_flags if report.head else "")
+    options: Any = {"everything": namespace.verbose, "command": command}
     # Page and MLflow come after this, whoever reads it.
     with unread_output_allowed():
-        print_rendered(render(report, width=width, color=color, everything=everything, command=beginning).rstrip())
+        print_rendered(render(report, width=terminal_width(), color=in_color(), **options).rstrip())
         if evaluation.outputs.report:
             print_out(f"Report: {evaluation.outputs.report}")
 
@@ -178,15 +174,12 @@ def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
     """Return the beginning of the next command: its experiment, and the flags of this run without the further ones."""
     from retrievers.text.secrets import redacted
 
-    file = [] if namespace.config is DEFAULT else [f"--config {quote(str(namespace.config))}"]
-    carried = {
-        f"--{name.replace('_', '-')}": raw
-        for name, raw in vars(namespace).items()
-        if name.partition(".")[0] in CARRIED and isinstance(raw, str)
-        if "--sweep." in further or not name.startswith(OF_SWEEPS)
-    }
-    flags = [f"{flag} {quote(redacted(raw))}" for flag, raw in carried.items() if flag not in further.split()]
-    return " ".join((prog, *file, *flags))
+    given = {} if namespace.config is DEFAULT else {"config": str(namespace.config)}
+    for name, raw in vars(namespace).items():
+        is_carried = name.partition(".")[0] in CARRIED and ("--sweep." in further or not name.startswith(OF_SWEEPS))
+        if is_carried and isinstance(raw, str) and f"--{name.replace('_', '-')}" not in further.split():
+            given[name.replace("_", "-")] = redacted(raw)
+    return " ".join((prog, *(f"--{name} {quote(raw)}" for name, raw in given.items())))
 
 
 # Flags

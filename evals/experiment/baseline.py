@@ -1,7 +1,6 @@
 """The baseline of a run: an earlier report of the same queries, and the criterion that nothing is worse than in it."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from evals.cases.reading import GoldenSet, case_fingerprint
@@ -13,10 +12,10 @@ from evals.errors import ReportError
 from evals.report.head import decided
 from evals.report.headline import NO_WORSE
 from evals.report.model import ComparedSection, Report
-from evals.tracking.find import open_run
+from evals.tracking.find import read_report
 
 
-def open_baseline(file: Path, golden: GoldenSet) -> Run:
+def open_baseline(file: Path, golden: GoldenSet) -> Report:
     """Read the baseline, restricted to the queries of a run.
 
     Args:
@@ -26,41 +25,37 @@ def open_baseline(file: Path, golden: GoldenSet) -> Run:
     Raises:
         ReportError: It cannot be read, or lacks queries of the run.
     """
-    if not file.name:
-        raise ReportError(f"baseline: expected the path of a report of evals.run, got {str(file)!r}")
-    run = open_run(str(file.with_suffix(file.suffix or ".json")), None, "")
-    by_id = {row.id: row for row in run.report.queries}
-    prints = {case.id: case_fingerprint(case) for case in golden.cases}
-    other = [key for key, print_ in prints.items() if key not in by_id or by_id[key].fingerprint != print_]
+    report, _ = read_report(file)
+    by_id = {row.id: row for row in report.queries}
+    other = [c.id for c in golden.cases if c.id not in by_id or by_id[c.id].fingerprint != case_fingerprint(c)]
     if other:
         raise ReportError(
             f"baseline {file}: expected a report of the golden data of this run ({golden.name}), got one of "
-            f"{run.report.facts.dataset} that lacks {len(other)} of the {len(prints)} queries as they are now "
+            f"{report.facts.dataset} that lacks {len(other)} of the {len(golden.cases)} queries as they are now "
             f"({some(other)}); make it again from this data, or leave baseline out"
         )
-    facts = run.report.facts.model_copy(update={"dataset_fingerprint": golden.fingerprint})
-    rows = [by_id[case.id] for case in golden.cases]
-    return replace(run, report=run.report.model_copy(update={"queries": rows, "facts": facts}))
+    facts = report.facts.model_copy(update={"dataset_fingerprint": golden.fingerprint})
+    return report.model_copy(update={"queries": [by_id[case.id] for case in golden.cases], "facts": facts})
 
 
-def against_baseline(report: Report, baseline: Run) -> Report:
+def against_baseline(report: Report, baseline: Report, name: str) -> Report:
     """Return a report beside its baseline, with a criterion for each headline metric that both have.
 
     Args:
         report: The run.
         baseline: The run against which no headline metric may be proved worse.
+        name: What it is called.
 
     Raises:
         ReportError: The runs must not be compared.
     """
-    names = tuple(name for name in report.headline if name in baseline.report.metrics)
-    [comparison] = compare(baseline, [Run.of(report)], ComparisonOptions(metrics=names))
-    facts = baseline.report.facts
+    names = tuple(name for name in report.headline if name in baseline.metrics)
+    [comparison] = compare(Run.of(baseline), [Run.of(report)], ComparisonOptions(metrics=names))
     section = ComparedSection(
-        name=Path(baseline.origin).name if baseline.origin.endswith(".json") else baseline.name,
-        settings=baseline.report.settings,
-        started_at=facts.started_at,
-        commit=facts.commit,
+        name=name,
+        settings=baseline.settings,
+        started_at=baseline.facts.started_at,
+        commit=baseline.facts.commit,
         differences=tuple(each for each in comparison.differences if each.difference is not None),
     )
     gates = _no_worse(comparison, undecided=bool(report.facts.collection_changed))

@@ -49,10 +49,8 @@ class Evaluation:
         from evals.report.html import render_page
         from evals.report.section import in_html
 
-        page = escape(render_page(self.report))
-        frame = (
-            f'<iframe sandbox="allow-scripts" style="width: 100%; height: 42em; border: 0" srcdoc="{page}"></iframe>'
-        )
+        look, page = "width: 100%; height: 42em; border: 0", escape(render_page(self.report))
+        frame = f'<iframe sandbox="allow-scripts" style="{look}" srcdoc="{page}"></iframe>'
         return in_html(self._shown(color=True)) + frame
 
     def _shown(self, *, color: bool) -> str:
@@ -118,11 +116,9 @@ class Evaluation:
         target = Path(path)
         kind = {".json": "report", ".html": "html", ".xml": "junit"}.get(target.suffix)
         files = {kind: target} if kind else {"report": target / "report.json", "html": target / "report.html"}
-        outputs = Outputs(**files)
-        if outputs.report or outputs.junit:
-            save_data(self.report, outputs)
-        if outputs.html:
-            save_page(self.report, outputs.html)
+        save_data(self.report, Outputs(**files))
+        if "html" in files:
+            save_page(self.report, files["html"])
         return target
 
 

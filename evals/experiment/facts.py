@@ -46,7 +46,6 @@ def gather(
     Raises:
         StoreError: The collection cannot be read.
     """
-    inside = sum(case.in_scope for case in golden.cases)
     if saved:
         first, known = saved.origin.variants[0], saved.origin.collection
         collection = CollectionFacts.model_validate(known) if known else None
@@ -54,6 +53,7 @@ def gather(
     else:
         retriever = bench.retriever
         collection, label, embedding = collection_facts(retriever), retriever.label, retriever.embedding_label
+    inside = sum(case.in_scope for case in golden.cases)
     return Facts(
         started_at=_now(),
         dataset=golden.name,
@@ -81,20 +81,18 @@ def checked_at_end(result: Measured, facts: Facts, retriever: Retriever) -> tupl
         facts: Its facts, as they were at its beginning.
         retriever: Its retriever.
     """
-    if facts.collection is None:
-        return result, facts
+    before = facts.collection
     try:
-        after = collection_facts(retriever)
-        change = differences(facts.collection, after) if after else ""
+        after = before and collection_facts(retriever)
+        change = differences(before, after) if before and after else ""
     except StoreError as error:  # a run is not lost because its collection cannot be read any more
         change = f"it cannot be read any more ({error})"
-    if change:
-        note = (
-            f"the collection changed between {facts.started_at} and {_now()}: {change}; the figures are of neither "
-            "state, run again while nobody writes to it"
-        )
-        result = replace(result, gates=undecided(result.gates, note), notes=[note, *result.notes])
-    return result, facts.model_copy(update={"collection_changed": change or None})
+    if not change:
+        return result, facts
+    when = f"between {facts.started_at} and {_now()}"
+    note = f"the collection changed {when}: {change}; the figures are of neither state, run again while nobody writes"
+    result = replace(result, gates=undecided(result.gates, note), notes=[note, *result.notes])
+    return result, facts.model_copy(update={"collection_changed": change})
 
 
 def judge_facts(*chats: "Chat") -> JudgeFacts:
@@ -175,13 +173,12 @@ def _now() -> str:
 
 def differences(before: CollectionFacts, after: CollectionFacts) -> str:
     """Return the differences of two states of a collection, in words; empty where they are the same."""
-    first, second = (dict(each.content) | (each.server or {}) for each in (before, after))
-    first["points"], second["points"] = before.points, after.points
-    changes = [
-        f"{name.replace('_', ' ')} {first.get(name)!r} → {second.get(name)!r}"
-        for name in {"points": 0, **first, **second}
-        if first.get(name) != second.get(name) and not name.startswith("sample")
-    ]
-    if first.get("sample_hash") != second.get("sample_hash"):
-        changes.append(f"content of the first {first['sampled_points']:,} points")
-    return ", ".join(changes)
+    first, second = ({"points": each.points, **each.content, **(each.server or {})} for each in (before, after))
+    names = [name for name in {**first, **second} if first.get(name) != second.get(name)]
+    return ", ".join(
+        f"content of the first {first['sampled_points']:,} points"
+        if name == "sample_hash"
+        else f"{name.replace('_', ' ')} {first.get(name)!r} → {second.get(name)!r}"
+        for name in names
+        if name != "sampled_points"
+    )

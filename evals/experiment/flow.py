@@ -79,7 +79,8 @@ def run_experiment(
             find, *held_out = finders(inputs, bench, saved)
             result, facts = _measured(inputs, bench, saved, find, *held_out)
             report = build_report(result, facts, run=run, ragas_check=ragas_check.pending(result))
-            report = against_baseline(report, inputs.baseline) if inputs.baseline else report
+            if inputs.baseline and inputs.config.baseline:
+                report = against_baseline(report, inputs.baseline, inputs.config.baseline.name)
             outputs = with_report(wanted, inputs.config.tracking, stem)
             save_data(report, outputs)
             bar.close()
@@ -148,7 +149,8 @@ def _measured(
 def _published(evaluation: Evaluation, bench: Collaborators, progress: Progress) -> Evaluation:
     """Let ragas check the figures, then write settings, page and MLflow, each if it is wanted."""
     report, result, outputs = evaluation.report, evaluation.result, evaluation.outputs
-    export(evaluation.chosen, report, outputs)
+    if outputs.export and evaluation.chosen:
+        export(evaluation.chosen, report, outputs.export)
     if report.ragas_check:
         check = ragas_check.checked(report.ragas_check, result, bench.judge, progress)
         report = decided(report.model_copy(update={"ragas_check": check}))

@@ -6,18 +6,17 @@ from dataclasses import dataclass, replace
 from evals.cases.reading import GoldenSet, load_golden
 from evals.cases.relevance import UNLISTED
 from evals.comparison.mismatches import some
-from evals.comparison.records import Run
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError, ExperimentError
 from evals.experiment.baseline import open_baseline
 from evals.grid.axes import Plan, plan
 from evals.grid.decision import with_utility
 from evals.grid.heldout import load_held_out
-from evals.grid.measure import grid_metrics
+from evals.grid.measure import metrics_of
 from evals.judge.tasks import JUDGED, PRECISION
-from evals.metrics import NEED_A_JUDGE, OWN, VERDICT_METRIC, choose, declared, metric_named, reach
-from evals.metrics import criteria as gates
+from evals.metrics import NEED_A_JUDGE, declared, metric_named
 from evals.metrics.llm import can_be_judged
+from evals.report.model import Report
 from retrievers.config import RetrieverConfig
 
 # What compares the cells of a grid that names no objective: the first that can; where there is a judge, what it says.
@@ -33,14 +32,14 @@ class Inputs:
     Attributes:
         sweep: The grid that it asks for, None for a single run.
         held_out: The golden queries on which the chosen cell of the grid is measured again, None without any.
-        baseline: The run against which nothing may be worse, None without one.
+        baseline: The report of the run against which nothing may be worse, None without one.
     """
 
     config: ExperimentConfig
     golden: GoldenSet
     sweep: Plan | None
     held_out: GoldenSet | None
-    baseline: Run | None
+    baseline: Report | None
 
     @property
     def settings(self) -> Sequence[RetrieverConfig]:
@@ -65,66 +64,35 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
         DatasetError: The golden data have faults; every one is listed.
         ReportError: The baseline cannot be read, or is of other golden data.
     """
-    _check_metrics(config)
-    sweep = None
-    if config.sweep.axes:
-        grid_metrics(config)
-        sweep = plan(config.retriever, config.sweep)
+    sweep = plan(config.retriever, config.sweep) if config.sweep.axes else None
+    metrics = metrics_of(config, sweep, approximate=True)
+    is_judged = sweep and config.judge.model and not NEED_A_JUDGE.isdisjoint(config.objective.metrics)
+    if config.judge.stop.margin is not None and not is_judged:
+        raise ExperimentError(
+            "judge.stop.margin: expected a sweep whose objective a judge scores, for example --sweep.top-k 1:10 "
+            f"--judge.model {EXAMPLE} --objective.metrics {PRECISION}"
+        )
     # Of other golden data than its own the experiment has no baseline.
     file = None if golden else config.baseline
     golden, held_out = golden or load_golden(config.dataset), load_held_out(config) if sweep else None
     baseline = open_baseline(file, golden) if file else None
     inputs = Inputs(config=config, golden=golden, sweep=sweep, held_out=held_out, baseline=baseline)
     for queries in inputs.splits:
-        check_scored(config, queries)
+        _check_scored(queries, [name for name in metrics if name in JUDGED], judged=config.judge.model is not None)
     return with_objective(inputs)
 
 
-def _check_metrics(config: ExperimentConfig) -> None:
-    judged, concurrency, optimised = (
-        config.judge.model is not None,
-        config.latency.concurrency,
-        config.objective.metrics,
-    )
-    length = reach(config.retriever, config.sweep.top_k, config.sweep.candidates)
-    choose(config.metrics, concurrency, judged=judged, reach=length)
-    every = choose(["*"], concurrency, judged=True, approximate=True)
-    gates.check_names(config.criteria, [*every, *OWN, VERDICT_METRIC])
-    choose([*config.criteria], concurrency, judged=judged)
-    is_judged = config.sweep.axes and judged and not NEED_A_JUDGE.isdisjoint(optimised)
-    if config.judge.stop.margin is not None and not is_judged:
-        raise ExperimentError(
-            "judge.stop.margin: expected a sweep whose objective a judge scores, for example --sweep.top-k 1:10 "
-            f"--judge.model {EXAMPLE} --objective.metrics {PRECISION}"
-        )
-
-
-def check_scored(config: ExperimentConfig, golden: GoldenSet) -> None:
-    """Make sure that labels or a judge can score the results of every query in scope.
-
-    Args:
-        config: The experiment, its metrics checked.
-        golden: Its golden queries.
-
-    Raises:
-        DatasetError: A query has no labels, and there is no judge, or no metric that a judge can grade of it.
-    """
-    judged, swept = config.judge.model is not None, config.objective.metrics if config.sweep.axes else ()
-    chosen = choose([*config.metrics, *config.criteria, *swept], config.latency.concurrency, judged=judged)
-    graded = [name for name in chosen if name in JUDGED]
-    unscored = [
-        case for case in golden.cases if case.is_unlabelled and not any(can_be_judged(name, case) for name in graded)
-    ]
+def _check_scored(golden: GoldenSet, graded: Sequence[str], *, judged: bool) -> None:
+    """Make sure that labels, or a judge by the metrics that it is to grade, can score every query in scope."""
+    unscored = [case for case in golden.cases if case.is_unlabelled and not any(can_be_judged(g, case) for g in graded)]
     if not unscored:
         return
-    lacks = (
-        f"nor has the run a metric such as {PRECISION}" if judged else f"nor is there a judge (--judge.model {EXAMPLE})"
-    )
+    lacks = f"no metric such as {PRECISION} is asked for" if judged else f"there is no judge (--judge.model {EXAMPLE})"
     if graded:
-        lacks = f"nor the reference_answer that {', '.join(graded)} needs"
+        lacks = f"not the reference_answer that {', '.join(graded)} needs"
     raise DatasetError(
         f"{len(unscored):,} of {sum(case.in_scope for case in golden.cases):,} in-scope cases have no labels (evidence "
-        f"or relevant_ids of a grade above 0), {lacks}: "
+        f"or relevant_ids of a grade above 0), and {lacks}: "
         f"{some([golden.places.get(case.id, case.id) for case in unscored])}; add that, or {TO_LABEL}"
     )
 

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from evals.report.model import Report
 
 # Most bytes of a report's name, before its number: file systems accept names of 255, some of 143.
+LONGEST_STEM = 120
+# The line of an exported retriever that says on what its threshold was fitted.
 FITTED = "# fitted: "
 MOST_BYTES = 1_000_000
-FLAGS = {"report": "output", "retrieval": "save-retrieval"}
-LONGEST_STEM = 120
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +58,11 @@ def check_outputs(wanted: Outputs, config: TrackingConfig) -> None:
     if config.enabled:
         check_store(config)
     # All checks come before the work: a fault found at the end would cost the whole run.
-    files = {name: file for name, file in asdict(wanted).items() if file}
-    for name, file in files.items():
-        same = next(other for other in files if files[other].absolute() == file.absolute())
-        if same != name:
-            flags = " and ".join(f"--{FLAGS.get(one, one)}" for one in (same, name))
-            raise ConfigError(f"{file}: {flags} would be one file; expected a file for each")
+    files = [file.absolute() for file in vars(wanted).values() if file]
+    for file in files:
         check_writable(file)
+        if files.count(file) > 1:
+            raise ConfigError(f"{file}: two outputs would be one file; expected a file for each")
     if config.enabled and not wanted.report:
         check_writable(FOLDER / "reports" / "report.json")
 
@@ -148,22 +146,21 @@ def save_page(report: "Report", file: Path) -> None:
     write(file, render_page(report))
 
 
-def export(settings: RetrieverConfig | None, report: "Report", outputs: Outputs) -> None:
-    """Write the settings of the retriever that was evaluated or chosen, if they are wanted and one was.
+def export(settings: RetrieverConfig, report: "Report", file: Path) -> None:
+    """Write the settings of the retriever that was evaluated or chosen.
 
     A threshold that was fitted has a line that says on what, which `--refit` reads.
 
     Raises:
         ConfigError: The file cannot be written.
     """
-    if outputs.export and settings:
-        import yaml
+    import yaml
 
-        from retrievers.store.opening import portable_settings
+    from retrievers.store.opening import portable_settings
 
-        fit = _fit(report)
-        told = f"{FITTED}{json_text(fit, indent=None)}\n" if fit["false_answer"] is not None else ""
-        write(outputs.export, told + yaml.safe_dump(portable_settings(settings), sort_keys=False))
+    fit = _fit(report)
+    told = f"{FITTED}{json_text(fit, indent=None)}\n" if fit["false_answer"] is not None else ""
+    write(file, told + yaml.safe_dump(portable_settings(settings), sort_keys=False))
 
 
 def read_fit(file: Path) -> dict[str, Any]:
@@ -172,12 +169,10 @@ def read_fit(file: Path) -> dict[str, Any]:
     Raises:
         ConfigError: The file cannot be read, or its threshold was not fitted.
     """
-    lines = read_text(file, "a retriever that --export wrote", MOST_BYTES).splitlines()
-    told = next((line.removeprefix(FITTED) for line in lines if line.startswith(FITTED)), "")
-    with suppress(ValueError):
-        fit = json.loads(told)
-        if isinstance(fit, dict) and isinstance(fit.get("false_answer"), float | int):
-            return fit
+    _, _, told = read_text(file, "a retriever that --export wrote", MOST_BYTES).partition(FITTED)
+    with suppress(ValueError, TypeError, KeyError):
+        fit: dict[str, Any] = json.loads(told.partition("\n")[0])
+        return fit | {"false_answer": float(fit["false_answer"])}
     raise ConfigError(
         f"{file}: expected a retriever that --export wrote in a run with threshold.false_answer, whose line "
         f"{FITTED.strip()!r} says on what; found none"
@@ -188,18 +183,14 @@ def refitted(file: Path, before: Mapping[str, Any], report: "Report") -> str:
     """Return in a sentence what a new fit of a threshold changed."""
     now = _fit(report)
     moved = [
-        f"{name.replace('_', ' ')} {before.get(name)} → {value}"
-        for name, value in now.items()
-        if value != before.get(name)
+        f"{name.replace('_', ' ')} {before.get(name)} → {now[name]}" for name in now if now[name] != before.get(name)
     ]
     return f"{file}: " + ("; ".join(moved) or f"threshold {now['threshold']} as before")
 
 
 def _fit(report: "Report") -> dict[str, Any]:
-    facts = report.facts
     return {
         "false_answer": report.config.get("threshold", {}).get("false_answer"),
         "threshold": report.config["retriever"].get("threshold"),
-        "embedding": facts.embedding,
-        **{name: getattr(facts, name) for name in ("dataset", "dataset_fingerprint", "in_scope", "out_of_scope")},
+        **report.facts.model_dump(include={"embedding", "dataset", "dataset_fingerprint", "in_scope", "out_of_scope"}),
     }

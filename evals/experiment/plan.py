@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from evals.cases.relevance import Relevance
 from evals.collect.index_recall import is_approximate
+from evals.collect.observations import Observation
 from evals.collect.passes import REPEATS, WARMUP
 from evals.collect.pool import Grounds
 from evals.experiment.inputs import Inputs
@@ -50,7 +51,10 @@ def describe_plan(inputs: Inputs, bench: Collaborators, saved: "SavedPool | None
         return terminal(sections, width=width, color=False)
     # The judge would see every distinct result; of a sweep it is not known yet which it would see again.
     selected = [*grid_of(whole, pool).laid_out()[0].observations()]
-    longest = {one.case.id: one for one in sorted(selected[::-1], key=lambda one: len(one.selection))}
+    longest = dict[str, Observation]()
+    for one in selected:
+        if len(one.selection) > len(longest.setdefault(one.case.id, one).selection):
+            longest[one.case.id] = one
     queries = sum(case.in_scope for case in cases)
     in_rounds = inputs.sweep is not None and config.judge.stop.margin is not None
     sizes = tier_sizes(judge, queries, in_rounds=in_rounds) if judge.below else [queries]

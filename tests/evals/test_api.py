@@ -154,7 +154,7 @@ class TestEvaluate:
         [
             (
                 [{"query": "x"}],
-                "1 of 1 in-scope cases have no labels .* nor is there a judge .*--judge.model.*: row 0;",
+                "1 of 1 in-scope cases have no labels .* there is no judge .*--judge.model.*: row 0;",
             ),
             (["x"], "row 0: expected a JSON object, got 'x'"),
             ([{"query": "x", "in_scop": False}], "in_scop: unknown field.*in_scope"),

@@ -14,14 +14,10 @@ from tests.support.qdrant_server import QdrantServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 MINE = """
-import math
 import os
-import re
-from collections import Counter
 from pathlib import Path
 
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient
 
@@ -36,34 +32,6 @@ def documents():
     pages = read_corpus(Path(os.environ["HANDBOOK"]) / "docs", "/docs").pages
     chunks = [chunk for page in pages for chunk in chunk_page(page, 256, count_tokens)]
     return [Document(page_content=chunk.text, metadata=to_metadata(chunk)) for chunk in chunks]
-
-
-def terms(text):
-    return re.findall(r"[a-z0-9]+", text.lower())
-
-
-class Bm25(BaseRetriever):
-    docs: list
-    counts: list
-    rarity: dict
-    average: float
-
-    def _get_relevant_documents(self, query):
-        scores = [self.score(terms(query), count) for count in self.counts]
-        order = sorted(range(len(scores)), key=lambda place: -scores[place])
-        return [self.docs[place] for place in order[:10] if scores[place] > 0]
-
-    def score(self, query, count):
-        length = 0.25 + 0.75 * count.total() / self.average
-        return sum(self.rarity.get(t, 0) * count[t] * 2.2 / (count[t] + 1.2 * length) for t in set(query))
-
-
-def bm25():
-    docs = documents()
-    counts = [Counter(terms(doc.page_content)) for doc in docs]
-    found = Counter(term for count in counts for term in count)
-    rarity = {t: math.log(1 + (len(docs) - n + 0.5) / (n + 0.5)) for t, n in found.items()}
-    return Bm25(docs=docs, counts=counts, rarity=rarity, average=sum(c.total() for c in counts) / len(counts))
 
 
 def build():
@@ -107,17 +75,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def values(report: Mapping[str, Any], *prefixes: str) -> dict[str, float | None]:
     return {name: m["value"] for name, m in report["metrics"].items() if name.startswith(prefixes)}
-
-
-def test_bm25_in_python(folder: Path, handbook: Path) -> None:
-    report = experiment(folder, handbook, "bm25", {"python": "mine:bm25"})
-    assert report["facts"]["retriever"] == "Bm25"
-    found = values(report, "ranking/", "ragas/")
-    assert found["ranking/hit_rate_at_5"] is not None and found["ranking/hit_rate_at_5"] > 0.35
-    assert found["ranking/ndcg_at_5"] is found["ragas/id_context_recall"] is None
-    assert values(report, "determinism/") == {"determinism/rate": 1.0, "determinism/max_score_delta": None}
-    assert values(report, "metadata/accuracy", "content/verbatim") == {"metadata/accuracy": 1, "content/verbatim": 1}
-    assert {hit["score"] for query in report["queries"] for hit in query["retrieved"]} == {None}
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ def events(events_file: Path) -> list[list[str]]:
 
 
 def test_nothing_but_this_machine_is_connected_to(watched: Finished, events: list[list[str]]) -> None:
-    assert watched.code in (0, 1), watched.err
+    assert (watched.code in (0, 1), watched.err) == (True, "")
+    assert {path.name for path in watched.folder.iterdir()} == {"mlruns", "store", "log.jsonl"}
     assert [event for event in events if event[0] != "process"] == []
 
 
@@ -49,12 +50,6 @@ def test_the_recorder_sees_what_leaves_this_machine(event: str, arguments: tuple
     seen: list[list[str]] = []
     recorder._record(seen, event, arguments)
     assert bool(seen) == recorded
-
-
-def test_the_run_is_logged_where_the_experiment_says_and_nowhere_else(watched: Finished) -> None:
-    assert (watched.folder / "mlruns" / "mlflow.db").stat().st_size > 0
-    assert watched.report["config"]["tracking"]["experiment"] == "retrieval-evals"
-    assert watched.err == ""
 
 
 def test_keys_and_settings_of_the_environment_change_no_score(watched: Finished, finished: Finished) -> None:
@@ -95,7 +90,3 @@ def test_no_secret_is_written_anywhere(watched: Finished) -> None:
     ]:
         assert SECRET.encode() not in data, name
         assert encoded not in data, name
-
-
-def test_nothing_is_written_beside_what_was_asked_for(watched: Finished) -> None:
-    assert {path.name for path in watched.folder.iterdir()} == {"mlruns", "store", "log.jsonl"}

@@ -1,6 +1,5 @@
 """`python -m retrievers` in processes of its own: exit codes, streams."""
 
-import json
 import os
 import signal
 import socket
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.collections import indexed, write_pages
+from tests.support.collections import indexed
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
@@ -48,16 +47,6 @@ def finish(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
     return process.returncode, out or "", err or ""
 
 
-def test_pages_are_indexed_and_searched(tmp_path: Path) -> None:
-    write_pages(tmp_path / "handbook" / "docs")
-    code, out, err = finish(start("index", "handbook/docs", folder=tmp_path))
-    assert (code, err) == (0, "")
-    assert out.startswith("3 pages, 9 chunks in collection 'handbook' at .qdrant: 9 added")
-    code, out, err = finish(start("search", "Wie oft? · hz", "--json", "--collection", "handbook", folder=tmp_path))
-    assert (code, err) == (0, "")
-    assert json.loads(out)["query"] == "Wie oft? · hz"
-
-
 def test_a_reader_that_goes_away_is_no_error(store: list[str], tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -71,13 +60,6 @@ def test_a_terminal_that_knows_only_ascii_gets_question_marks(store: list[str], 
     code, out, err = finish(start("search", query, *store, folder=tmp_path, env={"PYTHONIOENCODING": "ascii"}))
     assert (code, err) == (0, "")
     assert "ros2 ? topics ? Topics" in out
-
-
-@pytest.mark.parametrize("arguments", [["search", "robot", "--top-k", "101"], ["search"]])
-def test_bad_input_ends_with_2_and_a_message(arguments: list[str], tmp_path: Path) -> None:
-    code, out, err = finish(start(*arguments, folder=tmp_path))
-    assert (code, out) == (2, "")
-    assert len(err.splitlines()) == 1
 
 
 def test_an_interruption_ends_with_130(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from evals.collect.observations import Summary
 from evals.config.experiment import ExperimentConfig, TrackingConfig
 from evals.errors import DatasetError, ExperimentError
 from evals.experiment.evaluation import Evaluation
-from evals.experiment.inputs import check_scored, load_inputs
+from evals.experiment.inputs import load_inputs
 from evals.experiment.outputs import Outputs, check_outputs, new_file, run_names, with_report
 from evals.grid.axes import plan
 from evals.judge.budget import Usage
@@ -41,8 +41,8 @@ def config(**settings: Any) -> ExperimentConfig:
         ((BARE,), {"judge": JUDGE}, ""),
         ((LABELLED, ANSWERED), {"judge": JUDGE, "sweep": SWEEP, "objective": {"metrics": "ranking/ndcg_at_3"}}, ""),
         ((ANSWERED,), {"judge": JUDGE, "metrics": ["ranking/*"], "criteria": {PRECISION: ">= 0.5"}}, ""),
-        ((LABELLED, BARE, OUTSIDE), {}, r"1 of 2 in-scope cases have no labels .* nor is there a judge .*: row 1; add"),
-        ((ANSWERED,), {"judge": JUDGE, "metrics": ["ranking/*"]}, f"a metric such as {PRECISION}"),
+        ((LABELLED, BARE, OUTSIDE), {}, r"1 of 2 in-scope cases have no labels .* there is no judge .*: row 1; add"),
+        ((ANSWERED,), {"judge": JUDGE, "metrics": ["ranking/*"]}, f"no metric such as {PRECISION}"),
         ((ANSWERED, BARE), {"judge": JUDGE, "metrics": [PRECISION]}, f"reference_answer that {PRECISION} needs: row 1"),
         (tuple({"query": f"how {n}?"} for n in range(5)), {}, r"5 of 5 .*: row 0, row 1, row 2, .*; add"),
     ],
@@ -51,7 +51,7 @@ def test_something_must_score_every_query(
     rows: tuple[dict[str, Any], ...], settings: dict[str, Any], refused: str
 ) -> None:
     try:
-        check_scored(config(**settings), golden_set(rows))
+        load_inputs(config(**settings), golden_set(rows))
         said = ""
     except DatasetError as error:
         said = str(error)
@@ -132,7 +132,7 @@ def test_two_outputs_are_two_files_and_the_folder_of_runs_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"r: --output and --html would be one file; expected a file for each"):
+    with pytest.raises(ConfigError, match="r: two outputs would be one file; expected a file for each"):
         check_outputs(Outputs(report=Path("r"), html=tmp_path / "r"), tracking(enabled=False))
     (tmp_path / "mlruns").touch()
     own = Outputs(report=tmp_path / "r.json")

@@ -2,9 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
-from html import escape
 from io import StringIO
 from pathlib import Path
 
@@ -15,31 +13,11 @@ from mlflow import MlflowClient
 from evals.compare import main as compare
 from evals.run import main
 from retrievers import QdrantRetriever
-from tests.support.command import Done, call
-from tests.support.experiment import SETTINGS, Experiment, index_once, load_report, make_experiment
+from tests.evals.run.conftest import Run
+from tests.support.command import call
+from tests.support.experiment import Experiment, load_report
 
-Run = Callable[..., Done]
 SWEEP = ("--sweep.top-k", "1:4", "--sweep.threshold", "0:0.9:0.1")
-
-
-@pytest.fixture(scope="module")
-def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    """An experiment whose collection is there already; tests leave it as it is."""
-    made = make_experiment(tmp_path_factory.mktemp("indexed"))
-    made.write_config({**SETTINGS, "metrics": ["ranking/*", "scope/*", "queries/*"]})
-    index_once(made)
-    return made
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def run(indexed: Experiment, folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    return lambda *arguments: call(main, ["--config", indexed.config, *arguments], capsys)
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +70,6 @@ def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(swept: Path) -> Non
     assert max(grid["ranking"]["values"]) - grid["ranking"]["values"][place] <= grid["choice"]["margin"]
 
 
-def test_the_page_shows_the_recommendation_and_the_maps_of_the_grid(swept: Path) -> None:
-    page = (swept / "r.html").read_text(encoding="utf-8")
-    for line in load_report(swept / "r.json")["grid"]["explanation"]:
-        assert f"<p>{escape(line).replace('&#x27;', '&#39;')}</p>" in page
-    assert 'id="figure-cells"' in page and 'id="figure-tradeoff"' in page
-
-
 def test_the_exported_settings_are_those_of_the_chosen_cell(run: Run, folder: Path, indexed: Experiment) -> None:
     store = ("--retriever.store.path", os.path.relpath(indexed.store))
     assert run(*SWEEP, *store, "--output", "r.json", "--export", "retriever.yaml").code == 0
@@ -144,16 +115,10 @@ def test_a_grid_that_cannot_be_ranked_is_incomplete_and_kept(run: Run, folder: P
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--sweep.top-k", "1:20"], "top_k is 20 and exceeds the candidate depth 10; raise candidates or lower top_k"),
-        (
-            ["--sweep.mode", "hybrid", "--sweep.fusion", "weighted,rrf", "--retriever.threshold-on", "final"],
-            "threshold_on 'final' would compare the threshold with rrf scores",
-        ),
         (["--sweep.threshold", "0:1:0.3"], "miss 1"),
         (["--sweep.top-k", "1:4", "--objective.metrics", "ranking/ndgc"], "objective: no metric 'ranking/ndgc'"),
         (["--sweep.top-k", "1:4", "--objective.metrics", "ragas/llm_context_recall"], "needs a judge"),
         (["--sweep.top-k", "1:4", "--objective.constraints", "{scope/false_answer: '< 0'}"], "none of 4 cells has"),
-        (["--sweep.rerank", "rrf"], "no combination is left: rerank rrf fuses two searches"),
     ],
 )
 def test_bad_input_is_told_in_words(run: Run, folder: Path, arguments: list[str], said: str) -> None:
