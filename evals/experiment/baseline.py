@@ -67,15 +67,10 @@ def _no_worse(comparison: Comparison, *, undecided: bool) -> Iterator[Gate]:
     for each in comparison.differences:
         if not each.paired or each.better == "neither":
             continue
-        worse = each.verdict == "worse"
-        reason = "the collection changed during the run" if undecided else ""
+        worse, reason = each.verdict == "worse", "the collection changed during the run" if undecided else ""
         if worse and each.baseline is not None:
             reason = f"proved worse than {each.baseline:.3f} of the baseline, p {each.p_adjusted:.4f} by Holm"
+        passed = not worse and not undecided
         yield Gate(
-            metric=each.metric,
-            condition=NO_WORSE,
-            figure=each.other,
-            passed=not worse and not undecided,
-            reason=reason,
-            undecided=undecided,
+            metric=each.metric, condition=NO_WORSE, figure=each.other, passed=passed, reason=reason, undecided=undecided
         )

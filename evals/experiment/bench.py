@@ -109,26 +109,28 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
     Raises:
         RetrievalError: Pages are broken, or the store cannot be opened.
     """
-    retriever, corpus = config.retriever, _own_pages(config)
-    if corpus is None:
+    retriever, folder = config.retriever, config.sources.dir
+    if folder is None or not owns_collection(config):
         return False
+    corpus = read_corpus(folder, config.sources.base_url)
     with closing(open_client(retriever.store, env, create=True)) as client:
         with suppress(CollectionNotFoundError):
-            if not _differences(config, corpus, describe(client, retriever).manifest):
+            if _is_of(corpus, config, describe(client, retriever).manifest):
                 return False
         options = IndexOptions(settings=config.index, replace=True, search=search_settings(retriever))
         index_corpus(client, retriever, make_embeddings(retriever.embedding, env), corpus, options, progress)
         return True
 
 
-def outdated(config: ExperimentConfig, manifest: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return what a collection of the experiment's own records, and should record to be up to date, where they differ.
-
-    Raises:
-        RetrievalError: Pages are broken.
-    """
-    corpus = _own_pages(config)
-    return {} if corpus is None else _differences(config, corpus, manifest)
+def _is_of(corpus: Corpus, config: ExperimentConfig, manifest: Mapping[str, Any]) -> bool:
+    expected = {
+        "state": "complete",
+        "pages_fingerprint": corpus.fingerprint,
+        "chunking": CHUNKING_VERSION,
+        "payload": config.retriever.metadata.layout,
+    }
+    # Settings that the experiment leaves out are as recorded.
+    return expected.items() <= manifest.items() and config.index.named.items() <= recorded_settings(manifest).items()
 
 
 def owns_collection(config: ExperimentConfig) -> bool:
@@ -137,22 +139,3 @@ def owns_collection(config: ExperimentConfig) -> bool:
     is_named = retriever.python is None or retriever.names_collection
     is_own = not retriever.store.url and retriever.collection == config.index.collection
     return is_named and is_own and config.sources.dir is not None
-
-
-def _own_pages(config: ExperimentConfig) -> Corpus | None:
-    """Return the pages of the collection that the experiment owns; None where it owns none."""
-    folder = config.sources.dir if owns_collection(config) else None
-    return None if folder is None else read_corpus(folder, config.sources.base_url)
-
-
-def _differences(config: ExperimentConfig, corpus: Corpus, manifest: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    facts = {**manifest, **{f"index.{name}": value for name, value in recorded_settings(manifest).items()}}
-    expected = {
-        "state": "complete",
-        "pages_fingerprint": corpus.fingerprint,
-        "chunking": CHUNKING_VERSION,
-        "payload": config.retriever.metadata.layout,
-        # Settings that the experiment leaves out are as recorded.
-        **{f"index.{name}": value for name, value in config.index.named.items()},
-    }
-    return {name: (facts.get(name), value) for name, value in expected.items() if facts.get(name) != value}

@@ -74,8 +74,8 @@ class Evaluation:
         return self.untracked or self.report.incomplete
 
     @property
-    def chosen(self) -> RetrieverConfig | None:
-        """Settings of the retriever that was evaluated, of a grid those of its recommended cell, if it has one."""
+    def recommended(self) -> RetrieverConfig | None:
+        """Settings of the retriever; of a grid those of the recommended cell, None where cells cannot be ranked."""
         swept = self.result.swept
         return None if swept and swept.chosen is None else self.result.config.retriever
 
@@ -131,11 +131,6 @@ class Sweep(Evaluation):
         """The cells, and what they come down to."""
         assert self.result.swept is not None
         return self.result.swept
-
-    @property
-    def recommended(self) -> RetrieverConfig | None:
-        """Settings of the recommended cell; None where the cells cannot be ranked."""
-        return self.chosen
 
     @property
     def reason(self) -> str:

@@ -81,18 +81,18 @@ def checked_at_end(result: Measured, facts: Facts, retriever: Retriever) -> tupl
         facts: Its facts, as they were at its beginning.
         retriever: Its retriever.
     """
-    before = facts.collection
+    if facts.collection is None:
+        return result, facts
     try:
-        after = before and collection_facts(retriever)
-        change = differences(before, after) if before and after else ""
+        after = collection_facts(retriever)
+        change = differences(facts.collection, after) if after else ""
     except StoreError as error:  # a run is not lost because its collection cannot be read any more
         change = f"it cannot be read any more ({error})"
-    if not change:
-        return result, facts
-    when = f"between {facts.started_at} and {_now()}"
-    note = f"the collection changed {when}: {change}; the figures are of neither state, run again while nobody writes"
-    result = replace(result, gates=undecided(result.gates, note), notes=[note, *result.notes])
-    return result, facts.model_copy(update={"collection_changed": change})
+    if change:
+        when = f"between {facts.started_at} and {_now()}"
+        note = f"the collection changed {when}: {change}; the figures are of neither state, run it again"
+        result = replace(result, gates=undecided(result.gates, note), notes=[note, *result.notes])
+    return result, facts.model_copy(update={"collection_changed": change or None})
 
 
 def judge_facts(*chats: "Chat") -> JudgeFacts:

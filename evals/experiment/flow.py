@@ -94,12 +94,7 @@ def run_experiment(
 
 
 def plan_experiment(
-    config: ExperimentConfig,
-    env: Mapping[str, str],
-    *,
-    shown: bool,
-    width: int,
-    from_retrieval: Path | None = None,
+    config: ExperimentConfig, env: Mapping[str, str], *, shown: bool, width: int, from_retrieval: Path | None = None
 ) -> str:
     """Return what an experiment would call and cost, as text.
 
@@ -149,8 +144,8 @@ def _measured(
 def _published(evaluation: Evaluation, bench: Collaborators, progress: Progress) -> Evaluation:
     """Let ragas check the figures, then write settings, page and MLflow, each if it is wanted."""
     report, result, outputs = evaluation.report, evaluation.result, evaluation.outputs
-    if outputs.export and evaluation.chosen:
-        export(evaluation.chosen, report, outputs.export)
+    if outputs.export and evaluation.recommended:
+        export(evaluation.recommended, report, outputs.export)
     if report.ragas_check:
         check = ragas_check.checked(report.ragas_check, result, bench.judge, progress)
         report = decided(report.model_copy(update={"ragas_check": check}))

@@ -78,7 +78,8 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborator
     latency = calls if needs(measured, "latency") else 0
     repeats = REPEATS * cases if needs(measured, "determinism") else 0
     total = cases + latency + repeats
-    of = f"{cases:,} for candidates (this plan has made them), {latency:,} to measure latency, {repeats:,} to repeat"
+    further = f"{latency:,} to measure latency, {repeats:,} to repeat queries"
+    of = f"{cases:,} for candidates (this plan has made them), {further}"
     names = [f"{variant.name}: " for variant in inputs.sweep.variants] if inputs.sweep else [""]
     for name, settings in zip(names, (each.settings for each in bench.retrievers), strict=True):
         if settings.python is not None:
@@ -102,6 +103,7 @@ def _of_judge(plan: JudgePlan, queries: int) -> Section:
     money = f"about {plan.usd:,.2f} USD" if plan.usd is not None else f"no price for {plan.model} in judge.prices"
     minutes, seconds = divmod(round(plan.seconds), 60)
     time = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {seconds} s"
+    time = time.removeprefix("0 min ")
     told = [f"Cost: {money}. Time at the given limits: about {time}, if a call takes {SECONDS_PER_CALL:g} s."]
     if plan.drawn < queries:
         first = ", whose first round this is" if plan.sample == "auto" else ""

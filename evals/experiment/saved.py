@@ -10,7 +10,6 @@ from evals.cases.reading import case_fingerprint
 from evals.collect.index_recall import is_approximate
 from evals.collect.pool import Find, Pool, ground
 from evals.errors import ExperimentError
-from evals.experiment.bench import outdated
 from evals.experiment.inputs import Inputs
 from evals.grid.axes import VARIANT_AXES, effective
 from evals.grid.measure import alone, metrics_of, retrieve
@@ -77,8 +76,6 @@ def fitting(file: Path, saved: "SavedPool", inputs: Inputs) -> "SavedPool":
     for name in config.objective.constraints if inputs.sweep else ():
         if needs([name], "latency") or needs([name], "determinism"):
             raise refused("constraints without searches", f"objective.constraints {name}")
-    for name, (recorded, wanted) in outdated(config, origin.indexed).items():
-        raise refused(f"{name} {recorded!r} of the collection that was searched", repr(wanted))
     if origin.collection:
         check_index(config.index, origin.collection["name"], recorded_settings(origin.indexed))
     for case in (case for golden in inputs.splits for case in golden.cases):

@@ -57,16 +57,15 @@ def stored(name: str = "handbook", path: str = ".qdrant") -> tuple[Any, Any]:
         client.close()
 
 
-class TestSummary:
-    def test_says_what_was_done(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        place = "2 pages, 3 chunks in collection 'handbook' at .qdrant: "
-        assert index() == 0
-        assert capsys.readouterr() == (place + "3 added, 0 refreshed, 0 removed, 0 unchanged\n", "")
-        assert index() == 0
-        assert capsys.readouterr() == (place + "0 added, 0 refreshed, 0 removed, 3 unchanged\n", "")
-        write_pages(folder / "handbook" / "docs", {"a.md": "# Alpha\n\nAlpha text.\n\n\n## Sub\n\nOther text.\n"})
-        assert index() == 0
-        assert capsys.readouterr() == (place + "1 added, 0 refreshed, 1 removed, 2 unchanged\n", "")
+def test_the_summary_says_what_was_done(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = "2 pages, 3 chunks in collection 'handbook' at .qdrant: "
+    assert index() == 0
+    assert capsys.readouterr() == (place + "3 added, 0 refreshed, 0 removed, 0 unchanged\n", "")
+    assert index() == 0
+    assert capsys.readouterr() == (place + "0 added, 0 refreshed, 0 removed, 3 unchanged\n", "")
+    write_pages(folder / "handbook" / "docs", {"a.md": "# Alpha\n\nAlpha text.\n\n\n## Sub\n\nOther text.\n"})
+    assert index() == 0
+    assert capsys.readouterr() == (place + "1 added, 0 refreshed, 1 removed, 2 unchanged\n", "")
 
 
 def test_flags_say_how_pages_are_cut_and_addressed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,7 +117,7 @@ def test_cut_and_metrics_may_differ(start: Run, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--retriever.mode", "keyword"], "expected retriever.mode 'semantic', with which it was saved, got 'keyword'"),
-        (["--index.context", "none"], "expected index.context 'path' of the collection that was searched, got 'none'"),
+        (["--index.context", "none"], "was indexed with index.context 'path', but index.context 'none' is expected"),
         (["--retriever.rerank", "mmr"], "expected retriever.rerank 'none', with which it was saved, got 'mmr'"),
         (
             ["--retriever.candidates", "11"],

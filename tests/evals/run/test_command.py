@@ -148,49 +148,6 @@ def test_a_server_that_refuses_at_the_end_leaves_the_report_and_a_failed_run(run
     assert len(load_report(folder / "r.json")["queries"]) == len(CASES)
 
 
-def test_traces_that_fail_are_a_failure_of_mlflow_and_the_report_writes_them(
-    run: Run, folder: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from mlflow.tracing.client import TracingClient
-
-    from evals.tracking.__main__ import main as write_late
-
-    def refused(client: TracingClient, info: object) -> None:
-        raise ValueError("not now")
-
-    (folder / "mlruns").mkdir()
-    shutil.copy(mlflow_database, folder / "mlruns")
-    with monkeypatch.context() as patch:
-        patch.setattr(TracingClient, "start_trace", refused)
-        first = run("--tracking.enabled", "true", "--tracking.run-name", "a")
-    assert first.code == 3 and first.err.count("\n") == 1
-    assert "failed: ValueError: not now (the report is at mlruns/reports/a.json; python -m evals.tracking" in first.err
-    assert runs(folder) == [("a", "FAILED")]
-    assert write_late(["mlruns/reports/a.json", "--quiet"]) == 0
-    assert ("a", "FINISHED") in runs(folder)
-    with closing(sqlite3.connect(folder / "mlruns" / "mlflow.db")) as database:
-        assert database.execute("SELECT count(*) FROM trace_info").fetchall() == [(len(CASES),)]
-
-
-def test_scores_that_failed_make_a_run_incomplete(run: Run, folder: Path) -> None:
-    arguments = {
-        "--retriever.store.path": "store",
-        "--retriever.embedding.provider": "python",
-        "--retriever.embedding.model": "tests.support.embeddings:Drifting",
-        "--retriever.trust-embedding": "true",
-        "--metrics": "latency/total_p50_ms_c2",
-        "--latency.concurrency": "1,2",
-        "--output": "r.json",
-        "--junit": "j.xml",
-    }
-    done = run(*(text for pair in arguments.items() for text in pair))
-    assert done.code == 3
-    assert "incomplete: latency/total_p50_ms_c2:" in done.err
-    assert (folder / "r.json").exists()
-    [failure] = ElementTree.parse(folder / "j.xml").getroot().iter("failure")
-    assert str(failure.get("message")).startswith("latency/total_p50_ms_c2:")
-
-
 # Faults of the user
 
 

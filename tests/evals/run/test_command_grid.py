@@ -10,11 +10,9 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
-from evals.compare import main as compare
 from evals.run import main
 from retrievers import QdrantRetriever
 from tests.evals.run.conftest import Run
-from tests.support.command import call
 from tests.support.experiment import Experiment, load_report
 
 SWEEP = ("--sweep.top-k", "1:4", "--sweep.threshold", "0:0.9:0.1")
@@ -38,21 +36,6 @@ def test_a_sweep_prints_its_best_cells_and_what_the_best_of_them_is_worth(swept:
     assert "Grid of 40 cells  1 × retrieved, 4 × top_k, 10 × threshold · 6 queries" in printed
     assert "When to return nothing (semantic, top_k" in printed
     assert "chosen out of 40 cells on these queries, so its figures are optimistic" in printed
-
-
-def test_a_comparison_says_that_cells_were_chosen_by_other_objectives_and_among_others(
-    run: Run, swept: Path, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "250")
-    other = ("--sweep.top-k", "1:2", "--sweep.threshold", "0:0.9:0.1", "--objective.metrics", "ranking/mrr_at_5")
-    assert run(*other, "--output", folder / "other.json", "--quiet").code == 0
-    done = call(compare, [swept / "r.json", folder / "other.json"], capsys)
-    printed = " ".join(done.out.split())
-    assert (
-        "objective 0.8 × ranking/ndcg_at_10 + 0.2 × scope/abstention, margin 0.02 → 0.8 × ranking/mrr_at_5 + 0.2 × "
-        "scope/abstention, margin 0.02 each run is the cell that its own objective chose" in printed
-    )
-    assert "sweep: top_k 1, 2, 3, 4 → 1, 2 each run was chosen among other cells" in printed
 
 
 def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(swept: Path) -> None:

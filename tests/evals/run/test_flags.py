@@ -26,10 +26,6 @@ def loaded(file: Path, *arguments: str, env: dict[str, str]) -> ExperimentConfig
     return load_config(parser().parse_args(["--config", str(file), *arguments]), env)
 
 
-def test_an_experiment_is_not_changed_by_the_environment(made: Experiment) -> None:
-    assert loaded(made.config, env=ENVIRONMENT) == loaded(made.config, env={})
-
-
 def test_the_default_experiment_is_not_changed_by_the_environment() -> None:
     default = parser().parse_args([])
     assert load_config(default, ENVIRONMENT) == load_config(default, {})
@@ -51,14 +47,6 @@ def test_the_default_experiment_has_no_part_in_a_run_on_other_data() -> None:
     )  # fmt: skip
     asked_for = default("--config", "default", "--dataset.path", "my.jsonl")
     assert (asked_for.dataset.split, asked_for.retriever) == ("test", handbook.retriever)
-
-
-def test_what_an_experiment_leaves_open_the_environment_fills_in(tmp_path: Path) -> None:
-    file = tmp_path / "open.yaml"
-    file.write_text("retriever: {threshold: 0.2}\n")
-    retriever = loaded(file, env=ENVIRONMENT).retriever
-    assert (retriever.top_k, retriever.collection, retriever.threshold) == (9, "theirs", 0.2)
-    assert (retriever.store.url, retriever.store.path) == ("http://127.0.0.1:6333", None)
 
 
 def test_a_packaged_experiment_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
