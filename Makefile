@@ -80,10 +80,10 @@ format: $(VENV)/.installed-dev  ## put the code into shape
 
 schema: $(VENV)/.installed-dev  ## write the report's JSON Schema, the tables of docs/report.md and docs/metrics.md, and docs/settings.md
 	$(BIN)/python -m evals.report.generate
-	$(BIN)/python -m evals.config.reference
+	$(BIN)/python .ci/settings_page.py
 
 baseline: $(VENV)/.installed-dev  ## measure the default experiment again and write its baseline (evals/config/presets/baseline-default.json)
-	$(BIN)/python -m evals.baseline
+	$(BIN)/python .ci/baseline.py
 
 lock: $(VENV)/.installed-dev  ## write requirements.lock anew from pyproject.toml (needs uv)
 	$(uv) pip compile --quiet --upgrade --universal --generate-hashes --custom-compile-command "make lock" --python-version 3.11 \

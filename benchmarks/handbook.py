@@ -90,7 +90,7 @@ def measured(config: Any) -> Any:
     index_if_stale(config, {}, silent)
     with QdrantRetriever.open(config.retriever, env={}) as retriever:
         collaborators = Collaborators(retrievers=[retriever], progress=silent)
-        facts = gather(config, golden, retriever)
+        facts = gather(config, golden, collaborators)
         return build_report(measure(config, golden, ground(golden, retriever), collaborators), facts)
 
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pkgutil import resolve_name
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from retrievers.errors import nearest
 from retrievers.terminal import start
@@ -13,24 +13,17 @@ from retrievers.terminal import start
 PROG = "retrieval-evals"
 
 
-class Command(NamedTuple):
-    """A command: what it does, its `main` as `module:function`, and the arguments that choose it there."""
-
-    about: str
-    main: str
-    chosen_by: tuple[str, ...] = ()
-
-
-_RETRIEVERS = "retrievers.__main__:main"
-COMMANDS: Mapping[str, Command] = {
-    "run": Command("run golden queries through a retriever, score what comes back", "evals.run:main"),
-    "compare": Command("compare runs with a baseline", "evals.compare:main"),
-    "ui": Command("show the runs in MLflow's user interface", "evals.tracking.ui:main"),
-    "tracking": Command("complete the MLflow run of a kept report", "evals.tracking.__main__:main"),
-    "golden": Command("check, import, begin and write golden queries", "evals.golden.command:main"),
-    "search": Command("search a collection", _RETRIEVERS, ("search",)),
-    "index": Command("index a folder of pages", _RETRIEVERS, ("index",)),
-    "inspect": Command("look at a collection, propose a map of its payload, audit it", _RETRIEVERS, ("inspect",)),
+# What each command does, and its `main` as `module:function`.
+RETRIEVERS = "retrievers.__main__:main"
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "run": ("run golden queries through a retriever, score what comes back", "evals.run:main"),
+    "compare": ("compare runs with a baseline", "evals.compare:main"),
+    "ui": ("show the runs in MLflow's user interface", "evals.tracking.ui:main"),
+    "tracking": ("complete the MLflow run of a kept report", "evals.tracking.__main__:main"),
+    "golden": ("check, import, begin and write golden queries", "evals.golden.command:main"),
+    "search": ("search a collection", RETRIEVERS),
+    "index": ("index a folder of pages", RETRIEVERS),
+    "inspect": ("look at a collection, propose a map of its payload, audit it", RETRIEVERS),
 }
 
 
@@ -41,9 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = parser.parse_args(given[:1]).command
     if name not in COMMANDS:
         parser.error(f"unknown command {name!r}{nearest(name, COMMANDS)}")
-    command = COMMANDS[name]
-    prog = PROG if command.chosen_by else f"{PROG} {name}"
-    code: int = resolve_name(command.main)([*command.chosen_by, *given[1:]], prog)
+    _, entry = COMMANDS[name]
+    # `python -m retrievers` has three commands of its own, by the same names.
+    rest, prog = ([name, *given[1:]], PROG) if entry == RETRIEVERS else (given[1:], f"{PROG} {name}")
+    code: int = resolve_name(entry)(rest, prog)
     return code
 
 
@@ -59,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         prog=PROG,
         usage=f"{PROG} COMMAND ...",
         description="Choose how to retrieve from Qdrant by measurement.",
-        epilog="\n".join(["commands:", *(f"  {name:8} {command.about}" for name, command in COMMANDS.items())]),
+        epilog="\n".join(["commands:", *(f"  {name:8} {about}" for name, (about, _) in COMMANDS.items())]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", metavar="COMMAND", help=f"`{PROG} COMMAND --help` describes it")

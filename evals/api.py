@@ -4,8 +4,10 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from evals.cases.reading import GoldenSet as Golden
 from evals.cases.reading import golden_set
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     AnyRetriever: TypeAlias = Runnable[str, Documents] | QdrantVectorStore | Retriever | Function
 
 __all__ = ["Evaluation", "Experiment", "Golden", "Outputs", "Sweep", "compare_runs", "evaluate", "metric", "sweep"]
-Result = TypeVar("Result")
 
 
 def evaluate(  # noqa: PLR0913 the public entry: all but the first two have names and defaults
@@ -77,12 +78,14 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
     Raises:
         RetrievalError: Typed: a setting, the golden data or the retriever is at fault, with what to do.
     """
-    config = _settled(experiment, metrics=metrics, track=track)
+    config = _settled(experiment, metrics, track=track)
     if config.sweep.axes:
         raise ExperimentError("the experiment has a sweep; expected a single run: call evals.sweep, or leave sweep out")
     if from_retrieval and (retriever is not None or (outputs and outputs.retrieval)):
         raise ExperimentError("from_retrieval takes the place of a retriever and has nothing to save; give one of them")
-    return _ran(config, retriever, golden, top_k, from_retrieval, outputs, env, progress=progress, measured=measured)
+    return _ran(
+        config, retriever, golden, top_k, env, outputs, shown=progress, from_retrieval=from_retrieval, measured=measured
+    )
 
 
 def sweep(  # noqa: PLR0913 the public entry: all but the first two have names and defaults
@@ -122,7 +125,7 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
         RetrievalError: As for `evaluate`; and no cell meets the constraints.
     """
     retriever = None if isinstance(given, Experiment) else given
-    config = _settled(given if isinstance(given, Experiment) else experiment, metrics=metrics, track=track)
+    config = _settled(given if isinstance(given, Experiment) else experiment, metrics, track=track)
     axes = {name: values for name, values in (("top_k", top_k), ("threshold", threshold)) if values}
     swept = type(config.sweep).model_validate(config.sweep.model_dump(exclude_unset=True) | axes)
     if not swept.axes:
@@ -132,7 +135,7 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
         config = config.model_copy(update={"retriever": least})
     config = config.model_copy(update={"sweep": swept})
     evaluation = _ran(
-        config, retriever, golden, None, from_retrieval, outputs, env, progress=progress, measured=measured
+        config, retriever, golden, None, env, outputs, shown=progress, from_retrieval=from_retrieval, measured=measured
     )
     assert isinstance(evaluation, Sweep)
     return evaluation
@@ -180,71 +183,47 @@ def compare_runs(
     return compare(runs[0], runs[1:], wanted)
 
 
-def _settled(experiment: Experiment | None, *, metrics: "Sequence[Metric] | None", track: bool) -> Experiment:
+def _settled(experiment: Experiment | None, metrics: "Sequence[Metric] | None", *, track: bool) -> Experiment:
     config = experiment or Experiment()
-    names = tuple(each if isinstance(each, str) else adopt(each).name for each in metrics or ())
     changed: dict[str, Any] = {"tracking": config.tracking.model_copy(update={"enabled": track})}
     if config.threshold.false_answer is not None:  # a function is asked for scores where a threshold reads them
         changed["retriever"] = config.retriever.model_copy(update={"threshold": config.retriever.threshold or 0.0})
-    return config.model_copy(update=changed | ({"metrics": names} if names else {}))
+    if metrics:
+        changed["metrics"] = tuple(each if isinstance(each, str) else adopt(each).name for each in metrics)
+    return config.model_copy(update=changed)
 
 
-def _ran(  # noqa: PLR0913 the arguments of the public functions
+def _ran(
     config: Experiment,
     retriever: "AnyRetriever | None",
     golden: "GoldenData | None",
     top_k: int | None,
-    from_retrieval: Path | None,
-    outputs: Outputs | None,
     env: Mapping[str, str] | None,
-    *,
-    progress: bool,
-    measured: Callable[[Evaluation], None] | None,
+    outputs: Outputs | None,
+    **options: Any,
 ) -> Evaluation:
     """Run the experiment, in another thread where this one has a running event loop, as in a notebook."""
     silence(hub=bool(config.dataset.hub))
     from evals.experiment.flow import run_experiment
 
-    keys = environment(os.environ) if env is None else env
+    env = environment(os.environ) if env is None else env
     cases = None if golden is None else golden_set(golden, config.dataset)
-    adopted, settings = _adopted(retriever, config.retriever, top_k, keys)
-    whole = config.model_copy(update={"retriever": settings})
+    adopted = None
+    if retriever is not None:
+        from retrievers.retriever.opened import adopt_given
 
-    def run() -> Evaluation:
-        try:
-            return run_experiment(
-                whole,
-                outputs or Outputs(),
-                keys,
-                shown=progress,
-                golden=cases,
-                retriever=adopted,
-                from_retrieval=from_retrieval,
-                measured=measured,
-            )
-        finally:
-            if adopted is not None and adopted is not retriever:
-                adopted.close()
-
-    return _outside_of_loops(run)
-
-
-def _adopted(
-    retriever: "AnyRetriever | None", settings: RetrieverConfig, top_k: int | None, env: Mapping[str, str]
-) -> tuple[Retriever | None, RetrieverConfig]:
-    """Return a given retriever behind the calls of an evaluation, with the settings that are in force."""
-    if retriever is None:
+        adopted, settings = adopt_given(retriever, config.retriever, top_k, env)
+    else:
         changed = {} if top_k is None else {"top_k": top_k}
-        return None, RetrieverConfig.model_validate(settings.model_dump(exclude_unset=True) | changed)
-    from retrievers.retriever.opened import adopt_given
-
-    return adopt_given(retriever, settings, top_k, env)
-
-
-def _outside_of_loops(run: Callable[[], Result]) -> Result:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return run()
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(run).result()
+        settings = RetrieverConfig.model_validate(config.retriever.model_dump(exclude_unset=True) | changed)
+    options |= {"golden": cases, "retriever": adopted}
+    config = config.model_copy(update={"retriever": settings})
+    with ExitStack() as stack:
+        if adopted is not None and adopted is not retriever:
+            stack.enter_context(adopted)
+        run = partial(run_experiment, config, outputs or Outputs(), env, **options)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return run()
+        return stack.enter_context(ThreadPoolExecutor(1)).submit(run).result()

@@ -39,13 +39,15 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
     command.add_argument("--baseline", metavar="RUN", help="what every RUN is compared with")
     command.add_argument("--common", action="store_true", help="compare on the queries that are the same in both runs")
     command.add_argument(
-        "--metrics", default="", metavar="A,B", help="names or patterns such as ranking/* (--verbose: all)"
+        "--metrics", type=_names, default=[], metavar="A,B", help="names or patterns such as ranking/* (--verbose: all)"
     )
     command.add_argument(
         "--fail-on-regression", action="append", default=[], metavar="METRIC:TOLERANCE",
         help="exit with 1 if the metric is worse by more than this; repeatable",
     )  # fmt: skip
-    command.add_argument("--by", default="", metavar="A,B", help="order the queries that moved by these metrics")
+    command.add_argument(
+        "--by", type=_names, default=[], metavar="A,B", help="order the queries that moved by these metrics"
+    )
     command.add_argument(
         "--queries", type=whole_number(0), default=QUERIES, metavar="N", help=f"of them show N (default: {QUERIES})"
     )
@@ -64,6 +66,10 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
     return command
 
 
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
 def _main(namespace: argparse.Namespace) -> int:
     from evals.config.files import check_writable
     from retrievers.terminal.command import set_up_logging
@@ -74,58 +80,44 @@ def _main(namespace: argparse.Namespace) -> int:
     from evals.api import compare_runs
     from evals.comparison.comparing import parse
 
-    tolerances = parse(namespace.fail_on_regression)
-    references = [namespace.baseline, *namespace.runs] if namespace.baseline else namespace.runs
-    flags = vars(namespace)
     comparisons = compare_runs(
-        *references,
-        metrics=_names("--metrics", namespace.metrics) or (("*",) if namespace.verbose else ()),
-        by=_names("--by", namespace.by),
-        tolerances=tolerances,
+        *([namespace.baseline] if namespace.baseline else []),
+        *namespace.runs,
+        metrics=namespace.metrics or (["*"] if namespace.verbose else []),
+        by=namespace.by,
+        tolerances=parse(namespace.fail_on_regression),
         common=namespace.common,
-        tracking_uri=flags["tracking.uri"],
-        tracking_experiment=flags["tracking.experiment"],
+        tracking_uri=vars(namespace)["tracking.uri"],
+        tracking_experiment=vars(namespace)["tracking.experiment"],
     )
     _show(namespace, comparisons)
     return EXIT_FAILED if any(not regression.passed for c in comparisons for regression in c.regressions) else 0
 
 
-def _names(flag: str, text: str) -> tuple[str, ...]:
-    from evals.errors import ReportError
-    from retrievers.text.quoting import quoted
-
-    names = tuple(name.strip() for name in text.split(",")) if text else ()
-    if not all(names):
-        raise ReportError(f"{flag}: expected names separated by commas, and one of them is empty, got {quoted(text)}")
-    return names
-
-
 def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) -> None:
+    from evals.comparison.page import render_markdown, render_page
     from evals.comparison.sections import document, render
     from evals.config.files import write
     from retrievers.terminal.command import in_color, print_out, print_rendered, terminal_width
     from retrievers.text.printable import json_text
 
-    if namespace.output or namespace.json:
-        text = json_text(document(comparisons), indent=2)
-    if namespace.output:
-        write(namespace.output, text)
-    if namespace.html or namespace.markdown:
-        from evals.comparison.page import render_markdown, render_page
+    def as_json(comparisons: Sequence["Comparison"]) -> str:
+        return json_text(document(comparisons), indent=2)
 
-        for file, made in ((namespace.html, render_page), (namespace.markdown, render_markdown)):
-            if file:
-                write(file, made(comparisons))
+    for name, made in (("output", as_json), ("html", render_page), ("markdown", render_markdown)):
+        if file := vars(namespace)[name]:
+            write(file, made(comparisons))
     if namespace.quiet:
         return
     if namespace.json:
-        print_rendered(text)
+        print_rendered(as_json(comparisons))
         return
     width, whole = terminal_width(), not sys.stdout.isatty()
     text = render(comparisons, width=width, color=in_color(), queries=namespace.queries, whole=whole)
     print_rendered(text.rstrip())
-    for address in filter(None, (_side_by_side(each, vars(namespace)["tracking.uri"]) for each in comparisons)):
-        print_out(f"Query by query in MLflow: {address}")
+    for each in comparisons:
+        if address := _side_by_side(each, vars(namespace)["tracking.uri"]):
+            print_out(f"Query by query in MLflow: {address}")
 
 
 def _side_by_side(comparison: "Comparison", uri: str | None) -> str:

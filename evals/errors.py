@@ -2,8 +2,9 @@
 
 RetrievalError
 └── EvaluationError
-    ├── DatasetError      golden data is missing, malformed or does not resolve; every fault is listed
-    ├── ReportError       a report of a run is missing, broken, of another version, or not to be compared with another
+    ├── FaultyError       what was read has faults
+    │   ├── DatasetError  golden data is missing, malformed or does not resolve; every fault is listed
+    │   └── ReportError   a report of a run is missing, broken, of another version, or not to be compared with another
     ├── ExperimentError   the experiment asks for something that does not exist or cannot be
     ├── JudgeError        the judge cannot be built, refuses every call, or its store cannot be used
     └── TrackingError     MLflow cannot be reached or refuses
@@ -18,11 +19,11 @@ class EvaluationError(RetrievalError):
     """Base of all errors raised on purpose by `evals`."""
 
 
-class DatasetError(EvaluationError):
-    """Golden data is missing, malformed or does not resolve.
+class FaultyError(EvaluationError):
+    """What was read has faults.
 
     Attributes:
-        faults: One line per fault, each beginning with `file:line`.
+        faults: One line per fault, each beginning with `file:line` where there is one.
     """
 
     def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
@@ -30,16 +31,12 @@ class DatasetError(EvaluationError):
         self.faults = tuple(faults)
 
 
-class ReportError(EvaluationError):
-    """A report of a run is missing, broken or of another schema version, or cannot be compared with another.
+class DatasetError(FaultyError):
+    """Golden data is missing, malformed or does not resolve."""
 
-    Attributes:
-        faults: One line per fault.
-    """
 
-    def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
-        super().__init__("\n  ".join([message, *faults]))
-        self.faults = tuple(faults)
+class ReportError(FaultyError):
+    """A report of a run is missing, broken or of another schema version, or cannot be compared with another."""
 
 
 class ExperimentError(EvaluationError):

@@ -5,7 +5,7 @@ The functions import what they call: while that is imported, Ctrl-C ends the com
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -21,6 +21,21 @@ EXIT_FAILED = 1
 DEFAULT = Path("default")
 # Settings that name other golden data than those of the default experiment.
 OTHER_DATA = {"dataset.path", "dataset.hub"}
+FILES = {
+    "--output": "where to write the JSON report",
+    "--junit": "where to write criteria and queries as JUnit XML",
+    "--html": "where to write the report as one HTML page",
+    "--export": "write the retriever's settings for an application",
+    "--refit": "fit the threshold of a retriever that --export wrote anew, and write it back",
+    "--save-retrieval": "save what was retrieved, so that other runs can start from it",
+    "--from-retrieval": "start from a saved retrieval: no store is opened, and nothing embedded",
+}
+SWITCHES = {
+    "--plan": "say what the run would call and cost, and stop",
+    "--no-gate": "exit with 0 although a criterion failed",
+    "--list-metrics": "list all metrics and stop",
+    "--print-config": "print the resolved configuration and stop",
+}
 # Flags that `--help` shows; `--help-all` shows every one.
 USUAL = (
     "--config", "--dataset.path", "--dataset.split", "--limit", "--retriever.mode", "--retriever.top-k",
@@ -51,26 +66,24 @@ def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> "Exper
     from evals.config.files import experiment_file, named_folders
     from retrievers.config.layers import build, environment_layer, file_layer, flag_layer, flatten
 
-    flags = flag_layer(namespace, ExperimentConfig)
-    layers = [environment_layer(env, "retriever."), flags]
+    flags, layers = flag_layer(namespace, ExperimentConfig), [environment_layer(env, "retriever.")]
     # What the default experiment says, it says of its own golden data.
     if namespace.config is not DEFAULT or OTHER_DATA.isdisjoint(dict(flatten(flags.values))):
-        layers.insert(1, file_layer(experiment_file(namespace.config), ExperimentConfig, named_folders(env)))
+        layers.append(file_layer(experiment_file(namespace.config), ExperimentConfig, named_folders(env)))
     if namespace.refit:
         from evals.experiment.outputs import read_fit
         from retrievers.config import RetrieverConfig
         from retrievers.config.layers import Layer
 
         own = file_layer(namespace.refit, RetrieverConfig)
-        rate = read_fit(namespace.refit)["false_answer"]
-        layers.insert(-1, Layer(label=own.label, values={"retriever": own.values, "threshold": {"false_answer": rate}}))
-    return build(ExperimentConfig, layers)
+        threshold = {"false_answer": read_fit(namespace.refit)["false_answer"]}
+        layers.append(Layer(label=own.label, values={"retriever": own.values, "threshold": threshold}))
+    return build(ExperimentConfig, [*layers, flags])
 
 
 def _main(namespace: argparse.Namespace, prog: str) -> int:
     from evals.config.telemetry import silence
     from retrievers.config.layers import environment
-    from retrievers.errors import ConfigError
     from retrievers.terminal.command import print_out, print_rendered, set_up_logging, terminal_width
 
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
@@ -88,10 +101,6 @@ def _main(namespace: argparse.Namespace, prog: str) -> int:
 
         print_out(yaml.safe_dump(dump(config), sort_keys=False).rstrip())
         return 0
-    if not (config.dataset.path or config.dataset.hub):
-        raise ConfigError(
-            f"{namespace.config}: names no golden data: set dataset.path (a file or folder) or dataset.hub"
-        )
     silence(hub=bool(config.dataset.hub))
     if not namespace.plan:
         return _run(config, namespace, env, prog)
@@ -117,7 +126,7 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
         retrieval=namespace.save_retrieval,
     )
     before = read_fit(namespace.refit) if namespace.refit else {}
-    show = partial(_show, everything=namespace.verbose, command=partial(_next, namespace, prog))
+    show = partial(_show, namespace=namespace, prog=prog)
     evaluation = (sweep if config.sweep.axes else evaluate)(
         experiment=config,
         outputs=outputs,
@@ -127,10 +136,13 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
         progress=not namespace.quiet,
         measured=None if namespace.quiet else show,
     )
-    check, file = evaluation.report.ragas_check, evaluation.outputs.report
-    said = [check.line] if check and not check.problem else []
-    said += [refitted(namespace.refit, before, evaluation.report)] if namespace.refit else []
-    said += [f"Page: {evaluation.outputs.html}"] if evaluation.outputs.html else []
+    check, file, said = evaluation.report.ragas_check, evaluation.outputs.report, list[str]()
+    if check and not check.problem:
+        said.append(check.line)
+    if namespace.refit:
+        said.append(refitted(namespace.refit, before, evaluation.report))
+    if namespace.html:
+        said.append(f"Page: {namespace.html}")
     if config.tracking.enabled and not evaluation.untracked:
         from evals.tracking.store import ui_command
 
@@ -144,15 +156,16 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
     return 0 if evaluation.passed or namespace.no_gate else EXIT_FAILED
 
 
-def _show(evaluation: "Evaluation", *, everything: bool, command: Callable[[str], str]) -> None:
+def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str) -> None:
     from evals.report.terminal import render
     from retrievers.terminal.command import in_color, print_out, print_rendered, terminal_width, unread_output_allowed
 
-    report, width, color = evaluation.report, terminal_width(), in_color()
-    beginning = command(report.head.next_flags if report.head else "")
+    report = evaluation.report
+    command = _next(namespace, prog, report.head.next_flags if report.head else "")
+    options: Any = {"everything": namespace.verbose, "command": command}
     # Page and MLflow come after this, whoever reads it.
     with unread_output_allowed():
-        print_rendered(render(report, width=width, color=color, everything=everything, command=beginning).rstrip())
+        print_rendered(render(report, width=terminal_width(), color=in_color(), **options).rstrip())
         if evaluation.outputs.report:
             print_out(f"Report: {evaluation.outputs.report}")
 
@@ -161,15 +174,12 @@ def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
     """Return the beginning of the next command: its experiment, and the flags of this run without the further ones."""
     from retrievers.text.secrets import redacted
 
-    file = [] if namespace.config is DEFAULT else [f"--config {quote(str(namespace.config))}"]
-    carried = {
-        f"--{name.replace('_', '-')}": raw
-        for name, raw in vars(namespace).items()
-        if name.partition(".")[0] in CARRIED and isinstance(raw, str)
-        if "--sweep." in further or not name.startswith(OF_SWEEPS)
-    }
-    flags = [f"{flag} {quote(redacted(raw))}" for flag, raw in carried.items() if flag not in further.split()]
-    return " ".join((prog, *file, *flags))
+    given = {} if namespace.config is DEFAULT else {"config": str(namespace.config)}
+    for name, raw in vars(namespace).items():
+        is_carried = name.partition(".")[0] in CARRIED and ("--sweep." in further or not name.startswith(OF_SWEEPS))
+        if is_carried and isinstance(raw, str) and f"--{name.replace('_', '-')}" not in further.split():
+            given[name.replace("_", "-")] = redacted(raw)
+    return " ".join((prog, *(f"--{name} {quote(raw)}" for name, raw in given.items())))
 
 
 # Flags
@@ -177,7 +187,7 @@ def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
 
 def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
     """Return the parser of the command's flags: the short ones, then one for every setting."""
-    from evals.config.experiment import ExperimentConfig
+    from evals.config.experiment import DatasetConfig, ExperimentConfig
     from evals.config.files import packaged
     from retrievers.config.layers import add_flags
     from retrievers.terminal.command import Parser, add_logging_flags, path_argument
@@ -200,47 +210,27 @@ def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
         help=f"experiment file, or a packaged one by its name: {', '.join(packaged())} (default: default, "
         "but on data of your own none)",
     )
-    for name, setting, value, about in (
-        ("--limit", "dataset.limit", "N", "at most N cases"),
-        ("--ids", "dataset.ids", "A,B", "only these cases"),
-    ):
-        command.add_argument(name, dest=setting, default=argparse.SUPPRESS, metavar=value, help=about)
-    either = command.add_mutually_exclusive_group()
-    for group, flag, about in (
-        (command, "--output", "where to write the JSON report"),
-        (command, "--junit", "where to write criteria and queries as JUnit XML"),
-        (command, "--html", "where to write the report as one HTML page"),
-        (command, "--export", "write the retriever's settings for an application"),
-        (command, "--refit", "fit the threshold of a retriever that --export wrote anew, and write it back"),
-        (either, "--save-retrieval", "save what was retrieved, so that other runs can start from it"),
-        (either, "--from-retrieval", "start from a saved retrieval: no store is opened, and nothing embedded"),
-    ):
-        group.add_argument(flag, type=path_argument, metavar="FILE", help=about)
-    for flag, about in (
-        ("--plan", "say what the run would call and cost, and stop"),
-        ("--no-gate", "exit with 0 although a criterion failed"),
-        ("--list-metrics", "list all metrics and stop"),
-        ("--print-config", "print the resolved configuration and stop"),
-    ):
+    for name, value in (("limit", "N"), ("ids", "A,B")):
+        about = DatasetConfig.model_fields[name].description
+        command.add_argument(f"--{name}", dest=f"dataset.{name}", default=argparse.SUPPRESS, metavar=value, help=about)
+    for flag, about in FILES.items():
+        command.add_argument(flag, type=path_argument, metavar="FILE", help=about)
+    for flag, about in SWITCHES.items():
         command.add_argument(flag, action="store_true", help=about)
     add_logging_flags(command)
     add_flags(command, ExperimentConfig)
     return command
 
 
-class _ShortHelp(argparse.Action):
+class _ShortHelp(argparse._HelpAction):
     """Print the flags of USUAL and stop."""
 
-    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
-        super().__init__(option_strings, dest=argparse.SUPPRESS, default=argparse.SUPPRESS, nargs=0, **options)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> None:
         """Hide the other flags, which is safe as the command ends here."""
         for action in parser._actions:
-            if not set(action.option_strings) & set(USUAL):
+            if set(action.option_strings).isdisjoint(USUAL):
                 action.help = argparse.SUPPRESS
-        parser.print_help()
-        parser.exit()
+        super().__call__(parser, *arguments)
 
 
 if __name__ == "__main__":

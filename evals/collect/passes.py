@@ -18,6 +18,8 @@ Progress = Callable[[str, int, int], None]
 Ranked = tuple[tuple[str, float | None], ...]
 # Models that compute on several threads give scores that differ by some 1e-7 between calls.
 ROUNDING = 1e-6
+# Calls before latency is measured, and times that each query is asked again.
+WARMUP, REPEATS = 5, 2
 # Seconds that an interrupted run waits for calls under way.
 PATIENCE_S = 1.0
 
@@ -53,14 +55,14 @@ def measure_latency(
     Args:
         retriever: The retriever to measure.
         cases: Whose queries are called.
-        config: Calls before the measurement, calls of every query, and numbers of threads that call at once, the
+        config: Calls of every query, and numbers of threads that call at once, the
             results of which must equal those of the serial pass.
         progress: Called with the stage, the number of calls done, and that of all.
 
     Raises:
         RetrievalError: A call failed.
     """
-    for number in range(config.warmup):
+    for number in range(WARMUP):
         _checked(retriever.search(cases[number % len(cases)].query, use_cache=False))
     calls, serial, passes = [*cases] * config.repeats, dict[str, Ranked](), []
     for level in config.concurrency:
@@ -79,7 +81,7 @@ def measure_latency(
 
 
 def repeat(
-    retriever: Retriever, cases: Sequence[Case], first: CandidateTable, repeats: int, progress: Progress
+    retriever: Retriever, cases: Sequence[Case], first: CandidateTable, progress: Progress, repeats: int = REPEATS
 ) -> DeterminismPass:
     """Ask every query again, caches bypassed, and compare ordered ids and scores with the first time.
 
@@ -87,8 +89,8 @@ def repeat(
         retriever: The retriever.
         cases: Golden queries.
         first: Their candidates, in their order.
-        repeats: Number of times that each query is asked again.
         progress: Called with the stage, the number of queries done, and that of all.
+        repeats: Number of times that each query is asked again.
 
     Raises:
         RetrievalError: A call failed.

@@ -5,28 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    StringConstraints,
-    field_serializer,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, StringConstraints, field_serializer, model_validator
 
 from evals.config.files import named_folders
 from evals.config.judge import JudgeConfig
 from evals.config.sweep import ObjectiveConfig, SweepConfig
-from evals.config.values import by_metric, checked_conditions
-from retrievers.config import TABLE, IndexSettings, RetrieverConfig, Settings, host, page_base, section
+from evals.config.values import Conditions
+from retrievers.config import IndexSettings, RetrieverConfig, Settings, host, page_base, section
 from retrievers.config.layers import Layer, build, environment, environment_layer, file_layer, flatten, nest, tables
-from retrievers.text.quoting import quoted
 from retrievers.text.secrets import redacted
-
-# Settings that the reference of an experiment may change.
-REFERENCED = ("retriever", "index")
-# Settings of the retriever that it takes over.
-SHARED = {"store", "collection", "top_k", "embedding", "vector_name", "metadata", "candidates", "trust_embedding"}
 
 
 class DatasetConfig(Settings):
@@ -80,17 +67,10 @@ class IndexConfig(IndexSettings):
 class LatencyConfig(Settings):
     """Measurement of latency: single calls after warm-up, at each concurrency."""
 
-    warmup: int = Field(5, ge=0, description="calls before the measurement")
     repeats: int = Field(2, ge=1, le=1000, description="calls of every query")
     concurrency: Annotated[
         tuple[Annotated[int, Field(ge=1, le=64)], ...], AfterValidator(lambda values: tuple(sorted({1, *values})))
     ] = Field((1, 4), description="calls at once; 1 is serial")
-
-
-class DeterminismConfig(Settings):
-    """Number of repetitions of every query."""
-
-    repeats: int = Field(2, ge=1, le=100, description="repetitions of every query")
 
 
 class ThresholdConfig(Settings):
@@ -108,9 +88,6 @@ class TrackingConfig(Settings):
     enabled: bool = Field(True, description="log to MLflow")
     uri: str | None = Field(None, description="MLflow tracking URI; the database under ./mlruns when left out")
     experiment: str = Field("retrieval-evals", min_length=1, max_length=256, description="MLflow experiment")
-    traces: int = Field(
-        500, ge=0, le=10_000, description="most queries that become traces, the same in every run; 0 for none"
-    )
     run_name: str | None = Field(None, description="name of the run; by default its settings, experiment and time")
 
     @field_serializer("uri")
@@ -129,29 +106,27 @@ class ExperimentConfig(Settings):
     sources: SourcesConfig = section(SourcesConfig, "pages")
     index: IndexConfig = section(IndexConfig, "indexing")
     metrics: tuple[str, ...] = Field(("*",), min_length=1, description="metric names or patterns such as ranking/*")
-    criteria: Mapping[str, str] = Field(
+    criteria: Conditions = Field(
         default_factory=dict, description="conditions on the run, e.g. {ranking/mrr_at_10: '>= 0.8'}"
     )
     baseline: Path | None = Field(
         None, description="report of an earlier run, against which no headline metric may be proved worse"
     )
-    reference: Mapping[str, Any] = Field(
-        default_factory=dict,
-        description="retriever and index settings that differ in the run that this one is shown beside",
-        json_schema_extra=TABLE,
-    )
     judge: JudgeConfig = section(JudgeConfig, "the judge")
     latency: LatencyConfig = section(LatencyConfig, "latency")
-    determinism: DeterminismConfig = section(DeterminismConfig, "determinism")
     sweep: SweepConfig = section(SweepConfig, "the grid")
     objective: ObjectiveConfig = section(ObjectiveConfig, "objective of the choice of a cell")
     tracking: TrackingConfig = section(TrackingConfig, "MLflow")
     seed: int = Field(0, ge=0, description="seed of all resampling")
 
     @model_validator(mode="after")
-    def _one_threshold(self) -> Self:
+    def _thresholds(self) -> Self:
         if self.threshold.false_answer is not None and self.sweep.threshold:
             raise ValueError("threshold.false_answer fits the threshold; expected it or sweep.threshold, not both")
+        # The collection that the evaluation itself makes is compared by the cosine.
+        for threshold in (self.retriever.threshold, *self.sweep.threshold) if self.index.collection else ():
+            if threshold is not None and not 0 <= threshold <= 1:
+                raise ValueError(f"retriever.threshold: expected a number from 0 to 1, got {threshold:g}")
         return self
 
     @classmethod
@@ -179,67 +154,17 @@ class ExperimentConfig(Settings):
         ]
         return build(cls, layers)
 
-    @property
-    def referenced(self) -> Self | None:
-        """The experiment with the settings of `reference`; None without any.
-
-        It reads from the same place, with the same model; how it searches is the default where `reference` is silent.
-
-        Raises:
-            ConfigError: The settings have faults; the message names every one.
-        """
-        if not self.reference:
-            return None
-        own = self.model_dump(exclude_unset=True, include={"name", "dataset", "retriever", "sources", "index", "seed"})
-        # Else a flag for this run, such as another reranker, would change the reference too, or not fit it.
-        own["retriever"] = {name: value for name, value in own.get("retriever", {}).items() if name in SHARED}
-        layers = [Layer(label="the experiment", values=own), Layer(label="reference", values=dict(self.reference))]
-        return build(type(self), layers)
-
-    @model_validator(mode="after")
-    def _searches_what_it_builds(self) -> Self:
-        """Refuse thresholds that are no cosines, where the collection is the evaluation's own."""
-        for threshold in (self.retriever.threshold, *self.sweep.threshold) if self.index.collection else ():
-            if threshold is not None and not 0 <= threshold <= 1:
-                raise ValueError(f"retriever.threshold: expected a number from 0 to 1, got {threshold:g}")
-        return self
-
-    @field_validator("reference")
-    @classmethod
-    def _of_retrieval(cls, reference: Mapping[str, Any]) -> Mapping[str, Any]:
-        others = [name for name in reference if name not in REFERENCED]
-        if others:
-            raise ValueError(f"expected settings of {' and '.join(REFERENCED)}, got {quoted(others[0])}")
-        return reference
-
-    @field_validator("criteria", mode="before")
-    @classmethod
-    def _as_written(cls, written: Any) -> Any:
-        return by_metric(written)
-
-    @field_validator("criteria")
-    @classmethod
-    def _conditions(cls, criteria: Mapping[str, str]) -> Mapping[str, str]:
-        return checked_conditions(criteria)
-
 
 # The names of runs
 
 
-def run_label(retriever: RetrieverConfig) -> str:
+def label(which: str, rerank: str, top_k: int, threshold: float | None) -> str:
     """Return mode, reranker, cut and threshold, such as `hybrid k5 t0.3` or `hybrid+mmr k5 t0.3`.
 
-    That is about twelve letters, which is what MLflow's tables show of a run's name. A retriever of the user's own has
-    the name of its factory in place of the mode.
-    """
-    return label(retriever.python or retriever.mode, retriever.rerank, retriever.top_k, retriever.used_threshold)
-
-
-def label(which: str, rerank: str, top_k: int, threshold: float | None) -> str:
-    """Return the same of single settings.
+    That is about twelve letters, which is what MLflow's tables show of a run's name.
 
     Args:
-        which: The mode, or `module:factory` of the user's own retriever.
+        which: The mode; of a retriever of the user's own `module:factory`, of which the name of the factory is shown.
         rerank: The reranker.
         top_k: The cut.
         threshold: The threshold; None where none is in force.

@@ -10,7 +10,6 @@ from uuid import uuid4
 from retrievers.config.files import user_cache
 from retrievers.errors import ConfigError, nearest
 
-LONGEST_SHOWN = 160
 PACKAGE = Path(__file__).parents[1]
 PRESETS = Path(__file__).parent / "presets"
 
@@ -26,9 +25,8 @@ def named_folders(env: Mapping[str, str], package: Path = PACKAGE) -> Mapping[st
     Returns:
         `datasets`: the data that come along. `home`: for what is kept between runs, the checkout or the user's cache.
     """
-    packaged = package / "datasets"
-    if packaged.is_dir():
-        return {"datasets": packaged, "home": user_cache(env)}
+    if (inside := package / "datasets").is_dir():
+        return {"datasets": inside, "home": user_cache(env)}
     return {"datasets": package.parent / "datasets", "home": package.parent}
 
 
@@ -80,7 +78,7 @@ def replacing(file: Path) -> Iterator[Path]:
         yield part
         part.replace(file)
     except OSError as error:
-        raise ConfigError(f"{_shown(file)}: cannot be written: {error.strerror}") from error
+        raise ConfigError(f"{file}: cannot be written: {error.strerror}") from error
     finally:
         # Gone already, or there never was a folder.
         with contextlib.suppress(OSError):
@@ -99,42 +97,22 @@ def check_writable(file: Path | None) -> None:
         if file.exists() and not file.is_file():
             kind = "a folder" if file.is_dir() else "a device or a pipe"
             raise ConfigError(f"{file}: expected a file to write, found {kind}")
-        probe(file.parent)
-        _check_names(file)
+        probe(file.parent, file.name)
     except OSError as error:
-        raise ConfigError(f"{_shown(file)}: cannot be written: {_shown(file.parent)}: {error.strerror}") from error
+        raise ConfigError(f"{file}: cannot be written: {error.strerror}") from error
 
 
-def probe(folder: Path) -> None:
+def probe(folder: Path, *names: str) -> None:
     """Make a temporary file in a folder, or in its nearest existing parent, to check that it can be written.
 
     Raises:
-        OSError: It cannot be made, or a folder cannot have such a name.
+        OSError: It cannot be made, or a folder or file in it cannot have such a name.
     """
-    with TemporaryFile(dir=_nearest(folder)):
+    folder = folder.absolute()
+    target = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
+    with TemporaryFile(dir=target):
         pass
-    _check_names(folder)
-
-
-def _check_names(path: Path) -> None:
-    """Let the file system look at each name that does not exist yet: it may be too long.
-
-    Raises:
-        OSError: One cannot be a name.
-    """
-    target = _nearest(path)
-    for name in path.absolute().relative_to(target).parts:
+    # Those that do not exist yet may be too long for the file system.
+    for name in (*folder.relative_to(target).parts, *names):
         with contextlib.suppress(FileNotFoundError):
             (target / name).lstat()
-
-
-def _nearest(path: Path) -> Path:
-    """Return the path, or the nearest existing folder above it."""
-    chain = (path.absolute(), *path.absolute().parents)
-    return next(folder for folder in chain if os.path.lexists(folder))
-
-
-def _shown(path: Path) -> str:
-    """Shorten a path for a message: a long one loses its middle."""
-    text = str(path)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN // 2]}…{text[-LONGEST_SHOWN // 2 :]}"

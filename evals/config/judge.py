@@ -1,6 +1,6 @@
 """The settings of the judge."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -12,21 +12,15 @@ Sample = Literal["all", "auto"] | int | float
 """Which queries are judged: all, a share below 1, a number of them, or as many as the interval of the mean needs."""
 
 
-def read_sample(written: Any) -> Sample:
-    """Return a sample as written in settings.
-
-    Raises:
-        ValueError: It is none.
-    """
-    expected = "expected all, auto, a share such as 0.1, or a number of queries from 2"
+def _sample(written: Any) -> Any:
     if written in ("all", "auto"):
-        return "all" if written == "all" else "auto"
+        return written
     try:
-        number = float(written)
+        number = float("none" if isinstance(written, bool) else written)
     except (TypeError, ValueError):
-        raise ValueError(expected) from None
-    if isinstance(written, bool) or not (0 < number < 1 or (number >= 2 and number.is_integer())):
-        raise ValueError(expected)
+        number = 0.0
+    if not (0 < number < 1 or (number >= 2 and number.is_integer())):
+        raise ValueError("expected all, auto, a share such as 0.1, or a number of queries from 2")
     return number if number < 1 else int(number)
 
 
@@ -34,10 +28,8 @@ def _provider_and_model(model: str | None) -> str | None:
     if not model:
         return None
     provider, _, name = model.partition(":")
-    if not provider or not name:
-        raise ValueError("expected provider:model, such as cohere:command-a-03-2025")
-    if provider == "python" and ":" not in name:
-        raise ValueError("expected python:module:factory")
+    if not provider or not name or (provider == "python" and ":" not in name):
+        raise ValueError("expected provider:model, such as cohere:command-a-03-2025, or python:module:factory")
     return model
 
 
@@ -75,7 +67,7 @@ class SecondConfig(Settings):
     """
 
     model: ModelName = Field(None, description="provider:model of a stronger judge of a sample of the queries")
-    sample: Annotated[Sample, BeforeValidator(read_sample)] = Field(
+    sample: Annotated[Sample, BeforeValidator(_sample)] = Field(
         "all", description="queries that it judges: auto, a share of all queries (0.1) or a number (40)"
     )
 
@@ -112,7 +104,7 @@ class JudgeConfig(Settings):
     requests_per_minute: float | None = Field(None, gt=0, description="most requests a minute")
     tokens_per_minute: float | None = Field(None, gt=0, description="most tokens a minute, read and written")
     cache_path: Path | None = Field(None, description="file of the verdicts; in the user's cache folder if left out")
-    sample: Annotated[Sample, BeforeValidator(read_sample)] = Field(
+    sample: Annotated[Sample, BeforeValidator(_sample)] = Field(
         "all", description="queries to judge, drawn at random: all, auto, a share (0.1) or a number (40)"
     )
     stop: StopConfig = section(StopConfig, "end of judging a grid")
@@ -131,24 +123,20 @@ class JudgeConfig(Settings):
     @model_validator(mode="after")
     def _together(self) -> Self:
         """Check what no setting can tell alone."""
-        if faults := [*self._faults()]:
-            raise ValueError("; ".join(faults))
-        return self
-
-    def _faults(self) -> Iterator[str]:
         second = self.second.model
-        if second is None and self.second.sample != "all":
-            yield f"second.sample is {self.second.sample}, but second.model names no stronger judge"
-        if second and not self.model:
-            yield "second is set, but no model: expected the judge that judges everything in judge.model"
-        if second and self.model and self.sample != "all":
-            yield f"{self.model} judges everything beside {second}; write sample: {self.sample} into judge.second"
+        if self.second != SecondConfig.model_validate({}) and not (second and self.model):
+            raise ValueError("second: expected a stronger judge in second.model above the judge in model")
+        if second and self.sample != "all":
+            raise ValueError(
+                f"{self.model} judges everything beside {second}; write sample: {self.sample} into judge.second"
+            )
         if second and self.second.sample == "all" and self.stop.margin is None:
-            yield f"second: {second} would judge every query alone; give it a sample, such as sample: 0.1"
-        for model in (self.model, second) if second else (self.model,):
-            if self.budget.usd is not None and (model or "") not in self.prices:
-                entry = f"prices: {{{model}: {{input: 2.5, output: 10}}}}"
-                yield f"budget.usd is set, but prices has no entry for {model!r}; write what its tokens cost: {entry}"
+            raise ValueError(f"second: {second} would judge every query alone; give it a sample, such as sample: 0.1")
+        unpriced = {self.model or "", second or self.model or ""} - self.prices.keys()
+        if self.budget.usd is not None and unpriced:
+            entries = ", ".join(f"{model}: {{input: 2.5, output: 10}}" for model in sorted(unpriced))
+            raise ValueError(f"budget.usd needs the price of every token; write into prices: {{{entries}}}")
+        return self
 
     @property
     def by_tier(self) -> "tuple[JudgeConfig, ...]":

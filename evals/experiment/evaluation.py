@@ -49,10 +49,8 @@ class Evaluation:
         from evals.report.html import render_page
         from evals.report.section import in_html
 
-        page = escape(render_page(self.report))
-        frame = (
-            f'<iframe sandbox="allow-scripts" style="width: 100%; height: 42em; border: 0" srcdoc="{page}"></iframe>'
-        )
+        look, page = "width: 100%; height: 42em; border: 0", escape(render_page(self.report))
+        frame = f'<iframe sandbox="allow-scripts" style="{look}" srcdoc="{page}"></iframe>'
         return in_html(self._shown(color=True)) + frame
 
     def _shown(self, *, color: bool) -> str:
@@ -76,8 +74,8 @@ class Evaluation:
         return self.untracked or self.report.incomplete
 
     @property
-    def chosen(self) -> RetrieverConfig | None:
-        """Settings of the retriever that was evaluated, of a grid those of its recommended cell, if it has one."""
+    def recommended(self) -> RetrieverConfig | None:
+        """Settings of the retriever; of a grid those of the recommended cell, None where cells cannot be ranked."""
         swept = self.result.swept
         return None if swept and swept.chosen is None else self.result.config.retriever
 
@@ -118,11 +116,9 @@ class Evaluation:
         target = Path(path)
         kind = {".json": "report", ".html": "html", ".xml": "junit"}.get(target.suffix)
         files = {kind: target} if kind else {"report": target / "report.json", "html": target / "report.html"}
-        outputs = Outputs(**files)
-        if outputs.report or outputs.junit:
-            save_data(self.report, outputs)
-        if outputs.html:
-            save_page(self.report, outputs.html)
+        save_data(self.report, Outputs(**files))
+        if "html" in files:
+            save_page(self.report, files["html"])
         return target
 
 
@@ -135,11 +131,6 @@ class Sweep(Evaluation):
         """The cells, and what they come down to."""
         assert self.result.swept is not None
         return self.result.swept
-
-    @property
-    def recommended(self) -> RetrieverConfig | None:
-        """Settings of the recommended cell; None where the cells cannot be ranked."""
-        return self.chosen
 
     @property
     def reason(self) -> str:

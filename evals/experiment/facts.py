@@ -4,7 +4,8 @@ import hashlib
 import json
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from evals.cases.reading import GoldenSet
 from evals.config.experiment import ExperimentConfig
 from evals.grid.measure import Measured
+from evals.metrics.collaborators import Collaborators
 from evals.metrics.criteria import undecided
 from evals.report.model import CollectionFacts, Facts, JudgeFacts
 from retrievers.errors import StoreError
@@ -31,33 +33,29 @@ SAMPLE = 256
 
 
 def gather(
-    config: ExperimentConfig,
-    golden: GoldenSet,
-    retriever: Retriever | None,
-    chats: "Sequence[Chat]" = (),
-    saved: "SavedPool | None" = None,
+    config: ExperimentConfig, golden: GoldenSet, bench: Collaborators, saved: "SavedPool | None" = None
 ) -> Facts:
     """Return all facts of a run that are known before it.
 
     Args:
         config: The experiment.
         golden: Its golden queries.
-        retriever: The retriever that is evaluated; None where it searched in an earlier run.
-        saved: What that run saved.
-        chats: The judge's model, of a cascade all models, the strongest last; none without a judge.
+        bench: The retriever that is evaluated, and the judge if there is one.
+        saved: The saved retrieval in place of the retriever.
 
     Raises:
         StoreError: The collection cannot be read.
     """
-    inside, collection, label, embedding = sum(case.in_scope for case in golden.cases), None, None, None
     if saved:
         first, known = saved.origin.variants[0], saved.origin.collection
         collection = CollectionFacts.model_validate(known) if known else None
         label, embedding = first.label, first.embedding
-    elif retriever:
+    else:
+        retriever = bench.retriever
         collection, label, embedding = collection_facts(retriever), retriever.label, retriever.embedding_label
+    inside = sum(case.in_scope for case in golden.cases)
     return Facts(
-        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        started_at=_now(),
         dataset=golden.name,
         dataset_fingerprint=golden.fingerprint,
         cases=len(golden.cases),
@@ -68,7 +66,7 @@ def gather(
         relevance="collection" if collection else "returned",
         saved_retrieval=f"{saved.name}, saved at {saved.origin.saved_at}" if saved else None,
         embedding=embedding,
-        judge=judge_facts(*chats) if chats else None,
+        judge=judge_facts(*(tier.chat for tier in bench.judge.tiers)) if bench.judge else None,
         versions=versions(),
         commit=code_commit(),
         seed=config.seed,
@@ -91,11 +89,8 @@ def checked_at_end(result: Measured, facts: Facts, retriever: Retriever) -> tupl
     except StoreError as error:  # a run is not lost because its collection cannot be read any more
         change = f"it cannot be read any more ({error})"
     if change:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        note = (
-            f"the collection changed between {facts.started_at} and {now}: {change}; the figures are of neither "
-            "state, run again while nobody writes to it"
-        )
+        when = f"between {facts.started_at} and {_now()}"
+        note = f"the collection changed {when}: {change}; the figures are of neither state, run it again"
         result = replace(result, gates=undecided(result.gates, note), notes=[note, *result.notes])
     return result, facts.model_copy(update={"collection_changed": change or None})
 
@@ -158,37 +153,32 @@ def versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that scores depend on."""
     versions = {"python": platform.python_version()}
     for name in LIBRARIES:
-        try:
+        with suppress(PackageNotFoundError):
             versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = "not installed"
     return versions
 
 
 def code_commit() -> str:
     """Return the commit of the working directory, with `-dirty` when files differ; `unknown` outside a checkout."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
-        commit = _git("rev-parse", "HEAD")
-        return f"{commit}-dirty" if _git("status", "--porcelain") else commit
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
 
 
-def _git(*arguments: str) -> str:
-    process = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, timeout=10)
-    return process.stdout.strip()
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def differences(before: CollectionFacts, after: CollectionFacts) -> str:
     """Return the differences of two states of a collection, in words; empty where they are the same."""
-    changes = [f"{before.points:,} → {after.points:,} points"] if before.points != after.points else []
-    first, second = (dict(each.content) | (each.server or {}) for each in (before, after))
-    count = first.pop("sampled_points", 0)
-    hashes = {each.pop("sample_hash", None) for each in (first, second)}
-    second.pop("sampled_points", None)
-    changes += [
-        f"{name.replace('_', ' ')} {first.get(name)!r} → {second.get(name)!r}"
-        for name in {**first, **second}
-        if first.get(name) != second.get(name)
-    ]
-    return ", ".join(changes + ([f"content of the first {count:,} points"] if len(hashes) > 1 else []))
+    first, second = ({"points": each.points, **each.content, **(each.server or {})} for each in (before, after))
+    names = [name for name in {**first, **second} if first.get(name) != second.get(name)]
+    return ", ".join(
+        f"content of the first {first['sampled_points']:,} points"
+        if name == "sample_hash"
+        else f"{name.replace('_', ' ')} {first.get(name)!r} → {second.get(name)!r}"
+        for name in names
+        if name != "sampled_points"
+    )

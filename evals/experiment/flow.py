@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -14,16 +14,16 @@ from evals.collect.pool import Find
 from evals.config.experiment import ExperimentConfig
 from evals.errors import TrackingError
 from evals.experiment import ragas_check
+from evals.experiment.baseline import against_baseline
 from evals.experiment.bench import open_bench, with_its_distance
-from evals.experiment.beside import measured_reference, set_beside
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.facts import checked_at_end, gather
-from evals.experiment.inputs import Inputs, load_inputs, with_both_sides, with_objective
+from evals.experiment.inputs import Inputs, load_inputs, with_objective
 from evals.experiment.outputs import Outputs, check_outputs, export, run_names, save_data, save_page, with_report
 from evals.experiment.plan import describe_plan
 from evals.experiment.saved import finders, fitting, save
 from evals.grid.heldout import with_held_out
-from evals.grid.measure import Measured, alone, measure_pool
+from evals.grid.measure import Measured, measure_pool
 from evals.metrics.collaborators import Collaborators
 from evals.report.build import build_report
 from evals.report.head import decided
@@ -68,41 +68,33 @@ def run_experiment(
     """
     inputs, saved = load_inputs(config, golden), None
     if retriever is None:
-        inputs, saved = _settled(inputs, env, from_retrieval)
+        inputs, saved = _completed(inputs, env, from_retrieval)
+    given = variants(retriever, inputs.settings) if retriever and inputs.sweep else [retriever] if retriever else None
     run, stem = run_names(inputs.config, inputs.sweep)
     check_outputs(wanted, inputs.config.tracking)
-    given: Sequence[Retriever] | None = () if saved else None
-    if retriever:
-        given = variants(retriever, [one.settings for one in inputs.sweep.variants]) if inputs.sweep else [retriever]
     with ExitStack() as bar:
         progress = bar.enter_context(progress_bar(shown=shown))
-        with open_bench(inputs, env, progress, retrievers=given) as bench:
-            is_listed = saved.origin.collection is not None if saved else bench.retriever.info is not None
-            inputs = with_both_sides(with_objective(inputs, listed=is_listed))
+        with open_bench(inputs, env, progress, retrievers=[] if saved else given) as bench:
+            inputs = with_objective(inputs, listed=bool(saved.origin.collection if saved else bench.retriever.info))
             find, *held_out = finders(inputs, bench, saved)
-            result, facts = _measured(inputs, bench, find, held_out, saved)
-            reference = measured_reference(inputs, bench)
+            result, facts = _measured(inputs, bench, saved, find, *held_out)
             report = build_report(result, facts, run=run, ragas_check=ragas_check.pending(result))
-            report = set_beside(report, reference, inputs.baseline)
+            if inputs.baseline and inputs.config.baseline:
+                report = against_baseline(report, inputs.baseline, inputs.config.baseline.name)
             outputs = with_report(wanted, inputs.config.tracking, stem)
-            evaluation = (Sweep if result.swept else Evaluation)(report=report, result=result, outputs=outputs)
             save_data(report, outputs)
             bar.close()
+            evaluation = (Sweep if result.swept else Evaluation)(report=report, result=result, outputs=outputs)
             if measured:
                 measured(evaluation)
             if outputs.retrieval:
-                save(outputs.retrieval, result.results.lists.pool, held_out, facts, bench)
+                save(outputs.retrieval, [result.results.lists.pool], held_out, facts, bench.retrievers)
             with progress_bar(shown=shown) as progress:
                 return _published(evaluation, bench, progress)
 
 
 def plan_experiment(
-    config: ExperimentConfig,
-    env: Mapping[str, str],
-    *,
-    shown: bool,
-    width: int,
-    from_retrieval: Path | None = None,
+    config: ExperimentConfig, env: Mapping[str, str], *, shown: bool, width: int, from_retrieval: Path | None = None
 ) -> str:
     """Return what an experiment would call and cost, as text.
 
@@ -116,15 +108,15 @@ def plan_experiment(
     Raises:
         RetrievalError: A fault of the settings or the golden data, or a search failed.
     """
-    inputs, saved = _settled(load_inputs(config), env, from_retrieval)
+    inputs, saved = _completed(load_inputs(config), env, from_retrieval)
     with (
         progress_bar(shown=shown) as progress,
-        open_bench(inputs, env, progress, retrievers=() if saved else None) as bench,
+        open_bench(inputs, env, progress, retrievers=[] if saved else None) as bench,
     ):
         return describe_plan(inputs, bench, saved, width=width)
 
 
-def _settled(inputs: Inputs, env: Mapping[str, str], file: Path | None) -> "tuple[Inputs, SavedPool | None]":
+def _completed(inputs: Inputs, env: Mapping[str, str], file: Path | None) -> "tuple[Inputs, SavedPool | None]":
     """Return the experiment with the distance of its collection, and what it needs of a saved retrieval, if any."""
     if file is None:
         return with_its_distance(inputs, env), None
@@ -136,33 +128,24 @@ def _settled(inputs: Inputs, env: Mapping[str, str], file: Path | None) -> "tupl
 
 
 def _measured(
-    inputs: Inputs, bench: Collaborators, find: Find, held_out: Sequence[Find], saved: "SavedPool | None"
+    inputs: Inputs, bench: Collaborators, saved: "SavedPool | None", find: Find, *held_out: Find
 ) -> tuple[Measured, Facts]:
-    """Measure the experiment, and gather the facts that make it comparable.
-
-    Args:
-        inputs: The experiment.
-        bench: Retrievers, source pages and judge.
-        find: Finds its golden queries.
-        held_out: Finds those that are held out, where there are any.
-        saved: The saved retrieval that it starts from, None where it searches.
-    """
+    """Measure the experiment, and gather the facts that make it comparable."""
     config, sweep, started = inputs.config, inputs.sweep, time.time()
-    retriever = None if saved else bench.retriever
-    chats = [tier.chat for tier in bench.judge.tiers] if bench.judge else []
-    facts = gather(config, inputs.golden, retriever, chats, saved)
-    result = measure_pool(config, find(range(len((sweep or alone(config)).variants))), bench, sweep)
+    facts = gather(config, inputs.golden, bench, saved)
+    result = measure_pool(config, find(range(len(inputs.settings))), bench, sweep)
     if sweep and held_out:
         result = with_held_out(config, sweep, result, held_out[0], bench)
-    if retriever:
-        result, facts = checked_at_end(result, facts, retriever)
+    if not saved:
+        result, facts = checked_at_end(result, facts, bench.retriever)
     return result, facts.model_copy(update={"duration_s": round(time.time() - started, 3)})
 
 
 def _published(evaluation: Evaluation, bench: Collaborators, progress: Progress) -> Evaluation:
     """Let ragas check the figures, then write settings, page and MLflow, each if it is wanted."""
     report, result, outputs = evaluation.report, evaluation.result, evaluation.outputs
-    export(evaluation.chosen, report, outputs)
+    if outputs.export and evaluation.recommended:
+        export(evaluation.recommended, report, outputs.export)
     if report.ragas_check:
         check = ragas_check.checked(report.ragas_check, result, bench.judge, progress)
         report = decided(report.model_copy(update={"ragas_check": check}))

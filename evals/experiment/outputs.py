@@ -5,12 +5,12 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evals.config.experiment import ExperimentConfig, TrackingConfig, run_label
+from evals.config.experiment import ExperimentConfig, TrackingConfig, label
 from evals.config.files import check_writable, write
 from evals.grid.axes import Plan
 from evals.tracking import FOLDER, check_store
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from evals.report.model import Report
 
 # Most bytes of a report's name, before its number: file systems accept names of 255, some of 143.
+LONGEST_STEM = 120
+# The line of an exported retriever that says on what its threshold was fitted.
 FITTED = "# fitted: "
 MOST_BYTES = 1_000_000
-FLAGS = {"report": "output", "retrieval": "save-retrieval"}
-LONGEST_STEM = 120
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +58,11 @@ def check_outputs(wanted: Outputs, config: TrackingConfig) -> None:
     if config.enabled:
         check_store(config)
     # All checks come before the work: a fault found at the end would cost the whole run.
-    files = {name: file for name, file in asdict(wanted).items() if file}
-    for name, file in files.items():
-        same = next(other for other in files if files[other].absolute() == file.absolute())
-        if same != name:
-            flags = " and ".join(f"--{FLAGS.get(one, one)}" for one in (same, name))
-            raise ConfigError(f"{file}: {flags} would be one file; expected a file for each")
+    files = [file.absolute() for file in vars(wanted).values() if file]
+    for file in files:
         check_writable(file)
+        if files.count(file) > 1:
+            raise ConfigError(f"{file}: two outputs would be one file; expected a file for each")
     if config.enabled and not wanted.report:
         check_writable(FOLDER / "reports" / "report.json")
 
@@ -111,16 +109,14 @@ def run_names(config: ExperimentConfig, sweep: Plan | None) -> tuple[str, str]:
         sweep: The grid that it asks for, None for a single run.
     """
     # UTC, so that names of runs sort alike on every machine.
-    stamp, own = f"{datetime.now(UTC):%Y%m%d-%H%M%S}", config.tracking.run_name
-    label = _grid_label(sweep) if sweep else run_label(config.retriever)
-    return own or f"{label} {config.name} {stamp}", own or f"{config.name}-{stamp}"
-
-
-def _grid_label(sweep: Plan) -> str:
-    every = [variant.settings for variant in sweep.variants]
-    which = dict.fromkeys(one.python.rpartition(":")[2] if one.python else one.mode for one in every)
-    cells = sum(len(variant.thresholds) for variant in sweep.variants) * len(sweep.top_ks)
-    return f"grid {cells} cells {','.join(which)}"
+    stamp, own, settings = f"{datetime.now(UTC):%Y%m%d-%H%M%S}", config.tracking.run_name, config.retriever
+    named = label(settings.python or settings.mode, settings.rerank, settings.top_k, settings.used_threshold)
+    if sweep:
+        every = [variant.settings for variant in sweep.variants]
+        which = dict.fromkeys(one.python.rpartition(":")[2] if one.python else one.mode for one in every)
+        cells = sum(len(variant.thresholds) for variant in sweep.variants) * len(sweep.top_ks)
+        named = f"grid {cells} cells {','.join(which)}"
+    return own or f"{named} {config.name} {stamp}", own or f"{config.name}-{stamp}"
 
 
 def save_data(report: "Report", outputs: Outputs) -> str:
@@ -150,22 +146,21 @@ def save_page(report: "Report", file: Path) -> None:
     write(file, render_page(report))
 
 
-def export(settings: RetrieverConfig | None, report: "Report", outputs: Outputs) -> None:
-    """Write the settings of the retriever that was evaluated or chosen, if they are wanted and one was.
+def export(settings: RetrieverConfig, report: "Report", file: Path) -> None:
+    """Write the settings of the retriever that was evaluated or chosen.
 
     A threshold that was fitted has a line that says on what, which `--refit` reads.
 
     Raises:
         ConfigError: The file cannot be written.
     """
-    if outputs.export and settings:
-        import yaml
+    import yaml
 
-        from retrievers.store.opening import portable_settings
+    from retrievers.store.opening import portable_settings
 
-        fit = _fit(report)
-        told = f"{FITTED}{json_text(fit, indent=None)}\n" if fit["false_answer"] is not None else ""
-        write(outputs.export, told + yaml.safe_dump(portable_settings(settings), sort_keys=False))
+    fit = _fit(report)
+    told = f"{FITTED}{json_text(fit, indent=None)}\n" if fit["false_answer"] is not None else ""
+    write(file, told + yaml.safe_dump(portable_settings(settings), sort_keys=False))
 
 
 def read_fit(file: Path) -> dict[str, Any]:
@@ -174,37 +169,28 @@ def read_fit(file: Path) -> dict[str, Any]:
     Raises:
         ConfigError: The file cannot be read, or its threshold was not fitted.
     """
-    lines = read_text(file, "a retriever that --export wrote", MOST_BYTES).splitlines()
-    told = next((line.removeprefix(FITTED) for line in lines if line.startswith(FITTED)), None)
-    try:
-        fit = json.loads(told or "null")
-        float(fit["false_answer"])
-    except (ValueError, TypeError, KeyError):
-        raise ConfigError(
-            f"{file}: expected a retriever that --export wrote in a run with threshold.false_answer, whose line "
-            f"{FITTED.strip()!r} says on what; found none"
-        ) from None
-    return dict(fit)
+    _, _, told = read_text(file, "a retriever that --export wrote", MOST_BYTES).partition(FITTED)
+    with suppress(ValueError, TypeError, KeyError):
+        fit: dict[str, Any] = json.loads(told.partition("\n")[0])
+        return fit | {"false_answer": float(fit["false_answer"])}
+    raise ConfigError(
+        f"{file}: expected a retriever that --export wrote in a run with threshold.false_answer, whose line "
+        f"{FITTED.strip()!r} says on what; found none"
+    )
 
 
 def refitted(file: Path, before: Mapping[str, Any], report: "Report") -> str:
     """Return in a sentence what a new fit of a threshold changed."""
     now = _fit(report)
     moved = [
-        f"{name.replace('_', ' ')} {before.get(name)} → {value}"
-        for name, value in now.items()
-        if value != before.get(name) and name != "dataset_fingerprint"
+        f"{name.replace('_', ' ')} {before.get(name)} → {now[name]}" for name in now if now[name] != before.get(name)
     ]
-    if now["dataset_fingerprint"] != before.get("dataset_fingerprint"):
-        moved.append("other golden queries")
-    return f"{file}: " + ("; ".join(moved) if moved else f"threshold {now['threshold']} as before")
+    return f"{file}: " + ("; ".join(moved) or f"threshold {now['threshold']} as before")
 
 
 def _fit(report: "Report") -> dict[str, Any]:
-    facts = report.facts
     return {
         "false_answer": report.config.get("threshold", {}).get("false_answer"),
         "threshold": report.config["retriever"].get("threshold"),
-        "embedding": facts.embedding,
-        **{name: getattr(facts, name) for name in ("dataset", "dataset_fingerprint", "in_scope", "out_of_scope")},
+        **report.facts.model_dump(include={"embedding", "dataset", "dataset_fingerprint", "in_scope", "out_of_scope"}),
     }

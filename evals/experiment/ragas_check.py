@@ -7,10 +7,10 @@ verdicts from the store of the run: nothing is asked a second time.
 
 import asyncio
 import warnings
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from math import isclose, isnan
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -37,8 +37,6 @@ CLASSES: Mapping[str, str] = {
 CLOSE = 1e-9
 # Queries that ragas scores, which takes it 3 ms each; differences that the report names.
 MOST, NAMED = 1_000, 3
-# Gets a result; returns ragas' score, or why there is none.
-Scorer = Callable[[Observation], Awaitable[float | str]]
 
 
 def pending(result: Measured) -> RagasCheck | None:
@@ -68,90 +66,83 @@ def checked(check: RagasCheck, result: Measured, judge: Judge | None, progress: 
 
 
 async def _compared(check: RagasCheck, result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
-    found = [one for one in result.results.observations() if one.case.in_scope and one.selection][:MOST]
-    differing, reasons, compared = list[str](), dict[str, None](), 0
+    shown = [one for one in result.results.observations() if one.case.in_scope and one.selection][:MOST]
+    kept = _Kept(judge.chat, judge.store) if judge and judge.store else None
+    names = [name for name in check.metrics if name in CLASSES or kept]
+    differing, compared = list[str](), 0
+    # Why ragas scores no query by some metrics: a reason is told once.
+    rest = dict.fromkeys(["judged metrics are not checked, as no verdicts are kept"] if names != check.metrics else [])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of the classes by ids and strings
-        scorers = dict(_scorers(check, result, judge, reasons))
-        for done, one in enumerate(found):
-            progress("checking by ragas", done, len(found))
-            for name, score in scorers.items():
+        classes = {name: _class(name) for name in names if name in CLASSES}
+        for done, one in enumerate(shown):
+            progress("checking by ragas", done, len(shown))
+            for name in names:
                 here = result.scores[name].get(one.case.id)
                 if not isinstance(here, float | int):
                     continue
-                theirs = await score(one)
-                if isinstance(theirs, str):
-                    reasons.setdefault(f"{name}: {theirs}")
-                elif not isnan(theirs):
-                    compared += 1
-                    if not isclose(here, theirs, rel_tol=0, abs_tol=CLOSE):
-                        differing.append(f"{name} of {one.case.id} is {here:.6g} here, {theirs:.6g} by ragas")
-        progress("checking by ragas", len(found), len(found))
-    rest, known = "; ".join(reasons), f"ragas {check.version}"
+                try:
+                    theirs = await _score(name, one, classes.get(name), result.context.relevant_texts or {}, kept)
+                except UnansweredError as error:
+                    rest[f"{name}: {error}"] = None
+                    continue
+                if isnan(theirs):
+                    continue
+                compared += 1
+                if not isclose(here, theirs, rel_tol=0, abs_tol=CLOSE):
+                    differing.append(f"{name} of {one.case.id} is {here:.6g} here, {theirs:.6g} by ragas")
+        progress("checking by ragas", len(shown), len(shown))
+    known = f"ragas {check.version}"
     if not compared:
-        line = f"{known} compared nothing: {rest or 'no result has a chunk'}"
+        line = f"{known} compared nothing" + ("" if rest else ": no result has a chunk")
     elif not differing:
-        line = f"{known}: equal ({compared:,} scores by its {len(scorers)} classes)"
+        line = f"{known}: equal ({compared:,} scores by its {len(names)} classes)"
     else:
-        more = f", and {len(differing) - NAMED:,} more" if len(differing) > NAMED else ""
-        line = f"{known} scores {len(differing):,} of {compared:,} otherwise: {', '.join(differing[:NAMED])}{more}"
+        named = ", ".join(differing[:NAMED]) + (", …" if len(differing) > NAMED else "")
+        line = f"{known} scores {len(differing):,} of {compared:,} otherwise: {named}"
     status = "differs" if differing else "equal" if compared else "unchecked"
-    line += f"; {rest}" if rest and compared else ""
-    return check.model_copy(update={"status": status, "metrics": [*scorers], "scores": compared, "line": line})
+    return check.model_copy(
+        update={"status": status, "metrics": names, "scores": compared, "line": "; ".join([line, *rest])}
+    )
 
 
-def _scorers(
-    check: RagasCheck, result: Measured, judge: Judge | None, reasons: dict[str, None]
-) -> Iterator[tuple[str, Scorer]]:
-    """Yield a scorer for each metric that can be checked; why one cannot goes into `reasons`."""
-    for name in check.metrics:
-        if name in CLASSES:
-            yield name, _without_model(name, result)
-        elif judge is None or judge.store is None:
-            reasons.setdefault("judged metrics are not checked, as no verdicts are kept")
-        else:
-            yield name, _by_stored_verdicts(name, judge, judge.store)
-
-
-def _without_model(name: str, result: Measured) -> Scorer:
+def _class(name: str) -> Any:
+    """Return ragas' metric that needs no model."""
     from ragas import metrics
-    from ragas.dataset_schema import SingleTurnSample
 
     class Similarity(metrics.NonLLMStringSimilarity):  # type: ignore[misc]
-        async def single_turn_ascore(self, sample: SingleTurnSample, *_: object, **__: object) -> float:
+        async def single_turn_ascore(self, sample: Any, *_: object, **__: object) -> float:
             return float(await self._single_turn_ascore(sample, callbacks=[]))
 
-    metric, texts = getattr(metrics, CLASSES[name])(), result.context.relevant_texts or {}
+    metric = getattr(metrics, CLASSES[name])()
     for measure in {"distance_measure", "_distance_measure"} & vars(metric).keys():
         setattr(metric, measure, Similarity())
-
-    async def score(one: Observation) -> float:
-        relevant = list(one.relevance.grades)
-        sample = SingleTurnSample(
-            retrieved_context_ids=list(one.selection.chunk_ids),
-            retrieved_contexts=[chunk.text for chunk in one.selection.chunks],
-            reference_context_ids=relevant,
-            # A relevant chunk that the collection lacks is like nothing that was returned.
-            reference_contexts=[texts.get(key, "") for key in relevant],
-        )
-        # Their public twins compute the same, and write an id of the user into his home for telemetry.
-        return float(await metric._single_turn_ascore(sample, callbacks=[]))
-
-    return score
+    return metric
 
 
-def _by_stored_verdicts(name: str, judge: Judge, store: VerdictStore) -> Scorer:
-    kept = _Kept(judge.chat, store)
+async def _score(name: str, one: Observation, metric: Any, texts: Mapping[str, str], kept: "_Kept | None") -> float:
+    """Return the score of a result by ragas' metric, or, where that needs a model, by the verdicts that are kept.
 
-    async def score(one: Observation) -> float | str:
-        texts = [chunk.text for chunk in one.selection.chunks]
-        inputs = JUDGED[name].inputs(one.case.query, one.case.reference_answer or "", texts)
-        try:
-            return (await by_ragas(name, inputs, kept))[0]
-        except UnansweredError as error:
-            return str(error)
+    Raises:
+        UnansweredError: A verdict is not kept.
+    """
+    from ragas.dataset_schema import SingleTurnSample
 
-    return score
+    found, relevant = [chunk.text for chunk in one.selection.chunks], list(one.relevance.grades)
+    if metric is None:
+        assert kept is not None
+        return (
+            await by_ragas(name, JUDGED[name].inputs(one.case.query, one.case.reference_answer or "", found), kept)
+        )[0]
+    sample = SingleTurnSample(
+        retrieved_context_ids=list(one.selection.chunk_ids),
+        retrieved_contexts=found,
+        reference_context_ids=relevant,
+        # A relevant chunk that the collection lacks is like nothing that was returned.
+        reference_contexts=[texts.get(key, "") for key in relevant],
+    )
+    # Their public twins compute the same, and write an id of the user into his home for telemetry.
+    return float(await metric._single_turn_ascore(sample, callbacks=[]))
 
 
 class _Kept:

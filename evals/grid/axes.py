@@ -2,19 +2,18 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import product
 from typing import Any
 
 from pydantic import ValidationError
 
-from evals.config.sweep import AXES, Axis, SweepConfig
+from evals.config.sweep import SweepConfig
 from evals.errors import ExperimentError
-from retrievers.config import RERANKERS, RetrieverConfig
+from retrievers.config import FOREIGN_SETTINGS, RERANKERS, RetrieverConfig
 
-CELL_AXES = tuple(name for name, axis in AXES.items() if axis.cuts)
+CELL_AXES = ("top_k", "threshold")
 """The axes that cut candidates; all others decide which candidates there are."""
-VARIANT_AXES = {name: axis for name, axis in AXES.items() if not axis.cuts}
+VARIANT_AXES = tuple(name for name in SweepConfig.model_fields if name not in CELL_AXES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +69,7 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
         try:
             settings = _changed(base, changes | cut)
         except ValidationError as error:
-            named = ", ".join(f"{name} {value}" for name, value in changes.items() if AXES[name].in_faults)
+            named = ", ".join(f"{name} {value}" for name, value in changes.items() if name in VARIANT_AXES)
             raise ExperimentError(f"sweep: {_said(error)} (in {named})") from None
         key = tuple(effective(settings).items())
         same = found.setdefault(key, settings)
@@ -106,36 +105,33 @@ def effective(settings: RetrieverConfig) -> dict[str, Any]:
     for a retriever of the user's own, and what it means there is not known.
     """
     own = {} if settings.python is None else {"python": settings.python}
-    values = {name: axis.value(settings) for name, axis in _axes_of(settings).items() if axis.applies(settings)}
-    return own | {name: value for name, value in values.items() if value is not None}
+    is_hybrid, reranks = settings.mode == "hybrid", settings.reranker.make is not None
+    # Chunks deep in the list decide what comes first; otherwise the answer is its beginning.
+    is_deep = settings.python is not None or settings.mode != "semantic" or reranks or settings.group_by is not None
+    values = {
+        "mode": settings.mode,
+        "fusion": settings.used_fusion if is_hybrid else None,
+        "rerank": settings.rerank if reranks else "none",
+        "candidates": settings.candidates if is_deep else None,
+    }
+    return own | {name: values[name] for name in _axes_of(settings) if values[name] is not None}
 
 
-def dotted(name: str) -> str:
-    """Return the dotted name of the setting that an axis changes; any other name as it is."""
-    return AXES[name].setting if name in AXES else name
-
-
-def _axes_of(base: RetrieverConfig, swept: Iterable[str] = ()) -> Mapping[str, Axis]:
+def _axes_of(base: RetrieverConfig, swept: Iterable[str] = ()) -> list[str]:
     """Return the axes that decide what a retriever finds: of the user's own those that are set or swept."""
-    named = base.model_fields_set | {*swept}
-    return {n: a for n, a in VARIANT_AXES.items() if base.python is None or a.is_foreign or {a.setting, n} & named}
+    named = {*FOREIGN_SETTINGS, *base.model_fields_set, *swept}
+    return [name for name in VARIANT_AXES if base.python is None or name in named]
 
 
 def _combinations(base: RetrieverConfig, sweep: SweepConfig) -> Iterator[dict[str, Any]]:
     axes = _axes_of(base, sweep.axes)
-    values = [getattr(sweep, name) or (axis.raw(base),) for name, axis in axes.items()]
-    for combination in product(*values):
+    for combination in product(*(getattr(sweep, name) or (getattr(base, name),) for name in axes)):
         yield dict(zip(axes, combination, strict=True))
 
 
 def _changed(base: RetrieverConfig, changes: Mapping[str, Any]) -> RetrieverConfig:
     """Return the settings with others, checked."""
-    plain = base.model_dump()
-    for name, value in changes.items():
-        axis = AXES[name]
-        *groups, last = axis.setting.split(".")
-        reduce(lambda group, key: group.setdefault(key, {}), groups, plain)[last] = value
-    return RetrieverConfig.model_validate(plain, context={"distance": base.distance})
+    return RetrieverConfig.model_validate(base.model_dump() | {**changes}, context={"distance": base.distance})
 
 
 def _said(error: ValidationError) -> str:
@@ -150,17 +146,9 @@ def _said(error: ValidationError) -> str:
 def _named(settings: RetrieverConfig, sweep: SweepConfig, thresholds: tuple[float, ...]) -> Variant:
     """Name a variant: by mode, fusion and reranker always, by other settings where they are swept."""
     means = effective(settings)
-    shown = [means.get(name, "") for name in ("python", *(name for name, axis in AXES.items() if axis.in_every_name))]
-    several = [
-        f"{name} {_written(means[name])}"
-        for name, axis in VARIANT_AXES.items()
-        if name in means and not axis.in_every_name and len(getattr(sweep, name)) > 1
-    ]
-    name = " ".join(part for part in [*shown, *several] if part not in ("", "none"))
+    shown = [means.get(name, "") for name in ("python", "mode", "fusion", "rerank")]
+    if len(sweep.candidates) > 1 and "candidates" in means:
+        shown.append(f"candidates {means['candidates']}")
+    name = " ".join(part for part in shown if part not in ("", "none"))
     parameters = {**means, "candidates": settings.candidates}
     return Variant(name=name, parameters=parameters, settings=settings, thresholds=thresholds)
-
-
-def _written(value: Any) -> str:
-    """Return a value as a sweep names it."""
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)

@@ -315,8 +315,8 @@ def _with_passes(
         if needs(metrics, "latency") and not seen.latency:
             seen = replace(seen, latency=passes.measure_latency(retriever, cases, config.latency, progress))
         if needs(metrics, "determinism") and not seen.repetitions:
-            first, repeats = grid.pool.tables[number], config.determinism.repeats
-            seen = replace(seen, repetitions=passes.repeat(retriever, cases, first, repeats, progress))
+            first = grid.pool.tables[number]
+            seen = replace(seen, repetitions=passes.repeat(retriever, cases, first, progress))
         observed[number] = seen
     return replace(grid, observed=tuple(observed))
 

@@ -60,23 +60,17 @@ class JudgePlan:
         shares: Share of each metric; a question that two metrics ask is counted with the first.
         usd: Price of the calls by the price table, None without a price.
         seconds: Duration of the calls at the given limits; see `SECONDS_PER_CALL`.
-        measured_answers: True if the answers' length is an average of stored ones, False for a guess.
         sample: Which queries are judged, as set; `margin`, that of `judge.stop`, which ends judging earlier.
         drawn: Number of queries that `shares` are of: all, or those of the sample (of `auto` its first round).
-        queries: Number of all queries; `most`, the calls on them all, and `most_usd`, their price.
     """
 
     model: str
     shares: tuple[Share, ...]
     usd: float | None = None
     seconds: float = 0.0
-    measured_answers: bool = False
     sample: Sample = "all"
     margin: float | None = None
     drawn: int = 0
-    queries: int = 0
-    most: int = 0
-    most_usd: float | None = None
 
     @property
     def total(self) -> Share:
@@ -104,7 +98,6 @@ def plan(
     drawn = sample_size(config.sample, len(order))
     first, second = _Counting(judge), _Counting(judge, past_the_store=True)
     shares = first.count(tasks(metrics, among(order[:drawn], observations), seed))
-    whole = Share.joined("all", first.count(tasks(metrics, among(order[drawn:], observations), seed)))
     if config.rejudge:
         repeats = repeated(among(order[:drawn], again), config.rejudge, seed)
         shares = (*shares, Share.joined(AGAIN, second.count(tasks(metrics, repeats, seed))))
@@ -119,13 +112,9 @@ def plan(
         shares=shares,
         usd=cost(config.price, total.tokens_in, total.tokens_out),
         seconds=60 * max(minutes),
-        measured_answers=first.measured,
         sample=config.sample,
         margin=config.stop.margin,
         drawn=drawn,
-        queries=len(order),
-        most=whole.calls,
-        most_usd=cost(config.price, whole.tokens_in, whole.tokens_out),
     )
 
 
@@ -148,11 +137,6 @@ class _Counting:
         self._metric, self._asked = "", dict[bytes, Share]()
         # Usual length of an answer, by schema; None where none was stored.
         self._lengths: dict[str, float | None] = {}
-
-    @property
-    def measured(self) -> bool:
-        """True if every kind of answer was seen before."""
-        return bool(self._lengths) and None not in self._lengths.values()
 
     def count(self, questions: Iterable[Task]) -> tuple[Share, ...]:
         """Count further questions, and return what was counted so far, by metric."""

@@ -19,14 +19,12 @@ class Collaborators:
         progress: Called with the stage, the amount done and the total.
         sources: The source pages, None when not known.
         judge: Judge of the metrics that need one; None without one.
-        reference: Retriever that the evaluated one is shown beside; None without one.
     """
 
     retrievers: Sequence[Retriever]
     progress: Progress
     sources: Sources | None = None
     judge: Judge | None = None
-    reference: Retriever | None = None
 
     @property
     def retriever(self) -> Retriever:

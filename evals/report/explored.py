@@ -202,7 +202,7 @@ def cell_report(report: Report, name: str) -> Report:
     }
     passed: list[ScoreValue | None] = [None if passes is None else float(passes) for _, _, passes in results]
     whole = dict(report)
-    for part in ("grid", "head", "judge", "reference", "baseline", "ragas_check", "slices", "proxies", "own_metrics"):
+    for part in ("grid", "head", "judge", "baseline", "ragas_check", "slices", "proxies", "own_metrics"):
         del whole[part]
     changed = {
         "name": names[place],

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from evals.collect.observations import Gate
-from evals.grid.axes import dotted
 from evals.grid.measure import Measured
 from evals.metrics import OF_AN_INDEX, declared
 from evals.metrics.ranking import ENOUGH
@@ -135,7 +134,7 @@ def _next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collectio
     """Return flags of the next run: of a grid its recommended cell, else a grid against the main cause of failure."""
     if result.swept and result.swept.chosen is not None:
         cell = result.swept.grid.cell(result.swept.chosen).parameters.items()
-        return " ".join(f"--retriever.{dotted(k).replace('_', '-')} {v}" for k, v in cell if v is not None)
+        return " ".join(f"--retriever.{k.replace('_', '-')} {v}" for k, v in cell if v is not None)
     retriever = result.config.retriever
     # The settings of a user's own retriever are not known.
     if result.swept or cause is None or retriever.python is not None:

@@ -27,8 +27,6 @@ LEADING = (
 MOST = 12
 # Condition on a metric that a baseline sets.
 NO_WORSE = "no worse"
-# Metrics of the before and after on the first screen.
-BESIDE_REFERENCE = ("ranking/hit_rate_at_K", "scope/false_answer")
 
 
 def leading(measured: Collection[str], wanted: Collection[str], most: int = MOST) -> list[str]:

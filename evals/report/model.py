@@ -333,24 +333,6 @@ class Difference:
         return "better" if (self.difference > 0) == (self.better == "higher") else "worse"
 
 
-class FlipEntry(Section):
-    """A query whose score by a metric changed.
-
-    Attributes:
-        id: Id of the query.
-        metric: The metric.
-        before: Its score in the other run.
-        after: Its score in this run.
-        retrieved: First chunks that the other run returned.
-    """
-
-    id: str
-    metric: str
-    before: float
-    after: float
-    retrieved: list[Hit]
-
-
 class ComparedSection(Section):
     """This run beside another one of the same queries, which is the baseline of each difference.
 
@@ -360,8 +342,6 @@ class ComparedSection(Section):
         started_at: When it was measured.
         commit: Commit that it was measured with.
         differences: Every metric that both have.
-        flipped: Queries that changed, those whose change is in the direction of the mean first; at most 20.
-        by_query: The leading ranking metric: query id to this minus other, of every query that changed.
     """
 
     name: str
@@ -369,8 +349,6 @@ class ComparedSection(Section):
     started_at: str
     commit: str
     differences: tuple[Difference, ...]
-    flipped: list[FlipEntry]
-    by_query: dict[str, dict[str, float]] = {}
 
 
 class HeadSection(Section):
@@ -673,7 +651,6 @@ class Report(Section):
         headline: The metrics that the terminal shows without --verbose.
         head: The run in a sentence; null in a committed baseline.
         criteria: What the experiment demands, and the run's answers.
-        reference: This run beside the experiment's reference, measured in the same run; null without one.
         baseline: This run beside the baseline, against which nothing may be worse; null without one.
         slices: The metrics by query type and by tag.
         validation: Totals of the verdicts.
@@ -701,7 +678,6 @@ class Report(Section):
     headline: list[str] = []
     head: HeadSection | None = None
     criteria: tuple[Gate, ...]
-    reference: ComparedSection | None = None
     baseline: ComparedSection | None = None
     slices: list[SliceEntry] = []
     validation: Validation
@@ -719,8 +695,6 @@ class Report(Section):
             row._scores = _of_row(self.scores, place)
             row._proxies = _of_row(self.proxies, place)
         results = [hits for row in self.queries for hits in (row.retrieved, row.best_below_threshold)]
-        for part in (self.reference, self.baseline):
-            results += [flip.retrieved for flip in part.flipped] if part else []
         for hit in chain.from_iterable(results):
             hit._chunk = self.chunks.get(hit.chunk_id, hit._chunk)
 

@@ -1,11 +1,11 @@
-"""The sections of a run: metrics, criteria, before and after, slices, worst queries, the judge. Pure.
+"""The sections of a run: metrics, criteria, the baseline, slices, worst queries, the judge. Pure.
 
 Terminal, page, Markdown and notebook show these; each metric, criterion, difference and chunk is put into words here.
 """
 
 from collections.abc import Iterator, Sequence
 
-from evals.report.headline import BESIDE_REFERENCE, LEADING, NO_WORSE, deepest, first_of
+from evals.report.headline import LEADING, NO_WORSE, first_of
 from evals.report.model import ComparedSection, Difference, FailedValue, QueryRow, Report
 from evals.report.section import Cell, Column, Line, Section, line
 from evals.report.text import (
@@ -112,23 +112,6 @@ def difference(one: Difference) -> tuple[Cell, ...]:
         Cell(None, f"{one.wins}/{one.paired.ties}/{one.losses}" if one.paired else "–"),
         Cell(one.verdict, tone=TONES[one.verdict]),
     )
-
-
-def before_and_after(report: Report, section: ComparedSection, *, everything: bool) -> Section:
-    """Return the differences that say most, and one query that flipped with both results."""
-    by_metric = {each.metric: each for each in section.differences}
-    names = [*by_metric] if everything else [deepest(pattern, by_metric) for pattern in BESIDE_REFERENCE]
-    rows, below = [difference(by_metric[name]) for name in names if name in by_metric], list[Line]()
-    for flip in section.flipped[:1]:
-        now = next(row for row in report.queries if row.id == flip.id)
-        below.append(line("  flipped: ", Cell(now.id, tone="bold"), f" {now.query}", is_cut=True))
-        for when, hits in (("before", flip.retrieved), ("after ", now.retrieved)):
-            # The chunk that decides: the first relevant of three, or the one in its place.
-            chosen = next((hit for hit in hits[:3] if hit.grade), hits[0] if hits else None)
-            told = hit_cells(chosen) if chosen else ["nothing returned"]
-            below.append(line(f"    {when} ", *told, is_cut=True))
-    about = line(f"  before: {section.settings}", is_cut=True)
-    return Section(title="Before → after", lines=[about], columns=COMPARED, rows=rows, below=below)
 
 
 def leading_slices(report: Report) -> Section | None:

@@ -7,7 +7,6 @@ from evals.report.headline import leading
 from evals.report.model import Report
 from evals.report.section import Cell, Line, Section, line, terminal
 from evals.report.sections import (
-    before_and_after,
     disagreements,
     leading_slices,
     metrics,
@@ -84,8 +83,6 @@ def _details(
     judges = judge_lines(report.judge) if report.judge else []
     ragas = [report.ragas_check.line] if report.ragas_check and report.ragas_check.line else []
     yield Section(lines=[line(Cell(text, tone="dim")) for text in (*judges, *ragas)])
-    if report.reference:
-        yield before_and_after(report, report.reference, everything=everything)
     parts = (leading_slices(report), worst_queries(report, everything=everything))
     yield from filter(None, (*parts, disagreements(report, everything=everything)))
 

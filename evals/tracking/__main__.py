@@ -17,11 +17,10 @@ from retrievers.terminal.command import (
     progress_bar,
     run,
     set_up_logging,
-    whole_number,
 )
 from retrievers.text.secrets import redacted
 
-SETTINGS = ("uri", "experiment", "traces")
+SETTINGS = ("uri", "experiment")
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.tracking") -> int:
@@ -43,9 +42,6 @@ def parser(prog: str) -> argparse.ArgumentParser:
         "--tracking.uri", metavar="URI", help="where MLflow is (default: MLFLOW_TRACKING_URI, or else ./mlruns)"
     )
     command.add_argument("--tracking.experiment", metavar="NAME", help="experiment (default: retrieval-evals)")
-    command.add_argument(
-        "--tracking.traces", type=whole_number(0), metavar="N", help="most queries that become traces (default: 500)"
-    )
     add_logging_flags(command)
     return command
 

@@ -83,14 +83,14 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
         if not finished:
             for run in runs:
                 _delete(client, run)
-        run_id = finished or _write(client, experiment, report, text, {REPORT_TAG: digest}, config.traces, progress)
+        run_id = finished or _write(client, experiment, report, text, {REPORT_TAG: digest}, progress)
     address = run_page(server_of(uri), experiment, run_id) if uri.startswith("http") else ""
     return Written(run_id, address, is_new=not finished)
 
 
 def late_command(file: Path, config: TrackingConfig) -> str:
     """Return the command that writes the run of a report later, to the same place."""
-    given = config.model_dump(include={"uri", "experiment", "traces"}, exclude_defaults=True)
+    given = config.model_dump(include={"uri", "experiment"}, exclude_defaults=True)
     flags = [f"--tracking.{name} {quote(redacted(str(value)))}" for name, value in given.items() if value is not None]
     # That command takes its store from the environment too.
     here = ["MLFLOW_TRACKING_URI="] if os.environ.get("MLFLOW_TRACKING_URI") and not config.uri else []
@@ -141,7 +141,6 @@ def _write(
     report: Report,
     text: str,
     digest: Mapping[str, str],
-    traces: int,
     progress: Progress,
 ) -> str:
     """Write a run, the traces last; return its id."""
@@ -170,7 +169,7 @@ def _write(
             file.write_text(content, encoding="utf-8")
         client.log_artifacts(run_id, folder)
     try:
-        write_traces(client, experiment, run_id, report, traces, progress)
+        write_traces(client, experiment, run_id, report, progress)
     except (MlflowException, NotImplementedError) as error:
         if UNKNOWN not in str(error) and not isinstance(error, NotImplementedError):
             raise

@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Assessment, Span, TraceInfo
 
-# Traces of one batch, of which two are begun at once: more wait for one another at the database of a server.
+# Traces of one batch, of which two are begun at once: more wait for one another at the database of a server. Of all.
 BATCH = 24
+MOST = 500
 WORKERS = 2
 
 
-def write_traces(
-    client: "MlflowClient", experiment_id: str, run_id: str, report: Report, most: int, progress: Progress
-) -> None:
+def write_traces(client: "MlflowClient", experiment_id: str, run_id: str, report: Report, progress: Progress) -> None:
     """Write the queries of a run, the worst first: a list by time shows them in this order.
+
+    Of more than `MOST` those whose ids have the least hashes, the same in every run.
 
     Args:
         client: Client of MLflow.
         experiment_id: Id of the run's experiment.
         run_id: Id of the run.
         report: The run.
-        most: Number of traces, at most; of more queries those whose ids have the least hashes, the same in every run.
         progress: Called with the number of written traces.
     """
     from mlflow.tracing.client import TracingClient
 
     store, latest = TracingClient(client.tracking_uri), time.time_ns()
-    sample = set(sorted((row.id for row in report.queries), key=_hash)[:most])
-    rows = worst_first((row for row in report.queries if row.id in sample), most) if most else []
+    sample = set(sorted((row.id for row in report.queries), key=_hash)[:MOST])
+    rows = worst_first((row for row in report.queries if row.id in sample), MOST)
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="traces") as pool:
         for first in range(0, len(rows), BATCH):
             # A millisecond apart: MLflow sorts traces by time in milliseconds.

@@ -10,7 +10,7 @@ import numpy as np
 
 from evals.collect.observations import SampledMean
 from evals.config.experiment import ExperimentConfig, label
-from evals.grid.axes import CELL_AXES, dotted
+from evals.grid.axes import CELL_AXES
 from evals.grid.cells import pareto_front
 from evals.grid.objective import TOKENS
 from evals.report.description import description, most_telling
@@ -30,7 +30,7 @@ USUAL = (
     "retriever.embedding.model",
 )
 # Settings that are no parameters: the store of runs, whose address may carry credentials, and what a run demands.
-ELSEWHERE = ("tracking.", "criteria", "reference")
+ELSEWHERE = ("tracking.", "criteria")
 # Characters of a parameter that MLflow holds.
 MOST_CHARACTERS = 6_000
 # Most cells with a run of their own: each costs MLflow 0.04 s of processor time.
@@ -213,11 +213,11 @@ def _cell_run(report: Report, grid: GridSection, place: int, roles: Sequence[str
     # A parameter that a run lacks counts as differing: every cell has the settings of every way to retrieve.
     names = dict.fromkeys(name for configuration in grid.configurations for name in configuration.parameters)
     base, own = dict(flatten(report.config.get("retriever", {}))), cell_settings(grid, place)
-    settings: dict[str, Any] = {name: base.get(dotted(name)) for name in (*names, *OF_A_NAME)}
+    settings: dict[str, Any] = {name: base.get(name) for name in (*names, *OF_A_NAME)}
     settings |= {"threshold": None} | own
     # MLflow's comparison draws the first three parameters by name that differ: the cuts come before all others.
     cuts = {f"cell.{name}": settings[name] for name in CELL_AXES if settings[name] is not None}
-    others = {f"retriever.{dotted(name)}": settings[name] for name in names if name not in CELL_AXES}
+    others = {f"retriever.{name}": settings[name] for name in names if name not in CELL_AXES}
     means = {OBJECTIVE: grid.ranking.values[place]} | {name: one.mean[place] for name, one in grid.metrics.items()}
     known = {name: mean for name, mean in means.items() if mean is not None}
     first = dict.fromkeys((*grid.ranking.metrics, OBJECTIVE, *leading_first(known)))

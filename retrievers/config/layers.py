@@ -36,15 +36,12 @@ ENVIRONMENT: Mapping[str, str] = {
 }
 # A setting, and what lower layers say that means nothing beside it. The retriever's have no prefix here.
 REPLACES: Mapping[str, tuple[str, ...]] = {
-    "store.url": ("store.path", "reference"),
+    "store.url": ("store.path",),
     "store.path": ("store.url",),
-    "collection": ("reference",),
-    "python": ("reference",),
-    "dataset.path": ("dataset.hub", "baseline", "reference"),
-    "dataset.hub": ("dataset.path", "baseline", "reference"),
+    "dataset.path": ("dataset.hub", "baseline"),
+    "dataset.hub": ("dataset.path", "baseline"),
     "dataset.split": ("baseline",),
     "dataset.ids": ("baseline",),
-    "sources.dir": ("reference",),
 }
 # Settings of lower layers that still count when a higher layer names the user's own retriever (`python`).
 KEPT = ("top_k", "candidates", "metadata")

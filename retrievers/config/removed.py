@@ -44,7 +44,6 @@ REMOVED: Mapping[str, str] = {
     "index.splitter=markdown": "sections cuts at headings, recursive as LangChain does; index.max_tokens is the budget",
     "index.splitter=token": "recursive cuts to index.max_tokens tokens",
     "threshold_on=semantic": "threshold_on: each, the default: the cosine similarity of each chunk",
-    "sweep.threshold_on=semantic": "sweep.threshold_on: each",
     "timeout_s": "store.timeout_s is that of a request to the store; a model has 30 s for one",
     "within": "filters holds for every search; a collection for each tenant holds for all else",
     "threshold=default": "there is none by default; leave it out, or write null",

@@ -5,9 +5,9 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import reduce
-from math import log2
+from importlib.resources import files
 from operator import getitem
 from pathlib import Path
 from statistics import fmean
@@ -16,15 +16,17 @@ from typing import Any
 import pytest
 import pytrec_eval
 import yaml
+from jsonschema import Draft202012Validator
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from scipy.stats import binomtest
 
 from evals import Experiment
 from evals.config.files import PRESETS
 from evals.metrics import Reach, choose
 from retrievers.config import dump
 from tests.support.child import Finished
+from tests.support.json_schema import closed
+from tests.support.reports import read_back
 
 pytestmark = pytest.mark.integration
 Row = Mapping[str, Any]
@@ -50,6 +52,13 @@ def run(finished: Finished) -> Run:
 @pytest.fixture(scope="module")
 def artifacts(run: Run) -> Path:
     return Path(run.info.artifact_uri.removeprefix("file://"))
+
+
+def test_the_report_follows_the_published_schema_and_nothing_is_lost_on_reading_it(finished: Finished) -> None:
+    schema = json.loads(files("evals.report").joinpath("schema.json").read_text(encoding="utf-8"))
+    assert list(Draft202012Validator(schema).iter_errors(finished.report)) == []
+    assert list(Draft202012Validator(closed(schema)).iter_errors(finished.report)) == []
+    assert read_back(finished.report_file.read_text(encoding="utf-8")) == finished.report
 
 
 def test_ci_accepts_the_report(report: dict[str, Any], tmp_path: Path) -> None:
@@ -111,6 +120,9 @@ def test_the_report_has_every_query_of_the_split_every_metric_and_every_criterio
 
 def test_the_run_in_mlflow_is_finished_and_has_the_settings_that_matter(run: Run, report: dict[str, Any]) -> None:
     assert run.info.status == "FINISHED"
+    facts = report["facts"]
+    told = {"collection": facts["collection"]["name"], "code.commit": facts["commit"], "passed": str(report["passed"])}
+    assert told.items() <= run.data.tags.items()
     usual = {name: str(reduce(getitem, name.split("."), report["config"])) for name in USUAL}
     assert usual.items() <= run.data.params.items()
     assert len(run.data.params) <= 30
@@ -122,13 +134,6 @@ def test_the_run_in_mlflow_has_the_figures_of_the_report(run: Run, report: dict[
         assert value == pytest.approx(report["metrics"][name]["value"], rel=1e-5)
 
 
-def test_the_run_in_mlflow_has_tags(run: Run, report: dict[str, Any]) -> None:
-    facts = report["facts"]
-    assert run.data.tags["collection"] == facts["collection"]["name"]
-    assert run.data.tags["code.commit"] == facts["commit"]
-    assert run.data.tags["passed"] == str(report["passed"])
-
-
 def test_the_artifacts_are_the_page_the_report_the_tables_and_the_experiment(
     artifacts: Path, finished: Finished, report: dict[str, Any]
 ) -> None:
@@ -137,14 +142,10 @@ def test_the_artifacts_are_the_page_the_report_the_tables_and_the_experiment(
     assert (artifacts / "report.json").read_bytes() == finished.report_file.read_bytes()
     table = json.loads((artifacts / "tables" / "queries.json").read_text())
     assert [row[table["columns"].index("id")] for row in table["data"]] == [row["id"] for row in report["queries"]]
+    assert dump(Experiment.load(artifacts / "settings.yaml", env={})) == report["config"], "it can be run again"
     page = (artifacts / "report.html").read_text(encoding="utf-8")
-    assert re.findall(r'<figure id="figure-(\w+)"', page) == ["scores", "ranks", "differences"]
+    assert re.findall(r'<figure id="figure-(\w+)"', page) == ["scores", "ranks"]
     assert all(f'<td class="nowrap">{row["id"]}<td' in page for row in report["queries"])
-
-
-def test_the_logged_experiment_can_be_run_again_as_it_was(artifacts: Path, report: dict[str, Any]) -> None:
-    again = Experiment.load(artifacts / "settings.yaml", env={})
-    assert dump(again) == report["config"]
 
 
 def test_every_mean_is_that_of_its_queries(report: dict[str, Any]) -> None:
@@ -191,46 +192,6 @@ def test_ranking_figures_are_those_of_pytrec_eval(report: dict[str, Any], ours: 
     assert report["metrics"][ours]["value"] == pytest.approx(fmean(values), abs=1e-12)
 
 
-def id_precision(row: Row) -> float:
-    ids = returned(row)
-    return len(set(ids) & set(row["relevant"])) / len(ids) if ids else 0.0
-
-
-def id_recall(row: Row) -> float:
-    return len(set(returned(row)) & set(row["relevant"])) / len(row["relevant"])
-
-
-def reciprocal_rank(row: Row) -> float:
-    return next((1 / hit["rank"] for hit in row["retrieved"] if hit["grade"] > 0), 0.0)
-
-
-def gain(row: Row) -> float:
-    ideal: list[int] = sorted(row["relevant"].values(), reverse=True)[:5]
-    discounts = [1 / log2(place + 1) for place in range(1, 6)]
-    got: list[int] = [hit["grade"] for hit in row["retrieved"]]
-    return sum(g * d for g, d in zip(got, discounts, strict=False)) / sum(
-        g * d for g, d in zip(ideal, discounts, strict=False)
-    )
-
-
-@pytest.mark.parametrize(
-    ("metric", "score"),
-    [
-        ("ragas/id_context_precision", id_precision),
-        ("ragas/id_context_recall", id_recall),
-        ("ranking/mrr_at_5", reciprocal_rank),
-        ("ranking/ndcg_at_5", gain),
-        ("ranking/hit_rate_at_5", lambda row: float(any(hit["grade"] for hit in row["retrieved"]))),
-        ("scope/false_abstention", lambda row: float(not row["retrieved"])),
-    ],
-)
-def test_figures_follow_from_what_the_rows_show(
-    report: dict[str, Any], metric: str, score: Callable[[Row], float]
-) -> None:
-    values = [score(row) for row in rows(report, in_scope=True)]
-    assert report["metrics"][metric]["value"] == pytest.approx(fmean(values), abs=1e-9)
-
-
 def test_a_row_shows_a_whole_answer_where_the_best_cosine_reaches_the_threshold(report: dict[str, Any]) -> None:
     retriever = report["config"]["retriever"]
     assert retriever["threshold_on"] == "best"
@@ -253,25 +214,6 @@ def test_scope_figures_follow_from_the_best_scores(report: dict[str, Any]) -> No
     assert metrics["scope/auroc"]["value"] == pytest.approx(fmean(pairs), abs=1e-12)
 
 
-def test_verdicts_add_up(report: dict[str, Any]) -> None:
-    outcomes = [row["outcome"] for row in report["queries"]]
-    validation = report["validation"]
-    assert (validation["total"], validation["passed"]) == (len(outcomes), outcomes.count("SUCCESS"))
-    assert (
-        validation["pass_rate"]
-        == report["metrics"]["queries/pass_rate"]["value"]
-        == fmean(outcome == "SUCCESS" for outcome in outcomes)
-    )
-    assert all((row["outcome"] == "SUCCESS") == (not row["reasons"]) for row in report["queries"])
-
-
-@pytest.mark.parametrize("name", ["queries/pass_rate", "ranking/hit_rate_at_5", "scope/abstention", "determinism/rate"])
-def test_intervals_of_proportions_are_wilsons(report: dict[str, Any], name: str) -> None:
-    metric = report["metrics"][name]
-    expected = binomtest(round(metric["value"] * metric["n"]), metric["n"]).proportion_ci(0.95, "wilson")
-    assert (metric["ci_low"], metric["ci_high"]) == pytest.approx((expected.low, expected.high), abs=1e-9)
-
-
 def test_intervals_hold_their_value_and_counts_add_up(report: dict[str, Any]) -> None:
     for name, metric in report["metrics"].items():
         if metric["ci_low"] is not None:
@@ -279,29 +221,3 @@ def test_intervals_hold_their_value_and_counts_add_up(report: dict[str, Any]) ->
         if metric["value"] is None:
             assert metric["note"], name
         assert metric["n_failed"] == 0, name
-
-
-def test_criteria_were_judged_by_the_figures_shown(report: dict[str, Any]) -> None:
-    compare: dict[str, Callable[[float, float], bool]] = {
-        ">=": lambda a, b: a >= b, "<=": lambda a, b: a <= b, "<": lambda a, b: a < b, ">": lambda a, b: a > b,
-        "==": lambda a, b: abs(a - b) < 1e-9,
-    }  # fmt: skip
-    for gate in report["criteria"]:
-        assert gate["figure"] == report["metrics"][gate["metric"]]["value"]
-        if gate["condition"] == "no worse":
-            continue
-        symbol, limit = gate["condition"].split()
-        assert gate["passed"] == compare[symbol](gate["figure"], float(limit))
-
-
-def test_the_terminal_shows_every_criterion_and_the_three_worst_queries(
-    finished: Finished, report: dict[str, Any]
-) -> None:
-    lines = finished.out.splitlines()
-    for gate in report["criteria"]:
-        line = next(one for one in lines if one.startswith(gate["metric"] + " "))
-        assert gate["condition"] in line or gate["condition"] == "no worse"
-        assert ("pass" if gate["passed"] else "FAIL") in line
-    failed = [row["id"] for row in report["queries"] if row["outcome"] == "FAILURE"]
-    shown = [name for name in failed if any(line.startswith(f"{name} ") for line in lines)]
-    assert len(shown) == min(3, len(failed))

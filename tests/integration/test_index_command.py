@@ -1,22 +1,15 @@
 """`python -m retrievers index` as a user runs it."""
 
 import logging
-import os
-import pty
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retrievers import QdrantRetriever
 from retrievers.__main__ import main
-from retrievers.config import RetrieverConfig, StoreConfig
+from retrievers.config import StoreConfig
 from retrievers.store import open_client
-from retrievers.terminal.commands import default_collection
 from tests.support.indexing import content, manifest, write_pages
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -64,78 +57,15 @@ def stored(name: str = "handbook", path: str = ".qdrant") -> tuple[Any, Any]:
         client.close()
 
 
-class TestSummary:
-    def test_says_what_was_done(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        place = "2 pages, 3 chunks in collection 'handbook' at .qdrant: "
-        assert index() == 0
-        assert capsys.readouterr() == (place + "3 added, 0 refreshed, 0 removed, 0 unchanged\n", "")
-        assert index() == 0
-        assert capsys.readouterr() == (place + "0 added, 0 refreshed, 0 removed, 3 unchanged\n", "")
-        write_pages(folder / "handbook" / "docs", {"a.md": "# Alpha\n\nAlpha text.\n\n\n## Sub\n\nOther text.\n"})
-        assert index() == 0
-        assert capsys.readouterr() == (place + "1 added, 0 refreshed, 1 removed, 2 unchanged\n", "")
-
-    def test_quiet_says_nothing(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert index("--quiet") == 0
-        assert capsys.readouterr() == ("", "")
-        assert len(stored()[0]) == 3
-
-    def test_skipped_pages_are_named_even_when_quiet(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        write_pages(folder / "handbook" / "docs", {"bad.md": "---\ntitle: 'x\n---\n"})
-        assert index("--skip-broken", "--quiet") == 0
-        out, err = capsys.readouterr()
-        assert out == ""
-        assert err.startswith("skipped: handbook/docs/bad.md: line 2: the front matter is not valid YAML: ")
-        assert len(err.splitlines()) == 1
-
-    def test_progress_shows_on_a_terminal(self, folder: Path) -> None:
-        screen, end = pty.openpty()
-        shown = b""
-        with subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "retrievers",
-                "index",
-                "handbook/docs",
-                *FAST,
-                "tests.support.indexing:make_embeddings",
-            ],
-            env={"PATH": "", "TERM": "xterm", "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-            stderr=end,
-        ) as process:
-            os.close(end)
-            with suppress(OSError):  # Linux says so when the other end is closed
-                while data := os.read(screen, 4096):
-                    shown += data
-            assert process.stdout is not None
-            assert process.stdout.read().startswith(b"2 pages, 3 chunks")
-        os.close(screen)
-        assert b"embedding" in shown and b"writing" in shown and b"3/3" in shown
-
-
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("handbook/docs", "handbook"),
-        ("site/Content", "site"),
-        ("docs/guide", "guide"),
-        ("My Docs (v2)", "My_Docs_v2_"),
-        ("日本", "日本"),
-    ],
-)
-def test_a_collection_has_the_name_of_its_folder(tmp_path: Path, path: str, name: str) -> None:
-    assert default_collection(tmp_path / path) == name
-
-
-def test_the_name_is_overruled_by_environment_file_and_flag(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_pages(folder, {"r.yaml": "collection: from_file\n"})
-    monkeypatch.setenv("RAG_DEFAULT_COLLECTION", "from_env")
+def test_the_summary_says_what_was_done(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = "2 pages, 3 chunks in collection 'handbook' at .qdrant: "
     assert index() == 0
-    assert index("--config", "r.yaml", "--store.path", ".qdrant") == 0
-    assert index("--config", "r.yaml", "--store.path", ".qdrant", "--collection", "from_flag") == 0
-    assert [len(stored(name)[0]) for name in ("from_env", "from_file", "from_flag", "handbook")] == [3, 3, 3, 0]
+    assert capsys.readouterr() == (place + "3 added, 0 refreshed, 0 removed, 0 unchanged\n", "")
+    assert index() == 0
+    assert capsys.readouterr() == (place + "0 added, 0 refreshed, 0 removed, 3 unchanged\n", "")
+    write_pages(folder / "handbook" / "docs", {"a.md": "# Alpha\n\nAlpha text.\n\n\n## Sub\n\nOther text.\n"})
+    assert index() == 0
+    assert capsys.readouterr() == (place + "1 added, 0 refreshed, 1 removed, 2 unchanged\n", "")
 
 
 def test_flags_say_how_pages_are_cut_and_addressed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,40 +90,16 @@ def test_flags_say_how_pages_are_cut_and_addressed(folder: Path, capsys: pytest.
     assert stored()[1]["index"] == {**expected, "context": "title"}
 
 
-def test_replace_allows_mass_removal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert index() == 0
-    (folder / "handbook" / "docs" / "a.md").unlink()
-    assert index() == 2
-    assert index("--replace") == 0
-    assert "0 added, 0 refreshed, 2 removed, 1 unchanged" in capsys.readouterr().out
-
-
-def test_what_is_indexed_can_be_searched(folder: Path) -> None:
-    assert run("handbook/docs") == 0
-    config = RetrieverConfig.model_validate({"store": {"path": folder / ".qdrant"}, "collection": "handbook"})
-    with QdrantRetriever.open(config, env={}) as retriever:
-        assert retriever.search("gamma").chunks[0].source == "b/c.mdx:1-1"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["nowhere"], "nowhere: expected a folder of pages, found nothing"),
-        (["handbook/docs/a.md"], "handbook/docs/a.md: expected a folder of pages, found a file"),
-        (["empty"], "empty: holds no page (.md, .mdx, .html, .htm, .xhtml, .txt, .text, .pdf); nothing was changed"),
         (["bad", "--skip-broken"], "bad/x.md: the page has no content"),
         (
             ["handbook/docs", "--overlap", "64", "--max-tokens", "64"],
             "overlap: expected less than max_tokens",
         ),
-        (["handbook/docs", "--max-tokens=15"], "max_tokens: "),
-        (["handbook/docs", "--max-tokens=many"], "got 'many' (set by the command line)"),
-        (["handbook/docs", "--skip-brokn"], "did you mean '--skip-broken'"),
-        ([], "required: SOURCE"),
-        (["handbook/docs", "--config", "r.yaml"], "did you mean 'collection'"),
         (["handbook/docs", "--embedding.provider", "cohere"], "needs an API key: expected it in COHERE_API_KEY"),
-        (["handbook/docs", *FAST, "tests.support.indexing:nothing_here"], "expected a function or class of"),
-        (["handbook/docs", "--store.url", "http://127.0.0.1:9"], "at http://127.0.0.1:9: cannot be reached"),
         (["handbook/docs", "--store.path", "r.yaml"], "the embedded store at r.yaml cannot be opened"),
     ],
 )
@@ -234,22 +140,3 @@ def test_embeddings_that_fail_change_nothing(folder: Path, capsys: pytest.Captur
     assert index(model="make_other_length") == 2
     assert "one collection holds one model: choose another name" in capsys.readouterr().err
     assert stored() == before
-
-
-def test_the_handbook_is_indexed_by_the_command(handbook: Path, tmp_path: Path) -> None:
-    """The packaged embeddings, a process of its own, no terminal: the summary and nothing else."""
-    done = subprocess.run(
-        [sys.executable, "-m", "retrievers", "index", str(handbook / "docs"), "--store.path", str(tmp_path / "store")],
-        env={"PATH": ""},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("48 pages, ")
-    points, recorded = stored("physical_ai_handbook", str(tmp_path / "store"))
-    assert f"{len(points)} added, 0 refreshed, 0 removed, 0 unchanged" in done.stdout
-    assert recorded["embedding"] == {"provider": "wordllama", "model": "l2_supercat_256", "dimension": 256}
-    assert recorded["state"] == "complete"

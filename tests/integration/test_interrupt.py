@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from tests.support.experiment import Experiment, make_experiment
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
+BOTH = pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def _read(master: int) -> bytes:
         return b""
 
 
-@pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
+@BOTH
 def test_an_interrupted_run_leaves_nothing_half_written(made: Experiment, what: signal.Signals) -> None:
     code, seen = run_until(b"timing", what, made)
     assert code == 128 + what
@@ -81,46 +81,39 @@ def make():
 """
 
 
-@pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
+@BOTH
 @pytest.mark.parametrize("threads", [False, True], ids=["one search", "searches at once"])
 def test_a_slow_search_is_not_waited_for(tmp_path: Path, what: signal.Signals, threads: bool) -> None:
     (tmp_path / "slow.py").write_text(SLOW.format(threads=threads))
     (tmp_path / "golden.jsonl").write_text('{"id": "a", "query": "soup", "in_scope": false}\n')
     flags = ["--dataset.path", "golden.jsonl", "--retriever.python", "slow:make"]
-    child = subprocess.Popen(
-        [sys.executable, "-m", "evals.run", *flags],
-        cwd=tmp_path, env={**environment(), "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    until((tmp_path / "asked").exists)
-    child.send_signal(what)
-    began = time.monotonic()
-    _, said = child.communicate(timeout=30)
-    assert (child.returncode, said) == (128 + what, "interrupted\n" if what == signal.SIGINT else "terminated\n")
-    assert time.monotonic() - began < 3
+    assert_ends_at_once(["evals.run", *flags], what, tmp_path, [ROOT, tmp_path])
 
 
-@pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
+@BOTH
 @pytest.mark.parametrize("module", ["evals.run", "evals.compare"])
 def test_a_command_that_is_still_being_imported_ends_with_a_line(
     tmp_path: Path, module: str, what: signal.Signals
 ) -> None:
     (tmp_path / "pydantic.py").write_text("import pathlib, time\npathlib.Path('asked').touch()\ntime.sleep(20)\n")
+    assert_ends_at_once([module, "a", "b"], what, tmp_path, [tmp_path, ROOT])
+
+
+def assert_ends_at_once(command: list[str], what: signal.Signals, folder: Path, path: list[Path]) -> None:
+    """The command ends within 3 s of a signal that comes when the file `asked` is there, with one line."""
     child = subprocess.Popen(
-        [sys.executable, "-m", module, "a", "b"],
-        cwd=tmp_path, env={**environment(), "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+        [sys.executable, "-m", *command],
+        cwd=folder, env={**environment(), "PYTHONPATH": os.pathsep.join(map(str, path))},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    until((tmp_path / "asked").exists)
-    child.send_signal(what)
-    _, said = child.communicate(timeout=10)
-    assert (child.returncode, said) == (128 + what, "interrupted\n" if what == signal.SIGINT else "terminated\n")
-
-
-def until(happened: Callable[[], bool]) -> None:
     ends = time.monotonic() + 60
-    while not happened() and time.monotonic() < ends:
+    while not (folder / "asked").exists() and time.monotonic() < ends:
         time.sleep(0.05)
+    child.send_signal(what)
+    began = time.monotonic()
+    _, said = child.communicate(timeout=30)
+    assert (child.returncode, said) == (128 + what, "interrupted\n" if what == signal.SIGINT else "terminated\n")
+    assert time.monotonic() - began < 3
 
 
 def test_an_interrupted_run_imports_no_mlflow(made: Experiment) -> None:

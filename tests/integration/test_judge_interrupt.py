@@ -36,6 +36,17 @@ def rows(file: Path, statement: str) -> list[str]:
         database.close()
 
 
+def flags_of(made: Experiment, server: CohereChatServer, folder: Path) -> list[str]:
+    flags = ["--config", str(made.config), *judge_flags(server, folder), "--judge.max-concurrency", str(AT_ONCE)]
+    return [*flags, "--output", str(folder / "report.json")]
+
+
+def begin(flags: list[str], server: CohereChatServer, folder: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "evals.run", *flags, "--tracking.enabled", "true"]
+    env = environment({"COHERE_API_KEY": server.key})
+    return subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.PIPE, text=True)
+
+
 @pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
 def test_what_was_paid_for_is_kept_and_nothing_more_is_asked(
     made: Experiment,
@@ -45,12 +56,8 @@ def test_what_was_paid_for_is_kept_and_nothing_more_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with CohereChatServer(known_of(settings(made))[2], latency=0.3) as server:
-        flags = ["--config", str(made.config), *judge_flags(server, tmp_path), "--judge.max-concurrency", str(AT_ONCE)]
-        flags += ["--output", str(tmp_path / "report.json")]
-        child = subprocess.Popen(
-            [sys.executable, "-m", "evals.run", *flags, "--tracking.enabled", "true"],
-            cwd=tmp_path, env=environment({"COHERE_API_KEY": server.key}), stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        flags = flags_of(made, server, tmp_path)
+        child = begin(flags, server, tmp_path)
         try:
             while len(server.chats) < 7 and child.poll() is None:
                 time.sleep(0.01)
@@ -75,11 +82,7 @@ def test_what_was_paid_for_is_kept_and_nothing_more_is_asked(
 
 def test_interrupted_again_it_ends_at_once_with_what_was_committed(made: Experiment, tmp_path: Path) -> None:
     with CohereChatServer(known_of(settings(made))[2]) as server:
-        flags = ["--config", str(made.config), *judge_flags(server, tmp_path), "--judge.max-concurrency", str(AT_ONCE)]
-        child = subprocess.Popen(
-            [sys.executable, "-m", "evals.run", *flags, "--tracking.enabled", "true"],
-            cwd=tmp_path, env=environment({"COHERE_API_KEY": server.key}), stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        child = begin(flags_of(made, server, tmp_path), server, tmp_path)
         store = tmp_path / "verdicts.sqlite"
         try:
             assert child.stderr

@@ -29,8 +29,6 @@ QUICK = (
     "1",
     "--latency.concurrency",
     "1",
-    "--determinism.repeats",
-    "1",
 )
 PRECISION, RECALL = "ragas/llm_context_precision", "ragas/llm_context_recall"
 
@@ -117,19 +115,6 @@ def test_the_experiment_for_cohere_is_worth_what_its_labels_say(world: World, fi
     assert usage["usd"] == pytest.approx((usage["tokens_in"] * 2.5 + usage["tokens_out"] * 10) / 1e6)
     assert report["facts"]["judge"]["model"] == MODEL
     assert world.server.key not in json.dumps(report) + first.printed
-
-
-def test_mlflow_holds_verdicts_and_reasons(world: World, first: Told) -> None:
-    [artifact] = (world.folder / "mlruns" / "artifacts").rglob("queries.json")
-    table = json.loads(artifact.read_text())
-    rows = [dict(zip(table["columns"], values, strict=True)) for values in table["data"]]
-    for row, known in zip(rows, first.report["queries"], strict=True):
-        lines = row["judge"].splitlines()
-        assert len(lines) == (len(known["retrieved"]) if known["in_scope"] else 0)
-        for line, hit in zip(lines, known["retrieved"], strict=False):
-            word = "useful: The context is useful" if hit["grade"] else "useless: The context is of no use"
-            assert line.startswith(f"{hit['rank']}. {word} for ")
-        assert row["claims"].count("\n") + bool(row["claims"]) == len(known["claims"])
 
 
 @pytest.mark.usefixtures("first")

@@ -4,14 +4,12 @@ import csv
 import json
 import stat
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evals.cases.reading import load_golden
-from evals.collect.saved import read, write
 from evals.config.experiment import DatasetConfig
 from evals.golden import main as golden
 from evals.run import main as evaluate
@@ -202,12 +200,3 @@ def test_bad_input_is_told_and_nothing_is_written(folder: Path, run: Golden) -> 
     assert (folder / "golden.jsonl").read_bytes() == before
     (folder / "golden.jsonl").unlink()
     assert "golden.jsonl: expected a golden .jsonl file" in run("--pool", "semantic").err
-
-
-def test_a_pool_of_two_collections_is_refused(folder: Path, run: Golden) -> None:
-    saved = read(folder / "hybrid")
-    other = replace(saved.origin, collection={**(saved.origin.collection or {}), "fingerprint": "other"})
-    cases = load_golden(DatasetConfig(path=folder / "golden.jsonl")).cases
-    write(folder / "hybrid", [saved.pool(cases, [0])], other)
-    done = run("--pool", "semantic", "hybrid")
-    assert done.code == 2 and "the pool is of different collections: semantic of 'robots'" in done.err

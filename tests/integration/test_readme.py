@@ -4,11 +4,8 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -107,12 +104,6 @@ def test_commands_on_the_handbook(command: str, after_make_run: Path) -> None:
     assert "physical_ai_handbook" in done.stdout
     if "--sweep.threshold 0:0.6:0.02" in command:
         assert " ".join(sample("★ recommended").split()) in " ".join(done.stdout.split())
-
-
-def test_the_first_search_finds_the_page_it_asks_for_as_the_experiment_does(after_make_run: Path) -> None:
-    shown = run(named("python -m retrievers search")[0], after_make_run).stdout
-    assert "module-1-ros2/topics.md" in shown
-    assert "hybrid, weighted · top_k 5 · threshold 0.28 on the best cosine" in shown
 
 
 def test_a_folder_of_manuals_is_indexed_and_searched(tmp_path: Path) -> None:
@@ -256,33 +247,3 @@ def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[st
     assert by_its_store["metrics"]["ranking/hit_rate_at_5"]["value"] == 1
     assert by_its_store["metrics"]["ranking/recall_at_5"]["value"] > 0
     assert by_its_store["queries"][0]["retrieved"][0]["score"] == pytest.approx(1, abs=1e-6)
-
-
-def test_the_user_interface_shows_the_runs(after_make_run: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    venv = Path(sys.executable).parents[1]
-    (venv / ".installed").exists() or pytest.skip("not a virtual environment made by make")
-    server = subprocess.Popen(
-        ["make", "-o", f"{venv}/.installed", "ui", f"VENV={venv}", f"PORT={port}"],
-        cwd=after_make_run,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        assert healthy(f"http://127.0.0.1:{port}")
-    finally:
-        os.killpg(server.pid, 15)
-        server.wait(20)
-
-
-def healthy(address: str) -> bool:
-    for _ in range(120):
-        try:
-            with urllib.request.urlopen(f"{address}/health", timeout=2) as answer:
-                return bool(answer.read() == b"OK")
-        except OSError:
-            time.sleep(0.5)
-    return False

@@ -115,16 +115,6 @@ def test_a_sample_asks_of_its_queries_alone_and_as_often_as_planned(
     assert report["metrics"][PRECISION]["n_unscored"] == report["metrics"][PRECISION]["n_missing"] == 0
 
 
-def test_a_grid_holds_the_labels_scores_and_slices_of_its_chosen_cell(commands: Commands) -> None:
-    done = commands.run(*OF_SAMPLE, *SWEEP, "--html", str(commands.folder / "report.html"))
-    assert (done.code, done.err) == (0, "")
-    report = commands.report()
-    rows = [row for row in report["queries"] if row["in_scope"]]
-    assert all(0 <= row["proxies"][PRECISION] <= 1 for row in rows)
-    assert report["slices"] and all("metrics" in part for part in report["slices"])
-    assert "figure-judged_1" in (commands.folder / "report.html").read_text(encoding="utf-8")
-
-
 def test_the_command_that_a_judged_grid_ends_on_runs_its_cell(commands: Commands) -> None:
     of_keywords = ("--sweep.mode", "keyword", "--sweep.top-k", "2,3")
     of_cells = ("--judge.stop.margin", "0.1", "--objective.metrics", PRECISION)
@@ -141,22 +131,6 @@ def test_the_command_that_a_judged_grid_ends_on_runs_its_cell(commands: Commands
     assert commands.run(*flags[2:], "--no-gate").code == 0
     own = commands.report()
     assert own["facts"]["retriever"] == chosen["facts"]["retriever"]
-
-
-def test_a_larger_sample_asks_for_the_rest_alone(commands: Commands, server: CohereChatServer) -> None:
-    assert commands.run(*OF_SAMPLE).code == 0
-    bought = len(server.chats)
-    larger = (*OF_SAMPLE[:-1], "6")
-    planned = planned_calls(commands.plan(*larger))
-    assert commands.run(*larger).code == 0
-    assert len(server.chats) - bought == planned > 0
-
-
-def test_a_sample_larger_than_the_data_is_all_of_them(commands: Commands) -> None:
-    done = commands.run(*OF_SAMPLE[:-1], "4000")
-    assert done.code == 0 and "judge.sample 4000 is more than there are: all" in done.err
-    report = commands.report()
-    assert report["metrics"][PRECISION].get("sampled") is None and report["judge"]["drawn"] is None
 
 
 def test_a_budget_that_ends_inside_the_sample_says_what_is_missing(commands: Commands) -> None:

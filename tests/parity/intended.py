@@ -80,7 +80,8 @@ BEST = "one comparison with the best: a query more, on which the leading cell lo
 USERS = "what is said of these queries and of all that users may ask is kept apart"
 SIGNS = "McNemar's test is the sign flip of 0 and 1; p is the test's, at least 0.05 where the interval holds 0"
 PROXY = "one proxy foretells a judge: the cheaper one, else labels, else words of the reference answer"
-READS = "what the threshold reads is an axis of a sweep"
+READS = "the next command is told"
+BESIDE = "evals.run --config spec and evals.compare take the reference's place"
 PASSED = "criteria of a baseline are told as such, and an incomplete run as incomplete"
 BUSY = "the default experiment demands no latency"
 WHOLE = "compare cuts nothing where no terminal shows it, and leaves out what is empty everywhere"
@@ -133,7 +134,8 @@ ENDS: Sequence[Ends] = (
     Ends("index", code=2, line="--chunk-size is gone: index.max_tokens", why="every splitter counts tokens"),
     Ends("inspect", code=2, line="doctor is gone: `inspect`", why="inspect audits"),
     Ends("verify", code=2, line="verify is gone", why="opening checks sizes and counts"),
-    Ends("grid-weights", code=2, line="rrf_constant|rrf-constant is gone", why=SETTINGS),
+    Ends("grid-weights", code=2, line="--sweep.semantic-weight", why=SETTINGS),
+    Ends("grid-mmr", code=2, line="--sweep.mmr-lambda", why=SETTINGS),
     Ends("grid-keywords", code=2, line="term-counts is gone", why=SETTINGS),
 )
 LEAVES: Sequence[Leaf] = (
@@ -146,11 +148,8 @@ LEAVES: Sequence[Leaf] = (
             "head.causes*",
             "queries.*.metadata_complete",
             "queries.*.relevant_count",
-            "reference.changed*",
             "baseline.changed*",
             "*.differences.*.verdict",
-            "*.flipped.*.query",
-            "*.flipped.*.this_retrieved*",
             "judge.trust.self_agreement*",
             "judge.trust.corrections*",
             "judge.trust.agreement.n_queries",
@@ -188,10 +187,7 @@ LEAVES: Sequence[Leaf] = (
         )
         for field in ("heading", "quote", "source_url")
     ),
-    Leaf("*.json:config.sweep.threshold_on", ADDED, why=READS),
-    Leaf("*.json:grid.configurations.*.parameters.threshold_on", ADDED, why=READS),
     Leaf("*.json:head.next_flags", CHANGED, why=READS),
-    Leaf("mlflow:*.params.retriever.threshold_on", ADDED, why=READS),
     *(
         Leaf(f"*.json:criteria.*.{field}", CHANGED, only=name, why=BUSY)
         for field in ("condition", "figure", "metric", "passed", "undecided")
@@ -250,7 +246,22 @@ LEAVES: Sequence[Leaf] = (
     Leaf("*config.retriever.search_params", ADDED, why=SEARCH),
     Leaf("*:head.index_trials", GONE, why="wider beams are not tried"),
     Leaf("report.json:config.retriever.store.path", CHANGED, only="dot", why="local mode is named as one"),
-    Leaf("*.by_query.*", ADDED, why=FIGURES),
+    *(Leaf(f"*.json:{path}", GONE, why=BESIDE) for path in ("reference*", "*config.reference*", "baseline.flipped*")),
+    *(
+        Leaf(f"*.json:{path}", GONE, why=SETTINGS)
+        for path in (
+            "*config.latency.warmup",
+            "*config.determinism.repeats",
+            "*config.tracking.traces",
+            "*config.sweep.semantic_weight",
+            "*config.sweep.mmr_lambda",
+            "grid.configurations.*.parameters.semantic_weight",
+            "grid.configurations.*.parameters.mmr_lambda",
+        )
+    ),
+    *(Leaf(f"mlflow:*.params.{name}", GONE, why=SETTINGS) for name in ("determinism.repeats", "latency.warmup")),
+    Leaf("*.json:metrics.determinism/max_score_delta.n*", CHANGED, why=SETTINGS),
+    Leaf("*.json:facts.versions.*", GONE, why="libraries that are not installed are left out"),
     Leaf("*retrieved.*.claims", GONE, why=CLAIMS),
     Leaf("*below_threshold.*.claims", GONE, why=CLAIMS),
     Leaf("*queries.*.draw", GONE, why=DRAWS),
@@ -351,7 +362,6 @@ LEAVES: Sequence[Leaf] = (
         Leaf(f"*grid.configurations.*.parameters.{name}", GONE, why=SETTINGS)
         for name in ("term_counts", "rrf_constant")
     ),
-    Leaf("*facts.versions.fastembed", GONE, why="FastEmbed is loaded by python:, as any other model"),
     *(
         Leaf(f"*config.retriever.{name}", GONE, why=SETTINGS)
         for name in ("embedding.timeout_s", "embedding.max_tokens", "cross_encoder.timeout_s")
@@ -483,6 +493,15 @@ LINES: Sequence[Line] = (
         why=FIGURES,
         only="grid-beacons",
     ),
+    Line(r"^(flipped: |before +[1n]|after +[1n\d])|before and after|^\s*(reference:|determinism:)", why=BESIDE),
+    Line(r"^\s*(warmup|repeats|traces|semantic_weight|mmr_lambda|determinism): ?", why=SETTINGS),
+    Line(
+        r"further searches to measure|chosen variant|^Tokens in are|^The table counts|^Counted are|^judge.stop ends|"
+        r"^Judging ends|^answers\.|the model's own|^s\.$|^takes TIME|Cost: |held-out queries too|run would stop|"
+        r"which these lines",
+        only="*plan*",
+        why="--plan says less",
+    ),
     Line(r"^(threshold:|false_answer: null)$", why="a threshold that promises a rate of wrong answers"),
     Line(
         r"^faulty.jsonl:[23]: |^error: [23] faults in the golden data",
@@ -500,7 +519,12 @@ LINES: Sequence[Line] = (
         only="golden-import",
     ),
     Line(r"by all verdicts (on|of)|asked once|bring that to( about|$)|^about [\d.]+$", why=ONCE, only="judged-grid-*"),
-    Line(r"^versions\.fastembed$|^not installed$", why="FastEmbed is loaded by python:, as any other model"),
+    Line(r"^versions\.[\w-]+$|^not installed$", why="libraries that are not installed are left out"),
+    Line(
+        r"^(index:|retriever:|collection: .*_spec|context: none|merge_small: false|mode: semantic|top_k: 5)$|: 0.3$",
+        only="default",
+        why=BESIDE,
+    ),
 )
 WENT = re.compile(r"(?<=[★✓])\?(?= |$)|^\?$| \?(?= )")
 """What went out of the midst of old lines: the mark of a cell whose chunks were sparsely judged."""

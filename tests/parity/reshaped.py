@@ -28,7 +28,8 @@ def as_recorded(document: Json) -> Json:
         content = collection.get("content", {})
         rest = {name: value for name, value in collection.items() if name != "content"}
         made["facts"] = {**made["facts"], "collection": rest | content}
-    made |= {name: _compared(made[name], chunks) for name in ("reference", "baseline") if made.get(name)}
+    if made.get("baseline"):
+        made["baseline"] = _compared(made["baseline"])
     if made.get("judge"):
         made["judge"] = _judge(made["judge"])
     if made.get("grid"):
@@ -55,17 +56,10 @@ def _summaries(by_metric: Json) -> Json:
     return {name: {key: value for key, value in one.items() if key != "metric"} for name, one in by_metric.items()}
 
 
-def _compared(section: Json, chunks: Json) -> Json:
+def _compared(section: Json) -> Json:
     return section | {
         "differences": [_difference(one) for one in section["differences"]],
-        "flipped": [
-            {
-                "id": one["id"], "metric": one["metric"], "other": one["before"], "this": one["after"],
-                "other_retrieved": [_hit(hit, chunks) for hit in one["retrieved"]],
-            }
-            for one in section["flipped"]
-        ],
-    }  # fmt: skip
+    }
 
 
 def _difference(one: Json) -> Json:

@@ -34,8 +34,7 @@ OPTIONS: Mapping[str, list[Any]] = {
     "metrics": [("ranking/*", "scope/*", "queries/*"), ("*",), ("determinism/*", "content/*")],
     "criteria": [{}, {"queries/pass_rate": ">= 0.5"}],
     "latency.concurrency": [(1,), (1, 3)],
-    "reference": [{}, {"retriever": {"top_k": 2, "mode": "keyword"}}],
-    "sweep": [{}, {"top_k": "1:3"}, {"threshold": "0:1:0.5", "threshold_on": "each,best"}, {"mode": "keyword,hybrid"}],
+    "sweep": [{}, {"top_k": "1:3"}, {"threshold": "0:1:0.5"}, {"mode": "keyword,hybrid"}],
     "objective.metrics": ["ranking/ndcg_at_10", "scope/abstention"],
     "seed": [0, 7],
 }

@@ -84,8 +84,7 @@ SETTINGS: Mapping[str, Any] = {
     "sources": {"dir": "docs"},
     "index": {"collection": COLLECTION},
     "metrics": ["ranking/*", "scope/*", "determinism/*", "cost/*"],
-    "latency": {"warmup": 0, "repeats": 1, "concurrency": [1]},
-    "determinism": {"repeats": 1},
+    "latency": {"repeats": 1, "concurrency": [1]},
     "tracking": {"enabled": False},
 }
 

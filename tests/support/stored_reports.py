@@ -36,13 +36,13 @@ def stored(name: str) -> Report:
 
 
 def _made(folder: Path) -> Mapping[str, Report]:
-    """Return a run beside reference and baseline, a grid, a judged run, a sample, one without scores, and a failure."""
+    """Return a run beside a baseline, a grid, a judged run, a sample, one without scores, and a failure."""
     made = make_experiment(folder / "made")
     config = settings(made, metrics=["ranking/*", "scope/*", "ragas/id_*"])
     flow: dict[str, Any] = {"wanted": Outputs(), "env": {}, "shown": False}
     first = run_experiment(config, **flow).report
     (folder / "baseline.json").write_text(json_text(first.plain()), encoding="utf-8")
-    beside = {"baseline": folder / "baseline.json", "reference": {"retriever": {"threshold": None, "top_k": 1}}}
+    beside = {"baseline": folder / "baseline.json"}
     said = judging(
         verdicts={
             ("right", "a"): ChunkVerdict(verdict=1, reason="It helps."),

@@ -118,22 +118,6 @@ const Figures = (() => {
     });
   };
 
-  const differences = (found) => {
-    const { name, moved, n, lower } = found;
-    // The largest gain first, losses at the end, and between them the queries that are equal.
-    const side = (kept, shift) => ({
-      points: moved.flatMap(([, value], place) => (kept(value) ? [[place + shift, place + shift + 1, value]] : [])),
-      titles: moved.filter(([, value]) => kept(value)).map(([id, value]) => `${id}: ${value > 0 ? "+" : ""}${written(found, value)}`),
-    });
-    plot("differences", {
-      x: `${n} queries, by difference`, y: `${name}, after minus before`, xEnds: [0, n], xTicks: [],
-      marks: [
-        { kind: "bars", color: lower ? "red" : "green", ...side((value) => value > 0, 0) },
-        { kind: "bars", color: lower ? "green" : "red", ...side((value) => value < 0, n - moved.length) },
-      ],
-    });
-  };
-
   const judged = ({ name, proxy, weight, points, mean }, number) => {
     const counts = new Map();
     for (const point of points) counts.set(String(point), [...point, (counts.get(String(point))?.[2] ?? 0) + 1]);
@@ -149,7 +133,7 @@ const Figures = (() => {
   };
 
   const data = JSON.parse(document.getElementById("figures-data").textContent);
-  for (const [name, draw] of Object.entries({ scores, ranks, differences })) if (data[name]) draw(data[name]);
+  for (const [name, draw] of Object.entries({ scores, ranks })) if (data[name]) draw(data[name]);
   data.judged.forEach(judged);
   return { grid: data.grid, extent, html, part, plot, written };
 })();

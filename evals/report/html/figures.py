@@ -24,7 +24,6 @@ def figure_data(report: Report) -> Columns:
         "grid": _grid(report, report.grid) if report.grid else None,
         "scores": best_scores(report),
         "ranks": first_ranks(report),
-        "differences": differences(report),
         "judged": list(judged(report)),
     }
 
@@ -103,20 +102,6 @@ def first_ranks(report: Report) -> Columns | None:
     settings = report.config["retriever"]
     ranks = [row.first_relevant for row in report.queries if row.in_scope and (row.relevant or row.missing)]
     return {"ranks": ranks, "top_k": settings["top_k"], "depth": settings["candidates"]} if ranks else None
-
-
-def differences(report: Report) -> Columns | None:
-    """Return the differences of the queries to the reference, the largest first."""
-    reference = report.reference
-    if reference is None or not reference.by_query:
-        return None
-    [(metric, moved)] = reference.by_query.items()
-    counts = next(one for one in reference.differences if one.metric == metric)
-    return _metric(metric) | {
-        **{"n": counts.paired.n if counts.paired else 0, "ties": counts.paired.ties if counts.paired else 0},
-        **{"wins": counts.wins, "losses": counts.losses},
-        "moved": sorted(moved.items(), key=lambda move: -move[1]),
-    }
 
 
 def judged(report: Report) -> Iterator[Columns]:

@@ -65,7 +65,6 @@ def render_page(report: Report) -> str:
             cells=parts.get("cells"),
             sections={
                 "criteria": criteria(report),
-                "reference": compared(report.reference, "reference") if report.reference else None,
                 "baseline": compared(report.baseline, "baseline") if report.baseline else None,
                 "slices": slices(report),
                 "metrics": metrics(report, told, remarks=True),

@@ -12,7 +12,7 @@ import pytest
 from evals.cases.case import Case
 from evals.collect import passes
 from evals.collect.observations import Observed
-from evals.collect.passes import Ranked, collect, measure_latency, ranked, repeat
+from evals.collect.passes import WARMUP, Ranked, collect, measure_latency, ranked, repeat
 from evals.config.experiment import LatencyConfig
 from evals.metrics.timing import max_score_delta, rate, stage_statistic
 from retrievers import QdrantRetriever
@@ -101,21 +101,21 @@ class TestCollect:
 
 
 def measure(retriever: QdrantRetriever, cases: list[Case] = CASES, **settings: Any) -> Any:
-    config = LatencyConfig.model_validate({"warmup": 0, "repeats": 1, "concurrency": (1,), **settings})
+    config = LatencyConfig.model_validate({"repeats": 1, "concurrency": (1,), **settings})
     return measure_latency(retriever, cases, config, silent)
 
 
 class TestLatency:
-    @pytest.mark.parametrize(("warmup", "repeats", "levels"), [(0, 1, (1,)), (5, 2, (1, 4)), (1, 3, (1, 2, 8))])
+    @pytest.mark.parametrize(("repeats", "levels"), [(1, (1,)), (2, (1, 4)), (3, (1, 2, 8))])
     def test_every_call_is_a_search_of_its_own_after_warm_up(
-        self, retriever: QdrantRetriever, warmup: int, repeats: int, levels: tuple[int, ...]
+        self, retriever: QdrantRetriever, repeats: int, levels: tuple[int, ...]
     ) -> None:
-        passes = measure(retriever, warmup=warmup, repeats=repeats, concurrency=levels)
+        passes = measure(retriever, repeats=repeats, concurrency=levels)
         assert [len(p.timings) for p in passes] == [repeats * len(CASES)] * len(levels)
-        assert asked(retriever) == warmup + repeats * len(CASES) * len(levels)
+        assert asked(retriever) == WARMUP + repeats * len(CASES) * len(levels)
 
     def test_a_model_that_changes_between_the_passes_leaves_no_figure_for_the_second(self, store: Path) -> None:
-        with open_retriever(store, Drifting(after=len(CASES), degrees=5)) as drifting:
+        with open_retriever(store, Drifting(after=WARMUP + len(CASES), degrees=5)) as drifting:
             passes = measure(drifting, concurrency=(1, 4))
         assert [p.differing for p in passes] == [(), tuple(case.id for case in CASES)]
         figures = [
@@ -128,12 +128,11 @@ class TestLatency:
         assert (figures[1].value, figures[1].n_failed) == (None, len(CASES))
 
     @pytest.mark.parametrize("concurrency", [(1,), (1, 4)])
-    @pytest.mark.parametrize("warmup", [0, 5])
     def test_a_call_that_fails_stops_the_measurement_and_names_the_query(
-        self, retriever: QdrantRetriever, concurrency: tuple[int, ...], warmup: int
+        self, retriever: QdrantRetriever, concurrency: tuple[int, ...]
     ) -> None:
         with pytest.raises(RetrievalError, match="query 'nowhere': compass failed to embed"):
-            measure(retriever, [*CASES, make_case("bad", query="nowhere")], warmup=warmup, concurrency=concurrency)
+            measure(retriever, [*CASES, make_case("bad", query="nowhere")], concurrency=concurrency)
 
 
 class TestRepeat:

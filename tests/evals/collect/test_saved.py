@@ -117,11 +117,11 @@ def test_cut_and_metrics_may_differ(start: Run, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--retriever.mode", "keyword"], "expected retriever.mode 'semantic', with which it was saved, got 'keyword'"),
-        (["--index.context", "none"], "expected index.context 'path' of the collection that was searched, got 'none'"),
+        (["--index.context", "none"], "was indexed with index.context 'path', but index.context 'none' is expected"),
         (["--retriever.rerank", "mmr"], "expected retriever.rerank 'none', with which it was saved, got 'mmr'"),
         (
             ["--retriever.candidates", "11"],
-            "expected retriever.candidates as saved, 10, got 11",
+            "expected retriever.candidates 10, with which it was saved, got 11",
         ),
         (
             ["--retriever.search-params", "{hnsw_ef: 64}"],
@@ -131,7 +131,7 @@ def test_cut_and_metrics_may_differ(start: Run, tmp_path: Path) -> None:
             ["--sweep.top-k", "1:3", "--objective.constraints", "latency/total_p95_ms <= 5"],
             "expected constraints without searches",
         ),
-        (["--save-retrieval", "again"], "not allowed with argument"),
+        (["--save-retrieval", "again"], "from_retrieval takes the place of a retriever and has nothing to save"),
     ],
 )
 def test_what_was_retrieved_otherwise_is_refused(start: Run, arguments: list[str], message: str) -> None:

@@ -151,11 +151,8 @@ def test_two_runs_on_different_golden_sets(compare: Compare, folder: Path) -> No
         (["a.json", "some-run"], "'some-run': no such file, and no MLflow runs either"),
         (["a.json", "tag:prod"], "'tag:prod': no such file, and no MLflow runs either"),
         (["a.json", "b.json", "--metrics", "rankng/*"], "no metric 'rankng/*' in these runs; did you mean"),
-        (["a.json", "b.json", "--metrics", ",,"], "--metrics: expected names separated by commas, and one of them is"),
-        (
-            ["a.json", "b.json", "--by", f"{NDCG},"],
-            "--by: expected names separated by commas, and one of them is empty",
-        ),
+        (["a.json", "b.json", "--metrics", ",,"], "no metric '' in these runs"),
+        (["a.json", "b.json", "--by", f"{NDCG},"], "no metric '' in these runs"),
         (["a.json", "b.json", "--fail-on-regression", "x"], "expected METRIC:TOLERANCE"),
         (["a.json", "b.json", "--fail-on-regression", "ranking/ndcg:0"], "no metric 'ranking/ndcg'; did you mean"),
         (["a.json", "b.json", "--output", "a.json/x.json"], "a.json/x.json: cannot be written"),

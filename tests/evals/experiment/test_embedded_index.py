@@ -75,21 +75,6 @@ def test_a_collection_that_is_not_its_own_is_refused_with_another_context(made: 
         pass
 
 
-@pytest.mark.slow
-def test_other_payload_keys_index_again(made: Experiment) -> None:
-    index_once(made)
-    flat = {"text_key": "body", "nested_under": "", "map": {"heading": "section"}}
-    config = settings(made, retriever__metadata=flat)
-    assert index_if_stale(config, {}, silent)
-    assert not index_if_stale(config, {}, silent)
-    client = open_client(config.retriever.store, {})
-    try:
-        records, _ = client.scroll(config.retriever.collection, limit=100)
-    finally:
-        client.close()
-    assert {"Kinematics", "Topics"} <= {(record.payload or {})["section"] for record in records}
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -112,14 +97,6 @@ def test_a_broken_page_is_named_and_the_collection_kept(made: Experiment) -> Non
     with pytest.raises(IndexingError, match=r"broken\.md"):
         index_if_stale(config, {}, silent)
     assert stored(config) == before
-
-
-def test_a_collection_of_another_model_is_not_written_over(made: Experiment) -> None:
-    index_once(made)
-    made.write_pages({"new.md": "# New\n\nA new page.\n"})
-    other = {"provider": "python", "model": "tests.support.embeddings:Counting"}
-    with pytest.raises(StoreError):
-        index_if_stale(settings(made, retriever__embedding=other), {}, silent)
 
 
 def test_for_a_retriever_of_the_users_own_nothing_is_indexed_but_a_collection_that_it_names(made: Experiment) -> None:

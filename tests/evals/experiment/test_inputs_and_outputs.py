@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 
 from evals.cases.reading import golden_set
-from evals.collect.observations import Summary
 from evals.config.experiment import ExperimentConfig, TrackingConfig
 from evals.errors import DatasetError, ExperimentError
-from evals.experiment.evaluation import Evaluation
-from evals.experiment.inputs import check_scored, load_inputs
+from evals.experiment.inputs import load_inputs
 from evals.experiment.outputs import Outputs, check_outputs, new_file, run_names, with_report
 from evals.grid.axes import plan
-from evals.judge.budget import Usage
 from retrievers.errors import ConfigError
-from tests.support.judged import judging
-from tests.support.results import report, result
 
 LABELLED: dict[str, Any] = {"id": "l", "query": "how?", "relevant_ids": {"a": 1}}
 ANSWERED: dict[str, Any] = {"id": "a", "query": "why?", "reference_answer": "So."}
@@ -42,16 +37,16 @@ def config(**settings: Any) -> ExperimentConfig:
         ((LABELLED, ANSWERED), {"judge": JUDGE, "sweep": SWEEP, "objective": {"metrics": "ranking/ndcg_at_3"}}, ""),
         ((ANSWERED,), {"judge": JUDGE, "metrics": ["ranking/*"], "criteria": {PRECISION: ">= 0.5"}}, ""),
         ((LABELLED, BARE, OUTSIDE), {}, r"1 of 2 in-scope cases have no labels .* there is no judge .*: row 1; add"),
-        ((ANSWERED,), {"judge": JUDGE, "metrics": ["ranking/*"]}, f"a metric such as {PRECISION}"),
+        ((ANSWERED,), {"judge": JUDGE, "metrics": ["ranking/*"]}, f"no metric such as {PRECISION}"),
         ((ANSWERED, BARE), {"judge": JUDGE, "metrics": [PRECISION]}, f"reference_answer that {PRECISION} needs: row 1"),
-        (tuple({"query": f"how {n}?"} for n in range(5)), {}, r"5 of 5 .*: row 0, row 1, row 2 and 2 more; add"),
+        (tuple({"query": f"how {n}?"} for n in range(5)), {}, r"5 of 5 .*: row 0, row 1, row 2, .*; add"),
     ],
 )  # fmt: skip
 def test_something_must_score_every_query(
     rows: tuple[dict[str, Any], ...], settings: dict[str, Any], refused: str
 ) -> None:
     try:
-        check_scored(config(**settings), golden_set(rows))
+        load_inputs(config(**settings), golden_set(rows))
         said = ""
     except DatasetError as error:
         said = str(error)
@@ -66,19 +61,6 @@ def test_cells_are_compared_by_what_can_score_the_queries() -> None:
     swept = config(judge=JUDGE, sweep=SWEEP)
     assert [*load_inputs(swept, golden_set([ANSWERED, OUTSIDE])).config.objective.metrics] == [PRECISION]
     assert [*load_inputs(swept, golden_set([LABELLED])).config.objective.metrics] == ["ranking/ndcg_at_10"]
-
-
-def test_what_is_missing_is_named_the_first_cause_first() -> None:
-    def incomplete(made: Any, untracked: str = "") -> str:
-        return Evaluation(report=report(made), result=made, outputs=Outputs(), untracked=untracked).incomplete
-
-    few = Summary(metric="a", value=1.0, n=19, n_failed=1)
-    many = [Summary(metric=name, value=1.0, n=18, n_failed=2, note="timeout") for name in "bc"]
-    spent = judging(usage=Usage(stopped="the budget of 6 calls is spent"))
-    assert incomplete(result(summaries=[few])) == ""
-    assert incomplete(result(summaries=[few, *many])) == "b, c: 2 of 20 failed (timeout)"
-    assert incomplete(result(summaries=many, judging=spent)) == spent.incomplete != ""
-    assert incomplete(result(summaries=many, judging=spent), "MLflow failed") == "MLflow failed"
 
 
 # Files and names
@@ -132,7 +114,7 @@ def test_two_outputs_are_two_files_and_the_folder_of_runs_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"r: --output and --html would be one file; expected a file for each"):
+    with pytest.raises(ConfigError, match="r: two outputs would be one file; expected a file for each"):
         check_outputs(Outputs(report=Path("r"), html=tmp_path / "r"), tracking(enabled=False))
     (tmp_path / "mlruns").touch()
     own = Outputs(report=tmp_path / "r.json")

@@ -68,11 +68,11 @@ def test_points_that_are_deleted_in_mid_run_leave_every_criterion_undecided(
     server.when(2, lambda: server.client.delete("robots", server.ids()[:2]))
     code, report = run(made, server)
     assert code == 3
-    assert report["facts"]["collection_changed"].startswith("5 → 3 points, content of the first 5 points")
+    assert report["facts"]["collection_changed"].startswith("points 5 → 3, content of the first 5 points")
     assert not report["passed"] and report["criteria"]
     assert all("the collection changed between" in criterion["reason"] for criterion in report["criteria"])
     out, err = capsys.readouterr()
-    assert "incomplete: the collection changed during the run: 5 → 3 points" in err
+    assert "incomplete: the collection changed during the run: points 5 → 3" in err
     assert "the collection changed between" in " ".join(out.split())
     assert 'type="undecided"' in Path("junit.xml").read_text()
 

@@ -2,11 +2,8 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import closing
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from xml.etree import ElementTree
 
@@ -16,35 +13,11 @@ import yaml
 from evals.metrics import METRICS
 from evals.run import main
 from retrievers import QdrantRetriever
-from tests.support.command import Done, call
-from tests.support.experiment import CASES, Experiment, index_once, load_report, make_experiment
+from tests.evals.run.conftest import Run
+from tests.support.command import call
+from tests.support.experiment import CASES, Experiment, load_report
 from tests.support.loopback import free_port
 from tests.support.mlflow_server import mlflow_server
-
-Run = Callable[..., Done]
-
-
-@pytest.fixture(scope="module")
-def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    """An experiment whose collection is there already; tests leave it as it is."""
-    made = make_experiment(tmp_path_factory.mktemp("indexed"))
-    index_once(made)
-    return made
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory."""
-    made = tmp_path / "work"
-    made.mkdir()
-    monkeypatch.chdir(made)
-    return made
-
-
-@pytest.fixture
-def run(indexed: Experiment, folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the small experiment with further arguments."""
-    return lambda *arguments: call(main, ["--config", indexed.config, *arguments], capsys)
 
 
 def everything(folder: Path) -> set[Path]:
@@ -72,10 +45,6 @@ def test_the_next_command_takes_the_flags_that_name_data_and_settings(run: Run) 
     assert "--metrics" not in line and "--no-gate" not in line
 
 
-def test_quiet_prints_nothing(run: Run) -> None:
-    assert run("--quiet") == Done(0, "", "")
-
-
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -88,24 +57,6 @@ def test_quiet_prints_nothing(run: Run) -> None:
 )
 def test_the_exit_code_says_whether_the_criteria_are_met(run: Run, arguments: list[str], code: int) -> None:
     assert run(*arguments).code == code
-
-
-def test_output_is_the_whole_report(run: Run, folder: Path) -> None:
-    done = run("--output", "deep/report.json", "--criteria", "{ranking/hit_rate_at_5: '>= 0.75'}")
-    assert done.out.rstrip().endswith("Report: deep/report.json")
-    made = load_report(folder / "deep" / "report.json")
-    assert [query["id"] for query in made["queries"]] == [case["id"] for case in CASES]
-    assert made["criteria"][0]["passed"] is made["passed"] is True
-    assert everything(folder / "deep") == {folder / "deep" / "report.json"}
-
-
-def test_html_is_one_page_with_every_query(run: Run, folder: Path) -> None:
-    done = run("--html", "deep/report.html", "--output", "r.json")
-    assert done.out.rstrip().endswith("Page: deep/report.html")
-    page = (folder / "deep" / "report.html").read_text(encoding="utf-8")
-    assert page.startswith("<!doctype html>") and page.count("<figure") == 2
-    assert all(f'<td class="nowrap">{case["id"]}<td' in page for case in CASES)
-    assert everything(folder / "deep") == {folder / "deep" / "report.html"}
 
 
 def test_junit_holds_the_criteria_and_the_queries(run: Run, folder: Path) -> None:
@@ -197,82 +148,7 @@ def test_a_server_that_refuses_at_the_end_leaves_the_report_and_a_failed_run(run
     assert len(load_report(folder / "r.json")["queries"]) == len(CASES)
 
 
-def test_traces_that_fail_are_a_failure_of_mlflow_and_the_report_writes_them(
-    run: Run, folder: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from mlflow.tracing.client import TracingClient
-
-    from evals.tracking.__main__ import main as write_late
-
-    def refused(client: TracingClient, info: object) -> None:
-        raise ValueError("not now")
-
-    (folder / "mlruns").mkdir()
-    shutil.copy(mlflow_database, folder / "mlruns")
-    with monkeypatch.context() as patch:
-        patch.setattr(TracingClient, "start_trace", refused)
-        first = run("--tracking.enabled", "true", "--tracking.run-name", "a")
-    assert first.code == 3 and first.err.count("\n") == 1
-    assert "failed: ValueError: not now (the report is at mlruns/reports/a.json; python -m evals.tracking" in first.err
-    assert runs(folder) == [("a", "FAILED")]
-    assert write_late(["mlruns/reports/a.json", "--quiet"]) == 0
-    assert ("a", "FINISHED") in runs(folder)
-    with closing(sqlite3.connect(folder / "mlruns" / "mlflow.db")) as database:
-        assert database.execute("SELECT count(*) FROM trace_info").fetchall() == [(len(CASES),)]
-
-
-def test_scores_that_failed_make_a_run_incomplete(run: Run, folder: Path) -> None:
-    arguments = {
-        "--retriever.store.path": "store",
-        "--retriever.embedding.provider": "python",
-        "--retriever.embedding.model": "tests.support.embeddings:Drifting",
-        "--retriever.trust-embedding": "true",
-        "--metrics": "latency/total_p50_ms_c2",
-        "--latency.concurrency": "1,2",
-        "--output": "r.json",
-        "--junit": "j.xml",
-    }
-    done = run(*(text for pair in arguments.items() for text in pair))
-    assert done.code == 3
-    assert "incomplete: latency/total_p50_ms_c2:" in done.err
-    assert (folder / "r.json").exists()
-    [failure] = ElementTree.parse(folder / "j.xml").getroot().iter("failure")
-    assert str(failure.get("message")).startswith("latency/total_p50_ms_c2:")
-
-
 # Faults of the user
-
-
-def golden_with(*rows: str) -> Callable[[Path], list[str]]:
-    def write(folder: Path) -> list[str]:
-        (folder.parent / "bad.jsonl").write_text("\n".join(rows))
-        return ["--dataset.path", str(folder.parent / "bad.jsonl")]
-
-    return write
-
-
-def file_with(text: str) -> Callable[[Path], list[str]]:
-    def write(folder: Path) -> list[str]:
-        (folder.parent / "bad.yaml").write_text(text)
-        return ["--config", str(folder.parent / "bad.yaml")]
-
-    return write
-
-
-def in_place_of(name: str, *arguments: str) -> Callable[[Path], list[str]]:
-    def write(folder: Path) -> list[str]:
-        (folder / name).write_text("garbage" * 100)
-        return list(arguments)
-
-    return write
-
-
-def pipe(name: str, *arguments: str) -> Callable[[Path], list[str]]:
-    def make(folder: Path) -> list[str]:
-        os.mkfifo(folder / name)
-        return list(arguments)
-
-    return make
 
 
 def row(**values: Any) -> str:
@@ -280,101 +156,67 @@ def row(**values: Any) -> str:
 
 
 NOWHERE = [{"source_url": "/docs/arms/kinematics", "quote": "nothing on this page says anything of the kind"}]
-FAULTS: dict[str, tuple[Sequence[str] | Callable[[Path], list[str]], list[str]]] = {
+GOLDEN = ["--dataset.path", "bad.jsonl"]
+EVERY = ("4 faults in the golden data:", "bad.jsonl:1: querry: unknown field; did you mean 'query'",
+         "bad.jsonl:2: an out-of-scope case must not have evidence", "bad.jsonl:3: not valid JSON",
+         "bad.jsonl:5: id 'forward' is used already at")  # fmt: skip
+OTHER_MODEL = ["--retriever.embedding.provider", "python",
+               "--retriever.embedding.model", "tests.support.embeddings:Counting"]  # fmt: skip
+TRACKED = ["--tracking.enabled", "true"]
+# Files in the working directory (None: a pipe), arguments, and what is said.
+FAULTS: dict[str, tuple[dict[str, str | None], list[str], tuple[str, ...]]] = {
     "every fault of a golden file": (
-        golden_with(row(querry="x"), row(in_scope=False), "{", row(), row()),
-        [
-            "4 faults in the golden data:",
-            "bad.jsonl:1: querry: unknown field; did you mean 'query'",
-            "bad.jsonl:2: an out-of-scope case must not have evidence",
-            "bad.jsonl:3: not valid JSON",
-            "bad.jsonl:5: id 'forward' is used already at",
-        ],
+        {"bad.jsonl": "\n".join([row(querry="x"), row(in_scope=False), "{", row(), row()])}, GOLDEN, EVERY,
     ),
-    "no golden file": (["--dataset.path", "gone.jsonl"], ["gone.jsonl: cannot be read: No such file"]),
     "evidence that resolves to nothing": (
-        golden_with(row(), row(id="b", evidence=NOWHERE)),
-        ["bad.jsonl:2: evidence.0: no chunk of '/docs/arms/kinematics' holds the quote 'nothing on this page"],
+        {"bad.jsonl": "\n".join([row(), row(id="b", evidence=NOWHERE)])}, GOLDEN,
+        ("bad.jsonl:2: evidence.0: no chunk of '/docs/arms/kinematics' holds the quote 'nothing on this page",),
     ),
-    "an unknown metric": (
-        ["--metrics", "ranking/*,ragas/id_context_recal"],
-        ["no metric 'ragas/id_context_recal'; did you mean 'ragas/id_context_recall'"],
-    ),
+    "no golden file": ({}, ["--dataset.path", "gone.jsonl"], ("gone.jsonl: cannot be read: No such file",)),
     "a criterion of an unknown metric": (
-        ["--criteria", "{ranking/recal_at_5: '>= 0.5'}"],
-        ["criteria: this run has no metric 'ranking/recal_at_5'; did you mean 'ranking/recall_at_5'"],
+        {}, ["--criteria", "{ranking/recal_at_5: '>= 0.5'}"],
+        ("no metric 'ranking/recal_at_5'; did you mean 'ranking/recall_at_5'",),
     ),
-    "top_k 0": (["--retriever.top-k", "0"], ["retriever.top_k: Input should be greater than or equal to 1, got '0'"]),
-    "top_k over the candidates": (["--retriever.top-k", "11"], ["top_k is 11 and exceeds the candidate depth 10"]),
-    "an unknown flag": (["--retriever.topk", "3"], ["unrecognized arguments", "did you mean '--retriever.top-k'"]),
-    "an unknown id": (["--ids", "forwards"], ["no case with id 'forwards'; did you mean 'forward'?"]),
-    "an unknown split": (["--dataset.split", "test"], ["no split 'test'; it has none"]),
-    "an experiment that says nothing": (file_with("{}"), ["bad.yaml: names no golden data: set dataset.path"]),
+    "an unknown id": ({}, ["--ids", "forwards"], ("no case with id 'forwards'; did you mean 'forward'?",)),
+    "no golden data": ({"bad.yaml": "{}"}, ["--config", "bad.yaml"], ("no golden data: set dataset.path",)),
     "a packaged experiment with a slip": (
-        ["--config", "defalt"],
-        [
-            "--config defalt: expected a YAML file, or one of cohere, default, spec, found neither; did you mean",
-            "'default'",
-        ],
+        {}, ["--config", "defalt"],
+        ("--config defalt: expected a YAML file, or one of cohere, default, spec, found neither; did you mean",),
     ),
-    "no experiment file": (["--config", "gone.yaml"], ["gone.yaml: cannot be read: No such file"]),
     "a missing collection": (
-        ["--retriever.collection", "robot"],
-        ["no collection 'robot'", "did you mean 'robots'?"],
+        {}, ["--retriever.collection", "robot"], ("no collection 'robot'", "did you mean 'robots'?"),
     ),
     "no embedded store": (
-        ["--retriever.store.path", "gone", "--retriever.collection", "mine"],
-        ["no embedded store at", "python -m retrievers index DIR", "--retriever.store.path or --retriever.store.url"],
+        {}, ["--retriever.store.path", "gone", "--retriever.collection", "mine"],
+        ("no embedded store at", "python -m retrievers index DIR", "--retriever.store.path or --retriever.store.url"),
     ),
     "another model": (
-        [
-            "--retriever.embedding.provider",
-            "python",
-            "--retriever.embedding.model",
-            "tests.support.embeddings:Counting",
-        ],
-        ["was embedded by wordllama:l2_supercat_256, but the query would be embedded by python:"],
+        {}, OTHER_MODEL, ("was embedded by wordllama:l2_supercat_256, but the query would be embedded by python:",),
     ),
-    "no Cohere key": (
-        ["--retriever.embedding.provider", "cohere", "--retriever.store.path", "store"],
-        ["Cohere needs an API key: expected it in COHERE_API_KEY"],
-    ),
-    "a model that cannot be loaded": (
-        ["--retriever.embedding.provider", "python", "--retriever.embedding.model", "no.module:x"],
-        ["embedding.model 'no.module:x' cannot be loaded: ModuleNotFoundError"],
-    ),
-    "a folder in place of the report": (["--output", "."], ["expected a file to write, found a folder"]),
-    "a report below a file": (in_place_of("file", "--output", "file/r.json"), ["file/r.json: cannot be written"]),
-    "a report with too long a name": (["--output", "r" * 300], ["argument --output: ", "(File name too long)"]),
-    "one file for two outputs": (["--output", "r", "--html", "r"], ["--output and --html would be one file"]),
-    "a report 2,000 folders deep": (
-        ["--output", "d/" * 2000 + "r.json"],
-        ["argument --output: expected a path of at most 200 folders, got one of 2,000"],
-    ),
-    "a pipe in place of the log": (pipe("pipe", "--log-file", "pipe"), ["--log-file pipe: expected a file to append"]),
+    "a folder in place of the report": ({}, ["--output", "."], ("expected a file to write, found a folder",)),
+    "a report below a file": ({"file": ""}, ["--output", "file/r.json"], ("file/r.json: cannot be written",)),
+    "a report with too long a name": ({}, ["--output", "r" * 300], ("argument --output: ", "(File name too long)")),
+    "one file for two outputs": ({}, ["--output", "r", "--html", "r"], ("two outputs would be one file",)),
+    "a pipe in place of the log": ({"p": None}, ["--log-file", "p"], ("--log-file p: expected a file to append",)),
     "a database of MLflow that is damaged": (
-        in_place_of("mlflow.db", "--tracking.enabled", "true", "--tracking.uri", "sqlite:///mlflow.db"),
-        ["mlflow.db: the database of MLflow is damaged (file is not a database)", "move it away"],
+        {"mlflow.db": "garbage" * 100}, [*TRACKED, "--tracking.uri", "sqlite:///mlflow.db"],
+        ("mlflow.db: the database of MLflow is damaged (file is not a database)", "move it away"),
     ),
     "a file in place of mlruns": (
-        in_place_of("mlruns", "--tracking.enabled", "true"),
-        ["mlruns: cannot be written (Not a directory)", "--tracking.uri", "--tracking.enabled false"],
-    ),
-    "a store address with credentials": (
-        ["--retriever.store.url", "http://me:s3cret@127.0.0.1:6333"],
-        ["retriever.store.url: must not carry credentials", "QDRANT_API_KEY"],
+        {"mlruns": ""}, TRACKED, ("mlruns: cannot be written (Not a directory)", "--tracking.enabled false"),
     ),
     "a key in place of its variable": (
-        ["--judge.api-key-env", "sk-s3cret"],
-        ["judge.api_key_env: expected the name of an environment variable", "and not the key itself"],
+        {}, ["--judge.api-key-env", "sk-s3cret"],
+        ("judge.api_key_env: expected the name of an environment variable", "and not the key itself"),
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_of_the_user_is_named_and_nothing_written(run: Run, folder: Path, name: str) -> None:
-    wrong, said = FAULTS[name]
-    arguments = wrong(folder) if callable(wrong) else wrong
+    files, arguments, said = FAULTS[name]
+    for file, text in files.items():
+        os.mkfifo(folder / file) if text is None else (folder / file).write_text(text)
     before = everything(folder)
     done = run(*arguments)
     assert (done.code, done.out) == (2, "")
@@ -383,56 +225,6 @@ def test_a_fault_of_the_user_is_named_and_nothing_written(run: Run, folder: Path
     assert "Traceback" not in done.err
     assert "s3cret" not in done.err
     assert everything(folder) == before
-
-
-def test_a_qdrant_that_is_not_there(run: Run, folder: Path) -> None:
-    url = f"http://127.0.0.1:{free_port()}"
-    done = run("--retriever.store.url", url, "--retriever.store.wait-s", "1", "--tracking.enabled", "true")
-    assert (done.code, done.out) == (2, "")
-    assert "cannot be reached" in done.err
-    assert everything(folder) == set()
-
-
-@contextmanager
-def refusing_server(status: int) -> Iterator[str]:
-    """A server that answers every request with one status."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            data = b'{"message": "refused"}'
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        do_GET = do_POST
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def test_a_cohere_key_that_is_refused_is_not_told(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COHERE_API_KEY", "s3cret-cohere-key")
-    with refusing_server(401) as url:
-        done = run("--retriever.embedding.provider", "cohere", "--retriever.embedding.base-url", url,
-                   "--retriever.store.path", "store", "--log-file", "log.jsonl", "--verbose")  # fmt: skip
-    assert (done.code, done.out) == (2, "")
-    assert "cohere:embed-english-v3.0 failed to embed: " in done.err
-    assert "the API key was refused" in done.err
-    assert "Traceback" not in done.err
-    assert "s3cret" not in done.err + (folder / "log.jsonl").read_text()
 
 
 # Settings

@@ -2,48 +2,20 @@
 
 import os
 import shutil
-from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
-from html import escape
 from io import StringIO
-from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from mlflow import MlflowClient
 
-from evals.collect import passes
-from evals.compare import main as compare
 from evals.run import main
 from retrievers import QdrantRetriever
-from retrievers.search.candidates import CandidateTable
-from tests.support.command import Done, call
-from tests.support.experiment import SETTINGS, Experiment, index_once, load_report, make_experiment
+from tests.evals.run.conftest import Run
+from tests.support.experiment import Experiment, load_report
 
-Run = Callable[..., Done]
 SWEEP = ("--sweep.top-k", "1:4", "--sweep.threshold", "0:0.9:0.1")
-
-
-@pytest.fixture(scope="module")
-def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    """An experiment whose collection is there already; tests leave it as it is."""
-    made = make_experiment(tmp_path_factory.mktemp("indexed"))
-    made.write_config({**SETTINGS, "metrics": ["ranking/*", "scope/*", "queries/*"]})
-    index_once(made)
-    return made
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def run(indexed: Experiment, folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    return lambda *arguments: call(main, ["--config", indexed.config, *arguments], capsys)
 
 
 @pytest.fixture(scope="module")
@@ -66,46 +38,6 @@ def test_a_sweep_prints_its_best_cells_and_what_the_best_of_them_is_worth(swept:
     assert "chosen out of 40 cells on these queries, so its figures are optimistic" in printed
 
 
-def test_a_comparison_says_that_cells_were_chosen_by_other_objectives_and_among_others(
-    run: Run, swept: Path, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "250")
-    other = ("--sweep.top-k", "1:2", "--sweep.threshold", "0:0.9:0.1", "--objective.metrics", "ranking/mrr_at_5")
-    assert run(*other, "--output", folder / "other.json", "--quiet").code == 0
-    done = call(compare, [swept / "r.json", folder / "other.json"], capsys)
-    printed = " ".join(done.out.split())
-    assert (
-        "objective 0.8 × ranking/ndcg_at_10 + 0.2 × scope/abstention, margin 0.02 → 0.8 × ranking/mrr_at_5 + 0.2 × "
-        "scope/abstention, margin 0.02 each run is the cell that its own objective chose" in printed
-    )
-    assert "sweep: top_k 1, 2, 3, 4 → 1, 2 each run was chosen among other cells" in printed
-
-
-def test_what_the_threshold_reads_is_swept_without_another_search(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    searches: list[object] = []
-    collect = passes.collect
-
-    def counted(*given: Any) -> CandidateTable:
-        searches.append(given)
-        return collect(*given)
-
-    monkeypatch.setattr(passes, "collect", counted)
-    files = ("--output", folder / "r.json", "--quiet")
-    kinds, thresholds = ("each", "best"), ("0.2", "0.4")
-    flags = ("--sweep.threshold-on", ",".join(kinds), "--sweep.threshold", ",".join(thresholds))
-    assert run(*flags, *files).code == 0 and len(searches) == 1
-    grid = load_report(folder / "r.json")["grid"]
-    assert [one["parameters"]["threshold_on"] for one in grid["configurations"]] == [*kinds]
-    means = grid["metrics"]["ranking/precision_at_3"]["mean"]
-    alone = []
-    for kind, threshold in product(kinds, thresholds):
-        assert run("--retriever.threshold-on", kind, "--retriever.threshold", threshold, *files).code == 0
-        alone.append(load_report(folder / "r.json")["metrics"]["ranking/precision_at_3"]["value"])
-    assert means == pytest.approx(alone) and means[:2] != means[2:]
-
-
 def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(swept: Path) -> None:
     made = load_report(swept / "r.json")
     grid, chosen = made["grid"], made["grid"]["choice"]["recommended"]["cell"]
@@ -119,13 +51,6 @@ def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(swept: Path) -> Non
     assert made["config"]["sweep"]["top_k"] == [1, 2, 3, 4]
     assert grid["ranking"]["metrics"] == {"ranking/ndcg_at_10": 0.8, "scope/abstention": 0.2}
     assert max(grid["ranking"]["values"]) - grid["ranking"]["values"][place] <= grid["choice"]["margin"]
-
-
-def test_the_page_shows_the_recommendation_and_the_maps_of_the_grid(swept: Path) -> None:
-    page = (swept / "r.html").read_text(encoding="utf-8")
-    for line in load_report(swept / "r.json")["grid"]["explanation"]:
-        assert f"<p>{escape(line).replace('&#x27;', '&#39;')}</p>" in page
-    assert 'id="figure-cells"' in page and 'id="figure-tradeoff"' in page
 
 
 def test_the_exported_settings_are_those_of_the_chosen_cell(run: Run, folder: Path, indexed: Experiment) -> None:
@@ -173,16 +98,10 @@ def test_a_grid_that_cannot_be_ranked_is_incomplete_and_kept(run: Run, folder: P
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--sweep.top-k", "1:20"], "top_k is 20 and exceeds the candidate depth 10; raise candidates or lower top_k"),
-        (
-            ["--sweep.mode", "hybrid", "--sweep.fusion", "weighted,rrf", "--retriever.threshold-on", "final"],
-            "threshold_on 'final' would compare the threshold with rrf scores",
-        ),
         (["--sweep.threshold", "0:1:0.3"], "miss 1"),
         (["--sweep.top-k", "1:4", "--objective.metrics", "ranking/ndgc"], "objective: no metric 'ranking/ndgc'"),
         (["--sweep.top-k", "1:4", "--objective.metrics", "ragas/llm_context_recall"], "needs a judge"),
         (["--sweep.top-k", "1:4", "--objective.constraints", "{scope/false_answer: '< 0'}"], "none of 4 cells has"),
-        (["--sweep.rerank", "rrf"], "no combination is left: rerank rrf fuses two searches"),
     ],
 )
 def test_bad_input_is_told_in_words(run: Run, folder: Path, arguments: list[str], said: str) -> None:
@@ -209,7 +128,7 @@ def test_mlflow_has_the_grid_the_cells_worth_opening_and_the_traces_of_the_recom
 ) -> None:
     uri = f"sqlite:///{shutil.copy(mlflow_database, folder)}"
     swept = ("--sweep.mode", "semantic,hybrid", "--sweep.top-k", "3,5", "--output", "r.json")
-    tracked = ("--tracking.enabled", "true", "--tracking.run-name", "g", "--tracking.traces", "5")
+    tracked = ("--tracking.enabled", "true", "--tracking.run-name", "g")
     done = run(*swept, *tracked, "--tracking.uri", uri)
     assert (done.code, done.err) == (0, "")
     made, client = load_report(folder / "r.json"), MlflowClient(tracking_uri=uri)
@@ -222,5 +141,5 @@ def test_mlflow_has_the_grid_the_cells_worth_opening_and_the_traces_of_the_recom
     assert parent.data.tags["role"] == "grid" and len(parent.data.metrics) <= 40
     assert "tables/grid.json" in [file.path for file in client.list_artifacts(parent.info.run_id, "tables")]
     traces = client.search_traces(locations=[experiment], filter_string=f"attributes.run_id = '{parent.info.run_id}'")
-    assert len(traces) == 5
+    assert len(traces) == len(made["queries"])
     assert done.out.splitlines()[-1] == f"MLflow: python -m evals ui --tracking.uri {uri}"

@@ -41,7 +41,7 @@ def log(place: int, name: str) -> str:
         return str(run.info.run_id)
     facts = report().facts.model_copy(update={"started_at": f"2026-01-02T03:04:0{place}+00:00"})
     made = report().model_copy(update={"run": name, "name": f"place {place}", "facts": facts})
-    return written(made, traces=0).run_id
+    return written(made).run_id
 
 
 @pytest.fixture

@@ -203,12 +203,12 @@ def test_a_first_relevant_chunk_that_comes_earlier_has_a_higher_number(traces: l
 
 
 @pytest.mark.usefixtures("folder")
-def test_of_more_queries_than_wanted_the_same_are_taken_in_every_run() -> None:
+def test_of_more_queries_than_wanted_the_same_are_taken_in_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evals.tracking.traces.MOST", 1)
     least = min(("right", "wrong", "empty"), key=lambda name: hashlib.sha256(name.encode()).hexdigest())
     turned = named("turned").model_copy(update={"queries": list(reversed(named("turned").queries))})
     for made in (named("straight"), turned):
-        assert [trace.info.client_request_id for trace in traces_of(run_of(written(made, traces=1)))] == [least]
-    assert traces_of(run_of(written(named("without"), traces=0))) == []
+        assert [trace.info.client_request_id for trace in traces_of(run_of(written(made)))] == [least]
 
 
 @pytest.mark.usefixtures("folder")
@@ -466,7 +466,7 @@ def test_an_experiment_that_another_run_makes_meanwhile_is_shared(
     monkeypatch.setattr(MlflowClient, "log_artifacts", lambda *_: None)
     server.errors = {"experiments/create": (400, {"error_code": "RESOURCE_ALREADY_EXISTS", "message": "it exists"})}
     server.once = {"experiments/get-by-name": (404, {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "no"})}
-    assert "/experiments/1/" in written(named("r"), uri=server.url, traces=0).address
+    assert "/experiments/1/" in written(named("r"), uri=server.url).address
 
 
 # Where it is written
@@ -476,9 +476,8 @@ def test_the_command_that_is_named_writes_to_the_same_place(monkeypatch: pytest.
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     file, of_default = Path("my report.json"), config(experiment="retrieval-evals")
     assert late_command(file, of_default) == "python -m evals.tracking 'my report.json'"
-    assert late_command(file, config(uri="http://me:s3cret@host", traces=7)) == (
-        "python -m evals.tracking 'my report.json' --tracking.uri 'http://***@host' --tracking.experiment tests "
-        "--tracking.traces 7"
+    assert late_command(file, config(uri="http://me:s3cret@host")) == (
+        "python -m evals.tracking 'my report.json' --tracking.uri 'http://***@host' --tracking.experiment tests"
     )
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://another")
     assert late_command(file, of_default).startswith("MLFLOW_TRACKING_URI= python -m")

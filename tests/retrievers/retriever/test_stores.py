@@ -276,7 +276,7 @@ def golden() -> list[dict[str, Any]]:
 
 def test_evaluate_and_sweep_take_it() -> None:
     store = vector_store(mode=RetrievalMode.HYBRID)
-    plain = Experiment.load(None, {"latency.repeats": 1, "latency.warmup": 0, "metrics": METRICS}, {})
+    plain = Experiment.load(None, {"latency.repeats": 1, "metrics": METRICS}, {})
     result = evaluate(store, golden(), experiment=plain)
     assert result.report.metrics["ranking/hit_rate_at_5"].value == 1.0
     assert result.report.config["retriever"]["mode"] == "hybrid"

@@ -7,30 +7,11 @@ import pytest
 from evals.collect.observations import Unscored
 from evals.grid.measure import Measured
 from evals.judge.tasks import PRECISION
-from evals.report.html.figures import best_scores, cells, differences, figure_data, first_ranks, judged
-from evals.report.model import ComparedSection, Difference, Report
+from evals.report.html.figures import best_scores, cells, figure_data, first_ranks, judged
 from evals.stats.intervals import Interval
-from evals.stats.paired import Paired
 from tests.support.grids import choice_of, swept_of, with_swept
 from tests.support.results import UNLISTED, config, report, result, without_scores
 from tests.support.sampled import JUDGED, LABELS, sampled_result
-
-METRIC = "ranking/ndcg_at_5"
-
-
-def with_moves(moved: dict[str, float]) -> Report:
-    """Return a report beside a reference; two more of its queries are equal."""
-    paired = Paired(
-        n=len(moved) + 2, baseline=0.4, other=0.5, difference=0.1, interval=Interval(low=0.0, high=0.2), p=0.5,
-        p_test=0.5, test="t", rises=sum(value > 0 for value in moved.values()), ties=2,
-        falls=sum(value < 0 for value in moved.values()),
-    )  # fmt: skip
-    entry = Difference(metric=METRIC, better="higher", baseline=0.4, other=0.5, p_adjusted=0.5, paired=paired)
-    section = ComparedSection(
-        name="before", settings="", started_at="", commit="", differences=(entry,), flipped=[],
-        by_query={METRIC: moved},
-    )  # fmt: skip
-    return report().model_copy(update={"reference": section})
 
 
 def test_every_cell_has_its_place_and_the_means_of_the_grid(grid: Measured) -> None:
@@ -95,14 +76,6 @@ def test_first_ranks_are_of_labelled_queries_in_scope() -> None:
     assert first_ranks(report()) == {"ranks": [1, 5], "top_k": 3, "depth": 5}
     without = [row.model_copy(update={"relevant": {}}) for row in report().queries]
     assert first_ranks(report().model_copy(update={"queries": without})) is None
-
-
-def test_the_largest_gain_comes_first_and_the_largest_loss_last() -> None:
-    found = differences(with_moves({"a": -0.5, "b": 0.25, "c": 1.0}))
-    assert found is not None
-    assert found["moved"] == [("c", 1.0), ("b", 0.25), ("a", -0.5)]
-    assert (found["name"], found["n"], found["wins"], found["ties"], found["losses"]) == (METRIC, 5, 2, 2, 1)
-    assert differences(report()) is None and differences(with_moves({}).model_copy(update={"reference": None})) is None
 
 
 def test_judged_queries_stand_against_their_proxies_and_the_mean_of_all_on_the_line() -> None:

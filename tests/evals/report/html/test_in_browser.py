@@ -14,7 +14,6 @@ from pypdf import PdfReader
 from evals.grid.measure import Measured
 from evals.report.html import render_page
 from evals.report.model import Report
-from tests.evals.report.html.test_figures import with_moves
 from tests.support.chromium import Chromium, Theme, chromium, find_chromium
 from tests.support.grids import choice_of, swept_of, with_swept
 from tests.support.results import report
@@ -236,17 +235,6 @@ def test_ranks_within_top_k_are_told_from_deeper_ones(browser: Chromium, tmp_pat
     assert marks(browser, "ranks", "bars", "height") == [[[194], [0], [0]], [[194]], [[0]]]
     texts = browser.evaluate("[...document.querySelectorAll('#figure-ranks text.middle')].map(one => one.textContent)")
     assert texts == ["1", "2", "3", "4+", "none"]
-
-
-def test_gains_stand_first_and_losses_at_the_end(browser: Chromium, tmp_path: Path) -> None:
-    open_report(browser, with_moves({"a": -0.5, "b": 0.25, "c": 1.0}), tmp_path)
-    unit = 194 / 1.5
-    up, down = marks(browser, "differences", "bars", "x", "y", "height")
-    assert up == [pytest.approx([x_of(0), 26, unit]), pytest.approx([x_of(0.2), 26 + 0.75 * unit, unit / 4])]
-    assert down == [pytest.approx([x_of(0.8), 26 + unit, unit / 2])]
-    titles = browser.evaluate("[...document.querySelectorAll('#figure-differences title')].map(one => one.textContent)")
-    assert titles == ["c: +1.000", "b: +0.250", "a: -0.500"]
-    assert "2 better, 2 equal, 1 worse" in browser.evaluate("document.querySelector('#figure-differences').innerText")
 
 
 def test_several_judged_queries_at_one_place_are_one_larger_point(browser: Chromium, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`python -m evals.config.reference`: write docs/settings.md, the reference of all settings, out of their models."""
+"""Write docs/settings.md, the page of all settings, out of their models (`make schema`)."""
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from evals.config.experiment import ExperimentConfig
 from retrievers.config.layers import ENVIRONMENT, default_text
 
-PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
+PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 NAMES = {str: "text", Path: "path", int: "whole number", float: "number", bool: "true or false"}
 HEAD = """# Settings
 

@@ -1,4 +1,4 @@
-"""`python -m evals.baseline`: measure the default experiment and write it as its own baseline."""
+"""Measure the default experiment and write it as its own baseline (`make baseline`)."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ FILE = PRESETS / "baseline-default.json"
 CHUNKS = 3
 # Parts that no comparison reads.
 LEFT_OUT = {
-    "head", "headline", "reference", "baseline", "slices", "notes", "criteria", "judge", "grid", "proxies",
+    "head", "headline", "baseline", "slices", "notes", "criteria", "judge", "grid", "proxies",
 }  # fmt: skip
 OF_A_ROW = {"reference_answer", "expected", "irrelevant", "best_below_threshold", "claims", "tags", "stages_ms"}
 
 
 def main() -> None:
     """Measure and write it; only what a comparison reads, and nothing that names this machine."""
-    config = load_config(parser().parse_args([]), {}).model_copy(update={"baseline": None, "reference": {}})
+    config = load_config(parser().parse_args([]), {}).model_copy(update={"baseline": None})
     write(FILE, json_text(committed(evaluate(experiment=config, env={}).report), indent=None) + "\n")
 
 

@@ -1,31 +1,27 @@
-"""A run beside its reference and its baseline, and the order in which it is shown and written."""
+"""A run against its baseline, the baseline that is committed, and the order in which a run is shown and written."""
 
 import json
-import re
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import pytest
-import yaml
 
 from evals import Evaluation, Outputs, evaluate
 from evals.errors import ReportError
 from evals.report.html.render import badge
+from evals.report.parsing import parse
 from evals.run import main
-from retrievers.errors import ConfigError
 from tests.support.command import call
 from tests.support.experiment import CASES, Experiment, load_report, make_experiment, settings
 
 METRICS = ("ranking/*", "scope/*")
-REFERENCE: dict[str, Any] = {
-    "retriever": {"collection": "plain", "threshold": 0.9},
-    "index": {"collection": "plain", "context": "none"},
-}
+COMMITTED = run_path(str(Path(__file__).parents[3] / ".ci" / "baseline.py"))
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    experiment = make_experiment(tmp_path_factory.mktemp("beside"))
+    experiment = make_experiment(tmp_path_factory.mktemp("baseline"))
     # Ten of each: fewer shares have no interval.
     cases = [{**case, "id": f"{case['id']}-{n}"} for n in range(10) for case in CASES]
     experiment.write_golden(cases)
@@ -34,53 +30,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 @pytest.fixture(scope="module")
 def whole(made: Experiment) -> Evaluation:
-    found: Evaluation = evaluate(experiment=settings(made, metrics=METRICS, reference=REFERENCE))
+    found: Evaluation = evaluate(experiment=settings(made, metrics=METRICS))
     return found
 
 
 @pytest.fixture(scope="module")
 def baseline(made: Experiment, whole: Evaluation) -> Path:
     return whole.save(made.folder / "baseline.json")
-
-
-def test_a_reference_is_measured_on_the_same_queries(whole: Evaluation) -> None:
-    """At a threshold of 0.9 it returns nothing, so that every in-scope query scores 0."""
-    section = whole.report.reference
-    assert section is not None
-    assert "threshold 0.9" in section.settings
-    hit_rate = next(one for one in section.differences if one.metric == "ranking/hit_rate_at_3")
-    assert (hit_rate.baseline, hit_rate.other, hit_rate.difference) == (0.0, 0.75, 0.75)
-    paired = hit_rate.paired
-    assert paired is not None and (paired.n, paired.ties) == (40, 10)
-    assert (hit_rate.wins, hit_rate.losses, hit_rate.verdict) == (30, 0, "better")
-    assert paired.interval.low is not None and 0 < paired.interval.low < 0.75
-    flip = section.flipped[0]
-    assert (flip.before, flip.after, flip.retrieved) == (0.0, 1.0, [])
-    scores = {row.id: row.scores.get("ranking/ndcg_at_3") for row in whole.report.queries}
-    assert section.by_query == {"ranking/ndcg_at_3": {key: score for key, score in scores.items() if score}}
-    assert not {one.metric for one in section.differences} - set(whole.report.metrics)
-
-
-def test_the_first_screen_shows_before_and_after(
-    made: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.chdir(made.folder)
-    file = tmp_path / "referenced.yaml"
-    paths = {"dataset": {"path": str(made.golden)}, "sources": {"dir": str(made.docs)}}
-    retriever = {**load_settings(made)["retriever"], "store": {"path": str(made.store)}}
-    written = {**load_settings(made), **paths, "retriever": retriever, "metrics": list(METRICS), "reference": REFERENCE}
-    file.write_text(yaml.safe_dump(written), encoding="utf-8")
-    text = call(main, ["--config", file], capsys).out
-    assert re.search(r"^ranking/hit_rate_at_3 +0\.000 +0\.750 +\+0\.750 .* 30/10/0", text, re.MULTILINE)
-    assert "before nothing returned" in text
-
-
-def test_only_retrieval_and_index_differ_in_a_reference(made: Experiment) -> None:
-    with pytest.raises(ConfigError, match="expected settings of retriever and index, got 'dataset'"):
-        settings(made, reference={"dataset": {"limit": 2}})
-    with pytest.raises(ConfigError, match="top_kk"):
-        evaluate(experiment=settings(made, reference={"retriever": {"top_kk": 2}}))
 
 
 def test_against_itself_every_headline_metric_is_no_worse(made: Experiment, baseline: Path) -> None:
@@ -126,19 +82,15 @@ def test_a_baseline_of_other_golden_data_is_refused_before_any_work(
         evaluate(experiment=settings(made, dataset__path=str(other), baseline=str(baseline)))
 
 
-def test_other_golden_data_by_a_flag_leave_the_files_baseline_and_reference_out(made: Experiment) -> None:
-    made.write_config({**load_settings(made), "baseline": "gone.json", "reference": REFERENCE})
-    try:
-        config = settings(made, dataset__path=str(made.golden))
-        assert config.baseline is None and config.referenced is None
-        assert settings(made, dataset__limit=3).baseline is not None
-    finally:
-        made.write_config({k: v for k, v in load_settings(made).items() if k not in ("baseline", "reference")})
-
-
-def load_settings(made: Experiment) -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load(made.config.read_text())
-    return loaded
+def test_the_committed_baseline_compares_as_the_whole_report_and_names_no_folder(whole: Evaluation) -> None:
+    plain = COMMITTED["committed"](whole.report)
+    assert str(Path.cwd().anchor) not in plain["facts"]["dataset"] and "store" not in json.dumps(plain["config"])
+    read = parse(json.dumps(plain), "baseline")
+    assert read.metrics == whole.report.metrics
+    assert [(row.id, row.fingerprint, row.scores) for row in read.queries] == [
+        (row.id, row.fingerprint, row.scores) for row in whole.report.queries
+    ]
+    assert max(len(row.retrieved) for row in read.queries) <= COMMITTED["CHUNKS"]
 
 
 def test_the_result_is_handed_over_when_the_report_is_saved_and_the_page_is_not(

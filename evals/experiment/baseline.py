@@ -1,0 +1,76 @@
+"""The baseline of a run: an earlier report of the same queries, and the criterion that nothing is worse than in it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from evals.cases.reading import GoldenSet, case_fingerprint
+from evals.collect.observations import Gate
+from evals.comparison.comparing import ComparisonOptions, compare
+from evals.comparison.mismatches import some
+from evals.comparison.records import Comparison, Run
+from evals.errors import ReportError
+from evals.report.head import decided
+from evals.report.headline import NO_WORSE
+from evals.report.model import ComparedSection, Report
+from evals.tracking.find import read_report
+
+
+def open_baseline(file: Path, golden: GoldenSet) -> Report:
+    """Read the baseline, restricted to the queries of a run.
+
+    Args:
+        file: A report.
+        golden: The golden queries of the run, of which each must be in the baseline as it is.
+
+    Raises:
+        ReportError: It cannot be read, or lacks queries of the run.
+    """
+    report, _ = read_report(file)
+    by_id = {row.id: row for row in report.queries}
+    other = [c.id for c in golden.cases if c.id not in by_id or by_id[c.id].fingerprint != case_fingerprint(c)]
+    if other:
+        raise ReportError(
+            f"baseline {file}: expected a report of the golden data of this run ({golden.name}), got one of "
+            f"{report.facts.dataset} that lacks {len(other)} of the {len(golden.cases)} queries as they are now "
+            f"({some(other)}); make it again from this data, or leave baseline out"
+        )
+    facts = report.facts.model_copy(update={"dataset_fingerprint": golden.fingerprint})
+    return report.model_copy(update={"queries": [by_id[case.id] for case in golden.cases], "facts": facts})
+
+
+def against_baseline(report: Report, baseline: Report, name: str) -> Report:
+    """Return a report beside its baseline, with a criterion for each headline metric that both have.
+
+    Args:
+        report: The run.
+        baseline: The run against which no headline metric may be proved worse.
+        name: What it is called.
+
+    Raises:
+        ReportError: The runs must not be compared.
+    """
+    names = tuple(name for name in report.headline if name in baseline.metrics)
+    [comparison] = compare(Run.of(baseline), [Run.of(report)], ComparisonOptions(metrics=names))
+    section = ComparedSection(
+        name=name,
+        settings=baseline.settings,
+        started_at=baseline.facts.started_at,
+        commit=baseline.facts.commit,
+        differences=tuple(each for each in comparison.differences if each.difference is not None),
+    )
+    gates = _no_worse(comparison, undecided=bool(report.facts.collection_changed))
+    return decided(report.model_copy(update={"baseline": section, "criteria": (*report.criteria, *gates)}))
+
+
+def _no_worse(comparison: Comparison, *, undecided: bool) -> Iterator[Gate]:
+    """Yield a criterion for each metric compared: it fails where it is proved worse, by Holm's adjustment over all."""
+    for each in comparison.differences:
+        if not each.paired or each.better == "neither":
+            continue
+        worse, reason = each.verdict == "worse", "the collection changed during the run" if undecided else ""
+        if worse and each.baseline is not None:
+            reason = f"proved worse than {each.baseline:.3f} of the baseline, p {each.p_adjusted:.4f} by Holm"
+        passed = not worse and not undecided
+        yield Gate(
+            metric=each.metric, condition=NO_WORSE, figure=each.other, passed=passed, reason=reason, undecided=undecided
+        )
