@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, FiniteFloat, field_validator
 
 from evals.config.values import Conditions, Numbers, WholeNumbers, numbers
-from retrievers.config import RERANKERS, TABLE, Fusion, Mode, RerankerName, Settings
+from retrievers.config import RERANKERS, TABLE, Fusion, Mode, RerankerName, Settings, ThresholdOn
 
 
 def _names(written: Any) -> Any:
@@ -29,6 +29,9 @@ class SweepConfig(Settings):
     fusion: Annotated[tuple[Fusion, ...], NAMES] = Field((), description="weighted, rrf, dbsf; of hybrid alone")
     rerank: Annotated[tuple[RerankerName, ...], NAMES] = Field((), description=", ".join(RERANKERS))
     candidates: WholeNumbers = Field((), description="candidate depths")
+    threshold_on: Annotated[tuple[ThresholdOn, ...], NAMES] = Field(
+        (), description="each, best, final: the score that the threshold reads"
+    )
 
     @property
     def axes(self) -> Mapping[str, tuple[Any, ...]]:

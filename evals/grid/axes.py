@@ -113,6 +113,7 @@ def effective(settings: RetrieverConfig) -> dict[str, Any]:
         "fusion": settings.used_fusion if is_hybrid else None,
         "rerank": settings.rerank if reranks else "none",
         "candidates": settings.candidates if is_deep else None,
+        "threshold_on": None if settings.used_threshold is None else settings.threshold_on,
     }
     return own | {name: values[name] for name in _axes_of(settings) if values[name] is not None}
 
@@ -147,8 +148,8 @@ def _named(settings: RetrieverConfig, sweep: SweepConfig, thresholds: tuple[floa
     """Name a variant: by mode, fusion and reranker always, by other settings where they are swept."""
     means = effective(settings)
     shown = [means.get(name, "") for name in ("python", "mode", "fusion", "rerank")]
-    if len(sweep.candidates) > 1 and "candidates" in means:
-        shown.append(f"candidates {means['candidates']}")
+    swept = [name for name in ("candidates", "threshold_on") if name in means and len(getattr(sweep, name)) > 1]
+    shown += [f"{name} {means[name]}" for name in swept]
     name = " ".join(part for part in shown if part not in ("", "none"))
     parameters = {**means, "candidates": settings.candidates}
     return Variant(name=name, parameters=parameters, settings=settings, thresholds=thresholds)
