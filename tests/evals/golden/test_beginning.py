@@ -2,20 +2,17 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from datasets import Dataset
-from numpy.typing import NDArray
 from ragas import EvaluationDataset
 
 from evals.cases.case import Case
 from evals.cases.reading import golden_set
 from evals.golden import main
-from evals.golden.beginning import clusters, locate, skeletons
+from evals.golden.beginning import locate, skeletons
 from evals.golden.chunks import page_of, prose, spread
 from retrievers.__main__ import main as retrievers
 from retrievers.records import Chunk
@@ -56,9 +53,8 @@ def test_a_csv_of_other_column_names(
     names = ["query=question", "reference_answer=truth", "in_scope=answerable", "contexts=passage"]
     done = imported(tmp_path, table, capsys, "--docs", docs, *(f for name in names for f in ("--column", name)))
     assert done.code == 0, done.err
-    assert (
-        "2 cases of" in done.out and "1 of them out of scope" in done.out and "1 passages: word for word 1" in done.out
-    )
+    assert "2 cases of" in done.out and "1 of them out of scope" in done.out
+    assert "1 passages: word for word 1, alike 0, not found 0" in done.out
     evidence = [{"source_url": "/docs/motors", "heading": "Speed", "quote": STEPPER}]
     assert cases(tmp_path) == [
         {"id": "q001", "query": "How quick is a stepper?", "reference_answer": "1,000 rpm", "evidence": evidence},
@@ -115,24 +111,23 @@ def test_passages_are_found_in_the_pages_or_told_and_left_out(
 
 
 @pytest.mark.parametrize(
-    ("text", "how", "quotes"),
+    ("text", "quote", "score"),
     [
-        ("up to a thousand revolutions each minute", "word for word", ["up to a thousand revolutions each minute"]),
-        (" ".join(RATE.split()), "word for word", [" ".join(RATE.split())]),
-        (f"Intro. {STEPPER} And more. {' '.join(RATE.split())}", "several chunks", [STEPPER, RATE]),
-        ("A stepper turns at upto a thousand revolutions each minute before it looses steps.", "alike", None),
-        ("Zebras have stripes on all of their legs.", "not found", []),
+        ("up to a thousand revolutions each minute", "up to a thousand revolutions each minute", 100),
+        (" ".join(RATE.split()), " ".join(RATE.split()), 100),
+        (f"Intro. {STEPPER} And more. {' '.join(RATE.split())}", STEPPER, 100),
+        ("A stepper turns at upto a thousand revolutions each minute before it looses steps.", STEPPER, 99),
+        ("Zebras have stripes on all of their legs.", None, None),
     ],
 )
-def test_a_text_is_found_exactly_or_nearly_or_not(text: str, how: str, quotes: list[str] | None) -> None:
+def test_a_text_is_found_exactly_or_nearly_or_not(text: str, quote: str | None, score: int | None) -> None:
     chunks = [Chunk(chunk_id=t, point_id=t, text=t, source_url=f"/{t[0]}") for t in (STEPPER, RATE)]
-    located = locate([text], chunks)[text]
-    assert located.how == how
-    if quotes is None:
-        [evidence] = located.evidence
-        assert evidence["quote"] in STEPPER and len(evidence["quote"]) > 60 and 85 <= located.score < 100
+    evidence, alike = locate([text], chunks)[text]
+    if evidence is None:
+        assert quote is None and alike < 85
     else:
-        assert [evidence["quote"] for evidence in located.evidence] == quotes
+        assert quote is not None and evidence["quote"] in quote and len(evidence["quote"]) > len(quote) - 3
+        assert round(alike) == score
 
 
 @pytest.mark.parametrize(
@@ -157,10 +152,6 @@ def test_faults_are_named_and_nothing_is_written(
     assert (
         "'someone/data': no such file or folder; of a hub id give --revision"
         in imported(tmp_path, "someone/data", capsys).err
-    )
-    assert (
-        "expected one source, whose format is found by itself"
-        in call(main, ["import", "csv", "x", "-o", "y"], capsys).err
     )
 
 
@@ -263,18 +254,3 @@ SENTENCE = "An encoder counts the turns of a joint, and a resolver gives its ang
 )
 def test_prose_is_told_from_code_tables_and_references(text: str, found: str) -> None:
     assert prose(text) == found
-
-
-AXES = {"fast": (1.0, 0.0), "quick": (0.9, 0.4359), "why": (0.0, 1.0)}
-
-
-def embed(queries: Sequence[str]) -> NDArray[np.float64]:
-    return np.asarray([AXES[query.lower().rstrip("?")] for query in queries])
-
-
-def test_traced_queries_are_grouped_and_the_most_frequent_wording_comes_first() -> None:
-    asked = ["why?", "Fast", "quick", "fast", "fast?", "fast?", "quick"]
-    found = clusters(asked, embed, 0.85)
-    assert found == [["fast?", "fast?", "quick", "quick", "Fast", "fast"], ["why?"]]
-    assert clusters(asked, embed, 0.95)[1] == ["quick", "quick"]
-    assert (clusters([], embed, 0.9), clusters(["why?"], embed, 0.9)) == ([], [["why?"]])

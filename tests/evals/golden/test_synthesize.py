@@ -13,7 +13,15 @@ import pytest
 from evals.golden import main
 from evals.golden.chunks import Passages, page_of
 from evals.golden.prompts import DraftCase
-from evals.golden.writing import NO_QUERY, NO_QUOTE, UNSUPPORTED, Draft, drafts, split_pages, text_objection
+from evals.golden.writing import (
+    NO_QUERY,
+    NO_QUOTE,
+    UNSUPPORTED,
+    Draft,
+    drafts,
+    split_pages,
+    text_objection,
+)
 from retrievers.__main__ import main as retrievers
 from retrievers.records import Chunk
 from tests.evals.golden.test_beginning import CHUNKS, CODE
@@ -190,7 +198,6 @@ def test_queries_to_a_collection(synthesize: Synthesize, tmp_path: Path, handboo
         (["--per-type", "factual"], "expected TYPE=NUMBER once a type, such as factual=20, got 'factual'"),
         (["--per-type", "factual=0"], "asks for no query"),
         (["--per-type", "factual=1,factual=2"], "got 'factual=2'"),
-        (["--near", "2"], "expected a cosine above 0, of at most 1"),
         (["--docs", "/nowhere"], "expected a folder of"),
         (["--personas", "f"], "--personas is gone: "),
         (["--judge.model", "nope"], "expected provider:model"),
