@@ -137,8 +137,7 @@ def has_valid_address(chunk: Chunk, sources: Sources | None) -> bool:
         return False
     if not absolute and (not url.startswith("/") or parts.netloc):
         return False
-    page = sources.page_of(chunk) if sources and fragment else None
-    return bool(fragment or not hash_sign) and (page is None or page.has(fragment))
+    return bool(fragment or not hash_sign)
 
 
 def misnumbered(chunks: Iterable[Chunk]) -> frozenset[str]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.cases.pages import SourcePages
-from evals.collect.observations import Failure, Score, Unscored
+from evals.collect.observations import Score, Unscored
 from evals.metrics.metadata import has_valid_address, misnumbered, missing_fields, usual_in, wrong_fields
 from evals.metrics.results import NO_CHUNKS
 from retrievers.records import Chunk
@@ -137,12 +137,6 @@ def test_well_formed_addresses(url: str | None) -> None:
     assert has_valid_address(make_chunk("a", source_url=url), None) == (url in GOOD)
 
 
-def test_a_fragment_must_be_a_heading_of_its_page_where_the_page_is_known(sources: SourcePages) -> None:
-    urls = ("/docs/module-1/topics#publishers", "/docs/module-1/topics#gone", "/docs/elsewhere#gone")
-    valid = [has_valid_address(make_chunk("a", source_url=url), sources) for url in urls]
-    assert valid == [True, False, True]
-
-
 FILES = Unscored(reason="the chunks carry names of files in place of addresses")
 
 
@@ -158,7 +152,6 @@ FILES = Unscored(reason="the chunks carry names of files in place of addresses")
         (["//cdn.example.com/a.md"], 0.0),
         (["file:///home/me/a.md"], 0.0),
         (["/docs/a"], 1.0),
-        (["/docs/a#b"], Failure(type="SourcePageError", message="source page a.md: not UTF-8")),
     ],
 )
 def test_the_share_of_good_addresses(urls: list[str | None], expected: Score) -> None:
