@@ -132,7 +132,7 @@ def test_a_model_that_cannot_be_reached_ends_it_at_the_first_call(synthesize: Sy
     with WritingModel() as model, model.faulty("401"):
         done = synthesize(model)
     assert (done.code, len(model.chats)) == (2, 1)
-    assert "refuses every call" in done.err
+    assert "failed at the first call" in done.err
     assert not (tmp_path / "golden.jsonl").exists()
 
 

@@ -331,7 +331,7 @@ class TestFaults:
         server.requests.clear()
         with later_engine(server, timeout_s=0.1 if name == "slow" else 10) as made, server.faulty(name):
             [said] = ask(made, [USEFUL])
-        attempts = 3 if name == "slow" else ATTEMPTS
+        attempts = ATTEMPTS["late" if name == "slow" else "passing"]
         assert isinstance(said, Failure) and said.message.endswith(f"({attempts} attempts)")
         assert len(server.chats) == made.account.usage.calls == attempts and made.account.usage.failed == 1
         assert (said.type == "Timeout") == (name == "slow")
@@ -344,10 +344,10 @@ class TestFaults:
         assert len(server.chats) == 3 == made.account.usage.unanswered
 
     def test_a_rate_limit_is_waited_for_which_is_no_attempt(self, server: ChatServer) -> None:
-        limited = When(calls=range(2, 4 * ATTEMPTS))
+        limited = When(calls=range(2, 40))
         with engine(server, max_concurrency=1) as made, server.faulty(too_many(0.02), limited):
             assert verdicts(ask(made, TEXTS[:2])) == [0, 0]
-        assert len(server.chats) == 4 * ATTEMPTS
+        assert len(server.chats) == 40
 
     @pytest.mark.parametrize("before", [0, 1])
     def test_a_server_that_lets_no_call_through_ends_judging(
@@ -362,9 +362,13 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("fault", "said", "requests"),
         [
-            *(((PROTOCOL[name]), f"refuses every call: .*{told}", 1) for name, told in LASTING.items()),
+            *(((PROTOCOL[name]), f"failed at the first call: .*{told}", 1) for name, told in LASTING.items()),
             (ChatFault(status=422, message="unknown field 'seed'"), "failed at the first call: .*unknown field", 1),
-            (PROTOCOL["200 HTML"], "cannot be reached: .*is not the address of the provider's API", ATTEMPTS),
+            (
+                PROTOCOL["200 HTML"],
+                "failed at the first call: .*is not the address of the provider's API",
+                ATTEMPTS["passing"],
+            ),
         ],
     )
     def test_one_of_the_first_call_that_all_would_have_ends_judging(
@@ -380,7 +384,7 @@ class TestFaults:
     def test_a_server_that_is_not_there_is_said_so(self, server: ChatServer) -> None:
         with engine(server, base_url=f"http://127.0.0.1:{free_port()}/v1") as made:
             ask(made, TEXTS[:5])
-        assert "cannot be reached" in str(made.fatal) and "does the server run?" in str(made.fatal)
+        assert "failed at the first call" in str(made.fatal) and "does the server run?" in str(made.fatal)
         assert made.account.usage.unanswered == 0
 
     def test_a_key_that_is_revoked_later_ends_judging_with_what_there_is(self, server: ChatServer) -> None:
@@ -409,8 +413,8 @@ class TestFaults:
         half = When(share=0.5, seed=1)
         with later_engine(server, max_concurrency=2) as made, server.faulty(ChatFault(status=400), half):
             said = verdicts(ask(made, TEXTS[:100]))
-        assert len(server.chats) == 100 == said.count(0) + made.account.usage.failed
-        assert made.account.usage.stopped == "" and 20 < made.account.usage.failed < 80
+        assert 100 == said.count(0) + made.account.usage.failed and len(server.chats) < 200
+        assert made.account.usage.stopped == "" and 10 < made.account.usage.failed < 80
 
     def test_attempts_are_logged_with_stage_and_number(self, server: ChatServer, caplog: Any) -> None:
         with caplog.at_level(logging.INFO, "evals"), later_engine(server) as made, server.faulty("500", FIRST):
