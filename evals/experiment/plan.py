@@ -137,20 +137,14 @@ def _remarks(plan: JudgePlan, inputs: Inputs, *, is_last: bool) -> Iterator[str]
     """Yield what the table leaves out and rests on, cost and time."""
     config, queries = inputs.config, sum(case.in_scope for case in inputs.golden.cases)
     if plan.drawn < queries:
-        grows = plan.sample == "auto" and plan.drawn < plan.queries
-        is_raised = isinstance(plan.sample, float) and plan.sample * plan.queries <= plan.drawn - 1
-        usd = "" if plan.most_usd is None else f", about {plan.most_usd:,.2f} USD"
-        all_of_them = f"at most all are judged, {plan.most:,} calls more{usd}"
-        first = f"the first round, of judge.sample auto: {all_of_them}" if grows else "of judge.sample"
-        few = f", as many as an interval needs where {plan.sample:g} is fewer" if is_raised else ""
-        yield f"The table counts {plan.drawn:,} of {queries:,} in-scope queries, {first}{few}."
+        more = "; auto may go on to all of them" if plan.sample == "auto" else ""
+        yield f"The table counts {plan.drawn:,} of {queries:,} in-scope queries, by judge.sample{more}."
     if (margin := config.judge.stop.margin) is not None:
         yield f"judge.stop ends judging once a cell is proved within {margin:g} of the best; the table counts the most."
     if is_last and inputs.held_out and not NEED_A_JUDGE.isdisjoint(config.objective.metrics):
         yield "The chosen cell is judged on the held-out queries too, which the table does not count."
     if plan.total.calls:
-        length = "an average of stored answers" if plan.measured_answers else "a guess"
-        yield f"Tokens in are counted with the packaged tokenizer, the model's own may differ; tokens out are {length}."
+        yield "Tokens in are counted with the packaged tokenizer, the model's own may differ; tokens out are a guess."
     money = f"about {plan.usd:,.2f} USD" if plan.usd is not None else f"no price for {plan.model} in judge.prices"
     minutes, seconds = divmod(round(plan.seconds), 60)
     time = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {seconds} s"

@@ -6,33 +6,29 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import sqrt
-from statistics import median, pstdev
+from statistics import pstdev
 from typing import NamedTuple
 
 import numpy as np
 
 from evals.cases.case import Case
-from evals.cases.pages import SourcePage
 from evals.cases.reading import GoldenSet, case_fingerprint, golden_set
 from evals.cases.relevance import Relevance, missing_chunks, normalise, resolve
 from evals.config.telemetry import silence
-from evals.errors import DatasetError, ReportError
+from evals.errors import ReportError
 from evals.golden.chunks import (
     Floats,
-    chunked_pages,
     embedder,
     named_chunks,
     page_of,
     retriever_settings,
     say,
-    section_of,
 )
 from evals.report.headline import deepest
 from evals.report.model import QueryRow, Report
 from evals.report.parsing import MOST_BYTES, parse
 from evals.stats.intervals import Z
 from retrievers.config.files import read_text
-from retrievers.config.languages import words
 from retrievers.embedding.models import make_embeddings
 from retrievers.records import Chunk
 
@@ -40,8 +36,6 @@ from retrievers.records import Chunk
 SHOWN = 5
 # Below this share of out-of-scope queries, and this number of them, a threshold is hardly tested.
 LEAST_OUTSIDE, FEWEST_OUTSIDE = 0.1, 10
-# A type of fewer queries says little by itself.
-FEWEST_OF_TYPE = 5
 # Queries that are compared at once, so that memory does not grow with the square of their number.
 BLOCK = 1_000
 # Cosine from which on two queries count as nearly the same.
@@ -100,22 +94,22 @@ def check(namespace: argparse.Namespace) -> int:
     runs = [_rows_of(str(file), report, cases) for file, report in zip(namespace.report, reports, strict=True)]
     config, env, _ = retriever_settings(namespace)
     chunks, found = named_chunks(namespace), "form checked; name --docs DIR or --config FILE to find the evidence too"
-    relevance = {} if chunks is None else resolve(cases, chunks, golden.places)
-    if namespace.docs:
-        _check_quotes(golden, namespace)
+    relevance = {}
     if chunks is not None:
+        relevance = resolve(cases, chunks, golden.places)
         found = f"every piece of evidence found in {len(chunks)} chunks"
     vectors = embedder(make_embeddings(config.embedding, env))([case.query for case in cases])
     parts = [
         composition(golden, relevance),
         power(cases, {title: _scores(name, reports, runs) for title, name in METRICS.items()}),
-        *([coverage(relevance, chunks)] if chunks else []),
         repeats(cases, vectors),
         both_sides(cases),
-        copies(cases, relevance, chunks or ()),
-        *([in_the_corpus(cases, chunks), near_copies(cases, relevance, chunks)] if chunks else []),
-        *([unfound(cases, runs)] if runs else []),
+        copies(cases),
     ]
+    if chunks:
+        parts += [coverage(relevance, chunks), in_the_corpus(cases, chunks), near_copies(cases, relevance, chunks)]
+    if runs:
+        parts.append(unfound(cases, runs))
     return say(namespace, [f"{namespace.file}: {len(cases)} cases are valid ({found})", *map(str, parts)])
 
 
@@ -123,27 +117,19 @@ def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> Part:
     """Return the number and share of queries by type, scope and split, and what of them lacks its labels."""
     cases = golden.cases
     outside = sum(not case.in_scope for case in cases)
-    types = Counter(case.query_type or "no type" for case in cases)
     by_split = Counter((case.split or "no split", case.in_scope) for case in cases)
-    few = [name for name, count in types.items() if count < FEWEST_OF_TYPE]
     without = [golden.places[case.id] for case in cases if case.is_unlabelled]
     is_few = outside < max(FEWEST_OUTSIDE, LEAST_OUTSIDE * len(cases))
-    said = [
-        f"{len(cases)} queries: {len(cases) - outside} in scope, {outside} out of scope ({outside / len(cases):.0%})",
-        *(
-            f"{split}: {by_split[split, True]} in scope, {by_split[split, False]} out of scope"
-            for split in sorted({split for split, _ in by_split})
-        ),
-        ", ".join(f"{name}: {count}" for name, count in types.most_common()),
-        "few queries are out of scope: a threshold is hardly tested" * is_few,
-        f"fewer than {FEWEST_OF_TYPE} queries: {', '.join(few)}; their means say little" * bool(few),
-        *(
-            f"{len(without)} have no labels, the first at {first}: only a judge can score these"
-            for first in without[:1]
-        ),
-        missing_chunks(relevance),
-    ]
-    return Part("Types, scope and labels", [*filter(None, said)], doubtful=is_few)
+    lines = [f"{len(cases)} queries: {len(cases) - outside} in scope, {outside} out of scope"]
+    for split in sorted({split for split, _ in by_split}):
+        lines.append(f"{split}: {by_split[split, True]} in scope, {by_split[split, False]} out of scope")
+    types = Counter(case.query_type or "no type" for case in cases).most_common()
+    lines.append(", ".join(f"{name}: {count}" for name, count in types))
+    if is_few:
+        lines.append("few queries are out of scope: a threshold is hardly tested")
+    if without:
+        lines.append(f"{len(without)} have no labels, the first at {without[0]}: only a judge can score these")
+    return Part("Types, scope and labels", [*lines, *filter(None, [missing_chunks(relevance)])], doubtful=is_few)
 
 
 def power(cases: Sequence[Case], scores: Mapping[str, Scores]) -> Part:
@@ -188,76 +174,60 @@ def deviation_of(runs: Scores) -> tuple[float, str]:
 
 
 def coverage(relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> Part:
-    """Return the share of the collection's pages and sections that some evidence lies in, and the pages without."""
+    """Return the share of the collection's pages that some evidence lies in, and the pages without."""
     relevant = {key for judged in relevance.values() for key in judged.grades}
     held = [chunk for chunk in chunks if chunk.chunk_id in relevant]
     sizes, pages = Counter(map(page_of, chunks)), set(map(page_of, held))
-    sections, all_sections = len(set(map(section_of, held))), len(set(map(section_of, chunks)))
     bare = sorted(sizes.keys() - pages, key=lambda page: (-sizes[page], page))
-    lines = [
-        f"{len(pages)} of {len(sizes)} pages ({len(pages) / len(sizes):.0%}), {sections} of {all_sections} sections "
-        f"({sections / all_sections:.0%}) and {len(held)} of {len(chunks)} chunks are relevant to some query",
-        f"{len(bare)} pages without, the largest first" if bare else "no page is without",
-    ]
+    share = (
+        f"{len(pages)} of {len(sizes)} pages ({len(pages) / len(sizes):.0%}) and {len(held)} of {len(chunks)} chunks"
+    )
+    lines = [f"{share} are relevant to some query", f"{len(bare)} pages are without, the largest first"]
     return Part("Coverage of the collection", lines, bare, 2 * len(pages) < len(sizes))
 
 
 def repeats(cases: Sequence[Case], vectors: Floats) -> Part:
-    """Return pairs of queries that are the same words, or nearly the same, and those of them that cross splits.
+    """Return pairs of queries that are nearly the same, and those of them that cross splits.
 
     Args:
         cases: The golden queries.
         vectors: Their vectors of length 1, shape (queries, dimension).
     """
-    pairs: dict[tuple[int, int], float] = {}
+    pairs: list[tuple[bool, float, Case, Case]] = []
     for start in range(0, len(cases), BLOCK):
         cosines = np.triu(vectors[start : start + BLOCK] @ vectors.T, k=start + 1)
         for i, j in np.argwhere(cosines >= NEAR).tolist():
-            pairs[start + i, j] = float(cosines[i, j])
-    same: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for number, case in enumerate(cases):
-        same[tuple(words(case.query))].append(number)
-    equal = [pair for numbers in same.values() for pair in combinations(numbers, 2)]
-    pairs |= dict.fromkeys(equal, 1.0)
-    across = {(i, j) for i, j in pairs if cases[i].split != cases[j].split}
+            one, other = cases[start + i], cases[j]
+            pairs.append((one.split == other.split, -float(cosines[i, j]), one, other))
+    pairs.sort(key=lambda pair: pair[:2])
     examples = [
-        f"{cases[i].id} and {cases[j].id} ({pairs[i, j]:.2f}{', across splits' * ((i, j) in across)}): "
-        f"{cases[i].query!r}, {cases[j].query!r}"
-        for i, j in sorted(pairs, key=lambda pair: (pair not in across, -pairs[pair], pair))
+        f"{one.id} and {other.id} ({-cosine:.2f}{'' if same else ', across splits'}): {one.query!r}, {other.query!r}"
+        for same, cosine, one, other in pairs
     ]
-    line = f"{len(equal)} pairs of the same words, {len(pairs) - len(equal)} more with a cosine of {NEAR:g} and above; "
-    line += f"{len(across)} pairs across splits, so that a held-out figure is not" if across else "none across splits"
-    return Part("Repeated queries", [line], examples, bool(equal or across))
+    across = sum(not same for same, *_ in pairs)
+    line = f"{len(pairs)} pairs with a cosine of {NEAR:g} and above, {across} of them across splits"
+    return Part("Repeated queries", [line + ", so that a held-out figure is not" * bool(across)], examples, bool(pairs))
 
 
 def both_sides(cases: Sequence[Case]) -> Part:
-    """Return the quotes that several splits have evidence in, and the number of such pages."""
-    pages, quotes = defaultdict[str, set[str]](set), defaultdict[str, dict[str, str]](dict)
-    for split, case_id, item in ((c.split, c.id, item) for c in cases if c.split for item in c.relevant_evidence):
-        if item.source_url:
-            pages[item.source_url].add(split)
-        if item.quote:
-            quotes[normalise(item.quote)].setdefault(split, case_id)
-    examples = [f"{' and '.join(of.values())}: {quote[:80]!r}" for quote, of in quotes.items() if len(of) > 1]
-    shared = sum(len(splits) > 1 for splits in pages.values())
-    line = f"{shared} of {len(pages)} pages have evidence of several splits, and {len(examples)} quotes do"
-    return Part("Evidence on both sides of a split", [line], examples, bool(examples))
+    """Return the quotes that several splits have evidence in."""
+    quotes = defaultdict[str, dict[str, str]](dict)
+    for case in (case for case in cases if case.split):
+        for item in case.relevant_evidence:
+            quotes[normalise(item.quote or "")].setdefault(case.split or "", case.id)
+    shared = {quote: splits for quote, splits in quotes.items() if quote and len(splits) > 1}
+    examples = [f"{' and '.join(splits.values())}: {quote[:80]!r}" for quote, splits in shared.items()]
+    return Part("Evidence on both sides of a split", [f"{len(shared)} quotes"], examples, bool(shared))
 
 
-def copies(cases: Sequence[Case], relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> Part:
+def copies(cases: Sequence[Case]) -> Part:
     """Return the queries that copy their evidence: more than 30% of their stretches of four words stand in it."""
-    texts = {chunk.chunk_id: chunk.text for chunk in chunks}
-    shares: dict[str, float] = {}
-    for case in cases:
-        held = [texts[key] for key in relevance.get(case.id, Relevance()).grades if key in texts]
-        if passages := [item.quote for item in case.relevant_evidence if item.quote] or held:
-            shares[case.id] = copied_share(case.query, "\n".join(passages))
-    queries = {case.id: case.query for case in cases}
-    outliers = sorted((key for key in shares if shares[key] > MOST_COPIED), key=lambda key: (-shares[key], key))
-    examples = [f"{key}: {shares[key]:.0%} of its stretches of four words: {queries[key]!r}" for key in outliers]
-    middle = f", median {median(shares.values()):.0%}" if shares else ""
-    line = f"{len(outliers)} of {len(shares)} queries copy more than {MOST_COPIED:.0%} of themselves from it{middle}"
-    return Part("Words copied from the evidence", [line], examples, bool(outliers))
+    quotes = ((case, "\n".join(item.quote for item in case.relevant_evidence if item.quote)) for case in cases)
+    shares = [(copied_share(case.query, text), case) for case, text in quotes if text]
+    copied = sorted((pair for pair in shares if pair[0] > MOST_COPIED), key=lambda pair: -pair[0])
+    examples = [f"{case.id}: {share:.0%} of its stretches of four words: {case.query!r}" for share, case in copied]
+    line = f"{len(copied)} of {len(shares)} queries copy more than {MOST_COPIED:.0%} of themselves from it"
+    return Part("Words copied from the evidence", [line], examples, bool(copied))
 
 
 def in_the_corpus(cases: Sequence[Case], chunks: Sequence[Chunk]) -> Part:
@@ -303,18 +273,14 @@ def near_copies(cases: Sequence[Case], relevance: Mapping[str, Relevance], chunk
 
 
 def unfound(cases: Sequence[Case], runs: Sequence[Rows]) -> Part:
-    """Return the labelled queries of which no run found a relevant chunk, and how many chunks none returned."""
+    """Return the labelled queries of which no run found a relevant chunk."""
     inside = {case.id: case.query for case in cases if case.in_scope}
     every = {key: [run[key] for run in runs if key in run and run[key].outcome != "UNLABELLED"] for key in inside}
-    seen = {key: rows for key, rows in every.items() if rows}
-    nowhere = [key for key, rows in seen.items() if all(row.first_relevant is None for row in rows)]
-    never = [set(rows[0].relevant) - {hit.chunk_id for row in rows for hit in row.retrieved} for rows in seen.values()]
+    nowhere = [key for key, rows in every.items() if rows and all(row.first_relevant is None for row in rows)]
     hint = ": wrong labels, or queries to improve the search with" if nowhere else ""
-    lines = [
-        f"{sum(map(len, never))} relevant chunks of {sum(map(bool, never))} queries are returned by no run",
-        f"{len(nowhere)} of {len(seen)} queries have no relevant chunk among the candidates of {len(runs)} runs{hint}",
-    ]
-    return Part("Evidence that no report finds", lines, [f"{key}: {inside[key]!r}" for key in nowhere], bool(nowhere))
+    of = f"{len(nowhere)} of {sum(map(bool, every.values()))} queries"
+    line = f"{of} have no relevant chunk among the candidates of {len(runs)} runs{hint}"
+    return Part("Evidence that no report finds", [line], [f"{key}: {inside[key]!r}" for key in nowhere], bool(nowhere))
 
 
 def copied_share(query: str, text: str) -> float:
@@ -334,20 +300,6 @@ def grams(text: str) -> frozenset[str]:
 
 def _plain(text: str) -> str:
     return f" {' '.join(WORD.findall(text.casefold()))} "
-
-
-def _check_quotes(golden: GoldenSet, namespace: argparse.Namespace) -> None:
-    """Check that each quote stands in its page of `--docs` word for word, which a search for half of it lets pass."""
-    pages = {page.source_url: SourcePage(page).text for page in chunked_pages(namespace)[0]}
-    faults = [
-        f"{golden.places[case.id]}: evidence.{number}: not in {item.source_url or 'any page'}: {item.quote[:60]!r}"
-        for case in golden.cases
-        for number, item in enumerate(case.evidence)
-        if item.quote
-        and not any(normalise(item.quote) in text for url, text in pages.items() if item.source_url in (None, url))
-    ]
-    if faults:
-        raise DatasetError(f"{len(faults)} quotes are not in their page word for word:", faults)
 
 
 def _rows_of(name: str, report: Report, cases: Sequence[Case]) -> Rows:

@@ -9,14 +9,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from evals.collect.observations import Failure, Observation, Score, Unscored
+from evals.collect.observations import Failure, Observation
 from evals.config.judge import JudgeConfig
 from evals.judge.asking import Engine
 from evals.judge.budget import Account, Budget, Usage
 from evals.judge.chat import Chat, make_chat
 from evals.judge.store import VerdictStore
 from evals.judge.tasks import PRECISION, Graded, Task, grade, tasks
-from evals.judge.verdicts import ChunkVerdict, Claim, Judging, Selected
+from evals.judge.verdicts import Judging
 from evals.sampling.order import among, judging_order, sample_size
 from retrievers.config.files import user_cache
 
@@ -176,17 +176,16 @@ def _loop(threads: int) -> asyncio.AbstractEventLoop:
 
 
 def _judging_of(model: str, graded: Sequence[tuple[Task, Graded]]) -> Judging:
-    verdicts: dict[tuple[str, str], ChunkVerdict | Failure | Unscored] = {}
-    scores: dict[tuple[str, str, Selected], Score] = {}
-    claims: dict[tuple[str, Selected], tuple[Claim, ...]] = {}
+    judging = Judging(model=model, verdicts={}, scores={}, claims={})
+    verdicts, scores, claims = dict(judging.verdicts), dict(judging.scores), dict(judging.claims)
     for task, result in graded:
         if task.metric == PRECISION:
-            verdicts[task.case_id, task.chunk_ids[0]] = result.verdict or result.value  # type: ignore[assignment]
+            verdicts[task.case_id, task.chunk_ids[0]] = result.value  # type: ignore[assignment]
         else:
-            scores[task.metric, task.case_id, task.chunk_ids] = result.value
-            if result.claims:
-                claims[task.case_id, task.chunk_ids] = result.claims
-    return Judging(model=model, verdicts=verdicts, scores=scores, claims=claims)
+            scores[task.metric, task.case_id, task.chunk_ids] = result.value  # type: ignore[assignment]
+        if result.claims:
+            claims[task.case_id, task.chunk_ids] = result.claims
+    return replace(judging, verdicts=verdicts, scores=scores, claims=claims)
 
 
 def repeated(observations: Sequence[Observation], count: int, seed: int) -> list[Observation]:

@@ -50,22 +50,21 @@ class Agreement:
     """Verdicts against labels.
 
     Attributes:
-        n_verdicts: Number of verdicts that could be compared.
         accuracy: Share of the verdicts that equal the label.
         kappa: Cohen's: agreement beyond chance, −1 to 1.
-        false_useful: Share of verdict 1 among label 0.
-        false_useless: Share of verdict 0 among label 1.
         disagreements: Differences of verdict and label, the most telling first: the queries with the most, as one
             look may settle those together; within a query chunks labelled 1 first (the quote is there to be read),
             then in the order given.
     """
 
-    n_verdicts: int
     accuracy: Summary
     kappa: Summary
-    false_useful: Summary
-    false_useless: Summary
     disagreements: tuple[Pair, ...]
+
+    @property
+    def n_verdicts(self) -> int:
+        """Number of verdicts that could be compared."""
+        return self.accuracy.n
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,24 +129,20 @@ def measure(judging: Judging, observations: Sequence[Observation], seed: int) ->
 
 def summaries(trust: Trust) -> list[Summary]:
     """Return one summary a statistic: `judge/agreement` (accuracy), `judge/kappa` and so on, `<metric>_corrected`."""
-    agreement = trust.agreement
-    known = [agreement.accuracy, agreement.kappa, agreement.false_useful, agreement.false_useless] if agreement else []
-    known += [trust.self_agreement] if trust.self_agreement else []
-    return [*known, *(each.corrected for each in trust.corrections)]
+    measured = [trust.agreement.accuracy, trust.agreement.kappa] if trust.agreement else []
+    measured += [trust.self_agreement] if trust.self_agreement else []
+    return [*measured, *(each.corrected for each in trust.corrections)]
 
 
 def pairs(judging: Judging, truth: Said) -> list[Pair]:
     """Pair a judge's verdicts with what else is said of the same chunks, in the order of that."""
+    given = ((key, judging.verdicts.get(key), label) for key, label in truth.items())
     return [
-        Pair(
-            query_id=key[0],
-            chunk_id=key[1],
-            verdict=answer.verdict if isinstance(answer, ChunkVerdict) else answer,
-            label=label,
-            reason=answer.reason if isinstance(answer, ChunkVerdict) else "",
-        )
-        for key, label in truth.items()
-        if isinstance(answer := judging.verdicts.get(key), ChunkVerdict | Failure)
+        Pair(query_id=key[0], chunk_id=key[1], verdict=verdict.verdict, label=label, reason=verdict.reason)
+        if isinstance(verdict, ChunkVerdict)
+        else Pair(query_id=key[0], chunk_id=key[1], verdict=verdict, label=label)
+        for key, verdict, label in given
+        if isinstance(verdict, ChunkVerdict | Failure)
     ]
 
 
@@ -160,19 +155,14 @@ def agree(rows: Sequence[Pair]) -> Agreement | None:
     if not rows:
         return None
     ids, places = np.unique([row.query_id for row in rows], return_inverse=True)
-    table = np.zeros((len(ids), 7))
+    # For each query how often verdict and label are 1 1, 1 0, 0 1, 0 0, and how often one failed at label 1, label 0.
+    table = np.zeros((len(ids), 6))
     np.add.at(table, (places, np.array([_column(row) for row in rows])), 1.0)
-    hit, over, missed, rejected, lost_1, lost_0, lost = table.T
     differing = [row for row in rows if {row.verdict, row.label} == {0, 1}]
     counts = Counter(row.query_id for row in differing)
     return Agreement(
-        n_verdicts=int(table[:, :4].sum()),
-        accuracy=_share(
-            "judge/agreement", hit + rejected, over + missed, lost_1 + lost_0 + lost, "no verdict on a labelled chunk"
-        ),
-        kappa=_kappa(table[:, :4], table[:, 4:6].sum(axis=0)),
-        false_useful=_share("judge/false_useful", over, rejected, lost_0, "no verdict on a chunk labelled 0"),
-        false_useless=_share("judge/false_useless", missed, hit, lost_1, "no verdict on a chunk labelled 1"),
+        accuracy=_accuracy(table[:, :4], table[:, 4:].sum(axis=0)),
+        kappa=_kappa(table[:, :4], table[:, 4:].sum(axis=0)),
         disagreements=tuple(sorted(differing, key=lambda row: (-counts[row.query_id], row.query_id, row.label != 1))),
     )
 
@@ -249,59 +239,76 @@ def _said(judging: Judging) -> Said:
 
 
 def _column(row: Pair) -> int:
-    """Return a row's place: verdict and label 1 1, 1 0, 0 1, 0 0; failed with label 1, with label 0; label failed."""
-    if isinstance(row.label, Failure):
-        return 6
-    return 5 - row.label if isinstance(row.verdict, Failure) else 3 - 2 * row.verdict - row.label
+    if isinstance(row.verdict, Failure) or isinstance(row.label, Failure):
+        return 4 if row.label == 1 else 5
+    return 3 - 2 * row.verdict - row.label
 
 
-def _share(name: str, right: Floats, wrong: Floats, lost: Floats, empty: str) -> Summary:
-    """Return a share of verdicts, Σ right / Σ (right + wrong), each a number a query; `empty` is why there is none."""
-    counts, failed = np.stack([right, right + wrong], axis=1)[right + wrong > 0], lost.sum()
-    hits, n = counts.sum(axis=0)
-    summary = Summary(metric=name, value=None, n=int(n), n_failed=int(failed), note="" if n else empty)
-    if failed:
-        summary = replace(summary, bound_low=hits / (n + failed), bound_high=(hits + failed) / (n + failed))
-    if not n:
-        return summary
-    summary = replace(summary, value=hits / n)
-    if hits not in (0, n) and len(counts) < FEWEST:
-        return replace(summary, note=TOO_FEW.format("", len(counts)))
-    error = _jackknife(counts, lambda totals: totals[:, 0] / totals[:, 1])
-    ends = _interval(hits / n, error, counts[:, 1])
-    return replace(summary, ci_low=ends.low, ci_high=ends.high)
+def _accuracy(table: Floats, lost: Floats) -> Summary:
+    """Return the share of verdicts that equal the label."""
+    queries = int(table.any(axis=1).sum())
+    note = "no verdict on a labelled chunk" if not queries else ""
+    is_clear = _share_of(table.sum(axis=0)) in (0.0, 1.0)
+    few = TOO_FEW.format("", queries) if queries < FEWEST and not is_clear else ""
+    return _compared("judge/agreement", _share_of, table, lost, lowest=0.0, undefined=note, few=few)
 
 
 def _kappa(table: Floats, lost: Floats) -> Summary:
-    """Return Cohen's kappa, and its bounds if all failed verdicts had disagreed or agreed.
-
-    Where all labels are the same, kappa is 0 or undefined for any verdicts: then there is no value.
-
-    Args:
-        table: For each query how often verdict and label are 1 and 1, 1 and 0, 0 and 1, 0 and 0, (queries, 4).
-        lost: How many more verdicts there would be with label 1 and label 0.
-    """
-    table = table[table.any(axis=1)]
-    totals = table.sum(axis=0)
-    summary = Summary(metric="judge/kappa", value=None, n=int(totals.sum()), n_failed=int(lost.sum()))
+    """Return Cohen's kappa. Where all labels are the same, it is 0 or undefined for any verdicts: it has no value."""
     # By label, the queries that have it.
     holding = {label: int((table[:, 1 - label] + table[:, 3 - label] > 0).sum()) for label in (1, 0)}
-    fewest = next((label for label, queries in holding.items() if queries < FEWEST), 0)
-    if 0 in holding.values():
-        none = "no verdict on a labelled chunk"
-        return replace(summary, note=f"undefined: all labels are {int(holding[1] > 0)}" if len(table) else none)
+    note = "no verdict on a labelled chunk"
+    if any(holding.values()):
+        note = "" if all(holding.values()) else f"undefined: all labels are {int(holding[1] > 0)}"
+    fewest = next((label for label, queries in holding.items() if queries < FEWEST), None)
+    few = "" if fewest is None else TOO_FEW.format(f"chunks labelled {fewest} in ", holding[fewest])
+    return _compared("judge/kappa", _kappa_of, table, lost, lowest=-1.0, undefined=note, few=few)
+
+
+def _compared(
+    name: str,
+    statistic: Callable[[Floats], Floats],
+    table: Floats,
+    lost: Floats,
+    *,
+    lowest: float,
+    undefined: str,
+    few: str,
+) -> Summary:
+    """Return a statistic of verdicts and labels, its interval, and its bounds if all failures had differed or agreed.
+
+    Args:
+        name: Name of the metric.
+        statistic: Of numbers of verdict and label 1 1, 1 0, 0 1, 0 0, shape (…, 4).
+        table: These numbers by query, shape (queries, 4).
+        lost: How many more verdicts there would be with label 1 and label 0.
+        lowest: Least value of the statistic, whose highest is 1.
+        undefined: Why it has no value, empty where it has.
+        few: Why it has no interval, empty where it has.
+    """
+    totals, table = table.sum(axis=0), table[table.any(axis=1)]
+    summary = Summary(metric=name, value=None, n=int(totals.sum()), n_failed=int(lost.sum()), note=undefined or few)
+    if undefined:
+        return summary
+    value = float(statistic(totals))
+    summary = replace(summary, value=value)
     if lost.any():
         # A failed verdict counts once as the opposite of its label, once as equal to it.
         worst, best = np.array([0, lost[1], lost[0], 0]), np.array([lost[0], 0, 0, lost[1]])
-        low, high = (float(_kappa_of(totals + each)) for each in (worst, best))
+        low, high = (float(statistic(totals + each)) for each in (worst, best))
         summary = replace(summary, bound_low=low, bound_high=high)
-    summary = replace(summary, value=float(_kappa_of(totals)))
-    if holding[fewest] < FEWEST:
-        return replace(summary, note=TOO_FEW.format(f"chunks labelled {fewest} in ", holding[fewest]))
-    # As a share, which has a bound at 1 as kappa has.
-    ends = _interval((1 + float(_kappa_of(totals))) / 2, _jackknife(table, _kappa_of) / 2, table.sum(axis=1))
+    if few:
+        return summary
+    span = 1.0 - lowest
+    ends = _interval((value - lowest) / span, _jackknife(table, statistic) / span, table.sum(axis=1))
     assert ends.low is not None and ends.high is not None
-    return replace(summary, ci_low=2 * ends.low - 1, ci_high=2 * ends.high - 1)
+    return replace(summary, ci_low=lowest + span * ends.low, ci_high=lowest + span * ends.high)
+
+
+def _share_of(counts: Floats) -> Floats:
+    n = counts.sum(axis=-1)
+    share: Floats = np.divide(counts[..., 0] + counts[..., 3], n, out=np.zeros_like(n), where=n > 0)
+    return share
 
 
 def _kappa_of(counts: Floats) -> Floats:

@@ -150,10 +150,6 @@ TRUST: tuple[RunMetric, ...] = (
     _trust("judge/agreement", "share of the judge's verdicts that equal the golden label"),
     _trust("judge/kappa", "Cohen's kappa of verdicts and golden labels: agreement beyond chance", unit="score",
            range=(-1.0, 1.0), source="Cohen (1960)"),
-    _trust("judge/false_useful", "share of verdict useful among chunks that are not labelled relevant",
-           direction="lower"),
-    _trust("judge/false_useless", "share of verdict useless among chunks that are labelled relevant",
-           direction="lower"),
     _trust("judge/self_agreement", "share of verdicts that come out the same when given again (judge.rejudge)",
            "not asked for (judge.rejudge)"),
     _trust(f"{PRECISION}_corrected", "context precision by people, estimated from human verdicts on a sample, "

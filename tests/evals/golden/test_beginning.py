@@ -245,7 +245,6 @@ SENTENCE = "An encoder counts the turns of a joint, and a resolver gives its ang
         (f"{SENTENCE}\n\n## References\n\nSome book about the encoders of many joints and their makers.", SENTENCE),
         ("It is so.\n\nIt is.", "It is so."),
         ("# Encoders", ""),
-        ("```\nsome words in a block\n```", ""),
         ("def read(port, *, raw=False):\n    return f(port)[0] if raw else None", ""),
         ("References\n\nDoe, J. Encoders and their use in many machines.", ""),
         ("[1] Doe, Encoders and their use in many machines\n[2] Roe, Joints", ""),

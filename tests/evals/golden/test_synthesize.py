@@ -228,7 +228,7 @@ def test_a_collection_whose_text_is_under_another_key(synthesize: Synthesize, tm
     with WritingModel(well) as model:
         done = synthesize(model, *where, "--metadata.text-key", "body")
     assert (done.code, model.chats) == (2, [])
-    assert "collection 'mine': none of its 594 chunks holds text; it is expected under payload key 'body'" in done.err
+    assert "collection 'mine': none of its 594 chunks holds text; text is expected under payload key 'body'" in done.err
 
 
 # The checks that need no model

@@ -194,7 +194,7 @@ def test_the_direction_of_every_metric_by_hand() -> None:
     assert {name for name, way in found.items() if way == "lower"} == times | {
         "content/overlap", "content/duplicate_rate", "scope/false_answer", "scope/false_abstention",
         "scope/max_out_of_scope_score", "determinism/max_score_delta", "cost/context_tokens",
-        "cost/judge_calls", "cost/judge_tokens", "cost/judge_usd", "judge/false_useful", "judge/false_useless",
+        "cost/judge_calls", "cost/judge_tokens", "cost/judge_usd",
     }  # fmt: skip
     assert {name for name, way in found.items() if way == "neither"} == {
         "latency/drift", "cost/judge_cache_hits", *(f"ranking/judged_at_{k}" for k in (1, 3, 5, 10)),
