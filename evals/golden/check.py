@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import sqrt
 from statistics import pstdev
-from typing import NamedTuple
 
 import numpy as np
 
@@ -58,25 +57,18 @@ Rows = Mapping[str, QueryRow]
 """The rows of a run by case id, of the cases that are the same in the golden data."""
 
 
-class Part(NamedTuple):
-    """A part of what the command says.
+def part(title: str, lines: Sequence[str], examples: Sequence[str] = (), *, doubtful: bool = False) -> str:
+    """Return a part of what the command says: a heading, sentences, and the first few examples.
 
-    Attributes:
+    Args:
         title: Heading.
         lines: What was found, a sentence each.
-        examples: Of it, of which the first few are shown.
+        examples: Of it.
         doubtful: True if somebody should look into it.
     """
-
-    title: str
-    lines: Sequence[str]
-    examples: Sequence[str] = ()
-    doubtful: bool = False
-
-    def __str__(self) -> str:
-        more = [f"  … and {len(self.examples) - SHOWN} more"] if len(self.examples) > SHOWN else []
-        shown = [*self.lines, *(f"  {example}" for example in self.examples[:SHOWN]), *more]
-        return "\n  ".join(["! " * self.doubtful + self.title, *shown])
+    more = [f"  … and {len(examples) - SHOWN} more"] if len(examples) > SHOWN else []
+    shown = [*lines, *(f"  {example}" for example in examples[:SHOWN]), *more]
+    return "\n  ".join(["! " * doubtful + title, *shown])
 
 
 def check(namespace: argparse.Namespace) -> int:
@@ -110,10 +102,10 @@ def check(namespace: argparse.Namespace) -> int:
         parts += [coverage(relevance, chunks), in_the_corpus(cases, chunks), near_copies(cases, relevance, chunks)]
     if runs:
         parts.append(unfound(cases, runs))
-    return say(namespace, [f"{namespace.file}: {len(cases)} cases are valid ({found})", *map(str, parts)])
+    return say(namespace, [f"{namespace.file}: {len(cases)} cases are valid ({found})", *parts])
 
 
-def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> Part:
+def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> str:
     """Return the number and share of queries by type, scope and split, and what of them lacks its labels."""
     cases = golden.cases
     outside = sum(not case.in_scope for case in cases)
@@ -129,10 +121,10 @@ def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> Part:
         lines.append("few queries are out of scope: a threshold is hardly tested")
     if without:
         lines.append(f"{len(without)} have no labels, the first at {without[0]}: only a judge can score these")
-    return Part("Types, scope and labels", [*lines, *filter(None, [missing_chunks(relevance)])], doubtful=is_few)
+    return part("Types, scope and labels", [*lines, *filter(None, [missing_chunks(relevance)])], doubtful=is_few)
 
 
-def power(cases: Sequence[Case], scores: Mapping[str, Scores]) -> Part:
+def power(cases: Sequence[Case], scores: Mapping[str, Scores]) -> str:
     """Return what differences of hit rate and nDCG the in-scope queries can prove, all and by split.
 
     At 5% significance, two-sided, and 80% power, paired by query: (1.96 + 0.84) · s / √n, with s the standard deviation
@@ -148,7 +140,7 @@ def power(cases: Sequence[Case], scores: Mapping[str, Scores]) -> Part:
         told = ", ".join(f"{proved[n]:.3f} ({name}, n {n})" for name, n in sorted(groups.items()))
         lines.append(f"{title}: {told or 'no query in scope'}; deviation {deviation:.3f}, {basis}")
     lines.append("a difference between two runs that is smaller is proved in fewer than 80% of the cases")
-    return Part("Smallest differences that can be proved", lines)
+    return part("Smallest differences that can be proved", lines)
 
 
 def smallest_difference(deviation: float, n: int, *, binary: bool) -> float:
@@ -173,7 +165,7 @@ def deviation_of(runs: Scores) -> tuple[float, str]:
     return LARGEST, "the largest for scores of 0 to 1 (--report shows the real one)"
 
 
-def coverage(relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> Part:
+def coverage(relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str:
     """Return the share of the collection's pages that some evidence lies in, and the pages without."""
     relevant = {key for judged in relevance.values() for key in judged.grades}
     held = [chunk for chunk in chunks if chunk.chunk_id in relevant]
@@ -183,10 +175,10 @@ def coverage(relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> Par
         f"{len(pages)} of {len(sizes)} pages ({len(pages) / len(sizes):.0%}) and {len(held)} of {len(chunks)} chunks"
     )
     lines = [f"{share} are relevant to some query", f"{len(bare)} pages are without, the largest first"]
-    return Part("Coverage of the collection", lines, bare, 2 * len(pages) < len(sizes))
+    return part("Coverage of the collection", lines, bare, doubtful=2 * len(pages) < len(sizes))
 
 
-def repeats(cases: Sequence[Case], vectors: Floats) -> Part:
+def repeats(cases: Sequence[Case], vectors: Floats) -> str:
     """Return pairs of queries that are nearly the same, and those of them that cross splits.
 
     Args:
@@ -206,10 +198,12 @@ def repeats(cases: Sequence[Case], vectors: Floats) -> Part:
     ]
     across = sum(not same for same, *_ in pairs)
     line = f"{len(pairs)} pairs with a cosine of {NEAR:g} and above, {across} of them across splits"
-    return Part("Repeated queries", [line + ", so that a held-out figure is not" * bool(across)], examples, bool(pairs))
+    return part(
+        "Repeated queries", [line + ", so that a held-out figure is not" * bool(across)], examples, doubtful=bool(pairs)
+    )
 
 
-def both_sides(cases: Sequence[Case]) -> Part:
+def both_sides(cases: Sequence[Case]) -> str:
     """Return the quotes that several splits have evidence in."""
     quotes = defaultdict[str, dict[str, str]](dict)
     for case in (case for case in cases if case.split):
@@ -217,30 +211,30 @@ def both_sides(cases: Sequence[Case]) -> Part:
             quotes[normalise(item.quote or "")].setdefault(case.split or "", case.id)
     shared = {quote: splits for quote, splits in quotes.items() if quote and len(splits) > 1}
     examples = [f"{' and '.join(splits.values())}: {quote[:80]!r}" for quote, splits in shared.items()]
-    return Part("Evidence on both sides of a split", [f"{len(shared)} quotes"], examples, bool(shared))
+    return part("Evidence on both sides of a split", [f"{len(shared)} quotes"], examples, doubtful=bool(shared))
 
 
-def copies(cases: Sequence[Case]) -> Part:
+def copies(cases: Sequence[Case]) -> str:
     """Return the queries that copy their evidence: more than 30% of their stretches of four words stand in it."""
     quotes = ((case, "\n".join(item.quote for item in case.relevant_evidence if item.quote)) for case in cases)
     shares = [(copied_share(case.query, text), case) for case, text in quotes if text]
     copied = sorted((pair for pair in shares if pair[0] > MOST_COPIED), key=lambda pair: -pair[0])
     examples = [f"{case.id}: {share:.0%} of its stretches of four words: {case.query!r}" for share, case in copied]
     line = f"{len(copied)} of {len(shares)} queries copy more than {MOST_COPIED:.0%} of themselves from it"
-    return Part("Words copied from the evidence", [line], examples, bool(copied))
+    return part("Words copied from the evidence", [line], examples, doubtful=bool(copied))
 
 
-def in_the_corpus(cases: Sequence[Case], chunks: Sequence[Chunk]) -> Part:
+def in_the_corpus(cases: Sequence[Case], chunks: Sequence[Chunk]) -> str:
     """Return the queries whose whole text stands in a chunk, as searching for them is finding a copy."""
     texts = [(chunk.source, _plain(chunk.text)) for chunk in chunks]
     asked = [(case, _plain(case.query)) for case in cases if grams(case.query)]
     places = ((case, next((place for place, text in texts if own in text), None)) for case, own in asked)
     examples = [f"{case.id}: {case.query!r} in {place}" for case, place in places if place]
     line = f"{len(examples)} of {len(asked)} queries of four words and more stand in a chunk word for word"
-    return Part("Queries whose text stands in the corpus", [line], examples, bool(examples))
+    return part("Queries whose text stands in the corpus", [line], examples, doubtful=bool(examples))
 
 
-def near_copies(cases: Sequence[Case], relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> Part:
+def near_copies(cases: Sequence[Case], relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str:
     """Return near copies of relevant chunks: both relevant, one passage counts twice; unlabelled, a find is none."""
     by_id = {chunk.chunk_id: chunk for chunk in chunks}
     labelled = {key: grams(by_id[key].text) for r in relevance.values() for key in r.grades if key in by_id}
@@ -269,10 +263,10 @@ def near_copies(cases: Sequence[Case], relevance: Mapping[str, Relevance], chunk
         f"{len(twice)} pairs of near copies are both relevant to a query, which counts one passage twice",
         f"{len(once)} near copies of relevant chunks are unlabelled, which counts a find as none",
     ]
-    return Part("Near-duplicate chunks", lines, [*twice, *once], bool(twice or once))
+    return part("Near-duplicate chunks", lines, [*twice, *once], doubtful=bool(twice or once))
 
 
-def unfound(cases: Sequence[Case], runs: Sequence[Rows]) -> Part:
+def unfound(cases: Sequence[Case], runs: Sequence[Rows]) -> str:
     """Return the labelled queries of which no run found a relevant chunk."""
     inside = {case.id: case.query for case in cases if case.in_scope}
     every = {key: [run[key] for run in runs if key in run and run[key].outcome != "UNLABELLED"] for key in inside}
@@ -280,7 +274,9 @@ def unfound(cases: Sequence[Case], runs: Sequence[Rows]) -> Part:
     hint = ": wrong labels, or queries to improve the search with" if nowhere else ""
     of = f"{len(nowhere)} of {sum(map(bool, every.values()))} queries"
     line = f"{of} have no relevant chunk among the candidates of {len(runs)} runs{hint}"
-    return Part("Evidence that no report finds", [line], [f"{key}: {inside[key]!r}" for key in nowhere], bool(nowhere))
+    return part(
+        "Evidence that no report finds", [line], [f"{key}: {inside[key]!r}" for key in nowhere], doubtful=bool(nowhere)
+    )
 
 
 def copied_share(query: str, text: str) -> float:

@@ -5,7 +5,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from operator import itemgetter
@@ -71,8 +71,8 @@ class Label(BaseModel):
         return Evidence(source_url=self.source_url, heading=self.heading, quote=quote, grade=grade)
 
 
-Labels = Mapping[tuple[str, str], Mapping[str, Label]]
-"""Case and chunk id to annotator to the label that counts."""
+Labels = Mapping[str, Mapping[str, Sequence[Label]]]
+"""Case id to chunk id to the labels that count, of each annotator the last one."""
 
 
 def label(namespace: argparse.Namespace) -> int:
@@ -240,19 +240,16 @@ def read_labels(sources: Sequence[Path], annotator: str | None = None) -> list[L
 def standing(labels: Sequence[Label]) -> Labels:
     """Return the last label of each person, query and chunk, but for skipped ones."""
     last = {(each.case, each.chunk, each.annotator): each for each in labels}
-    result: dict[tuple[str, str], dict[str, Label]] = {}
-    for (case_id, chunk_id, annotator), each in sorted(last.items(), key=itemgetter(0)):
+    result: dict[str, dict[str, list[Label]]] = {}
+    for (case_id, chunk_id, _), each in sorted(last.items(), key=itemgetter(0)):
         if each.grade is not None:
-            result.setdefault((case_id, chunk_id), {})[annotator] = each
+            result.setdefault(case_id, {}).setdefault(chunk_id, []).append(each)
     return result
 
 
-def _of_case(case_id: str, labels: Labels) -> Iterator[tuple[str, Sequence[Label], int]]:
-    """Yield the judged chunks of a case, each with its labels and grade: their median, of two the lower one."""
-    for (of_case, chunk_id), by_annotator in labels.items():
-        if of_case == case_id:
-            own = list(by_annotator.values())
-            yield chunk_id, own, median_low(each.grade or 0 for each in own)
+def grade_of(labels: Sequence[Label]) -> int:
+    """Return the grade of a chunk: the median of its labels, of two the lower one."""
+    return median_low(each.grade or 0 for each in labels)
 
 
 def write_labels(file: Path, labels: Labels) -> list[str]:
@@ -264,8 +261,8 @@ def write_labels(file: Path, labels: Labels) -> list[str]:
     before = read_text(file, "golden .jsonl", MOST_BYTES, DatasetError)
     cases = golden_set(file).cases
     asked = {case.id: asked_hash(case) for case in cases}
-    given = (each for own in labels.values() for each in own.values())
-    if stale := dict.fromkeys(each.case for each in given if each.asked != asked.get(each.case)):
+    every = (each for chunks in labels.values() for own in chunks.values() for each in own)
+    if stale := dict.fromkeys(each.case for each in every if each.asked != asked.get(each.case)):
         expected = "query or reference_answer of these cases changed after they were labelled, or they are gone"
         raise DatasetError(f"{file}: nothing is written: {expected}: {', '.join(stale)}")
     lines = [line for line in before.splitlines() if line.strip()]
@@ -295,9 +292,9 @@ def merged(case: Case, labels: Labels) -> dict[str, Any]:
     """
     passages = {_passage(item): item for item in case.evidence}
     verdicts, every = dict(case.human_verdicts), list[Label]()
-    for chunk_id, own, grade in _of_case(case.id, labels):
+    for chunk_id, own in labels.get(case.id, {}).items():
         every += own
-        whole = own[0].chunk_text
+        whole, grade = own[0].chunk_text, grade_of(own)
         marked = [quote for each in own if each.grade and grade for quote in each.quotes if quote.strip()]
         # What a former label said of the whole chunk is replaced.
         if case.in_scope or not grade:
@@ -319,8 +316,8 @@ def merged(case: Case, labels: Labels) -> dict[str, Any]:
 def contradictions(case: Case, labels: Labels) -> list[str]:
     """Return what labels say against the golden data, a line each: neither is changed by the other."""
     lines = []
-    for chunk_id, own, grade in _of_case(case.id, labels):
-        text = normalise(own[0].chunk_text)
+    for chunk_id, own in labels.get(case.id, {}).items():
+        text, grade = normalise(own[0].chunk_text), grade_of(own)
         held = [item.quote for item in case.relevant_evidence if item.quote and normalise(item.quote) in text]
         if grade and not case.in_scope:
             lines.append(f"{case.id}: chunk {chunk_id} has grade {grade}, and the case is out of scope")
@@ -332,8 +329,8 @@ def contradictions(case: Case, labels: Labels) -> list[str]:
 
 def agreement(labels: Labels) -> str:
     """Return how far annotators agree on the chunks that several of them graded."""
-    grades = ([each.grade or 0 for each in own.values()] for own in labels.values())
-    doubly = [given for given in grades if len(given) > 1]
+    every = ([each.grade or 0 for each in own] for chunks in labels.values() for own in chunks.values())
+    doubly = [grades for grades in every if len(grades) > 1]
     if not doubly:
         return "Agreement: nothing was labelled by two yet"
     alpha = krippendorff_alpha(doubly)

@@ -44,6 +44,7 @@ REPAIR = """{prompt}
 
 Your last answer could not be used: {reason}
 Answer again, with one JSON object that complies with the schema and nothing else."""
+CHECK = "check judge.model, judge.base_url and the API key (judge.api_key_env names its variable)"
 
 
 class Asker(Protocol):
@@ -232,7 +233,7 @@ class Engine:
         """End judging where its first call fails, or where failures in a row are the judge's and not the questions'."""
         self._in_a_row += 1
         if not self._proved and fault.kind not in ("malformed", "prompt"):
-            self._end(f"failed at the first call: {fault.message}", fatal=True)
+            self._end(f"failed at the first call: {fault.message}; {CHECK}", fatal=True)
         elif self._in_a_row >= max(FAILURES_IN_A_ROW, 2 * self._config.max_concurrency):
             reason = f"failed {self._in_a_row} times in a row, at last: {fault.type}: {fault.message}"
             self._end(reason, fatal=not self._judged)

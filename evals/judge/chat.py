@@ -128,7 +128,7 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
         "temperature": config.temperature,
         "seed": SEED,
         "max_output_tokens": config.max_output_tokens,
-        "address": config.base_url or " ".join(elsewhere),
+        "base_url": config.base_url or " ".join(elsewhere) or None,
         **({"class": own} if own else {}),
     }
     arguments: dict[str, Any] = {}

@@ -29,20 +29,19 @@ NOT_FIRST = " where they are not the first of the judging order (golden label of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pair:
-    """A judge's verdict on one chunk, and what else is said of it.
+class Differing:
+    """A judge's verdict on one chunk that differs from what else is said of it.
 
     Attributes:
-        verdict: 1 when the judge finds the chunk useful, else 0; or why there is no verdict.
-        label: The same by the golden data, by another judge, by people, or by a second pass.
+        label: 1 when it is useful by the golden data, another judge, people, or a second pass, and useless to the
+            judge; else 0.
         reason: The judge's.
     """
 
     query_id: str
     chunk_id: str
-    verdict: int | Failure
-    label: int | Failure
-    reason: str = ""
+    label: int
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +58,7 @@ class Agreement:
 
     accuracy: Summary
     kappa: Summary
-    disagreements: tuple[Pair, ...]
+    disagreements: tuple[Differing, ...]
 
     @property
     def n_verdicts(self) -> int:
@@ -118,12 +117,12 @@ def measure(judging: Judging, observations: Sequence[Observation], seed: int) ->
     truths = [_said(tier) for tier in judging.tiers[1:]]
     if correction and correction.weight is not None:
         truths.append(people)
-    again = agree(pairs(judging, _said(judging.again))) if judging.again else None
+    again = agree(judging, _said(judging.again)) if judging.again else None
     return Trust(
-        agreement=agree(pairs(judging, labels)),
+        agreement=agree(judging, labels),
         self_agreement=replace(again.accuracy, metric="judge/self_agreement") if again else None,
         corrections=[correction] if correction else [],
-        tiers=[agree(pairs(tier, truth)) for tier, truth in zip(judging.tiers, truths, strict=False)],
+        tiers=[agree(tier, truth) for tier, truth in zip(judging.tiers, truths, strict=False)],
     )
 
 
@@ -134,31 +133,24 @@ def summaries(trust: Trust) -> list[Summary]:
     return [*measured, *(each.corrected for each in trust.corrections)]
 
 
-def pairs(judging: Judging, truth: Said) -> list[Pair]:
-    """Pair a judge's verdicts with what else is said of the same chunks, in the order of that."""
-    given = ((key, judging.verdicts.get(key), label) for key, label in truth.items())
-    return [
-        Pair(query_id=key[0], chunk_id=key[1], verdict=verdict.verdict, label=label, reason=verdict.reason)
-        if isinstance(verdict, ChunkVerdict)
-        else Pair(query_id=key[0], chunk_id=key[1], verdict=verdict, label=label)
-        for key, verdict, label in given
-        if isinstance(verdict, ChunkVerdict | Failure)
-    ]
+def agree(judging: Judging, truth: Said) -> Agreement | None:
+    """Compare a judge's verdicts with what else is said of the same chunks; None where there are none.
 
-
-def agree(rows: Sequence[Pair]) -> Agreement | None:
-    """Compare verdicts with labels; None where there are none.
-
-    Args:
-        rows: Rows in rank order within a query; a failure in either leaves nothing to compare.
+    A failure in either leaves nothing to compare. Differences keep the order of `truth` within a query.
     """
+    said = ((key, judging.verdicts.get(key), label) for key, label in truth.items())
+    rows = [(key, verdict, label) for key, verdict, label in said if isinstance(verdict, ChunkVerdict | Failure)]
     if not rows:
         return None
-    ids, places = np.unique([row.query_id for row in rows], return_inverse=True)
+    ids, places = np.unique([query_id for (query_id, _), *_ in rows], return_inverse=True)
     # For each query how often verdict and label are 1 1, 1 0, 0 1, 0 0, and how often one failed at label 1, label 0.
     table = np.zeros((len(ids), 6))
-    np.add.at(table, (places, np.array([_column(row) for row in rows])), 1.0)
-    differing = [row for row in rows if {row.verdict, row.label} == {0, 1}]
+    np.add.at(table, (places, np.array([_column(verdict, label) for _, verdict, label in rows])), 1.0)
+    differing = [
+        Differing(query_id=key[0], chunk_id=key[1], label=label, reason=verdict.reason)
+        for key, verdict, label in rows
+        if isinstance(verdict, ChunkVerdict) and isinstance(label, int) and verdict.verdict != label
+    ]
     counts = Counter(row.query_id for row in differing)
     return Agreement(
         accuracy=_accuracy(table[:, :4], table[:, 4:].sum(axis=0)),
@@ -238,10 +230,10 @@ def _said(judging: Judging) -> Said:
     }
 
 
-def _column(row: Pair) -> int:
-    if isinstance(row.verdict, Failure) or isinstance(row.label, Failure):
-        return 4 if row.label == 1 else 5
-    return 3 - 2 * row.verdict - row.label
+def _column(verdict: ChunkVerdict | Failure, label: int | Failure) -> int:
+    if isinstance(verdict, Failure) or isinstance(label, Failure):
+        return 4 if label == 1 else 5
+    return 3 - 2 * verdict.verdict - label
 
 
 def _accuracy(table: Floats, lost: Floats) -> Summary:

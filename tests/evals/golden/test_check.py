@@ -188,6 +188,6 @@ def test_the_deviation_is_measured_between_runs_or_derived_from_one_and_told_by_
     assert deviation_of([first])[0] == pytest.approx(np.std([0.0, 1.0, 0.5]))
     assert deviation_of([]) == deviation_of([{"a": 1.0, "b": 1.0}]) and deviation_of([])[0] == LARGEST
     cases = [make_case(f"q{n}", split="dev" if n < 30 else "test") for n in range(40)]
-    hit_rate, ndcg, _ = power([*cases, make_case("out", in_scope=False, split="dev")], {}).lines
+    _, hit_rate, ndcg, _ = power([*cases, make_case("out", in_scope=False, split="dev")], {}).split("\n  ")
     assert f", {FEWEST_CHANGED / 10:.3f} (test, n 10); " in hit_rate
     assert "(all, n 40), " in ndcg and "(dev, n 30), " in ndcg and "(test, n 10); " in ndcg

@@ -316,7 +316,7 @@ class TestAnswers:
 
 # Faults of the protocol
 
-LASTING = {"401": "status 401, the API key was refused", "404": "status 404, no such model"}
+LASTING = {"401": "status 401, the API key was refused; check judge.model", "404": "status 404"}
 TOO_LONG = ChatFault(status=400, message="This model's maximum context length is 8192 tokens")
 
 
@@ -384,7 +384,7 @@ class TestFaults:
     def test_a_server_that_is_not_there_is_said_so(self, server: ChatServer) -> None:
         with engine(server, base_url=f"http://127.0.0.1:{free_port()}/v1") as made:
             ask(made, TEXTS[:5])
-        assert "failed at the first call" in str(made.fatal) and "does the server run?" in str(made.fatal)
+        assert "failed at the first call" in str(made.fatal) and "check judge.model, judge.base_url" in str(made.fatal)
         assert made.account.usage.unanswered == 0
 
     def test_a_key_that_is_revoked_later_ends_judging_with_what_there_is(self, server: ChatServer) -> None:
