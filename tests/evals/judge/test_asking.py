@@ -366,7 +366,7 @@ class TestFaults:
             (ChatFault(status=422, message="unknown field 'seed'"), "failed at the first call: .*unknown field", 1),
             (
                 PROTOCOL["200 HTML"],
-                "failed at the first call: .*is not the address of the provider's API",
+                "failed at the first call: .*check judge.model, judge.base_url",
                 ATTEMPTS["passing"],
             ),
         ],
