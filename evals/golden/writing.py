@@ -14,6 +14,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from random import Random
+from textwrap import shorten
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -71,9 +72,9 @@ LEAST_QUOTE = 15
 USUAL_ANSWER, USUAL_QUESTION = 150, 400
 # Grade of a passage that answers.
 GRADE = 3
-SPLITS = ("dev", "test")
 # Characters of an example.
 LONGEST = 100
+SPLITS = ("dev", "test")
 Objection: TypeAlias = tuple[str, str]
 """Reason why a query cannot be used, and the particulars."""
 NO_QUERY = "the query is empty, or too long for a search field"
@@ -387,14 +388,10 @@ def summary(drawn: Sequence[Draft], counts: Mapping[str, int]) -> list[str]:
     kept = Counter(draft.type_name for draft in drawn if draft.kept)
     dropped = Counter(draft.type_name for draft in drawn if draft.objection)
     splits = Counter(draft.split for draft in drawn if draft.kept)
-    lines = [
-        f"  {name}: {kept[name]} of {count} kept, {dropped[name]} dropped" for name, count in counts.items() if count
-    ]
-    reasons: dict[str, list[str]] = {}
-    for draft in drawn:
-        if draft.objection:
-            example = " ".join(f"{draft.id}: {draft.objection[1]}".rstrip(": ").split())
-            reasons.setdefault(draft.objection[0], []).append(f"{example[:LONGEST]}{'…' * (len(example) > LONGEST)}")
-    for reason, examples in sorted(reasons.items(), key=lambda entry: -len(entry[1])):
-        lines.append(f"  dropped {len(examples)}: {reason} ({examples[0]})")
+    lines = [f"  {name}: {kept[name]} of {n} kept, {dropped[name]} dropped" for name, n in counts.items() if n]
+    reasons = Counter(draft.objection[0] for draft in drawn if draft.objection)
+    for reason, count in reasons.most_common():
+        first = next(draft for draft in drawn if draft.objection and draft.objection[0] == reason)
+        example = f"{first.id}: {first.objection[1] if first.objection else ''}".rstrip(": ")
+        lines.append(f"  dropped {count}: {reason} ({shorten(example, LONGEST, placeholder=' …')})")
     return [*lines, f"  splits by page: {', '.join(f'{s}: {n}' for s, n in sorted(splits.items())) or 'none'}"]

@@ -162,20 +162,22 @@ def _of_provider(config: JudgeConfig, env: Mapping[str, str]) -> "BaseChatModel"
             f"{named} needs an API key: expected it in {variable}, which is not set; export it or write it into .env, "
             "or name another variable with judge.api_key_env"
         )
-    given: dict[str, Any] = {"temperature": config.temperature, "base_url": config.base_url}
-    if variable:
-        given["cohere_api_key" if provider == "cohere" else "api_key"] = key or "none"
+    own: dict[str, Any]
     match provider:
         case "cohere":
-            given["timeout_seconds"] = config.timeout_s
+            own = {"timeout_seconds": config.timeout_s, "cohere_api_key": key}
         case "ollama":
-            timeout = {"timeout": config.timeout_s}
-            given |= {"client_kwargs": timeout, "num_predict": config.max_output_tokens, "seed": SEED}
+            own = {
+                "client_kwargs": {"timeout": config.timeout_s},
+                "num_predict": config.max_output_tokens,
+                "seed": SEED,
+            }
         case _:
-            given |= {"timeout": config.timeout_s, "max_retries": 0, "max_tokens": config.max_output_tokens}
-            given["seed"] = SEED if provider in SEEDED else None
-    settled = {name: value for name, value in given.items() if value is not None}
-    model: BaseChatModel = init_chat_model(config.name, model_provider=provider, **settled)
+            own = {"timeout": config.timeout_s, "max_retries": 0, "max_tokens": config.max_output_tokens}
+            own |= {"api_key": key or "none", "seed": SEED if provider in SEEDED else None}
+    own |= {"temperature": config.temperature, "base_url": config.base_url}
+    given = {name: value for name, value in own.items() if value is not None}
+    model: BaseChatModel = init_chat_model(config.name, model_provider=provider, **given)
     return model
 
 

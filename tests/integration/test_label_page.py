@@ -13,7 +13,7 @@ import pytest
 from evals.cases.reading import load_golden
 from evals.collect.saved import read, write
 from evals.config.experiment import DatasetConfig
-from evals.golden import main as golden
+from evals.golden.command import main as golden
 from evals.run import main as evaluate
 from tests.support.chromium import Chromium, chromium, find_chromium
 from tests.support.command import Done, call

@@ -11,9 +11,9 @@ from ragas import EvaluationDataset
 
 from evals.cases.case import Case
 from evals.cases.reading import golden_set
-from evals.golden import main
 from evals.golden.beginning import locate, skeletons
 from evals.golden.chunks import page_of, prose, spread
+from evals.golden.command import main
 from retrievers.__main__ import main as retrievers
 from retrievers.records import Chunk
 from tests.support.command import Done, call

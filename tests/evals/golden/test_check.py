@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evals.golden import main
 from evals.golden.check import FEWEST_CHANGED, LARGEST, copied_share, deviation_of, power, smallest_difference
+from evals.golden.command import main
 from evals.run import main as run
 from evals.stats.paired import sign_flip
 from retrievers.__main__ import main as retrievers

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evals.golden import main
 from evals.golden.chunks import Passages, page_of
+from evals.golden.command import main
 from evals.golden.prompts import DraftCase
 from evals.golden.writing import (
     NO_QUERY,
@@ -25,7 +25,6 @@ from evals.golden.writing import (
 from retrievers.__main__ import main as retrievers
 from retrievers.records import Chunk
 from tests.evals.golden.test_beginning import CHUNKS, CODE
-from tests.support.chat_faults import When
 from tests.support.command import Done, call
 from tests.support.writing_model import PASSAGE, Manner, WritingModel, copies, judges, says, well, writes
 
@@ -134,13 +133,6 @@ def test_a_model_that_cannot_be_reached_ends_it_at_the_first_call(synthesize: Sy
     assert (done.code, len(model.chats)) == (2, 1)
     assert "failed at the first call" in done.err
     assert not (tmp_path / "golden.jsonl").exists()
-
-
-@pytest.mark.slow
-def test_faults_of_the_server_in_between_are_survived(synthesize: Synthesize, tmp_path: Path) -> None:
-    with WritingModel() as model, model.faulty("503", When(share=0.2, seed=3)):
-        assert synthesize(model).code == 0
-    assert len(written(tmp_path)) == 13
 
 
 def test_a_plan_tells_the_price_and_a_second_run_buys_nothing(synthesize: Synthesize, tmp_path: Path) -> None:

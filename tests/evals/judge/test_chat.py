@@ -17,7 +17,6 @@ from evals.judge.chat import Chat, identity, make_chat
 from evals.judge.judge import Judge
 from evals.judge.tasks import PRECISION
 from evals.judge.verdicts import ChunkVerdict
-from tests.support.chat_faults import FILTERED, REFUSAL
 from tests.support.chat_server import MODEL, ChatServer
 from tests.support.judged import observe, oracle
 from tests.support.judges import keys, settings
@@ -56,21 +55,6 @@ def test_one_question_is_one_request_of_the_model_with_temperature_seed_and_limi
     assert (with_schema.model, with_schema.temperature, with_schema.seed) == (MODEL, 0, 0)
     assert 99 in (with_schema.body.get("max_tokens"), with_schema.body.get("max_completion_tokens"))
     assert "ContextPrecisionOutput" in str(with_schema.response_format) and without.response_format is None
-
-
-@pytest.mark.parametrize("structured", [True, False])
-def test_answers_that_were_cut_off_filtered_or_refused_are_answers_with_their_tokens(
-    server: ChatServer, structured: bool
-) -> None:
-    chat = make_chat(settings(server), keys(server))
-    with server.faulty("cut"):
-        cut = asked(chat, structured=structured)
-    assert cut.finish in ("max_tokens", "length") and cut.text == RIGHT[: len(RIGHT) // 2]
-    assert (cut.tokens_in, cut.tokens_out) == (len(prompt()) // 4, len(cut.text) // 4)
-    with server.faulty(FILTERED):
-        assert asked(chat, structured=structured).finish in ("error_toxic", "content_filter")
-    with server.faulty("refusal"):
-        assert asked(chat, structured=structured).text == REFUSAL
 
 
 @pytest.mark.parametrize("fault", ["429", "500", "reset", "401", "502 HTML"])
