@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from evals.config.experiment import DatasetConfig
 from evals.config.files import check_writable, write
 from evals.config.telemetry import silence
 from evals.errors import DatasetError
-from evals.golden.chunks import check_new, json_lines, named_chunks, next_check, page_of, prose, say, spread
+from evals.golden.chunks import check_new, json_lines, named_chunks, next_check, prose, say, spread
 from retrievers.errors import nearest
 from retrievers.records import Chunk
 
@@ -52,12 +51,8 @@ def skeletons(chunks: Sequence[Chunk], count: int, out_of_scope: int, seed: int)
         out_of_scope: Number of out-of-scope cases to add, empty but for their id.
         seed: Seed of the choice.
     """
-    pages: dict[str, list[Chunk]] = {}
-    for chunk in spread(chunks, seed):
-        pages.setdefault(page_of(chunk), []).append(chunk)
-    in_turn = [chunk for turn in zip_longest(*pages.values()) for chunk in turn if chunk]
     rows: list[dict[str, Any]] = []
-    for number, chunk in enumerate(in_turn[:count], 1):
+    for number, chunk in enumerate(spread(chunks, seed)[:count], 1):
         quote = " ".join((prose(chunk.text) or chunk.text).split()[:QUOTE_WORDS])
         written = {"query": "", "reference_answer": None, "query_type": "factual"}
         rows.append({"id": f"case-{number:03}", **written, "evidence": [{**_evidence(chunk, quote), "grade": 3}]})
@@ -100,12 +95,7 @@ def import_cases(namespace: argparse.Namespace) -> int:
             f"  {relevant} relevant documents, {judged - relevant} judged and not relevant; their ids must equal the "
             "chunk_id or the source_document_id of your collection (metadata.map)"
         )
-    if unlabelled := sum(case.is_unlabelled for case in cases):
-        lines.append(
-            f"  {unlabelled} of them are without evidence, so that only a judge can score their results (judge.model); "
-            f"or let people judge what a retriever finds: python -m evals.golden label {namespace.out} --config "
-            "EXPERIMENT"
-        )
+    lines.append(f"  next: python -m evals.golden check {namespace.out}, and label what has no evidence")
     return say(namespace, [f"{namespace.out}: {len(cases)} cases of {source}, {outside} of them out of scope", *lines])
 
 

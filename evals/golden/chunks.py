@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -197,31 +198,15 @@ def section_of(chunk: Chunk) -> tuple[str, str]:
 
 
 def spread(chunks: Sequence[Chunk], seed: int) -> list[Chunk]:
-    """Order the chunks that hold prose, so that of any number of first ones each page and section has its share.
+    """Order the chunks that hold prose at random, so that each page has its turn before any has a second one.
 
-    The j-th of m chunks of a page is put at (j + u) / m, with u drawn from 0 to 1 for each page: systematic sampling.
     In a collection without prose, all chunks with text are taken.
     """
     readable = [chunk for chunk in chunks if prose(chunk.text)] or [chunk for chunk in chunks if chunk.text.strip()]
-    rng = random.Random(seed)
-    pages: dict[str, dict[str, list[Chunk]]] = {}
-    for chunk in sorted(readable, key=lambda chunk: chunk.chunk_id):
-        pages.setdefault(page_of(chunk), {}).setdefault(section_of(chunk)[1], []).append(chunk)
-    ordered = [
-        _systematic([rng.sample(section, len(section)) for _, section in sorted(sections.items())], rng)
-        for _, sections in sorted(pages.items())
-    ]
-    return _systematic(ordered, rng)
-
-
-def _systematic(groups: Sequence[Sequence[Chunk]], rng: random.Random) -> list[Chunk]:
-    starts = [rng.random() for _ in groups]
-    placed = [
-        ((turn + starts[number]) / len(group), number, chunk)
-        for number, group in enumerate(groups)
-        for turn, chunk in enumerate(group)
-    ]
-    return [chunk for _, _, chunk in sorted(placed, key=lambda entry: entry[:2])]
+    pages: dict[str, list[Chunk]] = {}
+    for chunk in random.Random(seed).sample(sorted(readable, key=lambda chunk: chunk.chunk_id), len(readable)):
+        pages.setdefault(page_of(chunk), []).append(chunk)
+    return [chunk for turn in zip_longest(*pages.values()) for chunk in turn if chunk]
 
 
 def prose(text: str) -> str:

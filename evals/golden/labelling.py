@@ -317,13 +317,12 @@ def contradictions(case: Case, labels: Labels) -> list[str]:
     """Return what labels say against the golden data, a line each: neither is changed by the other."""
     lines = []
     for chunk_id, own in labels.get(case.id, {}).items():
-        text, grade = normalise(own[0].chunk_text), grade_of(own)
-        held = [item.quote for item in case.relevant_evidence if item.quote and normalise(item.quote) in text]
+        grade, text = grade_of(own), normalise(own[0].chunk_text)
+        held = any(item.quote and normalise(item.quote) in text for item in case.relevant_evidence)
         if grade and not case.in_scope:
             lines.append(f"{case.id}: chunk {chunk_id} has grade {grade}, and the case is out of scope")
-        if not grade and (held or case.relevant.get(chunk_id)):
-            why = f"holds the evidence “{held[0][:60]}”" if held else "stands in relevant_ids"
-            lines.append(f"{case.id}: chunk {chunk_id} has grade 0, and {why}")
+        if not grade and (held or chunk_id in case.relevant):
+            lines.append(f"{case.id}: chunk {chunk_id} has grade 0, and is relevant by evidence or relevant_ids")
     return lines
 
 

@@ -219,16 +219,10 @@ def drafts(
 
 
 def split_pages(chunks: Sequence[Chunk], seed: int) -> dict[str, str]:
-    """Return the split of each page, so that both have about as many chunks and no page feeds both."""
-    sizes = Counter(page_of(chunk) for chunk in chunks)
-    pages = sorted(sizes)
+    """Return the split of each page, so that both have as many pages and none feeds both."""
+    pages = sorted({page_of(chunk) for chunk in chunks})
     Random(seed).shuffle(pages)
-    filled = dict.fromkeys(SPLITS, 0)
-    splits: dict[str, str] = {}
-    for page in sorted(pages, key=lambda page: -sizes[page]):
-        splits[page] = min(SPLITS, key=lambda split: filled[split])
-        filled[splits[page]] += sizes[page]
-    return splits
+    return {page: SPLITS[number % 2] for number, page in enumerate(pages)}
 
 
 # Writing and checking
