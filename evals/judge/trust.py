@@ -5,7 +5,7 @@ interval leaves out whole queries, one at a time (the jackknife; Davison & Hinkl
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from evals.stats.kappa import cohens_kappa
 
 # (case id, chunk id) to a verdict, or why there is none.
 Said = Mapping[tuple[str, str], int | Failure]
+Statistic = Callable[[Floats], Floats]
 # Above this share of labelled queries that cannot be used, those that are left are no random sample.
 MOST_DROPPED = 0.05
 TOO_FEW = f"not computable: {{}}only {{}} queries, {FEWEST} are needed"
@@ -184,7 +185,8 @@ def by_people(
 
     def precision(said: Said) -> Floats:
         """Return the scores [queries, 1], NaN where a chunk has no verdict."""
-        return np.array([[average_precision(list(_numbers(said, o)))] for o in every])
+        rows = ([said.get((o.case.id, chunk_id)) for chunk_id in o.selection.chunk_ids] for o in every)
+        return np.array([[average_precision([v if isinstance(v, int) else np.nan for v in row])] for row in rows])
 
     own = np.where(seen[:, None], precision(people), np.nan)
     usable = np.flatnonzero(np.isfinite(own))
@@ -209,16 +211,8 @@ def by_people(
         proxy = np.where(np.isfinite(by_judge), by_judge, others)
     sample = corrected(own, proxy)
     low, high = (float(end[0]) for end in sample.interval())
-    value = float(np.clip(sample.means[0], 0.0, 1.0))
-    corrected_mean = replace(mean, value=value, ci_low=low, ci_high=high)
+    corrected_mean = replace(mean, value=float(np.clip(sample.means[0], 0.0, 1.0)), ci_low=low, ci_high=high)
     return Correction(metric=PRECISION, corrected=corrected_mean, weight=sample.weight, judge=judge)
-
-
-def _numbers(said: Said, observation: Observation) -> Iterator[float]:
-    """Yield the verdicts on what a query returned, NaN where there is none."""
-    for chunk_id in observation.selection.chunk_ids:
-        verdict = said.get((observation.case.id, chunk_id))
-        yield verdict if isinstance(verdict, int) else np.nan
 
 
 def _said(judging: Judging) -> Said:
@@ -239,45 +233,38 @@ def _column(verdict: ChunkVerdict | Failure, label: int | Failure) -> int:
 def _accuracy(table: Floats, lost: Floats) -> Summary:
     """Return the share of verdicts that equal the label."""
     queries = int(table.any(axis=1).sum())
-    note = "no verdict on a labelled chunk" if not queries else ""
+    none = "no verdict on a labelled chunk" if not queries else ""
     is_clear = _share_of(table.sum(axis=0)) in (0.0, 1.0)
     few = TOO_FEW.format("", queries) if queries < FEWEST and not is_clear else ""
-    return _compared("judge/agreement", _share_of, table, lost, lowest=0.0, undefined=note, few=few)
+    return _compared("judge/agreement", _share_of, 0.0, table, lost, (none, few))
 
 
 def _kappa(table: Floats, lost: Floats) -> Summary:
     """Return Cohen's kappa. Where all labels are the same, it is 0 or undefined for any verdicts: it has no value."""
     # By label, the queries that have it.
     holding = {label: int((table[:, 1 - label] + table[:, 3 - label] > 0).sum()) for label in (1, 0)}
-    note = "no verdict on a labelled chunk"
+    none = "no verdict on a labelled chunk"
     if any(holding.values()):
-        note = "" if all(holding.values()) else f"undefined: all labels are {int(holding[1] > 0)}"
+        none = "" if all(holding.values()) else f"undefined: all labels are {int(holding[1] > 0)}"
     fewest = next((label for label, queries in holding.items() if queries < FEWEST), None)
     few = "" if fewest is None else TOO_FEW.format(f"chunks labelled {fewest} in ", holding[fewest])
-    return _compared("judge/kappa", _kappa_of, table, lost, lowest=-1.0, undefined=note, few=few)
+    return _compared("judge/kappa", _kappa_of, -1.0, table, lost, (none, few))
 
 
 def _compared(
-    name: str,
-    statistic: Callable[[Floats], Floats],
-    table: Floats,
-    lost: Floats,
-    *,
-    lowest: float,
-    undefined: str,
-    few: str,
+    name: str, statistic: Statistic, lowest: float, table: Floats, lost: Floats, without: tuple[str, str]
 ) -> Summary:
     """Return a statistic of verdicts and labels, its interval, and its bounds if all failures had differed or agreed.
 
     Args:
         name: Name of the metric.
         statistic: Of numbers of verdict and label 1 1, 1 0, 0 1, 0 0, shape (…, 4).
+        lowest: Least value of the statistic, whose highest is 1.
         table: These numbers by query, shape (queries, 4).
         lost: How many more verdicts there would be with label 1 and label 0.
-        lowest: Least value of the statistic, whose highest is 1.
-        undefined: Why it has no value, empty where it has.
-        few: Why it has no interval, empty where it has.
+        without: Why it has no value, and why no interval; empty where it has.
     """
+    undefined, few = without
     totals, table = table.sum(axis=0), table[table.any(axis=1)]
     summary = Summary(metric=name, value=None, n=int(totals.sum()), n_failed=int(lost.sum()), note=undefined or few)
     if undefined:
@@ -307,7 +294,7 @@ def _kappa_of(counts: Floats) -> Floats:
     return cohens_kappa(counts.reshape(*counts.shape[:-1], 2, 2))
 
 
-def _jackknife(rows: Floats, statistic: Callable[[Floats], Floats]) -> float:
+def _jackknife(rows: Floats, statistic: Statistic) -> float:
     """Return the standard error of a statistic of the total of rows, one a query."""
     return float(np.sqrt((len(rows) - 1) * statistic(rows.sum(axis=0) - rows).var())) if len(rows) > 1 else 0.0
 
