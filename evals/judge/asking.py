@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 # The verdict as JSON, or why there is none.
 Outcome = str | Failure | Unscored
 # Attempts for one verdict, by the kind of fault that the last one had.
-ATTEMPTS: Mapping[Kind, int] = {"passing": 8, "late": 3, "refused": 2, "malformed": 2, "prompt": 1}
+ATTEMPTS: Mapping[Kind, int] = {"passing": 8, "late": 3, "refused": 2, "prompt": 1, "plain": 1}
 # Failures in a row, and at least twice the number of concurrent calls, after which judging ends.
 FAILURES_IN_A_ROW = 32
 # Seconds before the second attempt at most, before each further one twice as many, and the most.
@@ -161,21 +161,20 @@ class Engine:
 
     async def _bought(self, key: bytes, prompt: str, schema: type[BaseModel]) -> Outcome:
         """Ask until there is a verdict, or no attempt is left. A wait that the server asks for is no attempt."""
-        text, attempts = prompt, 0
+        text, attempts, structured = prompt, 0, True
         while isinstance(said := await self._attempt(key, prompt, text, schema), Fault):
             if said.kind == "limited":
                 self._pause(said)
                 continue
-            if said.kind == "plain":  # calls that were sent before that was known find out as well
+            if said.kind == "plain" and structured:  # calls that were sent before that was known find out as well
                 if self._structured:
-                    log.warning(
-                        "the judge's server takes no request for JSON, which is read in texts: %s", said.message
-                    )
-                self._structured = False
+                    log.warning("the judge's server takes no request for JSON: %s", said.message)
+                self._structured = structured = False
                 continue
             attempts += 1
-            # A key that was accepted may be accepted again.
-            is_last = attempts == ATTEMPTS[said.kind] or (said.kind == "refused" and not self._proved)
+            # One repair only, as each try is billed. A key that was accepted may be accepted again.
+            is_last = text is not prompt if said.kind == "malformed" else attempts >= ATTEMPTS[said.kind]
+            is_last |= said.kind == "refused" and not self._proved
             if is_last or said.kind in ("malformed", "refused"):
                 self._note(said)
             if is_last:

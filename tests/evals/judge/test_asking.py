@@ -317,6 +317,15 @@ class TestFaults:
         assert len(server.chats) == made.account.usage.calls == attempts and made.account.usage.failed == 1
         assert (said.type == "Timeout") == (name == "slow")
 
+    def test_faults_of_several_kinds_are_attempts_together_and_a_repair_follows_any(self, server: ChatServer) -> None:
+        with later_engine(server) as made, server.faulty("prose", When(calls={2})), server.faulty("500", FIRST):
+            assert verdicts(ask(made, [USEFUL])) == [1]
+        server.requests.clear()
+        first = When(calls={1, 2, 3})
+        with later_engine(server, timeout_s=0.1) as made, server.faulty("slow"), server.faulty("500", first):
+            assert verdicts(ask(made, [USEFUL])) == ["Timeout"]
+        assert len(server.chats) == 4
+
     def test_a_rate_limit_is_waited_for_which_is_no_attempt(self, server: ChatServer) -> None:
         limited = When(calls=range(2, 40))
         with engine(server, max_concurrency=1) as made, server.faulty(too_many(0.02), limited):
