@@ -56,19 +56,18 @@ class Evidence(_Record):
 
 
 class Labelling(_Record):
-    """Origin of the labels that people gave to a pool of chunks.
+    """Origin of the labels that people gave to chunks.
 
     Attributes:
         by: Names of the annotators.
         at: Time of the last label, ISO 8601.
-        pool: Systems whose chunks were judged.
-        depth: Number of chunks of each system.
     """
+
+    # Earlier versions wrote the systems of the pool, too.
+    model_config = ConfigDict(extra="ignore")
 
     by: list[Text]
     at: str
-    pool: list[str]
-    depth: int = Field(ge=1)
 
 
 class Case(_Record):

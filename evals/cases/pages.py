@@ -1,28 +1,21 @@
-"""The source pages, of a folder or a site: where a text stands in its page, the page's metadata and its anchors."""
+"""The source pages, of a folder or a site: where a text stands in its page, and the page's metadata."""
 
-import re
-from bisect import bisect_left, bisect_right
-from collections import Counter
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote
 
 from evals.config.experiment import SourcesConfig
 from evals.errors import EvaluationError
 from retrievers.indexing.chunking import SECTION_SEPARATOR, placement
-from retrievers.indexing.markdown import Page, PageError, heading_text, page_address, page_tokens, parse_page
+from retrievers.indexing.markdown import Page, PageError, page_address, parse_page
 from retrievers.indexing.pages import html_page, page_path, read_corpus
 from retrievers.records import Chunk
 from retrievers.text.charsets import charset
 
-HEADING_ID = re.compile(r"\{#([^}]+)\}\s*$")
-ELEMENT_ID = re.compile(r"""\b(?:id|name)=["']([^"'\s]+)["']""")
-NO_SLUG = re.compile(r"[^\w\- ]")
-GAPS = re.compile(r"[-_]+")
 MOST_REDIRECTS = 4
 # Metadata that a page of a site shows; tags, files and lines do not appear there.
 OF_A_SITE = ("source_url", "title", "heading", "section_path")
@@ -49,19 +42,11 @@ class SourcePage:
         """All headings of the page, and its title, which heads what precedes the first."""
         return frozenset([self.page.title, *(heading for section in self.page.sections for heading in section.path)])
 
-    @cached_property
-    def _anchors(self) -> frozenset[str]:
-        return anchors_of(self.page)
-
-    def has(self, fragment: str) -> bool:
-        """Return True if a fragment of the page's address names a heading or another place in it."""
-        return leads_to(fragment, self._anchors)
-
-    def occurrences(self, text: str, from_line: int = 1) -> Iterator[range]:
-        """Yield the lines (1-based) of every occurrence of a text from a line on, ignoring white space."""
+    def occurrences(self, text: str) -> Iterator[range]:
+        """Yield the lines (1-based) of every occurrence of a text, ignoring white space."""
         offsets, lines = self._words
-        plain, above = " ".join(text.split()), bisect_left(lines, from_line)
-        start = self.text.find(plain, offsets[above]) if plain and above < len(lines) else -1
+        plain = " ".join(text.split())
+        start = self.text.find(plain) if plain else -1
         while start >= 0:
             first, last = (bisect_right(offsets, at) - 1 for at in (start, start + len(plain) - 1))
             yield range(lines[first], lines[last] + 1)
@@ -76,13 +61,14 @@ class SourcePage:
     def facts(self, chunk: Chunk) -> dict[str, Any]:
         """Return the metadata that a chunk of the page should have, as far as the page shows it.
 
-        Where the text stands more than once, the place that the chunk itself claims is preferred.
+        Where the text stands more than once, the place that the chunk itself claims is preferred. A fragment of its
+        address is kept as it is.
         """
         page = self.page
         document, module, chapter = placement(page.file_path)
-        fragment = (chunk.source_url or "").partition("#")[2]
+        _, mark, fragment = (chunk.source_url or "").partition("#")
         facts: dict[str, Any] = {
-            "source_url": f"{page.source_url}#{fragment}" if fragment and self.has(fragment) else page.source_url,
+            "source_url": f"{page.source_url}{mark}{fragment}",
             "title": page.title,
             "tags": page.tags,
             "sidebar_position": page.sidebar_position,
@@ -92,15 +78,11 @@ class SourcePage:
             "chapter": chapter,
         }
         claimed = chunk.page_number if page.paged else chunk.start_line
-        lines = next(self.occurrences(chunk.text, page.line_at(claimed or 1)), None)
-        # The text is not at the claimed place, so the first occurrence in the page counts.
-        if lines is None or claimed not in page.location(lines[0], lines[-1]).values():
-            lines = next(self.occurrences(chunk.text), None)
-        if lines:
-            section = self.section_at(lines[0])
-            facts |= page.location(lines[0], lines[-1])
-            facts["heading"] = section[-1] if section else page.title
-            facts["section_path"] = SECTION_SEPARATOR.join(section) or page.title
+        places = [(lines[0], page.location(lines[0], lines[-1])) for lines in self.occurrences(chunk.text)]
+        if places:
+            line, location = next((place for place in places if claimed in place[1].values()), places[0])
+            section = self.section_at(line) or (page.title,)
+            facts |= location | {"heading": section[-1], "section_path": SECTION_SEPARATOR.join(section)}
         return facts if self.known is None else {name: facts[name] for name in self.known if name in facts}
 
     def section_at(self, line: int) -> tuple[str, ...]:
@@ -170,22 +152,24 @@ class SourcePages:
         Raises:
             SourcePageError: It cannot be read.
         """
-        names = (chunk.file_path or "", without_fragment(chunk.source_url))
-        page = next((self._known[name] for name in names if name in self._known), None)
-        if page is None and (faults := [self._broken[name] for name in names if name in self._broken]):
-            raise SourcePageError(faults[0])
-        return page
+        for held in (self._readable, self._unreadable):
+            for name in (chunk.file_path, without_fragment(chunk.source_url)):
+                if isinstance(page := held.get(name or ""), str):
+                    raise SourcePageError(page)
+                if page:
+                    return page
+        return None
 
     @cached_property
-    def _known(self) -> Mapping[str, SourcePage]:
+    def _readable(self) -> Mapping[str, SourcePage]:
         by_url = {page.page.source_url: page for page in self.pages}
         return by_url | {page.page.file_path: page for page in self.pages}
 
     @cached_property
-    def _broken(self) -> Mapping[str, str]:
+    def _unreadable(self) -> Mapping[str, str]:
         """Faults by file, and by the address that a page has unless its front matter, which was not read, differs."""
-        faults = {file: f"{file}: {fault}" for file, fault in self.broken.items()}
-        return {page_address(file, None, self.base_url): fault for file, fault in faults.items()} | faults
+        faults = dict(zip(self.broken, self.faults, strict=True))
+        return faults | {page_address(file, None, self.base_url): fault for file, fault in faults.items()}
 
 
 @dataclass(frozen=True)
@@ -264,31 +248,3 @@ def open_sources(config: SourcesConfig) -> Sources | None:
     if config.dir:
         return SourcePages.read(config.dir, config.base_url)
     return WebPages(config.http, config.base_url) if config.http else None
-
-
-def anchors_of(page: Page) -> frozenset[str]:
-    """Return the anchors of a page: the ids of its elements, or of Markdown the slugs of its headings.
-
-    A slug is formed as GitHub and Docusaurus form it; `{#id}` behind a heading takes its place, and a repeated one is
-    numbered from 1.
-    """
-    if page.ids:
-        return page.ids
-    anchors = set(ELEMENT_ID.findall(page.text))
-    counts: Counter[str] = Counter()
-    for opening, inline in pairwise(page_tokens(page.text)):
-        if opening.type == "heading_open":
-            explicit = HEADING_ID.search(inline.content)
-            slug = explicit[1] if explicit else NO_SLUG.sub("", heading_text(inline).lower()).replace(" ", "-")
-            anchors.add(f"{slug}-{counts[slug]}" if counts[slug] else slug)
-            counts[slug] += 1
-    return frozenset(anchors)
-
-
-def leads_to(fragment: str, anchors: frozenset[str]) -> bool:
-    """Return True if a fragment names one of these anchors, or a passage by its text (`:~:text=`).
-
-    Sites differ in the hyphens and underscores of a slug: a stretch of either counts as one hyphen.
-    """
-    plain = {GAPS.sub("-", anchor).strip("-") for anchor in anchors}
-    return ":~:" in fragment or GAPS.sub("-", unquote(fragment)).strip("-") in plain

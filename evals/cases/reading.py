@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -70,13 +69,17 @@ class GoldenSet:
 
     def to_ragas(self) -> list[dict[str, Any]]:
         """Return the cases in scope as rows of ragas' `EvaluationDataset`; quotes are the reference contexts."""
-        rows = []
-        for case in (case for case in self.cases if case.in_scope):
-            row: dict[str, Any] = {"user_input": case.query, "reference": case.reference_answer}
-            row["reference_contexts"] = [item.quote for item in case.relevant_evidence if item.quote]
-            row["reference_context_ids"] = list(case.relevant)
-            rows.append({name: value for name, value in row.items() if value})
-        return rows
+        rows = (
+            {
+                "user_input": case.query,
+                "reference": case.reference_answer,
+                "reference_contexts": [item.quote for item in case.relevant_evidence if item.quote],
+                "reference_context_ids": list(case.relevant),
+            }
+            for case in self.cases
+            if case.in_scope
+        )
+        return [{name: value for name, value in row.items() if value} for row in rows]
 
 
 def load_golden(config: DatasetConfig) -> GoldenSet:
@@ -247,24 +250,22 @@ def cells_of(file: Path) -> Iterator[Row]:
 
 
 def _rows_in_memory(data: Any) -> Iterator[Row]:
-    rows = data.to_dict("records") if hasattr(data, "iterrows") else data
+    # JSON knows no numbers and arrays of numpy, and no NaN in place of an empty cell.
+    rows = json.loads(data.to_json(orient="records")) if hasattr(data, "iterrows") else data
     if isinstance(rows, Mapping) or not isinstance(rows, Iterable):
-        raise DatasetError(
-            f"expected a path, a list of dictionaries, a DataFrame or a dataset, got {type(data).__name__}"
-        )
+        expected = "expected a path, a list of dictionaries, a DataFrame or a dataset"
+        raise DatasetError(f"{expected}, got {type(data).__name__}")
     return ((f"row {number}", row if isinstance(row, Case) else _fields(row)) for number, row in enumerate(rows))
 
 
 def _json_rows(file: Path) -> Iterator[Row]:
-    """Yield the values of JSON Lines; of one array its elements, and one object over several lines as it is."""
+    """Yield the values of JSON Lines, or the elements of one array."""
     text = read_text(file, "a JSON Lines file", MOST_BYTES, DatasetError)
-    if text.lstrip()[:1] == "[" or text.lstrip().partition("\n")[0].strip() == "{":
+    if text.lstrip()[:1] == "[":
         try:
-            values = load_json(text)
+            yield from ((f"{file}: element {number}", value) for number, value in enumerate(load_json(text), 1))
         except ValueError as error:
             raise DatasetError(f"{file}: {error}; expected one JSON object a line, or one array of them") from None
-        elements = values if isinstance(values, list) else [values]
-        yield from ((f"{file}: element {number}", value) for number, value in enumerate(elements, 1))
         return
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
@@ -322,15 +323,15 @@ def _beir_rows(folder: Path, split: str | None) -> Iterator[Row]:
     for file in [file for file in files if file.stem == (split or "test")] or files:
         text = read_text(file, "a file of judgements", MOST_BYTES, DatasetError)
         for number, line in enumerate(text.splitlines(), 1):
-            if judged := JUDGEMENT.fullmatch(line):
-                key, document, grade = judged.groups()
-                case = cases.setdefault(key, {"id": key, "split": file.stem, "relevant_ids": {}})
-                case["relevant_ids"][document] = int(grade)
-            if line.strip() and (judged[1] not in queries if judged else number > 1):
+            judged = JUDGEMENT.fullmatch(line)
+            if judged and judged[1] in queries:
+                case = cases.setdefault(judged[1], {"id": judged[1], "split": file.stem, "relevant_ids": {}})
+                case["relevant_ids"][judged[2]] = int(judged[3])
+            elif line.strip() and (judged or number > 1):
                 expected = f"expected id of a query of {QUERIES}, id of a document and grade, with tabs between them"
                 yield f"{file}:{number}", ValueError(f"{expected}, got {quoted(line)}")
     for key, case in cases.items():
-        if key in queries and any(grade > 0 for grade in case["relevant_ids"].values()):
+        if any(grade > 0 for grade in case["relevant_ids"].values()):
             yield queries[key][0], {**case, "query": queries[key][1]}
 
 
@@ -376,7 +377,7 @@ def _fields(cells: Any, columns: Mapping[str, str] | None = None) -> Any:
     """Return the fields of a case that a row holds, or the error that it is none."""
     if not isinstance(cells, Mapping):
         return cells if isinstance(cells, Exception) else ValueError(f"expected a JSON object, got {quoted(cells)}")
-    plain = {name: value for name, cell in cells.items() if (value := _plain(cell)) not in (None, "", [])}
+    plain = {name: value for name, cell in cells.items() if (value := _without_none(cell)) not in (None, "", [])}
     known = {**(RAGAS if "user_input" in plain and "query" not in plain else {}), **(columns or {})}
     if known or columns is not None:
         plain = {name: value for name, value in plain.items() if name in FIELDS and name not in known} | {
@@ -391,15 +392,11 @@ def _fields(cells: Any, columns: Mapping[str, str] | None = None) -> Any:
     return values
 
 
-def _plain(value: Any) -> Any:
-    """Return the value in the types of JSON, without the empty fields that a table adds."""
+def _without_none(value: Any) -> Any:
+    """Return a value without the empty fields that a table adds to records."""
     if isinstance(value, Mapping):
-        return {key: inner for key, cell in value.items() if (inner := _plain(cell)) is not None}
-    if hasattr(value, "tolist"):  # numpy's arrays and numbers
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and isnan(value) else value
+        return {name: _without_none(inner) for name, inner in value.items() if inner is not None}
+    return [_without_none(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _value(name: str, cell: Any) -> Any:

@@ -20,7 +20,7 @@ MOST_MISSING = 0.05
 SHOWN = 3
 UNLISTED = "the retriever's chunks cannot be listed"
 Plain = Callable[[str], str]
-"""From a text to the same with its white space normalised, each text once."""
+"""From a text to the same with its white space normalised."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,25 +65,22 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
     for chunk in chunks:
         pages.setdefault(chunk.source_url or "", []).append(chunk)
         documents.setdefault(chunk.source_document_id or "", []).append(chunk.chunk_id)
-    known = {chunk.chunk_id for chunk in chunks}
+    present = {chunk.chunk_id: [chunk.chunk_id] for chunk in chunks}
+    ids_of = documents | present
     faults: list[str] = []
     result: dict[str, Relevance] = {}
     for case in cases:
-        named = {key: [key] if key in known else documents.get(key, [key]) for key in case.relevant}
-        holders = [
-            _clear_holders(evidence, pages.get(evidence.source_url, []), plain)
-            or _best_holder(evidence, pages.get(evidence.source_url, []), plain)
-            for evidence in case.evidence
-        ]
+        named = {key: ids_of.get(key, [key]) for key in case.relevant}
+        holders = [_holders(item, pages.get(item.source_url, []), plain, is_whole=True) for item in case.evidence]
         # Every fault is collected before the error, so that one run names all of them.
         faults += [
-            f"{places.get(case.id, case.id)}: evidence.{number}: {_unresolved(evidence, pages)}"
-            for number, (evidence, held) in enumerate(zip(case.evidence, holders, strict=True))
+            f"{places.get(case.id, case.id)}: evidence.{number}: {_unresolved(item, pages)}"
+            for number, (item, held) in enumerate(zip(case.evidence, holders, strict=True))
             if not held
         ]
-        missing = frozenset(key for ids in named.values() for key in ids) - known
+        missing = frozenset(key for ids in named.values() for key in ids) - present.keys()
         result[case.id] = replace(_judged(case, named, holders), missing=missing)
-    lost = _too_many_missing(cases, known | documents.keys(), places)
+    lost = _too_many_missing(cases, ids_of, places)
     if faults:
         raise DatasetError("evidence that does not resolve to a chunk:", [*faults, *filter(None, [lost])])
     if lost:
@@ -114,9 +111,9 @@ def resolve_returned(
     result = {}
     for case in cases:
         pages = [[c for c in placed[case.id] if e.source_url in (None, c.source_url)] for e in case.evidence]
-        holders = [_clear_holders(e, page, plain) for e, page in zip(case.evidence, pages, strict=True)]
-        found = _judged(case, {key: [key] for key in case.relevant}, holders)
-        result[case.id] = replace(found, incomplete=UNLISTED if case.relevant_evidence else "")
+        holders = [_holders(e, page, plain, is_whole=False) for e, page in zip(case.evidence, pages, strict=True)]
+        judged = _judged(case, {key: [key] for key in case.relevant}, holders)
+        result[case.id] = replace(judged, incomplete=UNLISTED if case.relevant_evidence else "")
     return result
 
 
@@ -152,17 +149,12 @@ def labelled_ids(cases: Sequence[Case]) -> list[str]:
 def missing_chunks(relevance: Mapping[str, Relevance]) -> str:
     """Return the note on relevant chunks that the collection lacks; empty where it has all."""
     relevant = {key for item in relevance.values() for key in item.grades}
-    pairs: dict[str, str] = {}
-    for case_id, item in relevance.items():
-        for key in sorted(item.missing):
-            pairs.setdefault(key, case_id)
-    if not pairs:
+    missing = {key: case_id for case_id, item in [*relevance.items()][::-1] for key in item.missing}
+    if not missing:
         return ""
-    shown = ", ".join(f"{key!r} (case {case_id})" for key, case_id in [*pairs.items()][:SHOWN])
-    are = "is not in the collection and counts" if len(pairs) == 1 else "are not in the collection and count"
-    return (
-        f"{len(pairs)} of {len(relevant)} relevant chunks {are} as not retrieved: {shown}{' …' * (len(pairs) > SHOWN)}"
-    )
+    shown = ", ".join(f"{key!r} (case {missing[key]})" for key in sorted(missing)[:SHOWN])
+    lacks = f"the collection lacks {len(missing)} of {len(relevant)} relevant chunks, which nothing can retrieve"
+    return f"{lacks}: {shown}{' …' * (len(missing) > SHOWN)}"
 
 
 def known_pages(urls: Sequence[str], chunks: Sequence[Chunk]) -> str:
@@ -219,33 +211,26 @@ def _judged(case: Case, named: Mapping[str, Iterable[str]], holders: Sequence[It
     return Relevance(grades=grades, items=items, irrelevant=frozenset(refused - grades.keys()))
 
 
-def _clear_holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain) -> frozenset[str]:
-    """Return the chunks of a page that hold at least half of the quote, or without a quote those under the heading."""
+def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whole: bool) -> frozenset[str]:
+    """Return the chunks of a page that hold a piece of evidence.
+
+    These are the chunks under its heading; with a quote, those that hold at least half of it, there or else in the
+    page; of a whole page, else the one that holds most, where that is more than an unrelated text holds by chance.
+    """
+    under = [chunk for chunk in page if _is_under(chunk, evidence.heading)]
     if evidence.quote is None:
-        return frozenset(chunk.chunk_id for chunk in page if _is_under(chunk, evidence.heading))
-    quote = plain(evidence.quote)
-    for chunks in _nearest_first(evidence, page):
+        return frozenset(chunk.chunk_id for chunk in under)
+    quote, searched = plain(evidence.quote), (under, page) if evidence.heading else (page,)
+    for chunks in searched:
         if held := [c.chunk_id for c in chunks if share_held(quote, plain(c.text), HALF * len(quote)) >= HALF]:
             return frozenset(held)
-    return frozenset()
-
-
-def _best_holder(evidence: Evidence, page: Sequence[Chunk], plain: Plain) -> frozenset[str]:
-    """Return the chunk that holds most of the quote, where that is more than an unrelated text holds by chance."""
-    quote = plain(evidence.quote or "")
     least = max(LEAST * len(quote), float(LEAST_CHARACTERS))
-    for chunks in _nearest_first(evidence, page) if quote else ():
+    for chunks in searched if is_whole else ():
         shares = {chunk.chunk_id: share_held(quote, plain(chunk.text), least) for chunk in chunks}
-        best = min(shares, key=lambda chunk_id: (-shares[chunk_id], chunk_id), default=None)
-        if best is not None and shares[best] >= least / len(quote):
+        best = min(shares, key=lambda chunk_id: (-shares[chunk_id], chunk_id), default="")
+        if shares.get(best, 0.0) >= least / len(quote):
             return frozenset([best])
     return frozenset()
-
-
-def _nearest_first(evidence: Evidence, page: Sequence[Chunk]) -> Iterable[Sequence[Chunk]]:
-    """Return where a quote is looked for: under its heading, then in the whole page."""
-    under = [[chunk for chunk in page if _is_under(chunk, evidence.heading)]] if evidence.heading else []
-    return (*under, page)
 
 
 def _is_under(chunk: Chunk, heading: str | None) -> bool:
@@ -266,14 +251,13 @@ def _unresolved(evidence: Evidence, pages: Collection[str | None]) -> str:
 def _too_many_missing(cases: Sequence[Case], present: Collection[str], places: Mapping[str, str]) -> str:
     """Return a fault in one line if over 5% of the chunks in `relevant_ids` are missing; else an empty text."""
     named = {key: case.id for case in reversed(cases) for key in case.relevant}
-    missing = {key: case_id for key, case_id in named.items() if key not in present}
+    missing = sorted(named.keys() - present)
     if len(missing) <= MOST_MISSING * len(named):
         return ""
-    first = min(missing)
     lost = f"{len(missing):,} of {len(named):,} relevant chunks are missing, and at most {MOST_MISSING:.0%} may be"
     hint = "are ids written alike? metadata.map {chunk_id: KEY} names the payload key that holds them"
-    place = places.get(missing[first], missing[first])
-    return f"{place}: relevant_ids: the collection has no chunk {first!r}; {lost}; {hint}"
+    place = places.get(named[missing[0]], named[missing[0]])
+    return f"{place}: relevant_ids: the collection has no chunk {missing[0]!r}; {lost}; {hint}"
 
 
 def _placed(chunk: Chunk, sources: Sources | None) -> Chunk:
@@ -283,7 +267,7 @@ def _placed(chunk: Chunk, sources: Sources | None) -> Chunk:
     try:
         page = sources.page_of(chunk)
     except SourcePageError:  # a note on the run names it
-        page = None
+        return chunk
     facts = page.facts(chunk) if page else {}
     return replace(
         chunk,
@@ -295,9 +279,11 @@ def _placed(chunk: Chunk, sources: Sources | None) -> Chunk:
 
 def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:
     by_heading = any(e.quote is None and e.heading for case in cases for e in case.evidence)
-    if chunks and evidence_urls(cases) and not any(chunk.source_url for chunk in chunks):
+    if not chunks:
+        return
+    if evidence_urls(cases) and not any(chunk.source_url for chunk in chunks):
         key, hint = "source_url", "LangChain's loaders write 'source'"
-    elif chunks and by_heading and not any(chunk.section_path or chunk.heading for chunk in chunks):
+    elif by_heading and not any(chunk.section_path or chunk.heading for chunk in chunks):
         key, hint = "heading", "or set sources.dir, so that it can be looked up"
     else:
         return

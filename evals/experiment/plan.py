@@ -63,7 +63,7 @@ def describe_plan(inputs: Inputs, bench: Collaborators, saved: "SavedPool | None
         for tier, size in zip(judge.tiers, sizes, strict=True)
         if size
     ]
-    sections += [_of_judge(each, queries) for each in plans]
+    sections += [_of_judge(each, queries, config.judge.stop.margin) for each in plans]
     if early := stopped(config.judge.budget, plans):
         sections.append(Section(lines=[line(Cell(early, f"The run would stop early: {early}.", "fair"))]))
     return terminal(sections, width=width, color=False)
@@ -94,7 +94,7 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborator
         yield "the chosen variant is timed and repeated besides, which these lines do not count"
 
 
-def _of_judge(plan: JudgePlan, queries: int) -> Section:
+def _of_judge(plan: JudgePlan, queries: int, margin: float | None) -> Section:
     """Return what a judge would be asked, by metric, and what that costs."""
     rows = []
     for share in (*plan.shares, plan.total):
@@ -108,8 +108,8 @@ def _of_judge(plan: JudgePlan, queries: int) -> Section:
     if plan.drawn < queries:
         first = ", whose first round this is" if plan.sample == "auto" else ""
         told.append(f"Counted are {plan.drawn:,} of {queries:,} in-scope queries: judge.sample {plan.sample}{first}.")
-    if plan.margin is not None:
-        told.append(f"Judging ends earlier, once a cell is proved within {plan.margin:g} of the best (judge.stop).")
+    if margin is not None:
+        told.append(f"Judging ends earlier, once a cell is proved within {margin:g} of the best (judge.stop).")
     return Section(
         lines=[line(Cell("Judge", tone="bold"), f" {plan.model}")],
         columns=[Column("  metric"), *numbers("questions", "cached", "calls", "tokens in", "tokens out")],

@@ -5,8 +5,9 @@ import os
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -25,7 +26,6 @@ from retrievers.embedding.models import make_embeddings
 from retrievers.embedding.tokens import count_tokens
 from retrievers.errors import IndexingError
 from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
-from retrievers.indexing.markdown import Page
 from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
@@ -37,12 +37,11 @@ from retrievers.text.printable import json_text
 Floats = NDArray[np.float64]
 Embed = Callable[[Sequence[str]], Floats]
 """From texts to their vectors of length 1, shape (texts, dimension)."""
-FRONT_MATTER = re.compile(r"\A---\n.*?^---$", re.DOTALL | re.MULTILINE)
-FENCE = re.compile(r"^\s*(?:```|~~~)[^\S\n]*(\S*).*$", re.MULTILINE)
 REFERENCES = re.compile(
     r"^#*\s*(?:references|bibliography|further reading|see also|links|sources)\s*:?\s*$", re.I | re.M
 )
-BETWEEN_PARAGRAPHS = re.compile(r"\n\s*\n|^\s*#.*$", re.MULTILINE)
+# Blank lines, headings and the ends of blocks of code.
+BETWEEN_PARAGRAPHS = re.compile(r"\n\s*\n|^\s*(?:#|```|~~~|---).*$", re.MULTILINE)
 LINK = re.compile(r"https?://|\bdoi\b|arxiv|^\s*(?:[-*+]|\d+\.)\s*\[[^\]]*\]\([^)]*\)|^\s*\[\d+\]", re.IGNORECASE)
 CODE = re.compile(r"\s*(?:def |class \w+[(:]|import \w+|from \S+ import |return |\$ |[\w.\[\]]+ = )|.*[;{}]\s*$")
 # A paragraph of fewer words is taken where there is no longer one.
@@ -100,6 +99,8 @@ def retriever_settings(namespace: argparse.Namespace) -> tuple[RetrieverConfig, 
 def named_chunks(namespace: argparse.Namespace, *, needed: bool = False) -> list[Chunk] | None:
     """Return the chunks of the pages or of the collection that the flags name; None where they name neither.
 
+    Pages are cut as indexing cuts them by default.
+
     Args:
         namespace: The arguments of the command.
         needed: Read the collection of the settings also where no flag names it, and refuse one without text.
@@ -110,30 +111,23 @@ def named_chunks(namespace: argparse.Namespace, *, needed: bool = False) -> list
     config, env, is_named = retriever_settings(namespace)
     if not (is_named or needed):
         return None
-    chunks = chunked_pages(namespace)[1] if namespace.docs else _listed(config, env)
+    if namespace.docs:
+        corpus = read_corpus(namespace.docs, namespace.base_url)
+        if corpus.faults:
+            raise IndexingError("pages cannot be read:", corpus.faults)
+        chunks = [chunk for page in corpus.pages for chunk in chunk_page(page, DEFAULT_MAX_TOKENS, count_tokens)]
+    else:
+        chunks = _listed(config, env)
     if needed and not any(chunk.text.strip() for chunk in chunks):
-        key = config.metadata.text_key
-        hint = "" if namespace.docs else f"; it is expected under payload key {key!r} (retriever.metadata.text_key)"
-        raise DatasetError(f"{origin(namespace, config)}: none of its {len(chunks)} chunks holds text{hint}")
+        hint = f"; text is expected under payload key {config.metadata.text_key!r} (retriever.metadata.text_key)"
+        what = f"{origin(namespace, config)}: none of its {len(chunks)} chunks holds text"
+        raise DatasetError(f"{what}{'' if namespace.docs else hint}")
     return chunks
 
 
 def origin(namespace: argparse.Namespace, config: RetrieverConfig) -> str:
     """Return what messages call the chunks."""
     return str(namespace.docs or config.python or f"collection {config.collection!r}")
-
-
-def chunked_pages(namespace: argparse.Namespace) -> tuple[Sequence[Page], list[Chunk]]:
-    """Return the pages of `--docs`, and their chunks as indexing cuts them by default.
-
-    Raises:
-        IndexingError: The folder has no page, or a page cannot be read.
-    """
-    corpus = read_corpus(namespace.docs, namespace.base_url)
-    if corpus.faults:
-        raise IndexingError("pages cannot be read:", corpus.faults)
-    chunks = [chunk for page in corpus.pages for chunk in chunk_page(page, DEFAULT_MAX_TOKENS, count_tokens)]
-    return corpus.pages, chunks
 
 
 def _listed(config: RetrieverConfig, env: Mapping[str, str]) -> list[Chunk]:
@@ -165,25 +159,20 @@ def open_passages(namespace: argparse.Namespace) -> Iterator[Passages]:
     chunks = [chunk for chunk in named_chunks(namespace, needed=True) or () if chunk.text.strip()]
     settings, env, _ = retriever_settings(namespace)
     embeddings = make_embeddings(settings.embedding, env)
-    name, embed = origin(namespace, settings), embedder(embeddings)
-    if namespace.docs:
-        vectors = unit(embeddings.embed_documents([chunk.text for chunk in chunks]))
+    embed = embedder(embeddings)
+    # Reranking may cost a call a search.
+    plain = settings if settings.python is not None else settings.model_copy(update={"rerank": "none"})
+    with nullcontext() if namespace.docs else open_retriever(plain, env=env) as retriever:
+        vectors = None if retriever else unit(embeddings.embed_documents([chunk.text for chunk in chunks]))
 
-        def among_pages(text: str, count: int) -> list[Chunk]:
+        def nearest(text: str, count: int) -> list[Chunk]:
+            if retriever:
+                [candidates] = retriever.candidates([text], depth=count)
+                return [candidate.chunk for candidate in candidates[:count]]
             order = np.argsort(-(vectors @ embed([text])[0]), kind="stable")
             return [chunks[index] for index in order[:count]]
 
-        yield Passages(chunks=chunks, nearest=among_pages, embed=embed, origin=name)
-        return
-    # Reranking may cost a call a search.
-    plain = settings if settings.python is not None else settings.model_copy(update={"rerank": "none"})
-    with open_retriever(plain, env=env) as retriever:
-
-        def in_collection(text: str, count: int) -> list[Chunk]:
-            [candidates] = retriever.candidates([text], depth=count)
-            return [candidate.chunk for candidate in candidates[:count]]
-
-        yield Passages(chunks=chunks, nearest=in_collection, embed=embed, origin=name)
+        yield Passages(chunks=chunks, nearest=nearest, embed=embed, origin=origin(namespace, settings))
 
 
 def embedder(embeddings: Embeddings) -> Embed:
@@ -209,31 +198,15 @@ def section_of(chunk: Chunk) -> tuple[str, str]:
 
 
 def spread(chunks: Sequence[Chunk], seed: int) -> list[Chunk]:
-    """Order the chunks that hold prose, so that of any number of first ones each page and section has its share.
+    """Order the chunks that hold prose at random, so that each page has its turn before any has a second one.
 
-    The j-th of m chunks of a page is put at (j + u) / m, with u drawn from 0 to 1 for each page: systematic sampling.
     In a collection without prose, all chunks with text are taken.
     """
     readable = [chunk for chunk in chunks if prose(chunk.text)] or [chunk for chunk in chunks if chunk.text.strip()]
-    rng = random.Random(seed)
-    pages: dict[str, dict[str, list[Chunk]]] = {}
-    for chunk in sorted(readable, key=lambda chunk: chunk.chunk_id):
-        pages.setdefault(page_of(chunk), {}).setdefault(section_of(chunk)[1], []).append(chunk)
-    ordered = [
-        _systematic([rng.sample(section, len(section)) for _, section in sorted(sections.items())], rng)
-        for _, sections in sorted(pages.items())
-    ]
-    return _systematic(ordered, rng)
-
-
-def _systematic(groups: Sequence[Sequence[Chunk]], rng: random.Random) -> list[Chunk]:
-    starts = [rng.random() for _ in groups]
-    placed = [
-        ((turn + starts[number]) / len(group), number, chunk)
-        for number, group in enumerate(groups)
-        for turn, chunk in enumerate(group)
-    ]
-    return [chunk for _, _, chunk in sorted(placed, key=lambda entry: entry[:2])]
+    pages: dict[str, list[Chunk]] = {}
+    for chunk in random.Random(seed).sample(sorted(readable, key=lambda chunk: chunk.chunk_id), len(readable)):
+        pages.setdefault(page_of(chunk), []).append(chunk)
+    return [chunk for turn in zip_longest(*pages.values()) for chunk in turn if chunk]
 
 
 def prose(text: str) -> str:
@@ -241,11 +214,7 @@ def prose(text: str) -> str:
 
     Prose is what a person can write a question to: not code, tables or lists of references.
     """
-    pieces = FENCE.split(FRONT_MATTER.sub("", text.strip()))
-    # A text between two fences is code, but a chunk may begin in code, whose closing fence is then the first one.
-    begins_in_code = len(pieces) % 4 == 3 and not pieces[1]
-    outside = REFERENCES.split("\n\n".join(pieces[2 * begins_in_code :: 4]))[0]
-    paragraphs = [part.strip("\n") for part in BETWEEN_PARAGRAPHS.split(outside) if _is_prose(part)]
+    paragraphs = [part.strip("\n") for part in BETWEEN_PARAGRAPHS.split(REFERENCES.split(text)[0]) if _is_prose(part)]
     long = (paragraph for paragraph in paragraphs if len(paragraph.split()) >= ENOUGH_WORDS)
     return next(long, max(paragraphs, key=len, default=""))
 

@@ -8,14 +8,15 @@ from typing import Any
 from pydantic import Field
 
 from evals.config.judge import JudgeConfig
-from evals.golden.prompts import DEFAULT
 from retrievers.config import RetrieverConfig, Settings
 from retrievers.config.layers import add_flags
 from retrievers.terminal.command import Parser, add_logging_flags, path_argument, run, set_up_logging, whole_number
 
-# Cosine from which on two queries count as nearly the same.
-NEAR = 0.85
 GOLDEN = Path("golden.jsonl")
+# Queries of each type that `synthesize` writes.
+PER_TYPE = (
+    "factual=15,procedural=10,conceptual=10,comparison=8,colloquial=8,keyword=5,misspelt=4,near_domain=12,general=4"
+)
 
 
 class ModelSettings(Settings):
@@ -51,94 +52,65 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser = Parser(prog=prog, description="Check golden queries, import, begin, label or have some written.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name: str, about: str, description: str) -> Callable[..., Any]:
+    def command(name: str, about: str, description: str, *, makes_file: bool = False) -> Callable[..., Any]:
         """Add a subcommand with the flags that all have: pages or a collection, and logging."""
         own: Parser = commands.add_parser(name, help=about, description=description)
         add = own.add_argument
         add("--docs", type=path_argument, metavar="DIR", help="pages, in place of a collection")
         add("--base-url", default="/docs", help="what addresses of --docs begin with (default: /docs)")
-        add(
-            "--config",
-            type=path_argument,
-            metavar="FILE",
-            help="experiment, also a packaged one, or retriever settings",
-        )
+        described = "experiment, also a packaged one, or retriever settings"
+        add("--config", type=path_argument, metavar="FILE", help=described)
         add_flags(own, RetrieverConfig)
         add_logging_flags(own)
-        if name == "synthesize":
-            add_flags(own, ModelSettings)
-        if name in ("check", "init", "synthesize"):
-            add("--near", type=_cosine, default=NEAR, metavar="COSINE", help=f"repeats are as alike (default: {NEAR})")
-        if name in ("init", "label", "synthesize"):
-            add("--seed", type=whole_number(0), default=0, help="of the choice and order (default: 0)")
-        if name in ("init", "synthesize"):
-            add(
-                "-o",
-                "--out",
-                type=path_argument,
-                default=GOLDEN,
-                metavar="FILE",
-                help=f"file to write (default: {GOLDEN})",
-            )
+        if makes_file:
+            described = f"file to write (default: {GOLDEN})"
+            add("-o", "--out", type=path_argument, default=GOLDEN, metavar="FILE", help=described)
             add("--force", action="store_true", help="replace the file if it exists")
+        if makes_file or name == "label":
+            add("--seed", type=whole_number(0), default=0, help="of the choice and order (default: 0)")
         return add
 
-    add = command(
-        "check", "check golden data",
+    about = (
         "List every fault with its place, then what the data can prove, what they cover and what in them is doubtful. "
-        "Where pages are named, or a collection, every piece of evidence must be found there.",
-    )  # fmt: skip
+        "Where pages are named, or a collection, every piece of evidence must be found there."
+    )
+    add = command("check", "check golden data", about)
     add("file", type=path_argument, help="golden data: a file or a folder")
     add("--report", type=path_argument, action="append", default=[], metavar="FILE", help="report of a run; repeatable")
 
-    add = command("init", "begin golden data", "Sample chunks into cases to fill in, or queries that were traced.")
+    add = command("init", "begin golden data", "Sample chunks into cases to fill in.", makes_file=True)
     add("--count", type=whole_number(1), default=40, metavar="N", help="in-scope cases (default: 40)")
     add("--out-of-scope", type=whole_number(0), default=10, metavar="N", help="cases out of scope (default: 10)")
-    add("--traces", metavar="EXPERIMENT", help="MLflow's experiment whose traced queries to begin with")
-    add("--tracking.uri", dest="uri", metavar="URI", help="MLflow's store (default: ./mlruns)")
 
-    add = command(
-        "import", "import queries and labels",
+    about = (
         "Tables of other column names, ragas' testsets, BEIR folders and datasets of the hub as golden data; passages "
-        "without a page are looked for in --docs or the collection.",
-    )  # fmt: skip
-    add("source", nargs="+", metavar="SOURCE", help="file, folder, or hub id with --revision")
+        "without a page are looked for in --docs or the collection."
+    )
+    add = command("import", "import queries and labels", about)
+    add("source", metavar="SOURCE", help="file, folder, or hub id with --revision")
     add("-o", "--out", type=path_argument, required=True, metavar="FILE", help="golden file to write")
     add("--column", action="append", default=[], metavar="FIELD=COLUMN", help="such as query=question; repeatable")
     add("--revision", metavar="COMMIT", help="commit hash; required with a hub id")
     add("--split", help="split of a dataset of the hub (default: train), or judgements of a BEIR folder (test)")
 
-    add = command(
-        "label", "let people judge chunks",
+    about = (
         "Pool the best chunks of several systems into a page (HTML) or a spreadsheet (CSV) for people to judge; "
-        "--labels reads what they saved, and --write takes it into the golden file.",
-    )  # fmt: skip
-    add("file", type=path_argument, help="golden .jsonl file; its cases may lack evidence")
-    add(
-        "--out", type=path_argument, metavar="FILE", help="page (.html) or spreadsheet (.csv); default: FILE.label.html"
+        "--labels reads what they saved, and --write takes it into the golden file."
     )
+    add = command("label", "let people judge chunks", about)
+    add("file", type=path_argument, help="golden .jsonl file; its cases may lack evidence")
+    described = "page (.html) or spreadsheet (.csv); default: FILE.label.html"
+    add("--out", type=path_argument, metavar="FILE", help=described)
     add("--pool", type=path_argument, nargs="+", default=[], metavar="FILE", help="retrievals (--save-retrieval)")
     add("--depth", type=whole_number(1), default=10, metavar="K", help="best chunks of each system (default: 10)")
     add("--split", help="only the cases of this split")
-    add("--report", type=path_argument, metavar="REPORT",
-        help="ask for what this report returned that nobody judged, or that its judge and the labels differ on; with "
-        "--labels, its judge is compared with them")  # fmt: skip
     add("--labels", type=path_argument, nargs="+", default=[], metavar="FILE", help="saved labels, .jsonl or .csv")
     add("--annotator", metavar="NAME", help="name beside each label, where a file or page has none")
     add("--write", action="store_true", help="write the labels into the golden file")
 
     about = "Have a chat model (--judge.model) write queries, answers and quotes to passages, and check them."
-    add = command("synthesize", "have golden data written", about)
-    add("--per-type", default=DEFAULT, metavar="TYPE=N,…", help=f"queries of each type (default: {DEFAULT})")
+    add = command("synthesize", "have golden data written", about, makes_file=True)
+    add_flags(commands.choices["synthesize"], ModelSettings)
+    add("--per-type", default=PER_TYPE, metavar="TYPE=N,…", help=f"queries of each type (default: {PER_TYPE})")
     add("--plan", action="store_true", help="count calls, tokens and price, and stop")
     return parser
-
-
-def _cosine(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"expected a cosine above 0, of at most 1, got {text!r}")
-    return value

@@ -5,14 +5,13 @@ import csv
 import hashlib
 import io
 import json
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
-from itertools import combinations
+from operator import itemgetter
 from pathlib import Path
 from statistics import median_low
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
@@ -25,10 +24,8 @@ from evals.collect.saved import read
 from evals.config.experiment import DatasetConfig
 from evals.config.files import check_writable, replacing, write
 from evals.errors import DatasetError
-from evals.golden.chunks import json_lines, named_chunks, retriever_settings, say
-from evals.report.model import Report
+from evals.golden.chunks import json_lines, retriever_settings, say
 from evals.sampling.order import judging_order, uniform
-from evals.stats.kappa import cohens_kappa
 from retrievers.config.files import make_private, read_text
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
@@ -36,7 +33,7 @@ from retrievers.retriever.opened import open_retriever
 MOST_GRADE = 3
 COLUMNS = (
     *("case", "query", "reference_answer", "chunk", "place", "chunk_text", "grade", "quotes", "note", "annotator"),
-    *("source_url", "heading", "asked", "pool", "depth"),
+    *("source_url", "heading", "asked"),
 )
 # A cell that begins so is a formula to a spreadsheet; a quotation mark before it makes it text.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
@@ -50,16 +47,13 @@ class Label(BaseModel):
         annotator: Name.
         grade: 0 not relevant, 1 background, 2 answers in part, 3 answers; None where it was skipped.
         quotes: Passages of the chunk that answer, verbatim.
-        note: Remark of the annotator.
         chunk_text: Text of the chunk, for the evidence that is written from it.
         source_url: Page of the chunk.
         heading: Heading above it.
         at: Time.
-        pool: Systems of the pool that it was judged in.
-        depth: Depth of that pool.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     case: Text
     asked: str
@@ -67,38 +61,18 @@ class Label(BaseModel):
     annotator: Text = Field(max_length=80)
     grade: int | None = Field(None, ge=0, le=MOST_GRADE)
     quotes: tuple[str, ...] = ()
-    note: str = ""
     chunk_text: str = ""
     source_url: str | None = None
     heading: str | None = None
     at: AwareDatetime
-    pool: tuple[str, ...] = ()
-    depth: int = Field(ge=1)
 
     def evidence(self, quote: str, grade: int) -> Evidence:
         """Return a passage of the chunk as evidence."""
         return Evidence(source_url=self.source_url, heading=self.heading, quote=quote, grade=grade)
 
 
-class Labels(dict[tuple[str, str], dict[str, Label]]):
-    """Case and chunk id to annotator to the label that counts, which is the last one."""
-
-    @classmethod
-    def of(cls, labels: Sequence[Label]) -> Self:
-        """Return the last label of each person, query and chunk, but for skipped ones."""
-        last = {(one.case, one.chunk, one.annotator): one for one in labels}
-        result = cls()
-        for (case_id, chunk_id, annotator), one in sorted(last.items(), key=lambda entry: entry[0]):
-            if one.grade is not None:
-                result.setdefault((case_id, chunk_id), {})[annotator] = one
-        return result
-
-    def of_case(self, case_id: str) -> Iterator[tuple[str, Sequence[Label], int]]:
-        """Yield the judged chunks of a case, each with its labels and grade: their median, of two the lower one."""
-        for (of_case, chunk_id), by_annotator in self.items():
-            if of_case == case_id:
-                own = list(by_annotator.values())
-                yield chunk_id, own, median_low(one.grade or 0 for one in own)
+Labels = Mapping[str, Mapping[str, Sequence[Label]]]
+"""Case id to chunk id to the labels that count, of each annotator the last one."""
 
 
 def label(namespace: argparse.Namespace) -> int:
@@ -107,30 +81,22 @@ def label(namespace: argparse.Namespace) -> int:
     Raises:
         DatasetError: The pool is empty, or labels have faults, each with its place.
     """
-    from evals.tracking.find import open_run
-
     file: Path = namespace.file
     if not file.is_file():
         raise DatasetError(f"{file}: expected a golden .jsonl file; begin one with: golden init, or import")
-    report = open_run(str(namespace.report), None, "").report if namespace.report else None
-    if namespace.write and not namespace.labels:
-        raise DatasetError("--write: expected the files of labels to write: --labels FILE [FILE ...]")
     if namespace.labels:
-        given = read_labels(namespace.labels, namespace.annotator)
-        labels = Labels.of(given)
-        judged = {
-            (row.id, hit.chunk_id): hit.verdict for row in (report.queries if report else ()) for hit in row.retrieved
-        }
-        lines = [f"{len(given)} labels by {', '.join(sorted({one.annotator for one in given}))}"]
-        lines += write_labels(file, labels) if namespace.write else []
-        lines += agreement(labels, {pair: verdict for pair, verdict in judged.items() if verdict is not None})
-        again = f"python -m evals.golden label {file} --labels {' '.join(map(str, namespace.labels))} --write"
-        return say(namespace, [*lines, *([] if namespace.write else [f"Next: {again}"])])
+        labels = read_labels(namespace.labels, namespace.annotator)
+        lines = [f"{len(labels)} labels by {', '.join(sorted({each.annotator for each in labels}))}"]
+        lines += [agreement(standing(labels))]
+        again = f"Next: python -m evals.golden label {file} --labels {' '.join(map(str, namespace.labels))} --write"
+        return say(namespace, lines + (write_labels(file, standing(labels)) if namespace.write else [again]))
+    if namespace.write:
+        raise DatasetError("--write: expected the files of labels to write: --labels FILE [FILE ...]")
     out: Path = namespace.out or file.with_suffix(".label.html")
     check_writable(out)
-    rows = pooled_rows(namespace, report)
+    rows, systems = pooled_rows(namespace)
     if not rows:
-        return say(namespace, ["No chunk is left to judge: people's verdicts and labels hold all of the pool"])
+        return say(namespace, ["No chunk is left to judge: people's verdicts hold all of the pool"])
     in_csv = out.suffix.lower() == ".csv"
     with replacing(out) as part:
         # Queries, answers and chunks may be nobody else's business.
@@ -139,68 +105,51 @@ def label(namespace: argparse.Namespace) -> int:
     count = f"{len(rows)} chunks of {len({row['case'] for row in rows})} queries to judge"
     how = "fill in its column grade (0 to 3)" if in_csv else "open it in a browser, label, save"
     then = f"Then: python -m evals.golden label {file} --labels FILE [FILE ...] --write"
-    return say(namespace, [f"{out}: {count}, of {', '.join(rows[0]['pool'])}; {how}", then])
+    return say(namespace, [f"{out}: {count}, of {', '.join(systems)}; {how}", then])
 
 
 # What is asked
 
 
-def pooled_rows(namespace: argparse.Namespace, report: Report | None) -> list[dict[str, Any]]:
-    """Return a row for each query and chunk to judge.
+def pooled_rows(namespace: argparse.Namespace) -> tuple[list[dict[str, Any]], Sequence[str]]:
+    """Return a row for each query and chunk to judge, and the names of the systems that they are of.
 
     Queries come in the order in which a judge takes them, so that the first ones, wherever a person stops, are a random
     sample; those out of scope come last. The order of a query's chunks says nothing of who ranked them how. Pairs that
     people have judged already are left out.
-
-    Args:
-        namespace: The arguments of the command.
-        report: Ask for what this report returned and nobody has judged, or its judge and the labels differ on.
     """
     golden = golden_set(namespace.file)
     order = {case_id: number for number, case_id in enumerate(judging_order(golden.cases, namespace.seed))}
     cases = golden_set(golden, DatasetConfig(split=namespace.split)).cases
-    systems = dict(_holes(namespace, report) if report else _systems(namespace, cases))
+    systems = _systems(namespace, cases)
     rows = []
     for case in sorted(cases, key=lambda case: order.get(case.id, len(order))):
-        chunks = {c.chunk_id: c for best in systems.values() for c in best.get(case.id, ())}
-        for chunk in sorted(chunks.values(), key=lambda c: uniform(namespace.seed, case.id, c.chunk_id)):
+        chunks = {chunk.chunk_id: chunk for best in systems.values() for chunk in best.get(case.id, ())}
+        for chunk in sorted(chunks.values(), key=lambda chunk: uniform(namespace.seed, case.id, chunk.chunk_id)):
             if chunk.text.strip() and chunk.chunk_id not in case.human_verdicts:
-                rows.append(_row(case, chunk) | {"pool": list(systems), "depth": namespace.depth})
-    if not rows and not report and not any(case.human_verdicts for case in cases):
+                rows.append(_row(case, chunk))
+    if not rows and not any(case.human_verdicts for case in cases):
         raise DatasetError("the pool is empty: none of its systems found a chunk with text for a query of this file")
-    return rows
+    return rows, [*systems]
 
 
-def _holes(namespace: argparse.Namespace, report: Report) -> Iterator[tuple[str, Mapping[str, list[Chunk]]]]:
-    """Yield what a report returned in scope and a label can change: chunks unjudged, or judged in two ways."""
-    saved = (
-        chunk for file in namespace.pool for _, best in _saved(file, None) for own in best.values() for chunk in own
-    )
-    texts = {chunk.chunk_id: chunk for chunk in named_chunks(namespace) or saved}
-    if not texts:
-        raise DatasetError("--report: name where its chunks are read: --config or --collection, --docs, or --pool")
-    holes: dict[str, list[Chunk]] = defaultdict(list)
-    for row in (row for row in report.queries if row.in_scope):
-        for hit in (hit for hit in row.retrieved if hit.chunk_id in texts):
-            is_judged = hit.chunk_id in row.relevant or hit.chunk_id in row.irrelevant
-            is_disputed = hit.verdict is not None and hit.verdict != int(hit.grade > 0)
-            if is_disputed or not is_judged:
-                holes[row.id].append(texts[hit.chunk_id])
-    yield report.name, holes
-
-
-def _systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> Iterator[tuple[str, Mapping[str, list[Chunk]]]]:
-    """Yield the systems of the pool, each with its best chunks by case id: saved retrievals, and one that is asked now.
+def _systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> Mapping[str, Mapping[str, Sequence[Chunk]]]:
+    """Return the best chunks by case id of each system: saved retrievals, and a retriever that is asked now.
 
     Raises:
         DatasetError: None is named, or two searched different collections.
         RetrievalError: A saved retrieval cannot be read, or the retriever failed.
     """
+    systems: dict[str, Mapping[str, Sequence[Chunk]]] = {}
     collections: dict[str | None, str] = {}
     for file in namespace.pool:
-        facts = read(file, "--pool").origin.collection or {}
+        saved = read(file, "--pool")
+        facts = saved.origin.collection or {}
         collections.setdefault(facts.get("fingerprint"), f"{file} of {facts.get('name')!r}")
-        yield from _saved(file, namespace.depth)
+        for number in range(len(saved.lists)):
+            best = zip(saved.ids, saved.table(number, np.arange(len(saved.ids))), strict=True)
+            name = f"{file.name}#{number + 1}" if len(saved.lists) > 1 else file.name
+            systems[name] = {case_id: candidates.chunks[: namespace.depth] for case_id, candidates in best}
     if len(collections) > 1:
         searched = ", ".join(collections.values())
         raise DatasetError(f"the pool is of different collections: {searched}; retrieve all from the same one")
@@ -208,18 +157,11 @@ def _systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> Iterator[t
     if is_named:
         with open_retriever(config, env=env) as retriever:
             tables = collect(retriever, cases, lambda stage, done, total: None)
-            best = {case.id: list(t.chunks[: namespace.depth]) for case, t in zip(cases, tables, strict=True)}
-        yield namespace.config.name if namespace.config else config.collection, best
-    elif not namespace.pool:
+        name = namespace.config.name if namespace.config else config.collection
+        systems[name] = {case.id: found.chunks[: namespace.depth] for case, found in zip(cases, tables, strict=True)}
+    if not systems:
         raise DatasetError("there is no pool: name saved retrievals with --pool FILE, or a retriever by --config FILE")
-
-
-def _saved(file: Path, depth: int | None) -> Iterator[tuple[str, Mapping[str, list[Chunk]]]]:
-    saved = read(file, "--pool")
-    for number in range(len(saved.lists)):
-        table = saved.table(number, np.arange(len(saved.ids)))
-        best = {case_id: list(found.chunks[:depth]) for case_id, found in zip(saved.ids, table, strict=True)}
-        yield f"{file.name}#{number + 1}" if len(saved.lists) > 1 else file.name, best
+    return systems
 
 
 def _row(case: Case, chunk: Chunk) -> dict[str, Any]:
@@ -242,8 +184,7 @@ def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\r\n")
     writer.writeheader()
     for row in rows:
-        cells = {**row, "pool": " ".join(row["pool"])}
-        writer.writerow({name: f"'{cell}" if str(cell).startswith(FORMULA) else cell for name, cell in cells.items()})
+        writer.writerow({name: f"'{cell}" if str(cell).startswith(FORMULA) else cell for name, cell in row.items()})
     return text.getvalue()
 
 
@@ -270,19 +211,25 @@ def read_labels(sources: Sequence[Path], annotator: str | None = None) -> list[L
     Raises:
         DatasetError: A file cannot be read, or holds no label; every fault with its place.
     """
-    labels: list[Label] = []
-    faults = []
+    labels, faults = list[Label](), list[str]()
     for file in sources:
-        stamp = datetime.fromtimestamp(file.stat().st_mtime, UTC) if file.is_file() else None
         for place, cells in cells_of(file):
-            row = _of_sheet(cells) if file.suffix.lower() == ".csv" else cells
-            if not isinstance(row, dict):
-                faults.append(f"{place}: {row if isinstance(row, Exception) else 'expected an object'}")
-            elif row:
-                try:
-                    labels.append(Label.model_validate({"annotator": annotator or "", "at": stamp, **row}))
-                except ValidationError as error:
-                    faults += [f"{place}: {explain(dict(item))}" for item in error.errors(include_url=False)]
+            if not isinstance(cells, dict):
+                faults.append(f"{place}: {cells if isinstance(cells, Exception) else 'expected an object'}")
+                continue
+            row: dict[str, Any] = {"annotator": annotator or ""}
+            if file.suffix.lower() == ".csv":
+                row |= {name: cell.removeprefix("'") for name, cell in cells.items() if cell.strip()}
+                row["quotes"] = row.get("quotes", "").splitlines()
+                row["at"] = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+                if "grade" not in row:
+                    continue
+            else:
+                row |= cells
+            try:
+                labels.append(Label.model_validate(row))
+            except ValidationError as error:
+                faults += [f"{place}: {explain(dict(item))}" for item in error.errors(include_url=False)]
     if faults:
         raise refusal(faults)
     if not labels:
@@ -290,12 +237,19 @@ def read_labels(sources: Sequence[Path], annotator: str | None = None) -> list[L
     return labels
 
 
-def _of_sheet(cells: Any) -> Any:
-    """Return the cells of a row as a label; nothing where it has no grade."""
-    if isinstance(cells, Exception) or not (cells.get("grade") or "").strip():
-        return cells if isinstance(cells, Exception) else {}
-    row = {name: cell.removeprefix("'") for name, cell in cells.items() if name in Label.model_fields and cell}
-    return row | {"pool": row.get("pool", "").split(), "quotes": row.get("quotes", "").splitlines()}
+def standing(labels: Sequence[Label]) -> Labels:
+    """Return the last label of each person, query and chunk, but for skipped ones."""
+    last = {(each.case, each.chunk, each.annotator): each for each in labels}
+    result: dict[str, dict[str, list[Label]]] = {}
+    for (case_id, chunk_id, _), each in sorted(last.items(), key=itemgetter(0)):
+        if each.grade is not None:
+            result.setdefault(case_id, {}).setdefault(chunk_id, []).append(each)
+    return result
+
+
+def grade_of(labels: Sequence[Label]) -> int:
+    """Return the grade of a chunk: the median of its labels, of two the lower one."""
+    return median_low(each.grade or 0 for each in labels)
 
 
 def write_labels(file: Path, labels: Labels) -> list[str]:
@@ -307,10 +261,10 @@ def write_labels(file: Path, labels: Labels) -> list[str]:
     before = read_text(file, "golden .jsonl", MOST_BYTES, DatasetError)
     cases = golden_set(file).cases
     asked = {case.id: asked_hash(case) for case in cases}
-    stale = [one.case for own in labels.values() for one in own.values() if one.asked != asked.get(one.case)]
-    if stale:
+    every = (each for chunks in labels.values() for own in chunks.values() for each in own)
+    if stale := dict.fromkeys(each.case for each in every if each.asked != asked.get(each.case)):
         expected = "query or reference_answer of these cases changed after they were labelled, or they are gone"
-        raise DatasetError(f"{file}: nothing is written: {expected}: {', '.join(dict.fromkeys(stale))}")
+        raise DatasetError(f"{file}: nothing is written: {expected}: {', '.join(stale)}")
     lines = [line for line in before.splitlines() if line.strip()]
     if len(lines) != len(cases) or not all(line.lstrip().startswith("{") for line in lines):
         raise DatasetError(f"{file}: expected one JSON object a line to write into; golden import {file} makes it")
@@ -338,10 +292,10 @@ def merged(case: Case, labels: Labels) -> dict[str, Any]:
     """
     passages = {_passage(item): item for item in case.evidence}
     verdicts, every = dict(case.human_verdicts), list[Label]()
-    for chunk_id, own, grade in labels.of_case(case.id):
+    for chunk_id, own in labels.get(case.id, {}).items():
         every += own
-        whole = own[0].chunk_text
-        marked = [quote for one in own if one.grade and grade for quote in one.quotes if quote.strip()]
+        whole, grade = own[0].chunk_text, grade_of(own)
+        marked = [quote for each in own if each.grade and grade for quote in each.quotes if quote.strip()]
         # What a former label said of the whole chunk is replaced.
         if case.in_scope or not grade:
             passages.pop(_passage(own[0].evidence(whole, grade)), None)
@@ -351,54 +305,36 @@ def merged(case: Case, labels: Labels) -> dict[str, Any]:
             verdicts[chunk_id] = int(grade > 0)
     if not every:
         return {}
-    labelling = Labelling(
-        by=sorted({one.annotator for one in every}),
-        at=max(one.at for one in every).isoformat(timespec="seconds"),
-        pool=list(dict.fromkeys(name for one in every for name in one.pool)),
-        depth=max(one.depth for one in every),
-    )
-    evidence = [item.model_dump(mode="json", exclude_none=True) for item in passages.values()]
-    human = {"human_verdicts": verdicts} if verdicts else {}
-    return {"evidence": evidence, **human, "labelling": labelling.model_dump(mode="json")}
+    latest = max(each.at for each in every).isoformat(timespec="seconds")
+    return {
+        "evidence": [item.model_dump(mode="json", exclude_none=True) for item in passages.values()],
+        **({"human_verdicts": verdicts} if verdicts else {}),
+        "labelling": Labelling(by=sorted({each.annotator for each in every}), at=latest).model_dump(mode="json"),
+    }
 
 
 def contradictions(case: Case, labels: Labels) -> list[str]:
     """Return what labels say against the golden data, a line each: neither is changed by the other."""
     lines = []
-    for chunk_id, own, grade in labels.of_case(case.id):
-        text = normalise(own[0].chunk_text)
-        held = [item.quote for item in case.relevant_evidence if item.quote and normalise(item.quote) in text]
+    for chunk_id, own in labels.get(case.id, {}).items():
+        grade, text = grade_of(own), normalise(own[0].chunk_text)
+        held = any(item.quote and normalise(item.quote) in text for item in case.relevant_evidence)
         if grade and not case.in_scope:
             lines.append(f"{case.id}: chunk {chunk_id} has grade {grade}, and the case is out of scope")
-        if not grade and (held or case.relevant.get(chunk_id)):
-            why = f"holds the evidence “{held[0][:60]}”" if held else "stands in relevant_ids"
-            lines.append(f"{case.id}: chunk {chunk_id} has grade 0, and {why}")
+        if not grade and (held or chunk_id in case.relevant):
+            lines.append(f"{case.id}: chunk {chunk_id} has grade 0, and is relevant by evidence or relevant_ids")
     return lines
 
 
-def agreement(labels: Labels, judge: Mapping[tuple[str, str], int]) -> list[str]:
-    """Return the agreement, a line each: alpha, kappa of every pair of annotators, and of each with the judge.
-
-    Args:
-        labels: The labels that count.
-        judge: Verdicts of a judge by case and chunk id, 1 useful or 0; a grade above 0 is the same as 1.
-    """
-    grades = {pair: {name: one.grade or 0 for name, one in own.items()} for pair, own in labels.items()}
-    annotators = sorted({name for given in grades.values() for name in given})
-    doubly = [list(given.values()) for given in grades.values() if len(given) > 1]
-    lines = [f"Krippendorff's alpha (ordinal): {_shown(krippendorff_alpha(doubly))} over {len(doubly)} chunks"] * bool(
-        doubly
-    )
-    for first, second in combinations(annotators, 2):
-        if both := [(given[first], given[second]) for given in grades.values() if {first, second} <= given.keys()]:
-            lines.append(f"Cohen's kappa of {first} and {second}: {_shown(_kappa(both))} over {len(both)} chunks")
-    for name in annotators:
-        if both := [
-            (int(given[name] > 0), judge[key]) for key, given in grades.items() if name in given and key in judge
-        ]:
-            same = f"{name} and the judge: the same in {sum(a == b for a, b in both)} of {len(both)} chunks"
-            lines.append(f"{same}, Cohen's kappa {_shown(_kappa(both))}")
-    return lines or ["Agreement: nothing was labelled by two yet"]
+def agreement(labels: Labels) -> str:
+    """Return how far annotators agree on the chunks that several of them graded."""
+    every = ([each.grade or 0 for each in own] for chunks in labels.values() for own in chunks.values())
+    doubly = [grades for grades in every if len(grades) > 1]
+    if not doubly:
+        return "Agreement: nothing was labelled by two yet"
+    alpha = krippendorff_alpha(doubly)
+    shown = "not computable (all say the same)" if alpha is None else f"{alpha:.3f}"
+    return f"Agreement (Krippendorff's alpha, ordinal): {shown} over {len(doubly)} chunks"
 
 
 def krippendorff_alpha(units: Sequence[Sequence[int]], most: int = MOST_GRADE) -> float | None:
@@ -433,15 +369,3 @@ def krippendorff_alpha(units: Sequence[Sequence[int]], most: int = MOST_GRADE) -
 def _passage(evidence: Evidence) -> tuple[str | None, str]:
     """Return what two pieces of evidence have in common that quote the same passage of the same page."""
     return evidence.source_url, normalise(evidence.quote or "")
-
-
-def _kappa(pairs: Sequence[tuple[int, int]]) -> float | None:
-    """Return Cohen's kappa of two raters; None where both give all of them one grade."""
-    counts = np.zeros((MOST_GRADE + 1, MOST_GRADE + 1))
-    np.add.at(counts, tuple(np.asarray(pairs).T), 1)
-    is_one = np.count_nonzero(counts.sum(axis=0) + counts.sum(axis=1)) < 2
-    return None if is_one else float(cohens_kappa(counts))
-
-
-def _shown(value: float | None) -> str:
-    return "not computable (all say the same)" if value is None else f"{value:.3f}"

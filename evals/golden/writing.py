@@ -10,9 +10,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from random import Random
+from textwrap import shorten
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -24,7 +26,7 @@ from evals.config.files import experiment_file, named_folders, write
 from evals.config.judge import JudgeConfig
 from evals.config.telemetry import silence
 from evals.errors import DatasetError
-from evals.golden.check import MOST_COPIED, copied_share
+from evals.golden.check import MOST_COPIED, NEAR, copied_share
 from evals.golden.chunks import (
     Passages,
     check_new,
@@ -38,17 +40,19 @@ from evals.golden.chunks import (
 )
 from evals.golden.command import ModelSettings
 from evals.golden.prompts import (
-    TYPES,
     Answering,
     DraftCase,
+    QueryType,
     Question,
     Review,
     parse_counts,
-    review_prompt,
-    search_prompt,
+    passages_text,
+    prompts,
+    query_types,
     write_prompt,
 )
 from evals.judge.asking import Asker, UnansweredError
+from evals.judge.budget import cost
 from evals.judge.judge import Judge
 from retrievers.config.layers import Layer, build, environment, file_layer, flag_layer
 from retrievers.embedding.tokens import count_tokens
@@ -68,9 +72,9 @@ LEAST_QUOTE = 15
 USUAL_ANSWER, USUAL_QUESTION = 150, 400
 # Grade of a passage that answers.
 GRADE = 3
-SPLITS = ("dev", "test")
 # Characters of an example.
 LONGEST = 100
+SPLITS = ("dev", "test")
 Objection: TypeAlias = tuple[str, str]
 """Reason why a query cannot be used, and the particulars."""
 NO_QUERY = "the query is empty, or too long for a search field"
@@ -84,7 +88,7 @@ class Draft:
     """A query to be written, and what became of it.
 
     Attributes:
-        type_name: Key of `TYPES`.
+        type_name: Key of `query_types`.
         passages: Chunks that it is about.
         split: Split of the pages of all passages.
         turn: Number of earlier drafts of this type with the same first passage.
@@ -101,6 +105,11 @@ class Draft:
     row: Mapping[str, Any] = field(default_factory=dict)
     objection: Objection | None = None
     unasked: str = ""
+
+    @property
+    def kind(self) -> QueryType:
+        """Its type."""
+        return query_types()[self.type_name]
 
     @property
     def kept(self) -> bool:
@@ -121,32 +130,26 @@ def synthesize(namespace: argparse.Namespace) -> int:
     env = environment(os.environ)
     model = _model(namespace, env)
     if model.model is None:
-        example = "cohere:command-a-03-2025 (docs/judge.md lists the providers)"
-        raise DatasetError(
-            f"golden synthesize needs a chat model that writes and judges: --judge.model, such as {example}"
-        )
+        example = "--judge.model, such as cohere:command-a-03-2025 (docs/judge.md lists the providers)"
+        raise DatasetError(f"golden synthesize needs a chat model that writes and judges: {example}")
     with progress_bar(shown=not namespace.quiet) as bar, open_passages(namespace) as passages:
         if namespace.plan:
             return say(namespace, plan(model, passages, drafts(passages, counts, namespace.seed)))
         judge = Judge.open(model, env)
         try:
-            done = written(
-                judge, passages, counts, seed=namespace.seed, near=namespace.near,
-                progress=lambda done, total: bar("writing", done, total),
-            )  # fmt: skip
+            done = written(judge, passages, counts, namespace.seed, partial(bar, "writing"))
         finally:
             judge.close()
     rows = [dict(draft.row) for draft in done if draft.kept]
     unasked = next((draft.unasked for draft in done if draft.unasked), "")
     out: Path = namespace.out.with_suffix(".partial.jsonl") if unasked else namespace.out
-    lines = summary(done, counts)
-    usage = judge.usage
+    usage, lines = judge.usage, summary(done, counts)
     price = "" if usage.usd is None else f", {usage.usd:,.4f} USD"
     lines.append(f"  {usage.calls:,} calls, {usage.hits:,} answers from the store, {usage.tokens:,} tokens{price}")
     if rows:
         write(out, json_lines(rows))
-        first = f"{out}: {len(rows)} cases to {len(passages.chunks)} chunks of {passages.origin}"
-        lines = [first, *lines, f"  read some of them before you trust them; then: {next_check(out, namespace)}"]
+        lines.insert(0, f"{out}: {len(rows)} cases to {len(passages.chunks)} chunks of {passages.origin}")
+        lines.append(f"  read some of them before you trust them; then: {next_check(out, namespace)}")
     say(namespace, lines)
     if unasked:
         where = f"{len(rows)} finished cases are in {out}; " if rows else ""
@@ -157,21 +160,34 @@ def synthesize(namespace: argparse.Namespace) -> int:
     return 0
 
 
+def _model(namespace: argparse.Namespace, env: Mapping[str, str]) -> JudgeConfig:
+    """Return the settings of the chat model, out of the experiment file and the flags."""
+    layers = []
+    if namespace.config:
+        whole = file_layer(experiment_file(namespace.config), ModelSettings, named_folders(env))
+        judge = {name: value for name, value in whole.values.items() if name == "judge"}
+        layers.append(Layer(label=whole.label, values=judge, lines=whole.lines))
+    return build(ModelSettings, [*layers, flag_layer(namespace, ModelSettings)]).judge
+
+
 def plan(model: JudgeConfig, passages: Passages, drawn: Sequence[Draft]) -> list[str]:
     """Return what writing takes, where every query passes its checks: two calls each."""
     mean = sum(count_tokens(chunk.text) for chunk in passages.chunks) // len(passages.chunks)
-    outside = sum(not TYPES[draft.type_name].in_scope for draft in drawn)
-    written = sum(count_tokens(write_prompt(draft.type_name, draft.passages, draft.turn)) for draft in drawn)
-    tokens_in = written + USUAL_QUESTION * len(drawn) + NEAREST * mean * outside
+    outside = sum(not draft.kind.in_scope for draft in drawn)
+    tokens_in = sum(count_tokens(write_prompt(draft.type_name, draft.passages, draft.turn)) for draft in drawn)
+    tokens_in += USUAL_QUESTION * len(drawn) + NEAREST * mean * outside
     tokens_out = 2 * USUAL_ANSWER * len(drawn)
-    usd = None if model.price is None else (tokens_in * model.price.input + tokens_out * model.price.output) / 1e6
-    cost = f"no price for {model.model} in judge.prices" if usd is None else f"{usd:,.4f} USD"
+    usd = cost(model.price, tokens_in, tokens_out)
+    price = f"no price for {model.model} in judge.prices" if usd is None else f"{usd:,.4f} USD"
     to = f"{len(drawn)} queries to {len(passages.chunks)} chunks of {passages.origin}"
     return [
         f"{to}: {2 * len(drawn)} calls of {model.model}",
-        f"about {tokens_in:,} tokens in and {tokens_out:,} out, {cost}",
+        f"about {tokens_in:,} tokens in and {tokens_out:,} out, {price}",
         f"a dropped query costs as much again, at most {ROUNDS} times all; answers in the verdict store are free",
     ]
+
+
+# Drawing passages
 
 
 def drafts(
@@ -182,13 +198,13 @@ def drafts(
     Each page has its share, and each section of it. A page feeds one split alone. A higher number of one type leaves
     the first drafts of all as they are.
     """
-    order = spread(passages.chunks, seed)
+    order, names = spread(passages.chunks, seed), list(query_types())
     splits, texts = split_pages(order, seed), {chunk.chunk_id for chunk in order}
 
     def draft(name: str, number: int) -> Draft:
         # Types begin at different passages, so that few queries of different types ask the same.
-        chunk = order[(number + list(TYPES).index(name) * len(order) // len(TYPES)) % len(order)]
-        split, more = splits[page_of(chunk)], TYPES[name].passages - 1
+        chunk = order[(number + names.index(name) * len(order) // len(names)) % len(order)]
+        split, more = splits[page_of(chunk)], query_types()[name].passages - 1
         others = (
             other
             for other in (passages.alike(chunk, NEIGHBOURS) if more else ())
@@ -203,25 +219,20 @@ def drafts(
 
 
 def split_pages(chunks: Sequence[Chunk], seed: int) -> dict[str, str]:
-    """Return the split of each page, so that both have about as many chunks and no page feeds both."""
-    sizes = Counter(page_of(chunk) for chunk in chunks)
-    pages = sorted(sizes)
+    """Return the split of each page, so that both have as many pages and none feeds both."""
+    pages = sorted({page_of(chunk) for chunk in chunks})
     Random(seed).shuffle(pages)
-    filled = dict.fromkeys(SPLITS, 0)
-    splits: dict[str, str] = {}
-    for page in sorted(pages, key=lambda page: -sizes[page]):
-        splits[page] = min(SPLITS, key=lambda split: filled[split])
-        filled[splits[page]] += sizes[page]
-    return splits
+    return {page: SPLITS[number % 2] for number, page in enumerate(pages)}
+
+
+# Writing and checking
 
 
 def written(
     judge: Judge,
     passages: Passages,
     counts: Mapping[str, int],
-    *,
     seed: int,
-    near: float,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Draft]:
     """Write and check queries, and draw further passages in place of those dropped, type by type.
@@ -234,33 +245,33 @@ def written(
         passages: The collection.
         counts: Number of queries wanted, by type.
         seed: Seed of the choice of passages.
-        near: Cosine of two queries from which on one repeats the other.
         progress: Called with the number of queries done, and that of all drawn so far.
 
     Raises:
         JudgeError: The model refused the first request for a reason that all others would share.
     """
-    engine, done = judge.engine, list[Draft]()
+    done = list[Draft]()
 
     async def rounds() -> None:
-        turns, finished = asyncio.Semaphore(2 * judge.config.max_concurrency), Counter[str]()
+        turns, finished = asyncio.Semaphore(2 * judge.config.max_concurrency), 0
         lacking, drawn = dict(counts), Counter[str]()
 
-        async def one(draft: Draft) -> Draft:
+        async def in_turn(draft: Draft) -> Draft:
+            nonlocal finished
             async with turns:
-                result = draft if engine.fatal else await _write(draft, engine, passages)
-            finished[draft.type_name] += 1
-            progress(finished.total(), drawn.total())
+                result = await _write(draft, judge.engine, passages)
+            finished += 1
+            progress(finished, drawn.total())
             return result
 
         for _ in range(ROUNDS):
             # Each type goes on where it stopped.
             new = drafts(passages, lacking, seed, drawn)
             drawn.update(lacking)
-            results = await asyncio.gather(*map(one, new))
-            if engine.fatal:
-                raise engine.fatal
-            done[:] = without_repeats([*done, *results], passages, near)
+            results = await asyncio.gather(*map(in_turn, new))
+            if judge.engine.fatal:
+                raise judge.engine.fatal
+            done[:] = without_repeats([*done, *results], passages)
             kept = Counter(draft.type_name for draft in done if draft.kept)
             lacking = {name: count - kept[name] for name, count in counts.items() if 0 < kept[name] < count}
             if not lacking or any(draft.unasked for draft in done):
@@ -273,13 +284,14 @@ def written(
 
 async def _write(draft: Draft, asker: Asker, passages: Passages) -> Draft:
     """Write a query, and check it."""
-    kind = TYPES[draft.type_name]
-    if len(draft.passages) < kind.passages:
+    needed = draft.kind.passages
+    if len(draft.passages) < needed:
         return replace(draft, objection=("the collection has no second section on the subject in the same split", ""))
     try:
-        prompt = write_prompt(draft.type_name, draft.passages, draft.turn)
-        answer = await asker.ask(prompt, DraftCase if kind.in_scope else Question)
-        objection = text_objection(answer, draft.passages, kind.passages) or await _judged(answer, asker, passages)
+        answer = await asker.ask(
+            write_prompt(draft.type_name, draft.passages, draft.turn), DraftCase if draft.kind.in_scope else Question
+        )
+        objection = text_objection(answer, draft.passages, needed) or await _judged(answer, asker, passages)
     except UnansweredError as error:
         if isinstance(error.outcome, Unscored):
             return replace(draft, unasked=error.outcome.reason)
@@ -321,13 +333,16 @@ def holder(quote: str, passages: Sequence[Chunk]) -> Chunk | None:
 async def _judged(answer: Question, asker: Asker, passages: Passages) -> Objection | None:
     """Return the model's objection to a query."""
     if isinstance(answer, DraftCase):
-        review = await asker.ask(review_prompt(answer), Review)
+        quotes = "\n".join(f"<quote>{quote}</quote>" for quote in answer.quotes)
+        prompt = prompts()["review"].format(query=answer.query, answer=answer.reference_answer, quotes=quotes)
+        review = await asker.ask(prompt, Review)
         if not review.follows:
             return (UNSUPPORTED, review.reason.strip())
         return None if review.standalone else (NOT_STANDALONE, review.reason.strip())
     # Embedding and search are no coroutines.
     found = await asyncio.to_thread(passages.nearest, answer.query, NEAREST)
-    said = await asker.ask(search_prompt(answer.query, found), Answering)
+    prompt = prompts()["search"].format(query=answer.query, passages=passages_text(found))
+    said = await asker.ask(prompt, Answering)
     if not said.standalone:
         return (NOT_STANDALONE, said.reason.strip())
     answering = [found[number - 1].source for number in said.answering if 1 <= number <= len(found)]
@@ -337,25 +352,24 @@ async def _judged(answer: Question, asker: Asker, passages: Passages) -> Objecti
 def _row(draft: Draft, answer: Question) -> dict[str, Any]:
     row: dict[str, Any] = {"id": draft.id, "query": answer.query.strip()}
     if isinstance(answer, DraftCase):
-        held = [(quote, chunk) for quote in dict.fromkeys(answer.quotes) if (chunk := holder(quote, draft.passages))]
-        evidence = [
-            {"source_url": chunk.source_url, "heading": chunk.heading, "quote": quote.strip(), "grade": GRADE}
-            for quote, chunk in held
-        ]
-        row["reference_answer"] = answer.reference_answer.strip()
-        row["evidence"] = [{name: value for name, value in one.items() if value} for one in evidence]
-    scope = {"in_scope": TYPES[draft.type_name].in_scope, "query_type": draft.type_name}
+        row |= {"reference_answer": answer.reference_answer.strip(), "evidence": []}
+        for quote in dict.fromkeys(answer.quotes):
+            if chunk := holder(quote, draft.passages):
+                place = {"source_url": chunk.source_url, "heading": chunk.heading}
+                named = {name: value for name, value in place.items() if value}
+                row["evidence"].append({**named, "quote": quote.strip(), "grade": GRADE})
+    scope = {"in_scope": draft.kind.in_scope, "query_type": draft.type_name}
     return row | scope | {"tags": ["synthetic"], "split": draft.split}
 
 
-def without_repeats(drawn: Sequence[Draft], passages: Passages, near: float) -> list[Draft]:
+def without_repeats(drawn: Sequence[Draft], passages: Passages) -> list[Draft]:
     """Drop the queries that nearly repeat one before them."""
     kept = [draft for draft in drawn if draft.kept]
     vectors = passages.embed([draft.row["query"] for draft in kept]) if kept else np.zeros((0, 1))
     first: list[int] = []
     repeated: dict[str, Objection] = {}
     for number, draft in enumerate(kept):
-        alike = next((other for other in first if vectors[other] @ vectors[number] >= near), None)
+        alike = next((other for other in first if vectors[other] @ vectors[number] >= NEAR), None)
         if alike is None:
             first.append(number)
         else:
@@ -368,23 +382,10 @@ def summary(drawn: Sequence[Draft], counts: Mapping[str, int]) -> list[str]:
     kept = Counter(draft.type_name for draft in drawn if draft.kept)
     dropped = Counter(draft.type_name for draft in drawn if draft.objection)
     splits = Counter(draft.split for draft in drawn if draft.kept)
-    lines = [
-        f"  {name}: {kept[name]} of {count} kept, {dropped[name]} dropped" for name, count in counts.items() if count
-    ]
-    reasons: dict[str, list[str]] = {}
-    for draft in drawn:
-        if draft.objection:
-            example = " ".join(f"{draft.id}: {draft.objection[1]}".rstrip(": ").split())
-            reasons.setdefault(draft.objection[0], []).append(f"{example[:LONGEST]}{'…' * (len(example) > LONGEST)}")
-    for reason, examples in sorted(reasons.items(), key=lambda entry: -len(entry[1])):
-        lines.append(f"  dropped {len(examples)}: {reason} ({examples[0]})")
+    lines = [f"  {name}: {kept[name]} of {n} kept, {dropped[name]} dropped" for name, n in counts.items() if n]
+    reasons = Counter(draft.objection[0] for draft in drawn if draft.objection)
+    for reason, count in reasons.most_common():
+        first = next(draft for draft in drawn if draft.objection and draft.objection[0] == reason)
+        example = f"{first.id}: {first.objection[1] if first.objection else ''}".rstrip(": ")
+        lines.append(f"  dropped {count}: {reason} ({shorten(example, LONGEST, placeholder=' …')})")
     return [*lines, f"  splits by page: {', '.join(f'{s}: {n}' for s, n in sorted(splits.items())) or 'none'}"]
-
-
-def _model(namespace: argparse.Namespace, env: Mapping[str, str]) -> JudgeConfig:
-    layers = []
-    if namespace.config:
-        whole = file_layer(experiment_file(namespace.config), ModelSettings, named_folders(env))
-        judge = {name: value for name, value in whole.values.items() if name == "judge"}
-        layers.append(Layer(label=whole.label, values=judge, lines=whole.lines))
-    return build(ModelSettings, [*layers, flag_layer(namespace, ModelSettings)]).judge

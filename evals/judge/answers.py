@@ -55,10 +55,10 @@ class Answer:
         usage = getattr(message, "usage_metadata", None) or {}
         said = {**message.additional_kwargs, **message.response_metadata}
         refusal = said.get("refusal")
-        ends = ("refusal" if refusal else "", *map(said.get, ("finish_reason", "stop_reason", "done_reason")))
+        ends = (said.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
         return cls(
             text=without_secrets(str(refusal or message.text)),
-            finish=str(next(filter(None, ends), "")).lower(),
+            finish="refusal" if refusal else str(next(filter(None, ends), "")).lower(),
             tokens_in=usage.get("input_tokens"),
             tokens_out=usage.get("output_tokens"),
         )

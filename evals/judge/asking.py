@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel
@@ -14,7 +14,7 @@ from evals.errors import JudgeError
 from evals.judge.answers import MalformedError, read_verdict
 from evals.judge.budget import Account, Pace, Tokens
 from evals.judge.chat import Chat
-from evals.judge.faults import Fault, read_fault
+from evals.judge.faults import Fault, Kind, read_fault
 from evals.judge.store import VerdictStore
 from retrievers.config.files import FileLock
 from retrievers.embedding.tokens import count_tokens
@@ -25,8 +25,8 @@ Schema = TypeVar("Schema", bound=BaseModel)
 Result = TypeVar("Result")
 # The verdict as JSON, or why there is none.
 Outcome = str | Failure | Unscored
-# Attempts for one verdict, where they fail by troubles that may pass; and of these, timeouts.
-ATTEMPTS, TIMEOUTS = 8, 3
+# Attempts for one verdict, by the kind of fault that the last one had.
+ATTEMPTS: Mapping[Kind, int] = {"passing": 8, "late": 3, "refused": 2, "prompt": 1, "plain": 1}
 # Failures in a row, and at least twice the number of concurrent calls, after which judging ends.
 FAILURES_IN_A_ROW = 32
 # Seconds before the second attempt at most, before each further one twice as many, and the most.
@@ -44,8 +44,7 @@ REPAIR = """{prompt}
 
 Your last answer could not be used: {reason}
 Answer again, with one JSON object that complies with the schema and nothing else."""
-# What a judge does that fails at its first call, by the kind of fault.
-AT_FIRST = {"hopeless": "refuses every call", "refused": "failed at the first call", "passing": "cannot be reached"}
+CHECK = "check judge.model, judge.base_url and the API key (judge.api_key_env names its variable)"
 
 
 class Asker(Protocol):
@@ -130,18 +129,17 @@ class Engine:
 
     async def _found(self, key: bytes, prompt: str, schema: type[BaseModel]) -> Outcome:
         """Return the stored verdict, or buy it."""
-        kept = None
-        try:
-            if self._store:
+        if self._store:
+            try:
                 kept = self._store.get(key, schema)
                 if kept is None:
                     await self._wait_for_others(self._store)
                     kept = self._store.get(key, schema)
-        except JudgeError as error:
-            self.account.stop(str(error))
-        if kept is not None:
-            self.account.count(hits=1)
-            return kept
+                if kept is not None:
+                    self.account.count(hits=1)
+                    return kept
+            except JudgeError as error:
+                self.account.stop(str(error))
         # The first call proves key, model and address before any other is made.
         if not self._proved:
             async with self._first:
@@ -163,17 +161,28 @@ class Engine:
 
     async def _bought(self, key: bytes, prompt: str, schema: type[BaseModel]) -> Outcome:
         """Ask until there is a verdict, or no attempt is left. A wait that the server asks for is no attempt."""
-        text, attempts = prompt, 0
+        text, attempts, structured = prompt, 0, True
         while isinstance(said := await self._attempt(key, prompt, text, schema), Fault):
-            attempts += said.kind not in ("limited", "structure")
-            wait = self._wait_s(said, attempts, repaired=text is not prompt)
-            if wait is None or said.kind in ("malformed", "hopeless"):
+            if said.kind == "limited":
+                self._pause(said)
+                continue
+            if said.kind == "plain" and structured:  # calls that were sent before that was known find out as well
+                if self._structured:
+                    log.warning("the judge's server takes no request for JSON: %s", said.message)
+                self._structured = structured = False
+                continue
+            attempts += 1
+            # One repair only, as each try is billed. A key that was accepted may be accepted again.
+            is_last = text is not prompt if said.kind == "malformed" else attempts >= ATTEMPTS[said.kind]
+            is_last |= said.kind == "refused" and not self._proved
+            if is_last or said.kind in ("malformed", "refused"):
                 self._note(said)
-            if wait is None:
+            if is_last:
                 self.account.count(failed=1)
                 return Failure(type=said.type, message=said.message + (f" ({attempts} attempts)" * (attempts > 1)))
+            wait = (said.retry_after_s or 0.0) + random.uniform(0, min(CAP_S, BASE_S * 2 ** (attempts - 1)))
             if said.kind == "malformed":
-                text = REPAIR.format(prompt=prompt, reason=said.message)
+                text, wait = REPAIR.format(prompt=prompt, reason=said.message), 0.0
             about = {"stage": "judge", "attempt": attempts}
             log.info("attempt %d failed, trying again in %.2f s: %s", attempts, wait, said.message, extra=about)
             await asyncio.sleep(wait)
@@ -211,38 +220,19 @@ class Engine:
                 self.account.stop(str(error))
             return verdict
 
-    def _wait_s(self, fault: Fault, attempts: int, *, repaired: bool) -> float | None:
-        """Return the seconds until the next attempt; None where there is none."""
-        wait = None
-        match fault.kind:
-            # One repair only: a model that fails twice at the format rarely recovers, and each try is billed.
-            case "malformed" if not repaired:
-                wait = 0.0
-            case "structure":  # calls that were sent before that was known find out as well
-                if self._structured:
-                    log.warning(
-                        "the judge's server takes no request for JSON, which is read in texts: %s", fault.message
-                    )
-                self._structured, wait = False, 0.0
-            case "limited":
-                pause = fault.retry_after_s or min(LONGEST_S, max(1.0, self.pace.closed_s))
-                if self.pace.closed_s + pause > PATIENCE_S:
-                    self._end(f"let no call through for {PATIENCE_S:.0f} s: {fault.message}", fatal=not self._judged)
-                else:
-                    self.pace.refused(pause)
-                    wait = 0.0
-            case "passing" if attempts < (TIMEOUTS if fault.type == "Timeout" else ATTEMPTS):
-                jitter = random.uniform(0, min(CAP_S, BASE_S * 2 ** (attempts - 1)))
-                wait = (fault.retry_after_s or 0.0) + jitter
-            case "hopeless" if self._proved and attempts == 1:  # a key that was accepted may be accepted again
-                wait = random.uniform(0, BASE_S)
-        return wait
+    def _pause(self, fault: Fault) -> None:
+        """Wait as long as the server asks, or end judging where it has let no call through for long."""
+        wait = fault.retry_after_s or min(LONGEST_S, max(1.0, self.pace.closed_s))
+        if self.pace.closed_s + wait > PATIENCE_S:
+            self._end(f"let no call through for {PATIENCE_S:.0f} s: {fault.message}", fatal=not self._judged)
+        else:
+            self.pace.refused(wait)
 
     def _note(self, fault: Fault) -> None:
         """End judging where its first call fails, or where failures in a row are the judge's and not the questions'."""
         self._in_a_row += 1
-        if not self._proved and fault.kind in AT_FIRST:
-            self._end(f"{AT_FIRST[fault.kind]}: {fault.message}", fatal=True)
+        if not self._proved and fault.kind not in ("malformed", "prompt"):
+            self._end(f"failed at the first call: {fault.message}; {CHECK}", fatal=True)
         elif self._in_a_row >= max(FAILURES_IN_A_ROW, 2 * self._config.max_concurrency):
             reason = f"failed {self._in_a_row} times in a row, at last: {fault.type}: {fault.message}"
             self._end(reason, fatal=not self._judged)

@@ -48,7 +48,7 @@ class Usage:
     @classmethod
     def joined(cls, usages: "Sequence[Usage]") -> "Usage":
         """Return the usage of several models together; its price is known where that of each is."""
-        counts = [field.name for field in fields(cls) if field.name not in ("usd", "stopped")]
+        counts = {field.name for field in fields(cls)} - {"usd", "stopped"}
         prices = [usage.usd for usage in usages if usage.usd is not None]
         return cls(
             **{name: sum(getattr(usage, name) for usage in usages) for name in counts},
@@ -115,20 +115,19 @@ class Account:
             What to settle by; None if the budget is spent.
         """
         size = len(prompt.encode("utf-8", "surrogatepass")) + TEMPLATE
-        while not self.usage.stopped:
-            lacking = self.budget.lacks(self.most([size]))
-            if not lacking:
-                self.in_flight += 1
-                self.reserved.append(size)
-                self.count(calls=1)
-                return size
+        while not self.usage.stopped and (lacking := self.budget.lacks(self.most([size]))):
             # Sums of prices leave remainders, so what is in flight is counted in calls.
             if not any(account.in_flight for account in self.budget.accounts):
                 self.stop(lacking)
-                break
-            self.budget.settled.clear()
-            await self.budget.settled.wait()
-        return None
+            else:
+                self.budget.settled.clear()
+                await self.budget.settled.wait()
+        if self.usage.stopped:
+            return None
+        self.in_flight += 1
+        self.reserved.append(size)
+        self.count(calls=1)
+        return size
 
     def settle(self, size: int, spent: Tokens | None) -> None:
         """Replace the reserve of a call by its cost; None when an answer may be billed and did not come."""
@@ -194,9 +193,7 @@ class Pace:
             while self._inside >= self.limit:
                 self._left.clear()
                 await self._left.wait()
-            while (
-                wait := max(self._closed_until, self._next_call, self._next_token) - _now()
-            ) > 0 and not self._ended():
+            while (wait := self._opens - _now()) > 0 and not self._ended():
                 await asyncio.sleep(min(wait, STEP_S))
             self._next_call = max(self._next_call, _now()) + self._per_call
             self._next_token = max(self._next_token, _now()) + self._per_token * tokens
@@ -206,6 +203,11 @@ class Pace:
         finally:
             self._inside -= 1
             self._left.set()
+
+    @property
+    def _opens(self) -> float:
+        """The moment from which a call may go."""
+        return max(self._closed_until, self._next_call, self._next_token)
 
     def refused(self, wait_s: float) -> None:
         """Close for so long, then admit fewer calls at once; calls in flight, refused together, lower it once."""

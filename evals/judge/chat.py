@@ -2,15 +2,14 @@
 
 import hashlib
 import json
-import re
+import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, reduce
+from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 from pydantic.warnings import PydanticDeprecationWarning
@@ -26,28 +25,18 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 # Providers and the variable that holds their key; LangChain's `init_chat_model` knows how to build each.
-NAMED_ALIKE = (
-    "cohere",
-    "openai",
-    "anthropic",
-    "groq",
-    "deepseek",
-    "xai",
-    "together",
-    "fireworks",
-    "openrouter",
-    "nvidia",
-)
-KEYS: Mapping[str, str] = {name: f"{name.upper()}_API_KEY" for name in NAMED_ALIKE} | {
+KEYS: Mapping[str, str] = {
+    "cohere": "COHERE_API_KEY", "openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "groq": "GROQ_API_KEY",
+    "deepseek": "DEEPSEEK_API_KEY", "xai": "XAI_API_KEY", "together": "TOGETHER_API_KEY",
+    "fireworks": "FIREWORKS_API_KEY", "openrouter": "OPENROUTER_API_KEY", "nvidia": "NVIDIA_API_KEY",
     "mistralai": "MISTRAL_API_KEY", "google_genai": "GOOGLE_API_KEY", "perplexity": "PPLX_API_KEY", "ollama": "",
 }  # fmt: skip
 # Providers for whose package the project has an extra; LangChain would fall back to an older class without it.
 EXTRAS = ("anthropic", "ollama")
 # Sent where a provider takes one: the classes of the others refuse an unknown argument.
 SEED, SEEDED = 0, ("openai", "deepseek", "openrouter")
-# Where LangChain's classes keep the address that requests go to: fields of these names, and the provider's client.
-ADDRESS = re.compile(r"(base_url|api_base|api_url|endpoint|host)$")
-CLIENTS = ("root_client", "client", "_client", "client._client", "_client._client")
+# Variables with which the clients of providers go elsewhere: their name, and one of these.
+ADDRESSES = ("API_BASE", "API_URL", "BASE_URL", "ENDPOINT", "HOST")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,16 +121,15 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
         extra = isinstance(error, ImportError) and config.provider in EXTRAS
         why = f"pip install 'retrieval-evals[{config.provider}]'" if extra else read_fault(error).message
         raise JudgeError(f"judge.model {config.model!r} cannot be built: {why}") from error
-    known = identity(model)
-    parameters = {
+    own = identity(model) if config.provider == "python" else ""
+    prefix = (KEYS.get(config.provider) or f"{config.provider.upper()}_API_KEY").removesuffix("API_KEY")
+    elsewhere = (os.environ[prefix + end] for end in ADDRESSES if prefix + end in os.environ)
+    parameters: dict[str, Any] = {
         "temperature": config.temperature,
         "seed": SEED,
         "max_output_tokens": config.max_output_tokens,
-        "base_url": config.base_url,
-        # As two settings were that went: verdicts bought under them are found.
-        "structured": "auto",
-        "identity": None,
-        "model": known,
+        "base_url": config.base_url or " ".join(elsewhere) or None,
+        **({"class": own} if own else {}),
     }
     arguments: dict[str, Any] = {}
     if config.provider == "cohere":  # whose class drops them
@@ -153,7 +141,7 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
         parameters=parameters,
         model=model,
         arguments=arguments,
-        identified=known is not None,
+        identified=own is not None,
     )
 
 
@@ -174,20 +162,22 @@ def _of_provider(config: JudgeConfig, env: Mapping[str, str]) -> "BaseChatModel"
             f"{named} needs an API key: expected it in {variable}, which is not set; export it or write it into .env, "
             "or name another variable with judge.api_key_env"
         )
-    given: dict[str, Any] = {"temperature": config.temperature, "base_url": config.base_url}
-    if variable:
-        given["cohere_api_key" if provider == "cohere" else "api_key"] = key or "none"
+    own: dict[str, Any]
     match provider:
         case "cohere":
-            given["timeout_seconds"] = config.timeout_s
+            own = {"timeout_seconds": config.timeout_s, "cohere_api_key": key}
         case "ollama":
-            timeout = {"timeout": config.timeout_s}
-            given |= {"client_kwargs": timeout, "num_predict": config.max_output_tokens, "seed": SEED}
+            own = {
+                "client_kwargs": {"timeout": config.timeout_s},
+                "num_predict": config.max_output_tokens,
+                "seed": SEED,
+            }
         case _:
-            given |= {"timeout": config.timeout_s, "max_retries": 0, "max_tokens": config.max_output_tokens}
-            given["seed"] = SEED if provider in SEEDED else None
-    settled = {name: value for name, value in given.items() if value is not None}
-    model: BaseChatModel = init_chat_model(config.name, model_provider=provider, **settled)
+            own = {"timeout": config.timeout_s, "max_retries": 0, "max_tokens": config.max_output_tokens}
+            own |= {"api_key": key or "none", "seed": SEED if provider in SEEDED else None}
+    own |= {"temperature": config.temperature, "base_url": config.base_url}
+    given = {name: value for name, value in own.items() if value is not None}
+    model: BaseChatModel = init_chat_model(config.name, model_provider=provider, **given)
     return model
 
 
@@ -202,33 +192,13 @@ def _from_python(config: JudgeConfig) -> "BaseChatModel":
     return built
 
 
-def identity(model: "BaseChatModel") -> Mapping[str, str] | None:
-    """Return class, addresses and a digest of the parameters of a model; None when it hides its parameters.
-
-    The parameters that LangChain's classes report hold no address. The addresses are those that requests go to, also
-    where the environment named them.
-    """
+def identity(model: "BaseChatModel") -> str | None:
+    """Return the class of a user's model and a digest of its parameters; None when it hides them."""
     try:
         parameters = json.dumps(model._identifying_params, sort_keys=True)
     except TypeError:  # an object that has no value of its own
         return None
     if parameters == "{}":
         return None
-    fields = (getattr(model, name, None) for name in type(model).model_fields if ADDRESS.search(name))
-    clients = (_at(model, f"{path}.base_url") for path in CLIENTS)
-    addresses = [*(each for each in fields if isinstance(each, str)), next(filter(None, clients), None)]
-    return {
-        "class": f"{type(model).__module__}.{type(model).__qualname__}",
-        "address": " ".join(sorted({_bare(str(address)) for address in addresses if address is not None})),
-        "digest": hashlib.sha256(parameters.encode("utf-8", "surrogatepass")).hexdigest()[:32],
-    }
-
-
-def _at(model: Any, path: str) -> Any:
-    return reduce(lambda held, name: getattr(held, name, None), path.split("."), model)
-
-
-def _bare(url: str) -> str:
-    """Remove the parts of an address that may be secret."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+    digest = hashlib.sha256(parameters.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{type(model).__module__}.{type(model).__qualname__} {digest}"

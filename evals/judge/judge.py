@@ -9,14 +9,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from evals.collect.observations import Failure, Observation, Score, Unscored
+from evals.collect.observations import Failure, Observation
 from evals.config.judge import JudgeConfig
 from evals.judge.asking import Engine
 from evals.judge.budget import Account, Budget, Usage
 from evals.judge.chat import Chat, make_chat
 from evals.judge.store import VerdictStore
 from evals.judge.tasks import PRECISION, Graded, Task, grade, tasks
-from evals.judge.verdicts import ChunkVerdict, Claim, Judging, Selected
+from evals.judge.verdicts import Judging
 from evals.sampling.order import among, judging_order, sample_size
 from retrievers.config.files import user_cache
 
@@ -67,9 +67,7 @@ class Judge:
             JudgeError: A model cannot be built, or the store cannot be used.
         """
         chats = [(tier, make_chat(tier, env)) for tier in config.by_tier]
-        store, judge = None, None
-        if any(chat.identified for _, chat in chats):
-            store = VerdictStore(config.cache_path or user_cache(env) / "verdicts.sqlite")
+        store, judge = VerdictStore(config.cache_path or user_cache(env) / "verdicts.sqlite"), None
         for tier, chat in chats:
             # Verdicts of one model could be returned for another.
             if not chat.identified:
@@ -176,17 +174,10 @@ def _loop(threads: int) -> asyncio.AbstractEventLoop:
 
 
 def _judging_of(model: str, graded: Sequence[tuple[Task, Graded]]) -> Judging:
-    verdicts: dict[tuple[str, str], ChunkVerdict | Failure | Unscored] = {}
-    scores: dict[tuple[str, str, Selected], Score] = {}
-    claims: dict[tuple[str, Selected], tuple[Claim, ...]] = {}
-    for task, result in graded:
-        if task.metric == PRECISION:
-            verdicts[task.case_id, task.chunk_ids[0]] = result.verdict or result.value  # type: ignore[assignment]
-        else:
-            scores[task.metric, task.case_id, task.chunk_ids] = result.value
-            if result.claims:
-                claims[task.case_id, task.chunk_ids] = result.claims
-    return Judging(model=model, verdicts=verdicts, scores=scores, claims=claims)
+    on_chunks = {(t.case_id, t.chunk_ids[0]): each.value for t, each in graded if t.metric == PRECISION}
+    on_results = {(t.metric, t.case_id, t.chunk_ids): each.value for t, each in graded if t.metric != PRECISION}
+    claims = {(t.case_id, t.chunk_ids): each.claims for t, each in graded if each.claims}
+    return Judging(model=model, verdicts=on_chunks, scores=on_results, claims=claims)  # type: ignore[arg-type]
 
 
 def repeated(observations: Sequence[Observation], count: int, seed: int) -> list[Observation]:

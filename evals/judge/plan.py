@@ -11,6 +11,7 @@ from evals.config.judge import BudgetConfig, Sample
 from evals.judge.asking import USUAL_ANSWER, Schema
 from evals.judge.budget import cost
 from evals.judge.judge import Judge, repeated
+from evals.judge.store import VerdictStore
 from evals.judge.tasks import JUDGED, Task, grade, tasks
 from evals.sampling.order import among, judging_order, sample_size
 from retrievers.embedding.tokens import count_tokens
@@ -30,25 +31,22 @@ class Share:
     Attributes:
         questions: Distinct calls of the judge; `cached`, how many of them are in the verdict store.
         tokens_in: Tokens of the prompts that are not, counted with the packaged tokenizer.
-        tokens_out: Tokens of their answers, estimated.
     """
 
     metric: str
     questions: int
     cached: int
     tokens_in: int
-    tokens_out: int
 
     @property
     def calls(self) -> int:
         """Calls that would be made."""
         return self.questions - self.cached
 
-    @classmethod
-    def joined(cls, metric: str, shares: "Sequence[Share]") -> "Share":
-        """Return shares together."""
-        names = ("questions", "cached", "tokens_in", "tokens_out")
-        return cls(metric=metric, **{name: sum(getattr(share, name) for share in shares) for name in names})
+    @property
+    def tokens_out(self) -> int:
+        """Tokens of their answers, estimated."""
+        return self.calls * USUAL_ANSWER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,22 +58,21 @@ class JudgePlan:
         shares: Share of each metric; a question that two metrics ask is counted with the first.
         usd: Price of the calls by the price table, None without a price.
         seconds: Duration of the calls at the given limits; see `SECONDS_PER_CALL`.
-        sample: Which queries are judged, as set; `margin`, that of `judge.stop`, which ends judging earlier.
+        sample: Which queries are judged, as set.
         drawn: Number of queries that `shares` are of: all, or those of the sample (of `auto` its first round).
     """
 
     model: str
     shares: tuple[Share, ...]
-    usd: float | None = None
-    seconds: float = 0.0
-    sample: Sample = "all"
-    margin: float | None = None
-    drawn: int = 0
+    usd: float | None
+    seconds: float
+    sample: Sample
+    drawn: int
 
     @property
     def total(self) -> Share:
         """All metrics together."""
-        return Share.joined("all", self.shares)
+        return _total("all", self.shares)
 
 
 def plan(
@@ -95,13 +92,12 @@ def plan(
         seed: Seed of that choice, and of the sample.
     """
     config, order = judge.config, judging_order((o.case for o in observations), seed)
-    drawn = sample_size(config.sample, len(order))
-    first, second = _Counting(judge), _Counting(judge, past_the_store=True)
-    shares = first.count(tasks(metrics, among(order[:drawn], observations), seed))
+    drawn = order[: sample_size(config.sample, len(order))]
+    shares = _counted(judge, judge.store, tasks(metrics, among(drawn, observations), seed))
     if config.rejudge:
-        repeats = repeated(among(order[:drawn], again), config.rejudge, seed)
-        shares = (*shares, Share.joined(AGAIN, second.count(tasks(metrics, repeats, seed))))
-    total = Share.joined("all", shares)
+        repeats = repeated(among(drawn, again), config.rejudge, seed)
+        shares.append(_total(AGAIN, _counted(judge, None, tasks(metrics, repeats, seed))))
+    total = _total("all", shares)
     minutes = (
         total.calls / (config.requests_per_minute or math.inf),
         (total.tokens_in + total.tokens_out) / (config.tokens_per_minute or math.inf),
@@ -109,12 +105,11 @@ def plan(
     )
     return JudgePlan(
         model=judge.model,
-        shares=shares,
+        shares=tuple(shares),
         usd=cost(config.price, total.tokens_in, total.tokens_out),
         seconds=60 * max(minutes),
         sample=config.sample,
-        margin=config.stop.margin,
-        drawn=drawn,
+        drawn=len(drawn),
     )
 
 
@@ -129,39 +124,42 @@ def stopped(budget: BudgetConfig, plans: Sequence[JudgePlan]) -> str:
     )
 
 
+def _total(metric: str, shares: Sequence[Share]) -> Share:
+    return Share(
+        metric=metric,
+        questions=sum(share.questions for share in shares),
+        cached=sum(share.cached for share in shares),
+        tokens_in=sum(share.tokens_in for share in shares),
+    )
+
+
+def _counted(judge: Judge, store: VerdictStore | None, questions: Iterable[Task]) -> list[Share]:
+    """Return the share of each metric in the questions, of which those in the store cost nothing."""
+    counting = _Counting(judge, store)
+
+    async def ask_all() -> None:
+        for task in questions:
+            counting.metric = task.metric
+            await grade(task, counting)
+
+    asyncio.run(ask_all())
+    return [_total(name, own) for name in JUDGED if (own := [s for s in counting.asked.values() if s.metric == name])]
+
+
 class _Counting:
     """A judge that counts what prompts cost, and answers out of the store or blank."""
 
-    def __init__(self, judge: Judge, *, past_the_store: bool = False) -> None:
-        self._judge, self._store = judge, None if past_the_store else judge.store
-        self._metric, self._asked = "", dict[bytes, Share]()
-        # Usual length of an answer, by schema; None where none was stored.
-        self._lengths: dict[str, float | None] = {}
-
-    def count(self, questions: Iterable[Task]) -> tuple[Share, ...]:
-        """Count further questions, and return what was counted so far, by metric."""
-
-        async def all_of_them() -> None:
-            for task in questions:
-                self._metric = task.metric
-                await grade(task, self)
-
-        asyncio.run(all_of_them())
-        counted = {name: [one for one in self._asked.values() if one.metric == name] for name in JUDGED}
-        return tuple(Share.joined(name, shares) for name, shares in counted.items() if shares)
+    def __init__(self, judge: Judge, store: VerdictStore | None) -> None:
+        self._judge, self._store = judge, store
+        self.metric, self.asked = "", dict[bytes, Share]()
 
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
-        """Count a prompt that was not counted yet; the answer is the stored one, or else blank."""
-        key, kind, store = self._judge.chat.key(prompt, schema), schema.__name__, self._judge.store
+        """Count a prompt that was not counted yet."""
+        key = self._judge.chat.key(prompt, schema)
         kept = self._store.get(key, schema) if self._store else None
-        if kind not in self._lengths:
-            self._lengths[kind] = store.mean_tokens_out(self._judge.model, kind) if store else None
-        if key not in self._asked:
-            read, written = (0, 0) if kept else (count_tokens(prompt), round(self._lengths[kind] or USUAL_ANSWER))
-            counted = Share(
-                metric=self._metric, questions=1, cached=int(bool(kept)), tokens_in=read, tokens_out=written
-            )
-            self._asked[key] = counted
+        if key not in self.asked:
+            tokens = 0 if kept else count_tokens(prompt)
+            self.asked[key] = Share(metric=self.metric, questions=1, cached=int(bool(kept)), tokens_in=tokens)
         if kept:
             return schema.model_validate_json(kept)
         return schema.model_validate({name: BLANK[name] for name in schema.model_fields})

@@ -59,12 +59,6 @@ class VerdictStore:
         statement = f"INSERT OR REPLACE INTO verdicts ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         self._run(statement, key, model, kind, answer, *tokens, time.time(), time.time())
 
-    def mean_tokens_out(self, model: str, kind: str) -> float | None:
-        """Return the mean token count of the model's latest 500 answers of that kind; None when there is none."""
-        latest = "SELECT tokens_out FROM verdicts WHERE model = ? AND kind = ? ORDER BY created DESC LIMIT 500"
-        [(mean,)] = self._run(f"SELECT avg(tokens_out) FROM ({latest})", model, kind)
-        return None if mean is None else float(mean)
-
     def buying(self, model: str) -> FileLock | None:
         """Return the lock of whoever buys verdicts of a model; None while another process holds it.
 

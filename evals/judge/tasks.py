@@ -70,10 +70,9 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Graded:
-    """Result of a task: the value of ragas' metric, and the judge's verdicts on the parts."""
+    """Result of a task: of precision the judge's verdict on a chunk, else the value of ragas' metric and its claims."""
 
-    value: Score
-    verdict: ChunkVerdict | None = None
+    value: Score | ChunkVerdict
     claims: tuple[Claim, ...] = ()
 
 
@@ -126,14 +125,12 @@ async def grade(task: Task, asker: Asker) -> Graded:
     if not isfinite(value):
         return Graded(value=Failure(type="NotFinite", message=f"ragas returned {value}"))
     if task.metric == PRECISION:
-        return Graded(value=value, verdict=ChunkVerdict(verdict=int(answers[0].verdict), reason=answers[0].reason))
-    claims = tuple(
-        Claim(statement=said.statement, attributed=int(said.attributed), reason=said.reason)
-        for said in (answers[0].classifications if task.metric == RECALL else ())
-    )
+        return Graded(value=ChunkVerdict(**answers[0].model_dump()))
+    parts = answers[0].classifications if task.metric == RECALL else ()
+    claims = tuple(Claim(**part.model_dump()) for part in parts)
     if strangers := foreign(task.inputs.get("reference", ""), claims):
-        told = f"such as {strangers[0].statement[:80]!r}; ragas' own value is {value:g}"
-        told = f"{len(strangers)} of {len(claims)} statements share nothing with the reference answer, {told}"
+        told = f"{len(strangers)} of {len(claims)} statements share nothing with the reference answer, such as "
+        told += f"{strangers[0].statement[:80]!r}; ragas' own value is {value:g}"
         return Graded(value=Failure(type="Malformed", message=told), claims=claims)
     return Graded(value=value, claims=claims)
 

@@ -5,7 +5,7 @@ interval leaves out whole queries, one at a time (the jackknife; Davison & Hinkl
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from evals.stats.kappa import cohens_kappa
 
 # (case id, chunk id) to a verdict, or why there is none.
 Said = Mapping[tuple[str, str], int | Failure]
+Statistic = Callable[[Floats], Floats]
 # Above this share of labelled queries that cannot be used, those that are left are no random sample.
 MOST_DROPPED = 0.05
 TOO_FEW = f"not computable: {{}}only {{}} queries, {FEWEST} are needed"
@@ -29,20 +30,19 @@ NOT_FIRST = " where they are not the first of the judging order (golden label of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pair:
-    """A judge's verdict on one chunk, and what else is said of it.
+class Differing:
+    """A judge's verdict on one chunk that differs from what else is said of it.
 
     Attributes:
-        verdict: 1 when the judge finds the chunk useful, else 0; or why there is no verdict.
-        label: The same by the golden data, by another judge, by people, or by a second pass.
+        label: 1 when it is useful by the golden data, another judge, people, or a second pass, and useless to the
+            judge; else 0.
         reason: The judge's.
     """
 
     query_id: str
     chunk_id: str
-    verdict: int | Failure
-    label: int | Failure
-    reason: str = ""
+    label: int
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,6 @@ class Agreement:
     """Verdicts against labels.
 
     Attributes:
-        n_verdicts: Number of verdicts that could be compared.
         accuracy: Share of the verdicts that equal the label.
         kappa: Cohen's: agreement beyond chance, −1 to 1.
         disagreements: Differences of verdict and label, the most telling first: the queries with the most, as one
@@ -58,10 +57,14 @@ class Agreement:
             then in the order given.
     """
 
-    n_verdicts: int
     accuracy: Summary
     kappa: Summary
-    disagreements: tuple[Pair, ...]
+    disagreements: tuple[Differing, ...]
+
+    @property
+    def n_verdicts(self) -> int:
+        """Number of verdicts that could be compared."""
+        return self.accuracy.n
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,56 +118,44 @@ def measure(judging: Judging, observations: Sequence[Observation], seed: int) ->
     truths = [_said(tier) for tier in judging.tiers[1:]]
     if correction and correction.weight is not None:
         truths.append(people)
-    again = agree(pairs(judging, _said(judging.again))) if judging.again else None
+    again = agree(judging, _said(judging.again)) if judging.again else None
     return Trust(
-        agreement=agree(pairs(judging, labels)),
+        agreement=agree(judging, labels),
         self_agreement=replace(again.accuracy, metric="judge/self_agreement") if again else None,
         corrections=[correction] if correction else [],
-        tiers=[agree(pairs(tier, truth)) for tier, truth in zip(judging.tiers, truths, strict=False)],
+        tiers=[agree(tier, truth) for tier, truth in zip(judging.tiers, truths, strict=False)],
     )
 
 
 def summaries(trust: Trust) -> list[Summary]:
     """Return one summary a statistic: `judge/agreement` (accuracy), `judge/kappa` and so on, `<metric>_corrected`."""
-    agreement = trust.agreement
-    known = [agreement.accuracy, agreement.kappa] if agreement else []
-    known += [trust.self_agreement] if trust.self_agreement else []
-    return [*known, *(each.corrected for each in trust.corrections)]
+    measured = [trust.agreement.accuracy, trust.agreement.kappa] if trust.agreement else []
+    measured += [trust.self_agreement] if trust.self_agreement else []
+    return [*measured, *(each.corrected for each in trust.corrections)]
 
 
-def pairs(judging: Judging, truth: Said) -> list[Pair]:
-    """Pair a judge's verdicts with what else is said of the same chunks, in the order of that."""
-    return [
-        Pair(
-            query_id=key[0],
-            chunk_id=key[1],
-            verdict=answer.verdict if isinstance(answer, ChunkVerdict) else answer,
-            label=label,
-            reason=answer.reason if isinstance(answer, ChunkVerdict) else "",
-        )
-        for key, label in truth.items()
-        if isinstance(answer := judging.verdicts.get(key), ChunkVerdict | Failure)
-    ]
+def agree(judging: Judging, truth: Said) -> Agreement | None:
+    """Compare a judge's verdicts with what else is said of the same chunks; None where there are none.
 
-
-def agree(rows: Sequence[Pair]) -> Agreement | None:
-    """Compare verdicts with labels; None where there are none.
-
-    Args:
-        rows: Rows in rank order within a query; a failure in either leaves nothing to compare.
+    A failure in either leaves nothing to compare. Differences keep the order of `truth` within a query.
     """
+    said = ((key, judging.verdicts.get(key), label) for key, label in truth.items())
+    rows = [(key, verdict, label) for key, verdict, label in said if isinstance(verdict, ChunkVerdict | Failure)]
     if not rows:
         return None
-    ids, places = np.unique([row.query_id for row in rows], return_inverse=True)
-    table = np.zeros((len(ids), 7))
-    np.add.at(table, (places, np.array([_column(row) for row in rows])), 1.0)
-    hit, over, missed, rejected, lost_1, lost_0, lost = table.T
-    differing = [row for row in rows if {row.verdict, row.label} == {0, 1}]
+    ids, places = np.unique([query_id for (query_id, _), *_ in rows], return_inverse=True)
+    # For each query how often verdict and label are 1 1, 1 0, 0 1, 0 0, and how often one failed at label 1, label 0.
+    table = np.zeros((len(ids), 6))
+    np.add.at(table, (places, np.array([_column(verdict, label) for _, verdict, label in rows])), 1.0)
+    differing = [
+        Differing(query_id=key[0], chunk_id=key[1], label=label, reason=verdict.reason)
+        for key, verdict, label in rows
+        if isinstance(verdict, ChunkVerdict) and isinstance(label, int) and verdict.verdict != label
+    ]
     counts = Counter(row.query_id for row in differing)
     return Agreement(
-        n_verdicts=int(table[:, :4].sum()),
-        accuracy=_accuracy(hit + rejected, over + missed, lost_1 + lost_0 + lost),
-        kappa=_kappa(table[:, :4], table[:, 4:6].sum(axis=0)),
+        accuracy=_accuracy(table[:, :4], table[:, 4:].sum(axis=0)),
+        kappa=_kappa(table[:, :4], table[:, 4:].sum(axis=0)),
         disagreements=tuple(sorted(differing, key=lambda row: (-counts[row.query_id], row.query_id, row.label != 1))),
     )
 
@@ -194,7 +185,8 @@ def by_people(
 
     def precision(said: Said) -> Floats:
         """Return the scores [queries, 1], NaN where a chunk has no verdict."""
-        return np.array([[average_precision(list(_numbers(said, o)))] for o in every])
+        rows = ([said.get((o.case.id, chunk_id)) for chunk_id in o.selection.chunk_ids] for o in every)
+        return np.array([[average_precision([v if isinstance(v, int) else np.nan for v in row])] for row in rows])
 
     own = np.where(seen[:, None], precision(people), np.nan)
     usable = np.flatnonzero(np.isfinite(own))
@@ -219,16 +211,8 @@ def by_people(
         proxy = np.where(np.isfinite(by_judge), by_judge, others)
     sample = corrected(own, proxy)
     low, high = (float(end[0]) for end in sample.interval())
-    value = float(np.clip(sample.means[0], 0.0, 1.0))
-    corrected_mean = replace(mean, value=value, ci_low=low, ci_high=high)
+    corrected_mean = replace(mean, value=float(np.clip(sample.means[0], 0.0, 1.0)), ci_low=low, ci_high=high)
     return Correction(metric=PRECISION, corrected=corrected_mean, weight=sample.weight, judge=judge)
-
-
-def _numbers(said: Said, observation: Observation) -> Iterator[float]:
-    """Yield the verdicts on what a query returned, NaN where there is none."""
-    for chunk_id in observation.selection.chunk_ids:
-        verdict = said.get((observation.case.id, chunk_id))
-        yield verdict if isinstance(verdict, int) else np.nan
 
 
 def _said(judging: Judging) -> Said:
@@ -240,68 +224,77 @@ def _said(judging: Judging) -> Said:
     }
 
 
-def _column(row: Pair) -> int:
-    """Return a row's place: verdict and label 1 1, 1 0, 0 1, 0 0; failed with label 1, with label 0; label failed."""
-    if isinstance(row.label, Failure):
-        return 6
-    return 5 - row.label if isinstance(row.verdict, Failure) else 3 - 2 * row.verdict - row.label
+def _column(verdict: ChunkVerdict | Failure, label: int | Failure) -> int:
+    if isinstance(verdict, Failure) or isinstance(label, Failure):
+        return 4 if label == 1 else 5
+    return 3 - 2 * verdict.verdict - label
 
 
-def _accuracy(right: Floats, wrong: Floats, lost: Floats) -> Summary:
-    """Return the share of verdicts that are right, Σ right / Σ (right + wrong), each a number a query."""
-    counts, failed = np.stack([right, right + wrong], axis=1)[right + wrong > 0], lost.sum()
-    hits, n = counts.sum(axis=0)
-    note = "" if n else "no verdict on a labelled chunk"
-    summary = Summary(metric="judge/agreement", value=None, n=int(n), n_failed=int(failed), note=note)
-    if failed:
-        summary = replace(summary, bound_low=hits / (n + failed), bound_high=(hits + failed) / (n + failed))
-    if not n:
-        return summary
-    summary = replace(summary, value=hits / n)
-    if hits not in (0, n) and len(counts) < FEWEST:
-        return replace(summary, note=TOO_FEW.format("", len(counts)))
-    error = _jackknife(counts, lambda totals: totals[:, 0] / totals[:, 1])
-    ends = _interval(hits / n, error, counts[:, 1])
-    return replace(summary, ci_low=ends.low, ci_high=ends.high)
+def _accuracy(table: Floats, lost: Floats) -> Summary:
+    """Return the share of verdicts that equal the label."""
+    queries = int(table.any(axis=1).sum())
+    none = "no verdict on a labelled chunk" if not queries else ""
+    is_clear = _share_of(table.sum(axis=0)) in (0.0, 1.0)
+    few = TOO_FEW.format("", queries) if queries < FEWEST and not is_clear else ""
+    return _compared("judge/agreement", _share_of, 0.0, table, lost, (none, few))
 
 
 def _kappa(table: Floats, lost: Floats) -> Summary:
-    """Return Cohen's kappa, and its bounds if all failed verdicts had disagreed or agreed.
-
-    Where all labels are the same, kappa is 0 or undefined for any verdicts: then there is no value.
-
-    Args:
-        table: For each query how often verdict and label are 1 and 1, 1 and 0, 0 and 1, 0 and 0, (queries, 4).
-        lost: How many more verdicts there would be with label 1 and label 0.
-    """
-    table = table[table.any(axis=1)]
-    totals = table.sum(axis=0)
-    summary = Summary(metric="judge/kappa", value=None, n=int(totals.sum()), n_failed=int(lost.sum()))
+    """Return Cohen's kappa. Where all labels are the same, it is 0 or undefined for any verdicts: it has no value."""
     # By label, the queries that have it.
     holding = {label: int((table[:, 1 - label] + table[:, 3 - label] > 0).sum()) for label in (1, 0)}
-    fewest = next((label for label, queries in holding.items() if queries < FEWEST), 0)
-    if 0 in holding.values():
-        none = "no verdict on a labelled chunk"
-        return replace(summary, note=f"undefined: all labels are {int(holding[1] > 0)}" if len(table) else none)
+    none = "no verdict on a labelled chunk"
+    if any(holding.values()):
+        none = "" if all(holding.values()) else f"undefined: all labels are {int(holding[1] > 0)}"
+    fewest = next((label for label, queries in holding.items() if queries < FEWEST), None)
+    few = "" if fewest is None else TOO_FEW.format(f"chunks labelled {fewest} in ", holding[fewest])
+    return _compared("judge/kappa", _kappa_of, -1.0, table, lost, (none, few))
+
+
+def _compared(
+    name: str, statistic: Statistic, lowest: float, table: Floats, lost: Floats, without: tuple[str, str]
+) -> Summary:
+    """Return a statistic of verdicts and labels, its interval, and its bounds if all failures had differed or agreed.
+
+    Args:
+        name: Name of the metric.
+        statistic: Of numbers of verdict and label 1 1, 1 0, 0 1, 0 0, shape (…, 4).
+        lowest: Least value of the statistic, whose highest is 1.
+        table: These numbers by query, shape (queries, 4).
+        lost: How many more verdicts there would be with label 1 and label 0.
+        without: Why it has no value, and why no interval; empty where it has.
+    """
+    undefined, few = without
+    totals, table = table.sum(axis=0), table[table.any(axis=1)]
+    summary = Summary(metric=name, value=None, n=int(totals.sum()), n_failed=int(lost.sum()), note=undefined or few)
+    if undefined:
+        return summary
+    value = float(statistic(totals))
+    summary = replace(summary, value=value)
     if lost.any():
         # A failed verdict counts once as the opposite of its label, once as equal to it.
         worst, best = np.array([0, lost[1], lost[0], 0]), np.array([lost[0], 0, 0, lost[1]])
-        low, high = (float(_kappa_of(totals + each)) for each in (worst, best))
+        low, high = (float(statistic(totals + each)) for each in (worst, best))
         summary = replace(summary, bound_low=low, bound_high=high)
-    summary = replace(summary, value=float(_kappa_of(totals)))
-    if holding[fewest] < FEWEST:
-        return replace(summary, note=TOO_FEW.format(f"chunks labelled {fewest} in ", holding[fewest]))
-    # As a share, which has a bound at 1 as kappa has.
-    ends = _interval((1 + float(_kappa_of(totals))) / 2, _jackknife(table, _kappa_of) / 2, table.sum(axis=1))
+    if few:
+        return summary
+    span = 1.0 - lowest
+    ends = _interval((value - lowest) / span, _jackknife(table, statistic) / span, table.sum(axis=1))
     assert ends.low is not None and ends.high is not None
-    return replace(summary, ci_low=2 * ends.low - 1, ci_high=2 * ends.high - 1)
+    return replace(summary, ci_low=lowest + span * ends.low, ci_high=lowest + span * ends.high)
+
+
+def _share_of(counts: Floats) -> Floats:
+    n = counts.sum(axis=-1)
+    share: Floats = np.divide(counts[..., 0] + counts[..., 3], n, out=np.zeros_like(n), where=n > 0)
+    return share
 
 
 def _kappa_of(counts: Floats) -> Floats:
     return cohens_kappa(counts.reshape(*counts.shape[:-1], 2, 2))
 
 
-def _jackknife(rows: Floats, statistic: Callable[[Floats], Floats]) -> float:
+def _jackknife(rows: Floats, statistic: Statistic) -> float:
     """Return the standard error of a statistic of the total of rows, one a query."""
     return float(np.sqrt((len(rows) - 1) * statistic(rows.sum(axis=0) - rows).var())) if len(rows) > 1 else 0.0
 

@@ -98,10 +98,6 @@ class Page:
         first, last = (self.origins[start - 1][0], self.origins[end - 1][1]) if self.origins else (start, end)
         return {"page_number": first} if self.paged else {"start_line": first, "end_line": last}
 
-    def line_at(self, origin: int) -> int:
-        """Return the first line of the text that comes from a line or page of the file, or from behind it."""
-        return 1 + bisect_left(self.origins, (origin,)) if self.origins else origin
-
 
 def _label(tag: Any) -> Any:
     """Return the name of a tag: itself, or its label."""

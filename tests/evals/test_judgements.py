@@ -74,7 +74,7 @@ def test_what_was_judged_and_what_is_missing_stays_known(result: Evaluation, qre
 def test_the_run_says_which_relevant_chunk_is_not_there_and_how_much_was_never_judged(result: Evaluation) -> None:
     relevant = {key for row in result.report.queries for key in row.relevant}
     missing = (
-        f"1 of {len(relevant)} relevant chunks is not in the collection and counts as not retrieved: 'gone' (case in0)"
+        f"the collection lacks 1 of {len(relevant)} relevant chunks, which nothing can retrieve: 'gone' (case in0)"
     )
     assert missing in result.report.notes
     assert any(

@@ -11,7 +11,7 @@ import pytest
 
 from evals.cases.reading import load_golden
 from evals.config.experiment import DatasetConfig
-from evals.golden import main as golden
+from evals.golden.command import main as golden
 from evals.run import main as evaluate
 from tests.support.chromium import Chromium, chromium, find_chromium
 from tests.support.command import Done, call
@@ -125,7 +125,7 @@ def test_a_person_labels_by_keyboard_mouse_and_touch(folder: Path, run: Golden, 
     [case] = [
         case for case in load_golden(DatasetConfig(path=folder / "golden.jsonl")).cases if case.id == first["case"]
     ]
-    assert case.labelling is not None and case.labelling.by == ["ada"] and case.labelling.pool == ["semantic", "hybrid"]
+    assert case.labelling is not None and case.labelling.by == ["ada"]
     assert (first["quotes"][0], 3) in [(evidence.quote, evidence.grade) for evidence in case.evidence]
 
 
@@ -167,23 +167,6 @@ def test_queries_come_in_the_judging_order_and_a_spreadsheet_is_read_back(folder
         assert not {row["case"] for row in csv.DictReader(file)} & {*order[:3]}, "what people judged is left out"
 
 
-def test_what_a_report_returned_and_nobody_judged_is_asked_for_until_none_is_left(
-    folder: Path, run: Golden, capsys: pytest.CaptureFixture[str]
-) -> None:
-    flags = ["--config", "experiment.yaml", "--from-retrieval", "semantic", "--output", "report.json", "--quiet"]
-    assert call(evaluate, [*flags, "--retriever.mode", "semantic"], capsys) == Done(0, "", "")
-    report = json.loads((folder / "report.json").read_text())
-    returned = {
-        (row["id"], hit["chunk_id"]) for row in report["queries"] if row["in_scope"] for hit in row["retrieved"]
-    }
-    relevant = {(row["id"], chunk_id) for row in report["queries"] for chunk_id in row["relevant"]}
-    for where in (("--pool", "semantic"), ("--config", "experiment.yaml")):
-        assert run("--report", "report.json", *where, "--out", "sheet.csv").code == 0
-        with (folder / "sheet.csv").open(newline="") as file:
-            assert {(row["case"], row["chunk"]) for row in csv.DictReader(file)} == returned - relevant
-    assert "name where its chunks are read" in run("--report", "report.json").err
-
-
 def test_bad_input_is_told_and_nothing_is_written(folder: Path, run: Golden) -> None:
     before = (folder / "golden.jsonl").read_bytes()
     for arguments, message in (
@@ -191,8 +174,7 @@ def test_bad_input_is_told_and_nothing_is_written(folder: Path, run: Golden) -> 
         (("--pool", "nowhere"), "--pool nowhere: expected a file that --save-retrieval wrote"),
         (("--write",), "--write: expected the files of labels to write"),
         (("--labels", "none.jsonl", "--write"), "none.jsonl: cannot be read"),
-        (("--pool", "semantic", "--report", "none.json"), "none.json"),
-        (("--holes", "none.json"), "--holes is gone: `golden label --report REPORT`"),
+        (("--holes", "none.json"), "--holes is gone: `golden label"),
         (("--pool", "semantic", "--port", "5000"), "--port is gone: `golden label` writes a page"),
     ):
         done = run(*arguments)

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.cases.pages import SourcePage, SourcePageError, SourcePages, WebPages, anchors_of, leads_to
+from evals.cases.pages import SourcePage, SourcePageError, SourcePages, WebPages
 from evals.metrics.metadata import wrong_fields
 from retrievers.errors import IndexingError
 from retrievers.indexing.markdown import parse_page
-from retrievers.indexing.pages import html_page
 from tests.support.observed import make_chunk
 from tests.support.pages import TOPICS, read_pages, true_chunks
 from tests.support.raw_server import HEAD, drip, flood, raw_server
@@ -62,6 +61,7 @@ def test_facts_come_from_front_matter_path_and_place() -> None:
         "section_path": "Topics > Publishers",
     }  # fmt: skip
     assert {"start_line", "heading"}.isdisjoint(PAGE.facts(make_chunk("c", "Mind the gap.")))
+    assert PAGE.facts(make_chunk("c", source_url="/old#part"))["source_url"] == "/docs/module-1/topics#part"
     assert PAGE.facts(make_chunk("c", "Nodes exchange messages on topics."))["section_path"] == "Topics"
     assert PAGE.headings == {"Topics", "Publishers", "Subscribers"}
 
@@ -108,35 +108,6 @@ def test_a_page_that_cannot_be_read_is_named_by_file_and_address(tmp_path: Path)
     assert [fault.partition(":")[0] for fault in pages.faults] == ["bad.md"]
 
 
-ANCHORED = """# The `limit` element
-
-Text with an <a id="by-hand"></a> anchor.
-
-## Gains & limits
-
-## Gains & limits
-
-## Über 10 V: what's allowed? {#Volt}
-
-### use_sim_time
-
-```bash
-# not a heading
-```
-"""
-
-
-def test_headings_have_the_anchors_that_docusaurus_gives_them() -> None:
-    anchors = anchors_of(parse_page(ANCHORED, "motors.md"))
-    assert anchors == {"the-limit-element", "by-hand", "gains--limits", "gains--limits-1", "Volt", "use_sim_time"}
-    live = ("gains--limits", "gains-limits", "gains-limits_1", "use-sim-time", "Volt", ":~:text=Three")
-    dead = ("gains-limits-2", "Gains--limits", "%C3%BCber", "not-a-heading", "")
-    assert [leads_to(one, anchors) for one in (*live, *dead)] == [True] * len(live) + [False] * len(dead)
-    assert leads_to("%C3%BCber-uns", frozenset({"über-uns"}))
-    page = html_page('<meta name="author"><h1 id="top">A</h1><nav id="menu"></nav><a name="old">b</a>', "/x")
-    assert anchors_of(page) == {"top", "menu", "old"}
-
-
 # Over HTTP
 
 HTML = """<!doctype html><html><head><title>Topics | Handbook</title><style>p {}</style></head><body>
@@ -151,7 +122,6 @@ ANSWERS: dict[str, tuple[int, dict[str, str], str]] = {
         {"Content-Type": "text/markdown"},
         "---\ntitle: Services\n---\n\n## Calls\n\nA call waits.\n",
     ),
-    "/docs/anchors": (200, {"Content-Type": "text/html"}, '<h1 id="top">Anchors</h1><h2 id="rates">Rates</h2>'),
     "/docs/old": (301, {"Location": "/docs/topics"}, ""),
     "/docs/away": (302, {"Location": "http://elsewhere.invalid/"}, ""),
     "/docs/file": (302, {"Location": "file:///etc/passwd"}, ""),
@@ -201,11 +171,9 @@ def test_a_chunk_is_checked_against_its_page_on_the_site_which_is_fetched_once(
     assert wrong_fields(make_chunk("c", "Ten seconds.", title="Topics", **known), required, pages) == ([], 4)
     wrong = wrong_fields(make_chunk("c", "Ten seconds.", title="Topic", **known), required, pages)[0]
     assert wrong == ["title: expected 'Topics' as in the page, got 'Topic'"]
-    anchored = pages.page_of(make_chunk("c", source_url="/docs/anchors#rates"))
-    assert anchored is not None and [anchored.has(part) for part in ("rates", "gone")] == [True, False]
     services = pages.page_of(make_chunk("c", source_url=f"{pages.base_url}/docs/services"))
     assert services is not None and services.page.title == "Services"
-    assert asked == ["/docs/topics", "/docs/anchors", "/docs/services"]
+    assert asked == ["/docs/topics", "/docs/services"]
 
 
 @pytest.mark.parametrize(

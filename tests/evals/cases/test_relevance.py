@@ -138,7 +138,7 @@ def test_a_missing_chunk_is_relevant_and_noted_and_over_5_percent_are_refused() 
     assert found["qa"] == Relevance(
         grades={"a": 1}, items=(frozenset("a"),), missing=frozenset("a"), irrelevant=frozenset("z")
     )
-    note = "1 of 20 relevant chunks is not in the collection and counts as not retrieved: 'a' (case qa)"
+    note = "the collection lacks 1 of 20 relevant chunks, which nothing can retrieve: 'a' (case qa)"
     assert (missing_chunks(found), missing_chunks({})) == (note, "")
     with pytest.raises(
         DatasetError, match=r"^g:1: relevant_ids: .*'a'; 2 of 20 relevant chunks are missing.* 5% may be"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evals.golden import main
 from evals.golden.check import FEWEST_CHANGED, LARGEST, copied_share, deviation_of, power, smallest_difference
+from evals.golden.command import main
 from evals.run import main as run
 from evals.stats.paired import sign_flip
 from retrievers.__main__ import main as retrievers
@@ -57,12 +57,13 @@ def test_coverage_types_and_scope(check: Check) -> None:
     bare = {"id": "bare", "query": "and this one?"}
     done = check(case("a", "how quick?", STEPPER, "motors"), out, bare)
     assert "3 cases are valid (every piece of evidence found in 3 chunks)" in done.out
-    assert "3 queries: 2 in scope, 1 out of scope (33%)" in done.out and "few queries are out of scope" in done.out
+    assert "3 queries: 2 in scope, 1 out of scope" in done.out and "few queries are out of scope" in done.out
     assert "1 have no labels, the first at " in done.out and "checked.jsonl:3: only a judge" in done.out
-    assert "1 of 3 pages (33%), 1 of 3 sections (33%) and 1 of 3 chunks are relevant to some query" in done.out
+    assert "1 of 3 pages (33%) and 1 of 3 chunks are relevant to some query" in done.out
     assert "! Coverage of the collection" in done.out
-    assert "2 pages without, the largest first\n    /docs/topics\n    /docs/unread\n" in done.out
-    assert check(out, flags=()).out.count("not known: ") == 2, "neither chunks nor reports were named"
+    assert "2 pages are without, the largest first\n    /docs/topics\n    /docs/unread\n" in done.out
+    bare_check = check(out, flags=()).out
+    assert "Coverage" not in bare_check and "no report" not in bare_check, "neither chunks nor reports were named"
 
 
 def test_repeated_queries_and_shared_evidence_across_splits(check: Check) -> None:
@@ -72,11 +73,10 @@ def test_repeated_queries_and_shared_evidence_across_splits(check: Check) -> Non
         case("c", "How fast does the stepper motor turn?", STEPPER, "motors"),
         case("d", "Which verb measures a channel?", RATE, "topics"),
     )
-    assert "1 pairs of the same words, 2 more with a cosine of 0.85 and above; 2 pairs across splits" in done.out
+    assert "3 pairs with a cosine of 0.85 and above, 2 of them across splits, so that" in done.out
     pairs = [line.split(" (")[0].strip() for line in done.out.splitlines() if " and " in line and "): " in line]
     assert pairs == ["a and b", "b and c", "a and c"]
-    assert "1 of 2 pages have evidence of several splits, and 1 quotes do" in done.out
-    assert "a and b: 'A stepper turns at up to" in done.out
+    assert "! Evidence on both sides of a split\n  1 quotes\n    a and b: 'A stepper turns at up to" in done.out
 
 
 def test_queries_that_copy_their_passage_or_stand_in_a_chunk(check: Check) -> None:
@@ -86,7 +86,7 @@ def test_queries_that_copy_their_passage_or_stand_in_a_chunk(check: Check) -> No
         case("own", "What is the top pace of that drive?", STEPPER, "motors"),
         case("short", "ten seconds", RATE, "topics"),
     )
-    assert "2 of 4 queries copy more than 30% of themselves from it, median 43%" in done.out
+    assert "2 of 4 queries copy more than 30% of themselves from it" in done.out
     assert "    copy: 86% of its stretches of four words: 'Who turns" in done.out
     assert "! Queries whose text stands in the corpus\n  1 of 3 queries of four words" in done.out
     assert "    in: 'wait for TEN seconds?' in topics.md:" in done.out
@@ -111,10 +111,6 @@ def test_near_copies_of_a_chunk_are_named_where_they_share_a_label_or_lack_it(ch
         (
             [case("a", "how?", "Elephants never forget", "motors")],
             "jsonl:1: evidence.0: no chunk of '/docs/motors' holds",
-        ),
-        (
-            [case("a", "how?", STEPPER[:-12] + "stops.", "motors")],
-            "jsonl:1: evidence.0: not in /docs/motors: 'A stepper",
         ),
         ([case("a", "how?", RATE, "motors"), {"id": "b"}], "jsonl:2: query: this field is required"),
     ],
@@ -149,9 +145,7 @@ def test_reports_tell_what_is_never_found(check: Check, tmp_path: Path, capsys: 
     done = check(*rows, flags=("--report", report))
     written = [row for row in json.loads(report.read_text())["queries"] if row["in_scope"]]
     lost = [row["id"] for row in written if row["first_relevant"] is None]
-    never = [set(row["relevant"]) - {hit["chunk_id"] for hit in row["retrieved"]} for row in written]
-    assert f"{len(lost)} of {len(never)} queries have no relevant chunk among the candidates of 1 run" in done.out
-    assert f"{sum(map(len, never))} relevant chunks of {sum(map(bool, never))} queries are returned" in done.out
+    assert f"{len(lost)} of {len(written)} queries have no relevant chunk among the candidates of 1 run" in done.out
     done = check(case("forward", "how quick?", STEPPER, "motors"), flags=("--report", report))
     assert done.code == 2 and "has none of these golden queries as they are now" in done.err
     done = check(case("a", "how?", STEPPER, "motors"), flags=("--report", tmp_path / "checked.jsonl"))
@@ -161,7 +155,7 @@ def test_reports_tell_what_is_never_found(check: Check, tmp_path: Path, capsys: 
 def test_the_handbook_by_its_packaged_experiment(handbook: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = call(main, ["check", handbook / "golden.jsonl", "--docs", handbook / "docs"], capsys)
     assert done.code == 0, done.err
-    assert "48 of 48 pages (100%)" in done.out and "0 pairs of the same words, 0 more" in done.out
+    assert "48 of 48 pages (100%)" in done.out and "0 pairs with a cosine" in done.out
 
 
 @pytest.mark.parametrize("old", ["validate", "audit", "export"])
@@ -194,6 +188,6 @@ def test_the_deviation_is_measured_between_runs_or_derived_from_one_and_told_by_
     assert deviation_of([first])[0] == pytest.approx(np.std([0.0, 1.0, 0.5]))
     assert deviation_of([]) == deviation_of([{"a": 1.0, "b": 1.0}]) and deviation_of([])[0] == LARGEST
     cases = [make_case(f"q{n}", split="dev" if n < 30 else "test") for n in range(40)]
-    hit_rate, ndcg, _ = power([*cases, make_case("out", in_scope=False, split="dev")], {}).lines
+    _, hit_rate, ndcg, _ = power([*cases, make_case("out", in_scope=False, split="dev")], {}).split("\n  ")
     assert f", {FEWEST_CHANGED / 10:.3f} (test, n 10); " in hit_rate
     assert "(all, n 40), " in ndcg and "(dev, n 30), " in ndcg and "(test, n 10); " in ndcg

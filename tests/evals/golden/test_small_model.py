@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evals.cases.relevance import normalise
-from evals.golden import main
+from evals.golden.command import main
 from retrievers.indexing.pages import read_corpus
 from tests.support.command import call
 from tests.support.small_model import MODEL, absent, serving

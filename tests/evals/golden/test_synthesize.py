@@ -10,14 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evals.golden import main
 from evals.golden.chunks import Passages, page_of
+from evals.golden.command import main
 from evals.golden.prompts import DraftCase
-from evals.golden.writing import NO_QUERY, NO_QUOTE, UNSUPPORTED, Draft, drafts, split_pages, text_objection
+from evals.golden.writing import (
+    NO_QUERY,
+    NO_QUOTE,
+    UNSUPPORTED,
+    Draft,
+    drafts,
+    split_pages,
+    text_objection,
+)
 from retrievers.__main__ import main as retrievers
 from retrievers.records import Chunk
 from tests.evals.golden.test_beginning import CHUNKS, CODE
-from tests.support.chat_faults import When
 from tests.support.command import Done, call
 from tests.support.writing_model import PASSAGE, Manner, WritingModel, copies, judges, says, well, writes
 
@@ -124,15 +131,8 @@ def test_a_model_that_cannot_be_reached_ends_it_at_the_first_call(synthesize: Sy
     with WritingModel() as model, model.faulty("401"):
         done = synthesize(model)
     assert (done.code, len(model.chats)) == (2, 1)
-    assert "refuses every call" in done.err
+    assert "failed at the first call" in done.err
     assert not (tmp_path / "golden.jsonl").exists()
-
-
-@pytest.mark.slow
-def test_faults_of_the_server_in_between_are_survived(synthesize: Synthesize, tmp_path: Path) -> None:
-    with WritingModel() as model, model.faulty("503", When(share=0.2, seed=3)):
-        assert synthesize(model).code == 0
-    assert len(written(tmp_path)) == 13
 
 
 def test_a_plan_tells_the_price_and_a_second_run_buys_nothing(synthesize: Synthesize, tmp_path: Path) -> None:
@@ -190,7 +190,6 @@ def test_queries_to_a_collection(synthesize: Synthesize, tmp_path: Path, handboo
         (["--per-type", "factual"], "expected TYPE=NUMBER once a type, such as factual=20, got 'factual'"),
         (["--per-type", "factual=0"], "asks for no query"),
         (["--per-type", "factual=1,factual=2"], "got 'factual=2'"),
-        (["--near", "2"], "expected a cosine above 0, of at most 1"),
         (["--docs", "/nowhere"], "expected a folder of"),
         (["--personas", "f"], "--personas is gone: "),
         (["--judge.model", "nope"], "expected provider:model"),
@@ -221,7 +220,7 @@ def test_a_collection_whose_text_is_under_another_key(synthesize: Synthesize, tm
     with WritingModel(well) as model:
         done = synthesize(model, *where, "--metadata.text-key", "body")
     assert (done.code, model.chats) == (2, [])
-    assert "collection 'mine': none of its 594 chunks holds text; it is expected under payload key 'body'" in done.err
+    assert "collection 'mine': none of its 594 chunks holds text; text is expected under payload key 'body'" in done.err
 
 
 # The checks that need no model
@@ -271,7 +270,7 @@ def drawn(counts: dict[str, int], chunks: list[Chunk] = CHUNKS, start: int = 0) 
 
 def test_no_page_feeds_both_splits_and_a_comparison_has_two_sections_of_one() -> None:
     splits = split_pages(CHUNKS, 0)
-    assert Counter(splits[page_of(one)] for one in CHUNKS) == {"dev": 40, "test": 40}
+    assert Counter(splits.values()) == {"dev": 2, "test": 2}
     made = drawn({"factual": 60, "comparison": 9})
     assert all(splits[page_of(passage)] == one.split for one in made for passage in one.passages)
     for one in made[60:]:

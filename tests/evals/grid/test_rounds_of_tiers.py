@@ -64,7 +64,7 @@ def test_a_judge_that_refuses_the_key_ends_it_after_one_query(
     judged_world: JudgedRounds, servers: Servers, refusing: int
 ) -> None:
     servers[refusing].key = "another"
-    with pytest.raises(JudgeError, match=f"{(SMALL, LARGE)[refusing]} refuses every call"):
+    with pytest.raises(JudgeError, match=f"{(SMALL, LARGE)[refusing]} failed at the first call"):
         judged(judged_world, servers)
     assert len(servers[1 - refusing].chats) <= 24
 

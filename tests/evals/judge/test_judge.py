@@ -80,7 +80,7 @@ class TestJudge:
         wrong = dict.fromkeys(keys(server), "wrong")
         with (
             judge_of(server, env=wrong) as judge,
-            pytest.raises(JudgeError, match="the API key was refused; check the"),
+            pytest.raises(JudgeError, match="the API key was refused; check judge"),
         ):
             judge.judge(ALL, RUN)
         assert len(server.chats) == 1
@@ -142,7 +142,7 @@ class TestJudge:
             second = {"model": f"openai:{MODEL}", "sample": 15}
             with (
                 judge_of(small, env=known, second=second) as judge,
-                pytest.raises(JudgeError, match=r"refuses every call: .* judge\.api_key_env"),
+                pytest.raises(JudgeError, match=r"failed at the first call: .*judge\.api_key_env"),
             ):
                 asking(judge, [PRECISION], many, 0)
             # The stronger is asked first.

@@ -122,22 +122,6 @@ def test_sixty_a_minute_are_had_in_at_most_a_seventh_more_than_the_ideal(
     assert 60 <= seconds <= 1.15 * 60 and refusals <= 100
 
 
-@pytest.mark.parametrize("at_once", [1, 16])
-def test_ten_a_second_are_had_as_fast_as_the_server_asks(loop: QuickLoop, at_once: int) -> None:
-    seconds, _ = run(loop, sliding(10, 1.0), 1_000, at_once, 0.03)
-    assert 99 <= seconds <= 1.15 * 99
-
-
-def test_a_server_that_is_busy_for_a_moment_is_soon_asked_as_much_as_before(loop: QuickLoop) -> None:
-    gate_open: list[float] = []
-
-    def busy_at_first(now: float) -> float | None:
-        gate_open.append(now)
-        return 1.0 if now < 1000.5 and len(gate_open) > 3 else None
-
-    assert run(loop, busy_at_first, 500, 16, 0.01)[0] < 25
-
-
 @pytest.mark.parametrize(
     ("limits", "tokens", "moments"),
     [

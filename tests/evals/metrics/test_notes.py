@@ -108,7 +108,7 @@ def test_relevant_chunks_that_are_not_there_are_named() -> None:
         for n in range(4)
     ]
     assert said(*known) == [
-        "4 of 5 relevant chunks are not in the collection and count as not retrieved: 'x0' (case q0), 'x1' (case q1), "
+        "the collection lacks 4 of 5 relevant chunks, which nothing can retrieve: 'x0' (case q0), 'x1' (case q1), "
         "'x2' (case q2) …"
     ]
 
