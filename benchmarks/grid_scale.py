@@ -98,7 +98,7 @@ def drawn(queries: int, modes: int) -> Any:
             columns={"semantic": scores}, scales=["cosine"] * queries, distances=["cosine"] * queries, chunks=chunks,
             texts=[case.query for case in cases], timings=[StageTimings()] * queries, vectors=[None] * queries,
             no_cosine=[""] * queries, incomplete=[""] * queries, caches=[{}] * queries,
-            retrieved_at=[datetime.now(UTC)] * queries, ann_recall=[{}] * queries,
+            retrieved_at=[datetime.now(UTC)] * queries,
         ))  # fmt: skip
         relevance.append(tuple(facts[number % 200] for number in range(queries)))
     return Pool(cases=tuple(cases), tables=tuple(tables), relevance=tuple(relevance), texts={}, notes=((),) * modes)

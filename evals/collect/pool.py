@@ -64,11 +64,6 @@ class Pool:
         """The chunks by their code."""
         return self.tables[0].chunks
 
-    @property
-    def is_compared(self) -> bool:
-        """Whether the searches for vectors were compared with exact ones."""
-        return any(any(table.ann_recall) for table in self.tables)
-
     @cached_property
     def codes(self) -> list[int]:
         """The codes of the chunks that were found for any query, ascending."""

@@ -36,7 +36,6 @@ IN_JSON: Mapping[str, TypeAdapter[Any]] = {
     "relevance": TypeAdapter(Relevance),
     "timings": TypeAdapter(StageTimings),
     "caches": TypeAdapter(dict[str, str]),
-    "ann_recall": TypeAdapter(dict[int, float]),
 }
 # What begins the name of a column that holds a value for each candidate.
 EACH = "each "

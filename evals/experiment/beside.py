@@ -19,7 +19,7 @@ from evals.report.headline import LEADING, NO_WORSE, first_of, headline
 from evals.report.model import ComparedSection, Difference, FlipEntry, Report
 
 # Needs of metrics that are not measured for the reference.
-OF_THE_RUN_ALONE = {"latency", "determinism", "index", "judge", "judge usage"}
+OF_THE_RUN_ALONE = {"latency", "determinism", "judge", "judge usage"}
 # Chunks of a result that a report keeps of the other run, and queries.
 KEPT_HITS, MOST_FLIPS = 3, 20
 # A metric that tells more of a query than whether it was answered.

@@ -91,7 +91,7 @@ def _check_metrics(config: ExperimentConfig) -> None:
     )
     length = reach(config.retriever, config.sweep.top_k, config.sweep.candidates)
     choose(config.metrics, concurrency, judged=judged, reach=length)
-    every = choose(["*"], concurrency, judged=True, approximate=True)
+    every = choose(["*"], concurrency, judged=True)
     gates.check_names(config.criteria, [*every, *OWN, VERDICT_METRIC])
     choose([*config.criteria], concurrency, judged=judged)
     is_judged = judged and not NEED_A_JUDGE.isdisjoint(optimised)

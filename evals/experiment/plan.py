@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from evals.cases.relevance import Relevance
-from evals.collect.index_recall import is_approximate
 from evals.collect.observations import Observation
 from evals.collect.pool import Grounds
 from evals.config.experiment import ExperimentConfig
@@ -35,7 +34,7 @@ def describe_plan(inputs: Inputs, collaborators: Collaborators, saved: "SavedPoo
         RetrievalError: A search failed.
     """
     config, sweep, judge, cases = inputs.config, inputs.sweep, collaborators.judge, inputs.golden.cases
-    metrics = metrics_of(config, sweep, approximate=any(map(is_approximate, collaborators.retrievers)))
+    metrics = metrics_of(config, sweep)
     whole = sweep or alone(config)
     if saved:
         pool = saved.pool(cases, range(len(whole.variants)))
@@ -99,11 +98,6 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], collaborators: Coll
         yield (
             f"the chosen variant: {of_one[0] - latency:,} further searches to measure latency, "
             f"{of_one[1] - repeats:,} to repeat queries"
-        )
-    if needs(metrics, "index"):
-        yield (
-            f"{2 * cases:,} searches{' a variant' if sweep else ''} by vectors that are known, half of them exact, to "
-            "compare the index with; where it misses near ones, up to five a query more"
         )
 
 

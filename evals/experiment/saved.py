@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evals.cases.reading import GoldenSet, case_fingerprint
-from evals.collect.index_recall import is_approximate
 from evals.collect.pool import Find, Pool, ground
 from evals.errors import ExperimentError
 from evals.experiment.bench import outdated
@@ -50,15 +49,13 @@ def finders(inputs: Inputs, collaborators: Collaborators, saved: "SavedPool | No
     if saved:
         return [partial(saved.pool, golden.cases) for golden in _splits(inputs)]
     config, sweep = inputs.config, inputs.sweep
-    metrics = [*metrics_of(config, sweep, approximate=any(map(is_approximate, collaborators.retrievers)))]
+    metrics_of(config, sweep)  # a name that fits none is a fault, too
 
-    def finder(golden: GoldenSet, names: Sequence[str]) -> Find:
+    def finder(golden: GoldenSet) -> Find:
         grounds = ground(golden, collaborators.retriever, collaborators.sources)
-        whole = sweep or alone(config)
-        return partial(retrieve, whole, golden, grounds, collaborators, exactly=needs(names, "index"))
+        return partial(retrieve, sweep or alone(config), golden, grounds, collaborators)
 
-    names = metrics, [*config.objective.metrics]
-    return [finder(golden, each) for golden, each in zip(_splits(inputs), names, strict=False)]
+    return [*map(finder, _splits(inputs))]
 
 
 def _splits(inputs: Inputs) -> list[GoldenSet]:

@@ -15,11 +15,9 @@ from evals.collect.pool import Bools, Floats, Integers
 from evals.metrics.declaration import LABELS, Context, Headline, QueryMetric
 from evals.metrics.results import Results, Values
 
-# The depths at which metrics are computed: of what was returned, of the candidates that a reranker gets, of an index.
-DEPTHS, ORACLE_DEPTHS, INDEX_DEPTHS = (1, 3, 5, 10), (10, 20, 50, 100), (5, 100)
+# The depths at which metrics are computed: of what was returned, of the candidates that a reranker gets.
+DEPTHS, ORACLE_DEPTHS = (1, 3, 5, 10), (10, 20, 50, 100)
 CUT = 10
-ENOUGH = 0.95
-"""A mean recall of the index below this is its fault before it is the model's."""
 TOO_FEW = Unscored(reason="fewer than three relevant chunks")
 NO_GRADE_0 = Unscored(reason="the golden data judge no chunk of these queries not relevant (grade 0)")
 Measure = Callable[[Results, int], Floats]
@@ -133,17 +131,6 @@ def as_found(r: Results) -> Results:
     reranked = np.asarray(r.found.any(axis=1) & ~(np.isnan(given) & r.found).any(axis=1))
     places = np.take_along_axis(r.places, np.argsort(given, axis=1, kind="stable"), axis=1)
     return Results(r.lists, r.list_of, np.where(reranked[:, None], places, r.places))
-
-
-def ann_recall(r: Results, _: Context, *, k: int) -> Values:
-    """Return the share of the k nearest chunks, by exact search, that the approximate one has in its first k, 0 to 1.
-
-    A chunk that is as near as the k-th one counts as found (see `evals.collect.index_recall`). Whether a chunk is
-    relevant plays no part. Unscored where the two searches were not compared: no vectors are searched for, or fewer
-    than k.
-    """
-    missing = Unscored(reason=f"no search for {k} vectors was compared with an exact one")
-    return Values.joined([recalls.get(k, missing) for recalls in r.of_table("ann_recall")])
 
 
 def _relevant(r: Results, k: int | None = None) -> Bools:
@@ -264,13 +251,5 @@ METRICS = (
             all_relevant=True,
         )
         for depth in ORACLE_DEPTHS
-    ),
-    *(
-        QueryMetric(
-            name=f"index/ann_recall_at_{k}", score=partial(ann_recall, k=k), scope="all", of="candidates", depth=k,
-            about=f"of the {k} exactly nearest, those that the approximate search found", needs=frozenset({"index"}),
-            source="ann-benchmarks, `k-nn` (recall)", headline="always" if k == INDEX_DEPTHS[0] else "never",
-        )
-        for k in INDEX_DEPTHS
     ),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """What an evaluation asks of a retriever: ours (`QdrantRetriever`), or the user's own behind `retrievers.foreign`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self
 
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, RetrievalSession
@@ -84,23 +84,3 @@ class Retriever(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
-
-
-@runtime_checkable
-class FindsNeighbours(Retriever, Protocol):
-    """A retriever whose search for vectors can be made with other parameters."""
-
-    def neighbours(
-        self, vectors: Sequence[Sequence[float]], search: Mapping[str, Any] | None, depth: int, chunks: Any
-    ) -> CandidateTable:
-        """Find the points nearest to vectors, each to the same depth.
-
-        Args:
-            vectors: Vectors of queries.
-            search: Qdrant's `SearchParams`, as a mapping.
-            depth: Number of points for each.
-            chunks: The table that numbers them (see `chunk_table`).
-
-        Raises:
-            RetrievalError: The search failed.
-        """

@@ -269,24 +269,6 @@ class QdrantRetriever(BaseRetriever):
         chunks = self.chunk_table() if chunks is None else chunks
         return self._found(queries, depth or self.settings.candidates, use_cache, chunks)
 
-    def neighbours(
-        self, vectors: Sequence[Sequence[float]], search: Mapping[str, Any] | None, depth: int, chunks: ChunkTable
-    ) -> CandidateTable:
-        """Find the points nearest to vectors, whatever the mode, of those that the filters let pass.
-
-        Args:
-            vectors: Vectors of queries.
-            search: Parameters in place of the configured ones.
-            depth: Number of points for each.
-            chunks: The table that numbers them.
-
-        Raises:
-            RetrievalError: The search failed.
-        """
-        config = self.settings.model_copy(update={"mode": "semantic", "search_params": search})
-        searcher = replace(self._search, config=config, depth=depth, chunks=chunks)
-        return searcher.find([{"semantic": [*map(float, vector)]} for vector in vectors])
-
     def chunk_table(self) -> ChunkTable:
         """Return an empty table of chunks, which calls of `candidates` fill."""
         return ChunkTable(self.client, self.settings)

@@ -23,7 +23,7 @@ BEFORE = ("original_rank", "original_score")
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 UNTOLD: Mapping[str, Any] = {
     "scales": "cosine", "distances": "cosine", "texts": "", "timings": StageTimings(), "vectors": None, "no_cosine": "",
-    "incomplete": "", "caches": NOTHING, "retrieved_at": None, "ann_recall": NOTHING,
+    "incomplete": "", "caches": NOTHING, "retrieved_at": None,
 }  # fmt: skip
 """Fields of a table that hold a value for each query, and their value where nobody tells."""
 BY_QUERY = tuple(UNTOLD)
@@ -85,7 +85,6 @@ class CandidateTable:
         incomplete: The reason why a search to the same depth may find more than these; empty when it cannot.
         caches: Source of the query vector (see `RetrievalSession.cache`).
         retrieved_at: Time of each search.
-        ann_recall: Number of nearest vectors to the share of them that the search found; empty where not known.
     """
 
     offsets: NDArray[np.int64]
@@ -102,7 +101,6 @@ class CandidateTable:
     incomplete: Sequence[str]
     caches: Sequence[Mapping[str, str]]
     retrieved_at: Sequence[datetime | None]
-    ann_recall: Sequence[Mapping[int, float]]
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

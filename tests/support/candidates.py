@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from retrievers.records import RetrievedChunk, StageTimings
-from retrievers.search.candidates import Candidates, ChunkList, make_table, table_of_hits
+from retrievers.search.candidates import Candidates, table_of_hits
 
 TIMINGS = StageTimings(total_ms=1.0)
 OF_ONE = {"vector": "vectors", "cache": "caches", "distance": "distances"}
@@ -19,9 +17,3 @@ def candidates_of(hits: Sequence[RetrievedChunk], text: str = "query", **values:
     facts: dict[str, Any] = {OF_ONE.get(name, name): (value,) for name, value in values.items()}
     made = replace(table_of_hits(hits, values.get("distance", "cosine")), texts=(text,), timings=(TIMINGS,))
     return replace(made, **facts)[0]
-
-
-def found_candidates(codes: Sequence[int], scores: Sequence[float]) -> Candidates:
-    """Return what a search found for one query, in the order that is given."""
-    numbers = np.asarray(codes, dtype=np.int32)
-    return make_table([len(codes)], numbers, np.asarray(scores, dtype=np.float64), {}, ChunkList())[0]

@@ -146,7 +146,6 @@ class World:
         facts: dict[str, Any] = {
             "no_cosine": (draw.choice(["", "", "it gives no scores"]),),
             "incomplete": (draw.choice(["", "", "its result alone"]),),
-            "ann_recall": (draw.choice([{}, {5: 0.8}, {5: 0.4, 100: 1.0}]),),
         }
         return replace(table_of_hits(hits, chunks=chunks), **facts)
 
@@ -269,15 +268,9 @@ def test_counts_add_up_bounds_hold_the_mean_and_nothing_is_nan(scores: list[Scor
 
 class TestChoose:
     def test_a_star_is_everything_that_there_is_a_judge_for(self) -> None:
-        of_all = choose(["*"], [1, 4], judged=True, approximate=True)
+        of_all = choose(["*"], [1, 4], judged=True)
         assert list(of_all) == [name for name in METRICS]
-        assert list(choose(["*"], [1, 4], approximate=True)) == [name for name in METRICS if name not in NEED_A_JUDGE]
-
-    def test_the_index_is_measured_where_it_may_miss_something_or_by_its_own_pattern(self) -> None:
-        of_an_index = ["index/ann_recall_at_5", "index/ann_recall_at_100"]
-        assert set(choose(["*"], [1], approximate=True)) - set(choose(["*"], [1])) == {*of_an_index}
-        assert list(choose(["index/*"], [1])) == list(choose(of_an_index, [1])) == of_an_index
-        assert list(choose(["index/*"], [1], reach=Reach(returned=5, candidates=50))) == of_an_index[:1]
+        assert list(choose(["*"], [1, 4])) == [name for name in METRICS if name not in NEED_A_JUDGE]
 
     @pytest.mark.parametrize("pattern", ["ragas/llm_context_recall", "ragas/llm_*", "cost/judge_usd"])
     def test_what_needs_a_judge_is_refused_by_name_without_one(self, pattern: str) -> None:
