@@ -178,7 +178,7 @@ class Grid:
 
     def blocks(self) -> Iterator[tuple[Results, Integers]]:
         """Yield the same for some queries at a time, in their order."""
-        depths = sum(table.depth for table in self.pool.tables) * len(self.configurations[0].thresholds)
+        depths = sum(table.codes.shape[1] for table in self.pool.tables) * len(self.configurations[0].thresholds)
         step = max(1, BLOCK // max(1, depths))
         if step >= len(self.pool.cases):
             yield self._all

@@ -34,7 +34,7 @@ from evals.metrics.results import Results
 from evals.stats.best import planned_looks
 from retrievers.config import RetrieverConfig
 from retrievers.errors import nearest
-from retrievers.search.candidates import CandidateTable
+from retrievers.search.candidates import Candidates
 
 NOT_MEASURED = "not measured: the run started from a saved retrieval"
 
@@ -253,7 +253,7 @@ def retrieve(
     Raises:
         RetrievalError: A search failed.
     """
-    tables, relevance, searched = list[CandidateTable](), list[tuple[Relevance, ...]](), list[RetrieverConfig]()
+    tables, relevance, searched = list[Candidates](), list[tuple[Relevance, ...]](), list[RetrieverConfig]()
     wanted = range(len(plan.variants)) if numbers is None else numbers
     for number in wanted:
         # What the threshold reads changes nothing in what is found.

@@ -33,7 +33,7 @@ def enough_results(r: Results, _: Context) -> Floats:
 def relevant_above_half(r: Results, _: Context) -> Values:
     """Return 1 if a returned chunk is relevant and has a cosine above 0.5, else 0."""
     above = ((r.grades > 0) & (r.column("semantic") > HALF)).any(axis=1)
-    pairs = zip(r.of_table("no_cosine"), r.of_table("distances"), strict=True)
+    pairs = zip(r.of_table("no_cosine"), r.of_table("distance"), strict=True)
     without = np.asarray([bool(reason) or distance != "cosine" for reason, distance in pairs], dtype=np.bool_)
     return Values.of(above.astype(float), (without, Unscored(reason=NO_COSINE)))
 
@@ -67,7 +67,7 @@ def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:
     name, outside = "scope/max_out_of_scope_score", within(observed.observations, "out_of_scope")
     if lacking := _without_cosine(name, outside):
         return lacking
-    if distances := {o.candidates.distance for o in observed.observations} - {"cosine"}:
+    if distances := {o.candidates.facts.distance for o in observed.observations} - {"cosine"}:
         note = f"{NO_COSINE} but {distances.pop()} scores; scope/auroc reads these"
         return Summary(metric=name, value=None, n_unscored=len(observed.observations), note=note)
     if not outside:
@@ -81,7 +81,7 @@ def _top_scores(observations: Sequence[Observation]) -> list[float]:
 
 def _without_cosine(name: str, observations: Sequence[Observation]) -> Summary | None:
     """Return the reason why there is no figure, where some queries have no cosine."""
-    reasons = [o.candidates.no_cosine for o in observations if o.top_score is None]
+    reasons = [o.candidates.facts.no_cosine for o in observations if o.top_score is None]
     return Summary(metric=name, value=None, n_unscored=len(reasons), note=reasons[0]) if reasons else None
 
 

@@ -5,7 +5,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
@@ -148,7 +147,7 @@ def adopt_given(
     if callable(getattr(retriever, "invoke", retriever)) and not isinstance(retriever, BaseRetriever | type):
         # Its scores are read where a threshold is held against them.
         scored = own.threshold is not None
-        return _foreign(_as_documents(retriever), own, env, label=kind.__qualname__, scored=scored, owned=False), own
+        return _foreign(retriever, own, env, label=kind.__qualname__, scored=scored, owned=False), own
     adopted = adopt(retriever, own, env)
     if isinstance(adopted, QdrantRetriever):
         own = own.model_copy(update={"mode": adopted.settings.mode})
@@ -176,12 +175,13 @@ def _over(inner: Any, target: Any, settings: RetrieverConfig, env: Mapping[str, 
     if target is inner and plain and inner.embeddings is not None and listing.info.distance in SEARCHED:
         return QdrantRetriever.over(inner, settings, env=env, owned=owned)
     label = type(target).__name__
-    if target is inner:
-        target = inner.as_retriever(search_kwargs={"k": settings.candidates})
-    return _foreign(target, settings, env, listing=listing, label=label, owned=owned)
+    asked = inner.as_retriever(search_kwargs={"k": settings.candidates}) if target is inner else target
+    return _foreign(asked, settings, env, listing=listing, label=label, owned=owned)
 
 
-def _foreign(target: Any, settings: RetrieverConfig, env: Mapping[str, str], **parts: Any) -> Retriever:
+def _foreign(
+    target: Any, settings: RetrieverConfig, env: Mapping[str, str], listing: Any = None, **parts: Any
+) -> Retriever:
     from retrievers.retriever.foreign import ForeignRetriever, Listing
 
     idle = [name for name in type(settings).model_fields if name in settings.model_fields_set - {*FOREIGN_SETTINGS}]
@@ -189,32 +189,11 @@ def _foreign(target: Any, settings: RetrieverConfig, env: Mapping[str, str], **p
         raise ConfigError(f"{', '.join(idle)}: settled by python {settings.python!r} itself; leave out that, or python")
     if settings.threshold is not None and not parts.get("scored"):
         raise ConfigError(f"threshold {settings.threshold:g}: python {settings.python!r} gives no scores; leave it out")
-    if "listing" in parts or not settings.names_collection:
-        return ForeignRetriever(settings, target, **parts)
+    if listing or not settings.names_collection:
+        return ForeignRetriever(settings, target, listing, **parts)
     client = open_client(settings.store, env)
     try:
         return ForeignRetriever(settings, target, Listing(client, settings), **parts)
     except BaseException:
         client.close()
         raise
-
-
-def _as_documents(function: Any) -> Any:
-    """Return a function whose texts, alone or with a score, are documents; it is asynchronous where the other is."""
-
-    def document(item: Any) -> Any:
-        if isinstance(item, tuple) and len(item) == 2:
-            return document(item[0]), item[1]
-        return Document(page_content=item) if isinstance(item, str) else item
-
-    def documents(answer: Any) -> Any:
-        return [*map(document, answer)] if isinstance(answer, list | tuple) else answer
-
-    async def awaited(answer: Any) -> Any:
-        return documents(await answer)
-
-    def call(query: str) -> Any:
-        answer = getattr(function, "invoke", function)(query)
-        return awaited(answer) if inspect.isawaitable(answer) else documents(answer)
-
-    return call

@@ -5,7 +5,7 @@ from typing import Any, Protocol, Self
 
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, RetrievalSession
-from retrievers.search.candidates import CandidateTable, Chunks
+from retrievers.search.candidates import Candidates
 from retrievers.store import CollectionInfo, Deployment
 
 
@@ -39,19 +39,16 @@ class Retriever(Protocol):
     def search(self, query: str, *, use_cache: bool = True) -> RetrievalSession:
         """Retrieve as an application would, and tell how it went. Faults are in the session, not raised."""
 
-    def chunk_table(self) -> Chunks:
-        """Return an empty table of chunks, which calls of `candidates` fill."""
-
     def candidates(
         self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True, chunks: Any = None
-    ) -> CandidateTable:
+    ) -> Candidates:
         """Find candidates for each query before threshold and cut, to the candidate depth.
 
         Args:
             queries: Questions.
             depth: Another depth than the configured one.
             use_cache: Use kept query vectors.
-            chunks: The table of the chunks that earlier calls found (see `chunk_table`).
+            chunks: The `chunks` that an earlier call's candidates have, so that none is read again.
 
         Raises:
             RetrievalError: A query is unusable, or the retriever failed.

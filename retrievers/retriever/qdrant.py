@@ -9,9 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-import numpy as np
 from cachetools import LRUCache
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -28,11 +27,11 @@ from retrievers.errors import CollectionChangedError, ConfigError, QueryError, R
 from retrievers.net.retry import working_time
 from retrievers.records import Chunk, RetrievalSession, RetrievedChunk, StageTimings
 from retrievers.retriever.vector_store import QueryTerms, make_store, own_terms, settings_over
-from retrievers.search.candidates import CandidateTable
+from retrievers.search.candidates import Candidates
 from retrievers.search.find import Search
 from retrievers.search.query import check_query, compile_filters, embedded, encode
-from retrievers.search.rerank import Rerank, make_reranker, reranked
-from retrievers.search.selection import BELOW_SHOWN, Side, answered, failed, parameters, select
+from retrievers.search.rerank import Rerank, reranked
+from retrievers.search.selection import BELOW_SHOWN, answered, failed, parameters, select
 from retrievers.store import (
     CollectionInfo,
     Deployment,
@@ -49,7 +48,6 @@ from retrievers.store.embedded import is_embedded
 from retrievers.store.opening import expect_exact_search
 
 log = logging.getLogger(__name__)
-BATCH = 32
 # Results that are kept in memory.
 RESULTS = 256
 # How often a search begins again, as the collection was written to between two of its requests.
@@ -65,6 +63,8 @@ class QdrantRetriever(BaseRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, frozen=True)
 
+    # Queries that are embedded and searched for in one round trip.
+    batch_size: ClassVar[int] = 32
     settings: SkipValidation[RetrieverConfig]
     vector_store: Any
     _embeddings: Any = PrivateAttr()
@@ -155,7 +155,7 @@ class QdrantRetriever(BaseRetriever):
     ) -> Self:
         """Check the collection, and put the parts together over a store, ours if none is given."""
         terms = QueryTerms(settings, own_terms(store) if store else None)
-        rerank = make_reranker(settings, env)
+        rerank = settings.reranker.make(settings, env) if settings.reranker.make else None
         with client_errors(settings.collection):
             info = describe(client, settings)
             settings = with_distance(settings, info)
@@ -223,11 +223,6 @@ class QdrantRetriever(BaseRetriever):
         return (f"{self.label} is searched to {ours}; its as_retriever() measures langchain-qdrant's own hybrid",)
 
     @property
-    def batch_size(self) -> int:
-        """Queries that are embedded and searched for in one round trip."""
-        return BATCH
-
-    @property
     def info(self) -> CollectionInfo:
         """What the collection said of itself when it was opened."""
         return self._info
@@ -254,7 +249,7 @@ class QdrantRetriever(BaseRetriever):
         depth: int | None = None,
         use_cache: bool = True,
         chunks: ChunkTable | None = None,
-    ) -> CandidateTable:
+    ) -> Candidates:
         """Find candidates for each query before threshold and cut, to the candidate depth.
 
         Args:
@@ -266,12 +261,8 @@ class QdrantRetriever(BaseRetriever):
         Raises:
             RetrievalError: A query is unusable, or embedding or search failed.
         """
-        chunks = self.chunk_table() if chunks is None else chunks
+        chunks = ChunkTable(self.client, self.settings) if chunks is None else chunks
         return self._found(queries, depth or self.settings.candidates, use_cache, chunks)
-
-    def chunk_table(self) -> ChunkTable:
-        """Return an empty table of chunks, which calls of `candidates` fill."""
-        return ChunkTable(self.client, self.settings)
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
         """Chunks of the collection without a search, by field values (see `stored_chunks.scroll`)."""
@@ -324,9 +315,9 @@ class QdrantRetriever(BaseRetriever):
             timings = StageTimings(total_ms=(time.perf_counter() - start) * 1000)
             cache = {"embedding": "off", "result": "hit"}
             return replace(kept, session_id=uuid.uuid4().hex, timings=timings, cache=cache)
-        [candidates] = self._found([query], settings.candidates, use_cache, self.chunk_table(), few=True)
-        spreads = not settings.reranker.diversifies
-        session = answered(candidates, settings, self._told, other_side=self._other_side, spreads=spreads)
+        chunks = ChunkTable(self.client, settings)
+        [hits] = self._found([query], settings.candidates, use_cache, chunks, few=settings.group_by is None)
+        session = answered(hits, settings, self._told, self._info.sparse_vectors)
         session = replace(session, cache={**session.cache, "result": "miss" if keeps else "off"})
         if keeps:
             with self._lock:
@@ -335,46 +326,45 @@ class QdrantRetriever(BaseRetriever):
 
     def _found(
         self, queries: Sequence[str], depth: int, use_cache: bool, chunks: ChunkTable, *, few: bool = False
-    ) -> CandidateTable:
+    ) -> Candidates:
         """Embed queries, find candidates, rerank, and read the chunks of all, or of the few that an answer shows."""
         for query in queries:
             check_query(query)
         start, settings = working_time(), self.settings
-        kept_vectors = self._vectors if use_cache else None
-        vectors, cached = embedded(queries, settings, self._info, self._embeddings, kept_vectors)
+        vectors, cached = embedded(
+            queries, settings, self._info, self._embeddings, self._vectors if use_cache else None
+        )
         encoded = [encode(vector, self._terms.of(query)) for query, vector in zip(queries, vectors, strict=True)]
         ready = working_time()
         for left in reversed(range(TRIES)):
             try:
-                table = replace(self._search, depth=depth, chunks=chunks).find(encoded)
-                searched = working_time()
+                found = replace(self._search, depth=depth, chunks=chunks).find(encoded)
+                known = zip(found.facts, queries, cached, strict=True)
+                now = datetime.now(UTC)
+                facts = (
+                    replace(f, text=text, cache={"embedding": state}, retrieved_at=now) for f, text, state in known
+                )
+                found, searched = replace(found, facts=tuple(facts)), working_time()
                 if self._rerank:
-                    table = reranked(table, queries, vectors, self._rerank, settings, self.client)
-                if few and settings.group_by is None:
-                    kept, below = select(table[0], settings)
-                    chunks.read(table[0].at([*kept, *below[:BELOW_SHOWN]]).codes.tolist())
-                else:
-                    chunks.read(table.codes.tolist())
+                    found = reranked(found, vectors, self._rerank, settings, self.client)
+                codes = found.codes[found.codes >= 0]
+                if few:
+                    kept, below = select(found[0], settings)
+                    codes = found[0].at([*kept, *below[:BELOW_SHOWN]]).codes
+                chunks.read(codes.tolist())
                 break
             except CollectionChangedError as error:
                 if not left:
                     raise
                 log.info("%s", error)
-        end, count, share = working_time(), len(queries), 1000 / max(1, len(queries))
+        end, share = working_time(), 1000 / max(1, len(queries))
         timings = StageTimings(
             embed_ms=(ready - start) * share,
             search_ms=((searched if self._rerank else end) - ready) * share,
             rerank_ms=(end - searched) * share if self._rerank else None,
             total_ms=(end - start) * share,
         )
-        return replace(
-            table,
-            texts=tuple(queries),
-            timings=(timings,) * count,
-            vectors=tuple(np.asarray(vector, dtype=np.float32) for vector in vectors),
-            caches=tuple({"embedding": state} for state in cached),
-            retrieved_at=(datetime.now(UTC),) * count,
-        )
+        return replace(found, facts=tuple(replace(fact, timings=timings) for fact in found.facts))
 
     @property
     def _told(self) -> dict[str, Any]:
@@ -382,13 +372,6 @@ class QdrantRetriever(BaseRetriever):
         settings, config = self.settings, self.settings.embedding
         model = {"provider": config.provider, "model": config.resolved_model} if settings.python is None else {}
         return {"parameters": parameters(settings), "embedding": {**model, "dimension": self._info.dimension}}
-
-    @property
-    def _other_side(self) -> Side | None:
-        """A side that the collection could be searched by, and is not."""
-        if self.settings.mode == "semantic":
-            return "keywords" if self.settings.keyword.vector_name in self._info.sparse_vectors else None
-        return "meaning" if self.settings.mode == "keyword" else None
 
 
 def _document(hit: RetrievedChunk) -> Document:

@@ -467,8 +467,8 @@ class TestForeign:
         assert "Found under their own names: " in said
 
     def test_that_fails_is_named(self, capsys: Captured) -> None:
-        said = refused(["search", "robot", "--python", "tests.support.foreign:strings"], capsys)
-        assert "returned str 'a string' at place 1; expected a text Document" in said
+        said = refused(["search", "robot", "--python", "tests.support.foreign:one_string"], capsys)
+        assert "returned str 'a string'; expected a list of documents or texts" in said
 
 
 def test_a_search_takes_the_settings_that_the_collection_records_where_it_is_given_none(

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,8 @@ from evals.metrics.results import Results
 from evals.report.generate import METRICS as METRICS_PAGE
 from evals.report.generate import with_metrics
 from retrievers.records import Chunk, RetrievedChunk
-from retrievers.search.candidates import ChunkList, joined, table_of_hits
+from retrievers.search.candidates import ChunkList, joined
+from tests.support.candidates import found_candidates
 from tests.support.observed import make_case, make_chunk
 from tests.support.pages import read_pages, true_chunks
 
@@ -56,9 +56,7 @@ class World:
         chunks = ChunkList()
         self.pool = Pool(
             cases=cases,
-            tables=tuple(
-                joined([self._found(chunks, reranked=bool(variant)) for _ in cases], chunks) for variant in range(2)
-            ),
+            tables=tuple(joined([self._found(chunks, reranked=bool(variant)) for _ in cases]) for variant in range(2)),
             relevance=tuple(tuple(shared if listed else map(self._relevance, cases)) for _ in range(2)),
         )
         lists = self.pool.lists([0, 1])
@@ -144,10 +142,10 @@ class World:
             for rank, (chunk, cosine, original) in enumerate(zip(found, reversed(cosines), ranks, strict=True), 1)
         ]  # fmt: skip
         facts: dict[str, Any] = {
-            "no_cosine": (draw.choice(["", "", "it gives no scores"]),),
-            "incomplete": (draw.choice(["", "", "its result alone"]),),
+            "no_cosine": draw.choice(["", "", "it gives no scores"]),
+            "incomplete": draw.choice(["", "", "its result alone"]),
         }
-        return replace(table_of_hits(hits, chunks=chunks), **facts)
+        return found_candidates(hits, chunks, **facts)
 
     def _judging(self) -> Judging:
         draw, verdicts, scored = self._rng, dict[Any, Any](), dict[Any, Any]()

@@ -18,7 +18,7 @@ from evals.collect import passes
 from evals.compare import main as compare
 from evals.run import main
 from retrievers import QdrantRetriever
-from retrievers.search.candidates import CandidateTable
+from retrievers.search.candidates import Candidates
 from tests.support.command import Done, call
 from tests.support.experiment import SETTINGS, Experiment, index_once, load_report, make_experiment
 
@@ -87,7 +87,7 @@ def test_what_the_threshold_reads_is_swept_without_another_search(
     searches: list[object] = []
     collect = passes.collect
 
-    def counted(*given: Any) -> CandidateTable:
+    def counted(*given: Any) -> Candidates:
         searches.append(given)
         return collect(*given)
 

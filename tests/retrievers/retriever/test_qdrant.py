@@ -323,13 +323,12 @@ def test_a_search_begins_anew_when_what_it_found_is_gone(
 
 def test_a_chunk_that_an_earlier_batch_found_is_not_read_again(server: QdrantServer, folder: RetrieverConfig) -> None:
     with QdrantRetriever.open(on(server, folder), env={}) as opened:
-        chunks = opened.chunk_table()
         server.requests.clear()
-        first = opened.candidates([QUERY, "robot"], chunks=chunks)
+        first = opened.candidates([QUERY, "robot"])
         read = {str(point) for request in server.requests for point in request.body.get("ids") or ()}
         assert read == {chunk.point_id for chunk in first[0].chunks}
         server.requests.clear()
-        again = opened.candidates([QUERY, "robot"], chunks=chunks)
+        again = opened.candidates([QUERY, "robot"], chunks=first.chunks)  # type: ignore[arg-type]
         assert [request.path.endswith("/query/batch") for request in server.requests] == [True]
         assert [found(row) for row in again] == [found(row) for row in first]
 
