@@ -153,21 +153,18 @@ def write(file: Path, pools: Sequence[Pool], origin: Origin) -> None:
     rows, width = whole.codes.shape
     matrices = {"code": whole.codes, **whole.columns}
     offsets = pa.array(np.arange(rows + 1) * width, pa.int32())
-    try:
-        lists = pa.Table.from_pylist(described).append_column("facts", pa.array(map(to_json, whole.facts)))
-        for name, matrix in matrices.items():
-            lists = lists.append_column(EACH + name, pa.ListArray.from_arrays(offsets, pa.array(matrix.ravel())))
-        found = [{name: getattr(chunks[code], name) for name in OF_CHUNK} for code in range(len(chunks))]
-        texts = [{"id": key, "text": text} for pool in pools for key, text in (pool.texts or {}).items()]
-        columns = {"list": lists.to_struct_array(), "chunk": found, "text": texts}
-        table = pa.concat_tables([pa.table({n: v}) for n, v in columns.items()], promote_options="default")
-        metadata = {"version": VERSION, "origin": ORIGIN.dump_json(origin), "sha256": UNSEALED}
-        sink = pa.BufferOutputStream()
-        with pq.ParquetWriter(sink, table.schema, compression="zstd", compression_level=9) as writer:
-            writer.write_table(table)
-            writer.add_key_value_metadata(metadata)
-    except (pa.ArrowException, ValueError, OverflowError) as error:
-        raise ConfigError(f"{file}: cannot be written: {error}") from error
+    lists = pa.Table.from_pylist(described).append_column("facts", pa.array(map(to_json, whole.facts)))
+    for name, matrix in matrices.items():
+        lists = lists.append_column(EACH + name, pa.ListArray.from_arrays(offsets, pa.array(matrix.ravel())))
+    found = [{name: getattr(chunks[code], name) for name in OF_CHUNK} for code in range(len(chunks))]
+    texts = [{"id": key, "text": text} for pool in pools for key, text in (pool.texts or {}).items()]
+    columns = {"list": lists.to_struct_array(), "chunk": found, "text": texts}
+    table = pa.concat_tables([pa.table({n: v}) for n, v in columns.items()], promote_options="default")
+    metadata = {"version": VERSION, "origin": ORIGIN.dump_json(origin), "sha256": UNSEALED}
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, table.schema, compression="zstd", compression_level=9) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(metadata)
     data = sink.getvalue().to_pybytes()
     head, _, tail = data.rpartition(UNSEALED)
     with replacing(file) as part:

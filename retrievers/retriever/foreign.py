@@ -7,11 +7,10 @@ What it cannot give (scores, stages, a list of all chunks) is absent, with the r
 import asyncio
 import hashlib
 import inspect
-import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from math import isfinite, nan
@@ -26,73 +25,34 @@ from retrievers.config import MetadataConfig, RetrieverConfig
 from retrievers.errors import ForeignRetrieverError, RetrievalError, StoreError
 from retrievers.net.faults import cause
 from retrievers.records import Chunk, RetrievalSession, StageTimings
+from retrievers.retriever.protocol import Listed, Listing
 from retrievers.search.candidates import Candidates, ChunkList, Facts, laid_out
 from retrievers.search.query import check_query
-from retrievers.search.selection import answered, failed
-from retrievers.store import CollectionInfo, Deployment, client_errors, read_info, survey
-from retrievers.store.chunks import records, scroll, to_chunk
+from retrievers.search.selection import answered
+from retrievers.store import client_errors, read_info
+from retrievers.store.chunks import to_chunk
 
 if TYPE_CHECKING:
-    from qdrant_client import QdrantClient
+    pass
 
-log = logging.getLogger(__name__)
 # Where langchain-qdrant puts the id of the point.
 POINT_KEY = "_id"
 
 
-@dataclass(frozen=True)
-class Listing:
-    """The collection behind a retriever, whose chunks can be listed.
+def listed(client: Any, config: RetrieverConfig) -> Listing:
+    """Return the collection that the settings name.
 
-    Attributes:
-        client: An open client.
-        config: Names the collection and its payload.
+    Raises:
+        StoreError: It does not exist, is unfinished or cannot be read.
     """
-
-    client: "QdrantClient"
-    config: RetrieverConfig
-
-    @cached_property
-    def info(self) -> CollectionInfo:
-        """Information on the collection from its opening.
-
-        Raises:
-            StoreError: It does not exist, is unfinished or cannot be read.
-        """
-        with client_errors(self.config.collection):
-            info = read_info(self.client, self.config)
-        if info.manifest.get("state", "complete") != "complete":
-            raise StoreError(f"collection {info.name!r} is unfinished; index it again (python -m retrievers index DIR)")
-        return info
-
-    def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
-        """Return chunks by field values (see `stored_chunks.scroll`)."""
-        with client_errors(self.config.collection):
-            return scroll(self.client, self.config, where, self.info)
-
-    @cached_property
-    def ids(self) -> Mapping[Any, str]:
-        """The chunk id by point id, by chunk id, and by address and text; of equal texts the first chunk's."""
-        chunks = self.chunks()
-        texts = {_content(chunk): chunk.chunk_id for chunk in reversed(chunks)}
-        return texts | {own: chunk.chunk_id for chunk in chunks for own in (chunk.point_id, chunk.chunk_id)}
-
-    def identified(self, chunk: Chunk) -> Chunk:
-        """Return a chunk of the retriever under its id in the collection: found by id, else by address and text.
-
-        Raises:
-            ForeignRetrieverError: The collection does not hold it.
-        """
-        for own in (chunk.chunk_id, chunk.point_id, _content(chunk)):
-            if own in self.ids:
-                return replace(chunk, chunk_id=self.ids[own])
-        raise ForeignRetrieverError(
-            f"returned a chunk that collection {self.info.name!r} does not hold ({chunk.source}: "
-            f"{chunk.chunk_text_preview[:60]!r}); name the collection that it reads from, or none"
-        )
+    with client_errors(config.collection):
+        info = read_info(client, config)
+    if info.manifest.get("state", "complete") != "complete":
+        raise StoreError(f"collection {info.name!r} is unfinished; index it again (python -m retrievers index DIR)")
+    return Listing(client=client, config=config, info=info)
 
 
-class ForeignRetriever:
+class ForeignRetriever(Listed):
     """The user's own retriever behind the calls of `retrievers.retriever.protocol.Retriever`.
 
     The order of its documents is the rank; repeated ones keep their places.
@@ -119,16 +79,15 @@ class ForeignRetriever:
                 asynchronous alone.
             listing: The collection it reads from, where that is known. If the settings name it, everything that is
                 returned must be found in it.
-            label: Its name; its class when left out.
+            label: Its name; that of the function or class when left out.
             scored: It returns pairs of a document and its similarity, at most 1.
             owned: Close it and the listing's client with this retriever.
         """
         self.settings, self._target, self._listing = settings, target, listing
         self._scored, self._owned = scored, owned
-        self.label = label or type(target).__name__
+        self.label = label or getattr(target, "__qualname__", type(target).__name__)
         self._lock, self._loops, self._asynchronous = Lock(), list[asyncio.AbstractEventLoop](), False
         self._no_cosine = "" if scored else "the retriever gives no scores"
-        self.info: CollectionInfo | None = listing.info if listing else None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -136,17 +95,13 @@ class ForeignRetriever:
         unscored = f"{self._no_cosine}: no threshold is applied, metrics of similarity have no value"
         return () if self._scored else (unscored,)
 
-    def search(self, query: str, *, use_cache: bool = True) -> RetrievalSession:
-        """Retrieve, and tell how it went. Faults are in the session's `status` and `error`, not raised."""
-        settings = self.settings
-        told = {name: getattr(settings, name) for name in ("python", "top_k", "threshold", "candidates")}
-        told = {"parameters": told | {"collection": self.info.name if self.info else None}}
-        try:
-            return answered(self.candidates([query])[0], settings, told)
-        except RetrievalError as error:
-            if query.strip():
-                log.error("search failed: %s", error, extra={"query": query, "stage": "search"})
-            return failed(query, error, told)
+    def _session(self, query: str, use_cache: bool) -> RetrievalSession:
+        return answered(self.candidates([query])[0], self.settings, self._told)
+
+    @property
+    def _told(self) -> Mapping[str, Any]:
+        told = {name: getattr(self.settings, name) for name in ("python", "top_k", "threshold", "candidates")}
+        return {"parameters": told | {"collection": self.info.name if self.info else None}}
 
     def with_settings(self, settings: RetrieverConfig) -> Self:
         """Return the same retriever with other settings; closing this one closes both."""
@@ -194,36 +149,6 @@ class ForeignRetriever:
             facts=facts,
         )
 
-    def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
-        """Return chunks of the collection, by field values.
-
-        Raises:
-            StoreError: The store failed, or there is no collection to list them from.
-        """
-        return self._listed().chunks(where)
-
-    def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
-        """Return point ids and payloads of the collection's first points.
-
-        Raises:
-            StoreError: As for `chunks`.
-        """
-        listing = self._listed()
-        with client_errors(listing.config.collection):
-            points = records(listing.client, listing.config, listing.info.limits, count=count)
-            return [(str(record.id), record.payload or {}) for record in points]
-
-    def survey(self) -> tuple[CollectionInfo, Deployment | None] | None:
-        """Return the collection's current state; None where it is unknown.
-
-        Raises:
-            StoreError: The store failed.
-        """
-        if self._listing is None:
-            return None
-        with client_errors(self._listing.config.collection):
-            return survey(self._listing.client, self._listing.config)
-
     def close(self) -> None:
         """Close what the factory made, and the collection; nothing that belongs to the caller."""
         for loop in self._loops:
@@ -234,16 +159,26 @@ class ForeignRetriever:
             if self._listing:
                 self._listing.client.close()
 
-    def __enter__(self) -> Self:
-        return self
+    @cached_property
+    def _ids(self) -> Mapping[Any, str]:
+        """The chunk id by point id, by chunk id, and by address and text; of equal texts the first chunk's."""
+        chunks = self.chunks()
+        texts = {_content(chunk): chunk.chunk_id for chunk in reversed(chunks)}
+        return texts | {own: chunk.chunk_id for chunk in chunks for own in (chunk.point_id, chunk.chunk_id)}
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def _identified(self, chunk: Chunk) -> Chunk:
+        """Return a chunk under its id in the collection that the settings name: found by id, else by address and text.
 
-    def _listed(self) -> Listing:
-        if self._listing is None:
-            raise StoreError(f"python {self.settings.python!r} lists no chunks; name the store and collection it reads")
-        return self._listing
+        Raises:
+            ForeignRetrieverError: The collection does not hold it.
+        """
+        for own in (chunk.chunk_id, chunk.point_id, _content(chunk)):
+            if own in self._ids:
+                return replace(chunk, chunk_id=self._ids[own])
+        raise ForeignRetrieverError(
+            f"returned a chunk that collection {self.settings.collection!r} does not hold ({chunk.source}: "
+            f"{chunk.chunk_text_preview[:60]!r}); name the collection that it reads from, or none"
+        )
 
     def _asked(self, query: str) -> list[tuple[Chunk, float]]:
         """Return what the user's object answers, as chunks with their similarity, or NaN."""
@@ -304,9 +239,7 @@ class ForeignRetriever:
             if not is_text or (self._scored and not isfinite(score)):
                 raise ForeignRetrieverError(f"returned {_shown(item)} at place {rank}; expected a list of {items}")
             chunk = chunk_of(document, self.settings.metadata)
-            if self._listing and self.settings.names_collection:
-                chunk = self._listing.identified(chunk)
-            pairs.append((chunk, score))
+            pairs.append((self._identified(chunk) if self.settings.names_collection else chunk, score))
         return pairs
 
 

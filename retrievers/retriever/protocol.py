@@ -1,12 +1,20 @@
 """What an evaluation asks of a retriever: ours (`QdrantRetriever`), or the user's own behind `retrievers.foreign`."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, cast
 
 from retrievers.config import RetrieverConfig
+from retrievers.errors import QueryError, RetrievalError, StoreError
 from retrievers.records import Chunk, RetrievalSession
 from retrievers.search.candidates import Candidates
-from retrievers.store import CollectionInfo, Deployment
+from retrievers.search.selection import failed
+from retrievers.store import CollectionInfo, Deployment, client_errors, survey
+from retrievers.store.chunks import records, scroll
+
+log = logging.getLogger(__name__)
 
 
 class Retriever(Protocol):
@@ -81,3 +89,85 @@ class Retriever(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """The collection behind a retriever, whose chunks can be listed.
+
+    Attributes:
+        client: An open client.
+        config: Names the collection and its payload.
+        info: What it said of itself when it was opened.
+    """
+
+    client: Any
+    config: RetrieverConfig
+    info: CollectionInfo
+
+
+class Listed:
+    """What is alike in all retrievers: sessions of failures, and reading the collection, `_listing`, where known."""
+
+    @property
+    def info(self: Any) -> Any:
+        """What the collection said of itself when it was opened (`CollectionInfo`); None where it is not known."""
+        return self._listing.info if self._listing else None
+
+    def search(self: Any, query: str, *, use_cache: bool = True) -> RetrievalSession:
+        """Retrieve, and tell how it went. Faults are in the session's `status` and `error`, not raised.
+
+        Args:
+            query: A question; blank gives an empty session with a message.
+            use_cache: True to use a kept vector or result.
+        """
+        try:
+            return cast(RetrievalSession, self._session(query, use_cache))
+        except RetrievalError as error:
+            if not isinstance(error, QueryError):
+                context = {"query": query, "collection": self.settings.collection, "stage": error.stage}
+                log.error("search failed: %s", error, extra={**context, "attempt": error.attempts})
+            return failed(query, error, self._told)
+
+    def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
+        """Return chunks of the collection without a search, by field values (see `stored_chunks.scroll`).
+
+        Raises:
+            StoreError: The store failed, or there is no collection to list them from.
+        """
+        with self._reading() as listing:
+            return scroll(listing.client, listing.config, where, listing.info)
+
+    def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
+        """Return point ids and raw payloads of the collection's first points, at most `count`.
+
+        Raises:
+            StoreError: As for `chunks`.
+        """
+        with self._reading() as listing:
+            points = records(listing.client, listing.config, listing.info.limits, count=count)
+            return [(str(record.id), record.payload or {}) for record in points]
+
+    def survey(self) -> tuple[CollectionInfo, Deployment | None] | None:
+        """Return the collection's own description now, and how its server runs it; None where it is unknown.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        if self.info is None:
+            return None
+        with self._reading() as listing:
+            return survey(listing.client, listing.config)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self: Any, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _reading(self: Any) -> Iterator[Listing]:
+        if self._listing is None:
+            raise StoreError(f"python {self.settings.python!r} lists no chunks; name the store and collection it reads")
+        with client_errors(self._listing.config.collection):
+            yield self._listing

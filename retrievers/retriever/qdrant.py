@@ -1,6 +1,5 @@
 """QdrantRetriever: embed, search, rerank, threshold, cut; a LangChain retriever that also says how it went."""
 
-import logging
 import os
 import time
 import uuid
@@ -23,38 +22,33 @@ from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, file_layer
 from retrievers.embedding.cache import EmbeddingCache, open_embedding_cache
 from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
-from retrievers.errors import CollectionChangedError, ConfigError, QueryError, RetrievalError
+from retrievers.errors import ConfigError
 from retrievers.net.retry import working_time
-from retrievers.records import Chunk, RetrievalSession, RetrievedChunk, StageTimings
+from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
+from retrievers.retriever.protocol import Listed, Listing
 from retrievers.retriever.vector_store import QueryTerms, make_store, own_terms, settings_over
 from retrievers.search.candidates import Candidates
 from retrievers.search.find import Search
 from retrievers.search.query import check_query, compile_filters, embedded, encode
 from retrievers.search.rerank import Rerank, reranked
-from retrievers.search.selection import BELOW_SHOWN, answered, failed, parameters, select
+from retrievers.search.selection import BELOW_SHOWN, answered, parameters, select
 from retrievers.store import (
-    CollectionInfo,
-    Deployment,
     check_collection,
     check_index,
     client_errors,
     describe,
     open_client,
-    survey,
     with_distance,
 )
-from retrievers.store.chunks import ChunkTable, all_metadata, records, scroll
+from retrievers.store.chunks import ChunkTable, all_metadata
 from retrievers.store.embedded import is_embedded
 from retrievers.store.opening import expect_exact_search
 
-log = logging.getLogger(__name__)
 # Results that are kept in memory.
 RESULTS = 256
-# How often a search begins again, as the collection was written to between two of its requests.
-TRIES = 3
 
 
-class QdrantRetriever(BaseRetriever):
+class QdrantRetriever(Listed, BaseRetriever):
     """Retrieves chunks from a Qdrant collection by the settings it was opened with.
 
     `invoke` and `ainvoke` give LangChain documents and raise typed errors; `search` gives a `RetrievalSession` and
@@ -70,7 +64,7 @@ class QdrantRetriever(BaseRetriever):
     _embeddings: Any = PrivateAttr()
     _owned: bool = PrivateAttr(default=False)
     _env: Mapping[str, str] = PrivateAttr()
-    _info: CollectionInfo = PrivateAttr()
+    _listing: Listing = PrivateAttr()
     _terms: "QueryTerms" = PrivateAttr()
     _search: Search = PrivateAttr()
     _rerank: Rerank | None = PrivateAttr()
@@ -165,7 +159,7 @@ class QdrantRetriever(BaseRetriever):
             among, chunks = compile_filters(client, settings, info.limits), ChunkTable(client, settings)
         retriever = cls(settings=settings, vector_store=store or make_store(settings, client, model, terms))
         retriever._search = Search(client, settings, settings.candidates, chunks, among, info.limits)
-        retriever._info, retriever._rerank = info, rerank
+        retriever._listing, retriever._rerank = Listing(client=client, config=settings, info=info), rerank
         retriever._terms, retriever._embeddings, retriever._env = terms, model, env
         return retriever
 
@@ -222,26 +216,6 @@ class QdrantRetriever(BaseRetriever):
         ours = f"{settings.candidates} candidates a side, fused by {settings.used_fusion}"
         return (f"{self.label} is searched to {ours}; its as_retriever() measures langchain-qdrant's own hybrid",)
 
-    @property
-    def info(self) -> CollectionInfo:
-        """What the collection said of itself when it was opened."""
-        return self._info
-
-    def search(self, query: str, *, use_cache: bool = True) -> RetrievalSession:
-        """Retrieve, and tell how it went. Faults are in the session's `status` and `error`, not raised.
-
-        Args:
-            query: A question; blank gives an empty session with a message.
-            use_cache: True to use a kept vector or result.
-        """
-        try:
-            return self._session(query, use_cache)
-        except RetrievalError as error:
-            if not isinstance(error, QueryError):
-                context = {"query": query, "collection": self.settings.collection, "stage": error.stage}
-                log.error("search failed: %s", error, extra={**context, "attempt": error.attempts})
-            return failed(query, error, self._told)
-
     def candidates(
         self,
         queries: Sequence[str],
@@ -264,39 +238,12 @@ class QdrantRetriever(BaseRetriever):
         chunks = ChunkTable(self.client, self.settings) if chunks is None else chunks
         return self._found(queries, depth or self.settings.candidates, use_cache, chunks)
 
-    def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
-        """Chunks of the collection without a search, by field values (see `stored_chunks.scroll`)."""
-        return scroll(self.client, self.settings, where, self._info)
-
-    def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
-        """Point ids and raw payloads of the collection's first points, at most `count`.
-
-        Raises:
-            StoreError: The store failed.
-        """
-        sampled = records(self.client, self.settings, self._info.limits, count=count)
-        return [(str(record.id), record.payload or {}) for record in sampled]
-
-    def survey(self) -> tuple[CollectionInfo, Deployment | None]:
-        """Return the collection's own description now, and how its server runs it (None for an embedded store).
-
-        Raises:
-            StoreError: The store failed.
-        """
-        return survey(self.client, self.settings)
-
     def close(self) -> None:
         """Let go of the store; an embedded one can then be opened by another process."""
         if self._owned:
             self.client.close()
             if self._vectors:
                 self._vectors.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         return [_document(hit) for hit in self._session(query, True).chunks]
@@ -317,7 +264,7 @@ class QdrantRetriever(BaseRetriever):
             return replace(kept, session_id=uuid.uuid4().hex, timings=timings, cache=cache)
         chunks = ChunkTable(self.client, settings)
         [hits] = self._found([query], settings.candidates, use_cache, chunks, few=settings.group_by is None)
-        session = answered(hits, settings, self._told, self._info.sparse_vectors)
+        session = answered(hits, settings, self._told, self.info.sparse_vectors)
         session = replace(session, cache={**session.cache, "result": "miss" if keeps else "off"})
         if keeps:
             with self._lock:
@@ -331,32 +278,18 @@ class QdrantRetriever(BaseRetriever):
         for query in queries:
             check_query(query)
         start, settings = working_time(), self.settings
-        vectors, cached = embedded(
-            queries, settings, self._info, self._embeddings, self._vectors if use_cache else None
-        )
+        vectors, cached = embedded(queries, settings, self.info, self._embeddings, self._vectors if use_cache else None)
         encoded = [encode(vector, self._terms.of(query)) for query, vector in zip(queries, vectors, strict=True)]
         ready = working_time()
-        for left in reversed(range(TRIES)):
-            try:
-                found = replace(self._search, depth=depth, chunks=chunks).find(encoded)
-                known = zip(found.facts, queries, cached, strict=True)
-                now = datetime.now(UTC)
-                facts = (
-                    replace(f, text=text, cache={"embedding": state}, retrieved_at=now) for f, text, state in known
-                )
-                found, searched = replace(found, facts=tuple(facts)), working_time()
-                if self._rerank:
-                    found = reranked(found, vectors, self._rerank, settings, self.client)
-                codes = found.codes[found.codes >= 0]
-                if few:
-                    kept, below = select(found[0], settings)
-                    codes = found[0].at([*kept, *below[:BELOW_SHOWN]]).codes
-                chunks.read(codes.tolist())
-                break
-            except CollectionChangedError as error:
-                if not left:
-                    raise
-                log.info("%s", error)
+        found = replace(self._search, depth=depth, chunks=chunks).find(encoded)
+        searched = working_time()
+        if self._rerank:
+            found = reranked(found, queries, vectors, self._rerank, settings, self.client)
+        codes = found.codes[found.codes >= 0]
+        if few:
+            kept, below = select(found[0], settings)
+            codes = found[0].at([*kept, *below[:BELOW_SHOWN]]).codes
+        chunks.read(codes.tolist())
         end, share = working_time(), 1000 / max(1, len(queries))
         timings = StageTimings(
             embed_ms=(ready - start) * share,
@@ -364,14 +297,18 @@ class QdrantRetriever(BaseRetriever):
             rerank_ms=(end - searched) * share if self._rerank else None,
             total_ms=(end - start) * share,
         )
-        return replace(found, facts=tuple(replace(fact, timings=timings) for fact in found.facts))
+        facts = [
+            replace(of, text=text, cache={"embedding": state}, timings=timings, retrieved_at=datetime.now(UTC))
+            for of, text, state in zip(found.facts, queries, cached, strict=True)
+        ]
+        return replace(found, facts=facts)
 
     @property
     def _told(self) -> dict[str, Any]:
         """What a session tells of parameters and model, which may be in the caller's vector store."""
         settings, config = self.settings, self.settings.embedding
         model = {"provider": config.provider, "model": config.resolved_model} if settings.python is None else {}
-        return {"parameters": parameters(settings), "embedding": {**model, "dimension": self._info.dimension}}
+        return {"parameters": parameters(settings), "embedding": {**model, "dimension": self.info.dimension}}
 
 
 def _document(hit: RetrievedChunk) -> Document:

@@ -1,7 +1,6 @@
 """What is asked of a collection: queries, checked, embedded and encoded, and the filter that every candidate meets."""
 
 import json
-import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
     from qdrant_client.models import Document, Filter, SparseVector
 
-log = logging.getLogger(__name__)
 Vector: TypeAlias = Union[list[float], "SparseVector", "Document"]
 Encoded: TypeAlias = Mapping[str, Vector]
 """The vectors of one query by side: `semantic` its own, `keyword` the weights of its terms where it has any."""
@@ -97,7 +95,7 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig, limits: Lim
     Its first payloads tell which keys it has. Qdrant itself says where a collection in strict mode needs an index.
 
     Raises:
-        ConfigError: The payload has no such field.
+        ConfigError: The payload has no such field, or no chunk passes.
         StoreError: The store failed.
     """
     if config.filters is None:
@@ -112,7 +110,10 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig, limits: Lim
         # What the server does not take is refused here, not at the first query.
         passed, _ = client.scroll(config.collection, compiled, limit=1, with_payload=False)
     if not passed:
-        log.warning("filters: no chunk of collection %r passes %s", config.collection, config.filters)
+        raise ConfigError(
+            f"filters: no chunk of collection {config.collection!r} passes {config.filters}; its payload shows by "
+            "`python -m retrievers inspect`"
+        )
     return compiled
 
 

@@ -61,6 +61,7 @@ Scored = Sequence[tuple[int, float | None]]
 
 def reranked(
     found: Candidates,
+    queries: Sequence[str],
     vectors: Sequence[Sequence[float]],
     rerank: Rerank,
     settings: RetrieverConfig,
@@ -69,8 +70,9 @@ def reranked(
     """Put the candidates of each query into a reranker's order; each keeps its rank and score from before.
 
     Args:
-        found: The candidates, and the queries among their facts.
-        vectors: The vectors of the queries.
+        found: The candidates.
+        queries: The queries.
+        vectors: Their vectors.
         rerank: The reranker, which is given what it declares that it reads.
         settings: Those that it was made by.
         client: An open client, for the stored vectors.
@@ -85,7 +87,7 @@ def reranked(
     if declared.needs_texts or declared.scale:
         chunks.read(found.codes[found.codes >= 0].tolist())
     for row, (hits, vector) in enumerate(zip(found, vectors, strict=True)):
-        order, given = rerank(_pool(hits, vector, settings, client)) if len(hits) else ([], {})
+        order, given = rerank(_pool(queries[row], hits, vector, settings, client)) if len(hits) else ([], {})
         scores = np.asarray(given.get("rerank", ()) if declared.scale else (), dtype=np.float64)
         if declared.scale and settings.threshold_on == "final" and len(hits):
             _check_scale(scores, settings.rerank)
@@ -108,7 +110,7 @@ def reranked(
     return replace(moved, columns=columns, facts=tuple(facts))
 
 
-def _pool(hits: Hits, vector: Sequence[float], settings: RetrieverConfig, client: "QdrantClient") -> Pool:
+def _pool(query: str, hits: Hits, vector: Sequence[float], settings: RetrieverConfig, client: "QdrantClient") -> Pool:
     declared, chunks, stored = settings.reranker, hits.found.chunks, np.empty((0, 0))
     cosines = hits.column("semantic") if hits.facts.distance == "cosine" else np.empty(0)
     if declared.needs_vectors and isinstance(chunks, ChunkTable):
@@ -116,7 +118,7 @@ def _pool(hits: Hits, vector: Sequence[float], settings: RetrieverConfig, client
         if hits.facts.distance != "cosine":
             cosines = _unit(stored) @ _unit(np.asarray([vector]))[0]
     texts = [chunk.indexed_text for chunk in hits.chunks] if declared.needs_texts else ()
-    return Pool(query=hits.facts.text, cosines=np.clip(cosines, 0, 1), texts=texts, vectors=stored)
+    return Pool(query=query, cosines=np.clip(cosines, 0, 1), texts=texts, vectors=stored)
 
 
 def _check_scale(scores: Floats, name: str) -> None:

@@ -72,7 +72,7 @@ def answered(
     best_below = float(read_by_threshold(hits, settings)[below].max()) if below else None
     confident = None if facts.no_cosine else confidence(hits.at(kept), settings)
     spreads = sparse_vectors is not None and not settings.reranker.diversifies
-    said = [*_warnings(chunks, len(below), best_below, settings.threshold, spreads=spreads)]
+    said = [*_warnings(chunks, len(below), best_below, settings, "; rerank: mmr spreads them" if spreads else "")]
     # Telling a language takes as long as a search; a model of several languages finds what is in another one anyway.
     if confident and confident.level != "high":
         texts = [hit.chunk.text for hit in chunks or missed]
@@ -156,37 +156,23 @@ def confidence(returned: Hits, settings: RetrieverConfig) -> Confidence:
 
 
 def _warnings(
-    chunks: Sequence[RetrievedChunk],
-    filtered_out: int,
-    best_below: float | None,
-    threshold: float | None,
-    *,
-    spreads: bool,
+    chunks: Sequence[RetrievedChunk], below: int, best_below: float | None, settings: RetrieverConfig, remedy: str
 ) -> Iterator[str]:
-    """Warn of a result that is wholly below the threshold, or wholly from one page; `spreads` if MMR may be advised."""
-    if not chunks and best_below is not None and threshold is not None:
-        yield f"all {filtered_out} candidates are below the threshold {threshold:g}; the best has {best_below:.3f}"
-        if best_below < threshold / 2:
-            yield f"the best score is under half of {threshold:g}: was that chosen for another scale or model?"
+    """Warn of a result that is wholly below the threshold, or wholly from one page, and what spreads such a one."""
+    if not chunks and best_below is not None:
+        yield f"all {below} candidates are below the threshold {settings.least:g}; the best has {best_below:.3f}"
     pages = {chunk.chunk.source_url or chunk.chunk.file_path for chunk in chunks}
     if len(chunks) >= 3 and len(pages) == 1 and None not in pages:
-        remedy = "; rerank: mmr spreads them" if spreads else ""
         yield f"all {len(chunks)} results are from one page ({pages.pop()}){remedy}"
 
 
-def _suggestions(best_below: float | None, settings: RetrieverConfig, sparse_vectors: Collection[str]) -> list[str]:
+def _suggestions(best_below: float | None, settings: RetrieverConfig, sparse_vectors: Collection[str]) -> Iterator[str]:
     """Suggest remedies where nothing was returned."""
-    by_words, said = settings.mode == "keyword", list[str]()
-    if best_below is not None:
-        said.append(f"lower the threshold to {floor(best_below * 100) / 100:g} to see the best match")
-        said.append("ask in other or fewer words")
+    if best_below is None:
+        yield "no candidate was found at all: is the collection empty, or does a filter let nothing through?"
     else:
-        reason = "does no chunk hold a word of the query" if by_words else "has the query no word to search for"
-        said.append(
-            f"no candidate was found at all: is the collection empty, does a filter let nothing through, or {reason}?"
-        )
-    if by_words:
-        said.append("search by meaning as well (mode: hybrid) or instead (mode: semantic)")
-    elif settings.mode == "semantic" and settings.keyword.vector_name in sparse_vectors and best_below is not None:
-        said.append("search by keywords as well (mode: hybrid)")
-    return said
+        yield f"lower the threshold to {floor(best_below * 100) / 100:g} to see the best match"
+    if settings.mode == "keyword":
+        yield "search by meaning as well (mode: hybrid) or instead (mode: semantic)"
+    elif settings.mode == "semantic" and settings.keyword.vector_name in sparse_vectors:
+        yield "search by keywords as well (mode: hybrid)"

@@ -1,13 +1,11 @@
 """The retriever as an application uses it: sessions, LangChain, what is kept, faults; a folder and a server alike."""
 
 import asyncio
-import json
 import logging
 import re
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ from langchain_core.runnables import RunnableLambda
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig, dump
 from retrievers.errors import (
-    CollectionChangedError,
     ConfigError,
     EmbeddingError,
     MissingKeyError,
@@ -130,13 +127,6 @@ def test_an_unusable_query_is_told_and_not_logged(
     for ask in (retriever.invoke, asynchronously, lambda query: retriever.candidates([query])):
         with pytest.raises(QueryError, match=re.escape(said)):
             ask(query)
-
-
-@pytest.mark.parametrize("query", ["w " * 512, "x" * 4_000, "?", "日本語", "a\x00b", "'; DROP TABLE", "{}"])
-def test_any_other_query_is_searched_for(retriever: QdrantRetriever, query: str) -> None:
-    session = retriever.search(query)
-    assert (session.status, session.error) == ("success", None)
-    assert [hit.chunk.point_id for hit in session.chunks] == [document.id for document in retriever.invoke(query)]
 
 
 def test_candidates_go_to_the_depth_of_the_settings_or_the_one_given(retriever: QdrantRetriever) -> None:
@@ -287,38 +277,6 @@ def test_a_server_that_fails_is_an_error_session_and_recovers(
             assert session.result().status == ("timeout" if fault == "slow" else "error")
             assert isinstance(raised.exception(), StoreError)
         assert opened.search("robot").status == "success"
-
-
-@contextmanager
-def losing_its_best(server: QdrantServer, times: int) -> Iterator[list[str]]:
-    """Let a server, after a search has found points, remove the best of them, so often."""
-    answer, removed = server.answer, list[str]()
-
-    def then_removed(request: Any) -> Any:
-        reply = answer(request)
-        searches = request.body.get("searches", [{}]) if request.path.endswith("points/query/batch") else [{}]
-        if len(removed) < times and "limit" in searches[0] and not searches[0].get("params"):
-            point = json.loads(reply.body)["result"][0]["points"][0]["id"]
-            server.client.delete("pages", [point])
-            removed.append(str(point))
-        return reply
-
-    server.answer = then_removed  # type: ignore[method-assign]
-    yield removed
-    server.answer = answer  # type: ignore[method-assign]
-
-
-@pytest.mark.parametrize("way", [{}, {"rerank": "mmr"}, {"group_by": "source_url"}], ids=str)
-def test_a_search_begins_anew_when_what_it_found_is_gone(
-    server: QdrantServer, folder: RetrieverConfig, way: dict[str, Any]
-) -> None:
-    with QdrantRetriever.open(on(server, folder, mode="hybrid", **way), env={}) as opened:
-        with losing_its_best(server, 2) as removed:
-            session = opened.search(QUERY)
-        assert (session.status, len(removed)) == ("success", 2)
-        assert found(session.chunks) == found(opened.search(QUERY).chunks)
-        with losing_its_best(server, 9), pytest.raises(CollectionChangedError, match="changed during the search"):
-            opened.invoke(QUERY)
 
 
 def test_a_chunk_that_an_earlier_batch_found_is_not_read_again(server: QdrantServer, folder: RetrieverConfig) -> None:
