@@ -25,7 +25,6 @@ from retrievers.errors import (
     StoreError,
 )
 from retrievers.records import RetrievalSession, RetrievedChunk
-from tests.support.cohere_server import FAULTS as COHERE_FAULTS
 from tests.support.cohere_server import KEY, CohereServer
 from tests.support.collections import PAGES, TableEmbeddings, fill, index_pages, indexed, settings, write_pages
 from tests.support.qdrant_rules import recorded
@@ -355,20 +354,6 @@ def test_a_query_is_bought_once_and_sent_as_a_query(cohere: Any, tmp_path: Path)
     asked = [texts for kind, texts in server.inputs if kind == "search_query"]
     assert asked == [[QUERY], ["another"], [QUERY]], "beside the texts by which each opening checks the model"
     assert session.embedding == {"provider": "cohere", "model": "embed-english-v3.0", "dimension": 32}
-
-
-@pytest.mark.parametrize("fault", ["401", "404", "none", "html"])
-def test_a_provider_that_fails_is_an_error_session_without_the_key(
-    cohere: Any, fault: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    server, config = cohere
-    with QdrantRetriever.open(config, env={"COHERE_API_KEY": KEY, "XDG_CACHE_HOME": str(tmp_path)}) as opened:
-        with server.failing(COHERE_FAULTS[fault]):
-            session = opened.search("robot")
-            with pytest.raises(EmbeddingError):
-                opened.invoke("robot")
-        assert opened.search("robot").status == "success", "what failed is not kept"
-    assert session.status == "error" and KEY not in f"{session}{caplog.text}"
 
 
 def test_a_result_is_kept_until_the_collection_changes(tmp_path: Path) -> None:

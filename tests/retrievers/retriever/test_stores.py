@@ -9,8 +9,6 @@ import pytest
 from langchain_qdrant import QdrantVectorStore, RetrievalMode
 from qdrant_client import QdrantClient, models
 
-from evals import evaluate, sweep
-from evals.api import Experiment
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError, StoreError
@@ -20,7 +18,7 @@ from retrievers.store import open_client
 from tests.support import distances, foreign
 from tests.support.collections import REPEATED, index_pages, settings, write_pages
 from tests.support.embeddings import Counting
-from tests.support.foreign import HERE, Terms, vector_store
+from tests.support.foreign import Terms, vector_store
 from tests.support.qdrant_server import QdrantServer
 from tests.support.selecting import select_by
 
@@ -245,30 +243,6 @@ def test_what_does_not_fit_its_collection_is_refused() -> None:
         adopt_given(QdrantVectorStore(store.client, "robots", embedding=Other()), RetrieverConfig(), None, {})
     assert store.similarity_search("kinematics")
     store.client.close()
-
-
-METRICS = ["ranking/hit_rate_at_5", "scope/abstention"]
-
-
-def golden() -> list[dict[str, Any]]:
-    text = next(c.text for c in foreign.chunks() if "inematics" in c.text)
-    return [
-        {"id": "arm", "query": "kinematics of an arm", "evidence": [{"quote": " ".join(text.split()[:6])}]},
-        {"id": "soup", "query": "onion soup recipe", "in_scope": False},
-    ]
-
-
-def test_evaluate_and_sweep_take_it() -> None:
-    store = vector_store(mode=RetrievalMode.HYBRID)
-    plain = Experiment.load(None, {"latency.repeats": 1, "latency.warmup": 0, "metrics": METRICS}, {})
-    result = evaluate(store, golden(), experiment=plain)
-    assert result.report.metrics["ranking/hit_rate_at_5"].value == 1.0
-    assert result.report.config["retriever"]["mode"] == "hybrid"
-    axes = {"sweep.mode": ["semantic", "keyword", "hybrid"], "sweep.threshold": [0.0, 0.99], "sweep.top_k": [1, 5]}
-    assert len(sweep(store, golden(), experiment=Experiment.load(None, {"metrics": METRICS, **axes}, {})).cells) == 12
-    store.client.close()
-    named = {"metrics": METRICS, "retriever.python": f"{HERE}:hybrid", "sweep.mode": ["semantic", "hybrid"]}
-    assert {*sweep(Experiment.load(None, named, {}), golden()).cells["mode"]} == {"semantic", "hybrid"}
 
 
 def test_the_only_vector_of_a_collection_is_searched_whatever_its_name() -> None:

@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import pypdf
 import pytest
-from langchain.tools import tool
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import chain
@@ -156,24 +155,3 @@ def test_a_pdf_in_a_notebook(vector_store: QdrantVectorStore, tmp_path: Path) ->
         check_store(vector_store)
 
     asyncio.run(notebook())
-
-
-def test_the_search_of_an_agent(vector_store: QdrantVectorStore) -> None:
-    """Build a RAG agent with LangChain: the tool that its agent calls."""
-    post = "\n\n".join(f"{text} {'.' * 850}" for text in TEXTS)  # long enough for a chunk of each
-    splits = SPLITTER.split_documents([Document(post, metadata={"source": "https://example.com/harbour"})])
-    assert len(vector_store.add_documents(documents=splits)) == len(TEXTS)
-
-    @tool(response_format="content_and_artifact")
-    def look_up(query: str) -> tuple[str, list[Document]]:
-        """Look it up."""
-        found = vector_store.similarity_search(query, k=2)
-        return "\n\n".join(f"{d.metadata}: {d.page_content}" for d in found), found
-
-    def call(query: str) -> Any:
-        return {"name": "look_up", "args": {"query": query}, "id": "1", "type": "tool_call"}
-
-    assert look_up.invoke(call(WHERE)).artifact == vector_store.similarity_search(WHERE, k=2)
-    check_run(lambda q: look_up.invoke(call(q)).artifact, lambda q: vector_store.similarity_search(q, k=2))
-    check_run(vector_store.similarity_search, vector_store.similarity_search)
-    check_store(vector_store)

@@ -325,28 +325,6 @@ def test_hybrid_dbsf_is_qdrants(opened: QdrantRetriever) -> None:
         assert found == pytest.approx({name: fused[numbers[name]] for name in found}, abs=1e-9)
 
 
-def test_what_one_side_alone_found_has_the_others_score_computed(
-    opened: QdrantRetriever, brute_force: BruteForce
-) -> None:
-    shallow = {"mode": "hybrid", "fusion": "weighted", "candidates": 5, "top_k": 5}
-    seen = {"semantic": 0, "keyword": 0}
-    for query in QUERIES:
-        cosines, bm25 = brute_force.cosines(query), brute_force.bm25.scores(query)
-        meaning, terms = (
-            ids(found_by(in_way(opened, {"mode": mode, "candidates": 5, "top_k": 5}), query))
-            for mode in ("semantic", "keyword")
-        )
-        for found in found_by(in_way(opened, shallow), query):
-            name = found.chunk.chunk_id
-            if name not in terms and name in bm25:
-                seen["semantic"] += 1
-                assert found.scores["keyword"] == pytest.approx(bm25[name], rel=1e-5)
-            if name not in meaning:
-                seen["keyword"] += 1
-                assert found.scores["semantic"] == pytest.approx(cosines[name], abs=1e-6)
-    assert min(seen.values()) >= 3, seen
-
-
 @pytest.mark.parametrize("fusion", ["weighted", "rrf", "dbsf"])
 @pytest.mark.parametrize("query", WITHOUT_TERMS)
 def test_without_terms_hybrid_is_in_the_order_of_meaning(opened: QdrantRetriever, fusion: str, query: str) -> None:
@@ -401,13 +379,6 @@ def test_a_cross_encoder_orders_the_candidates_by_its_scores(opened: QdrantRetri
         expected = top({c.chunk.chunk_id: overlap(query, c.chunk.text) for c in before}, DEPTH)
         assert list(scores(after).items()) == list(expected.items())
         assert [c.scores["rerank"] for c in after] == [c.score for c in after]
-
-
-def test_the_threshold_may_read_what_the_cross_encoder_says(opened: QdrantRetriever) -> None:
-    way = {"mode": "hybrid", "rerank": "cross-encoder", "threshold_on": "final", "threshold": 0.5}
-    session = in_way(opened, way).search(QUERIES[0])
-    assert session.chunks and session.filtered_out
-    assert min(c.known_score for c in session.chunks) >= 0.5 > max(c.known_score for c in session.below_threshold)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from numpy.typing import NDArray
 
 from retrievers.config import RetrieverConfig
@@ -56,16 +55,6 @@ def by_definition(relevance: Sequence[float], vectors: NDArray[np.float64], lamb
     return picked
 
 
-def lead(relevance: NDArray[np.float64], unit: NDArray[np.float64], lambda_: float, order: Sequence[int]) -> float:
-    """Return the least lead of a pick over the next best at its turn."""
-    leads = [1.0]
-    for turn, index in enumerate(order[:-1]):
-        nearest = (unit @ unit[list(order[:turn])].T).max(axis=1) if turn else np.zeros(len(order))
-        gain = lambda_ * relevance - (1 - lambda_) * nearest
-        leads.append(gain[index] - max(gain[i] for i in order[turn + 1 :]))
-    return min(leads)
-
-
 @given(
     st.lists(st.sampled_from([0.0, 0.2, 0.5, 0.55, 0.9]), min_size=1, max_size=9),
     st.integers(0, 10_000),
@@ -77,18 +66,6 @@ def test_mmr_is_its_definition(relevance: list[float], seed: int, lambda_: float
     expected = by_definition(sorted(relevance, reverse=True), vectors, lambda_)
     assert order == [index for index, _ in expected]
     assert diversity == pytest.approx([unlike for _, unlike in expected], abs=1e-12)
-
-
-@given(st.integers(0, 10_000), st.integers(1, 12), st.sampled_from([0.3, 0.5, 0.7, 1.0]))
-def test_mmr_is_langchains(seed: int, count: int, lambda_: float) -> None:
-    """Theirs takes the vectors of query and texts, so relevances here are cosines; equal gains are left out."""
-    generator = np.random.default_rng(seed)
-    query, vectors = generator.normal(size=4), generator.normal(size=(count, 4))
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    cosines = unit @ (query / np.linalg.norm(query))
-    theirs = maximal_marginal_relevance(query, vectors.tolist(), lambda_mult=lambda_, k=count)
-    assume(lead(cosines, unit, lambda_, theirs) > 1e-9)
-    assert mmr_order(cosines, vectors, lambda_)[0] == theirs
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, Confidence, RetrievalSession, RetrievedChunk, ScoreScale
-from retrievers.search.selection import answered, select
+from retrievers.search.selection import answered
 from tests.support.candidates import candidates_of
 from tests.support.selecting import select as select_by_hand
 
@@ -74,25 +74,6 @@ def test_a_selection_is_that_by_brute_force(
     assert (ours.filtered_out, ours.candidates_found) == (expected.filtered_out, len(found))
     more = session(found, **given | {"top_k": top_k + 1})
     assert more.chunks[:top_k] == ours.chunks, "a larger top_k only adds at the end"
-
-
-@pytest.mark.parametrize(
-    ("pairs", "values", "kept", "below"),
-    [
-        ([(0.9, 0.9), (0.6, 0.2), (0.4, 0.8), (0.1, 0.1)], {"threshold": 0.5}, [1, 3], [2, 4]),
-        ([(0.9, 0.9), (0.6, 0.2), (0.4, 0.8), (0.1, 0.1)], {"threshold": 0.5, "threshold_on": "final"}, [1, 2], [3, 4]),
-        ([(0.9, 0.3), (0.8, 0.3)], {"threshold": 0.3}, [1, 2], []),  # inclusive
-        ([(0.9, 0.1), (0.6, 0.7)], {"threshold": 0.5, "top_k": 1}, [2], [1]),  # the threshold comes before the cut
-        ([(0.2, 0.2), (0.1, 0.9)], {"threshold": 0.9, "threshold_on": "best"}, [1, 2], []),
-        ([(0.2, 0.2), (0.1, 0.9)], {"threshold": 0.91, "threshold_on": "best"}, [], [1, 2]),
-        ([(None, 0.0), (None, 0.0)], {"top_k": 1}, [1], []),  # without a threshold whatever they score
-    ],
-)
-def test_the_threshold_reads_the_score_it_is_told_to(
-    pairs: list[tuple[float | None, float]], values: dict[str, Any], kept: list[int], below: list[int]
-) -> None:
-    places = select(candidates_of(hits(*pairs)), settled(**values))
-    assert [[place + 1 for place in some] for some in places] == [kept, below]
 
 
 @pytest.mark.parametrize(
