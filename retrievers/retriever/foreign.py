@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from math import isfinite, nan
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from langchain_core.documents import Document
@@ -25,15 +25,12 @@ from retrievers.config import MetadataConfig, RetrieverConfig
 from retrievers.errors import ForeignRetrieverError, RetrievalError, StoreError
 from retrievers.net.faults import cause
 from retrievers.records import Chunk, RetrievalSession, StageTimings
-from retrievers.retriever.protocol import Listed, Listing
+from retrievers.retriever.protocol import Listing, Retriever
 from retrievers.search.candidates import Candidates, ChunkList, Facts, laid_out
 from retrievers.search.query import check_query
 from retrievers.search.selection import answered
 from retrievers.store import client_errors, read_info
 from retrievers.store.chunks import to_chunk
-
-if TYPE_CHECKING:
-    pass
 
 # Where langchain-qdrant puts the id of the point.
 POINT_KEY = "_id"
@@ -52,12 +49,14 @@ def listed(client: Any, config: RetrieverConfig) -> Listing:
     return Listing(client=client, config=config, info=info)
 
 
-class ForeignRetriever(Listed):
+class ForeignRetriever(Retriever):
     """The user's own retriever behind the calls of `retrievers.retriever.protocol.Retriever`.
 
     The order of its documents is the rank; repeated ones keep their places.
     """
 
+    settings: RetrieverConfig
+    label: str
     batch_size = 1
     embedding_label = None
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import QueryError, RetrievalError, StoreError
@@ -15,80 +15,6 @@ from retrievers.store import CollectionInfo, Deployment, client_errors, survey
 from retrievers.store.chunks import records, scroll
 
 log = logging.getLogger(__name__)
-
-
-class Retriever(Protocol):
-    """A retriever that can be evaluated."""
-
-    @property
-    def settings(self) -> RetrieverConfig:
-        """What it was opened with."""
-
-    @property
-    def label(self) -> str:
-        """The class that retrieves."""
-
-    @property
-    def embedding_label(self) -> str | None:
-        """The model that embeds, None when it is not known."""
-
-    @property
-    def info(self) -> CollectionInfo | None:
-        """The collection it reads from, None when that is not known: its chunks cannot be listed then."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader of its results must know."""
-
-    @property
-    def batch_size(self) -> int:
-        """How many queries are worth asking at once."""
-
-    def search(self, query: str, *, use_cache: bool = True) -> RetrievalSession:
-        """Retrieve as an application would, and tell how it went. Faults are in the session, not raised."""
-
-    def candidates(
-        self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True, chunks: Any = None
-    ) -> Candidates:
-        """Find candidates for each query before threshold and cut, to the candidate depth.
-
-        Args:
-            queries: Questions.
-            depth: Another depth than the configured one.
-            use_cache: Use kept query vectors.
-            chunks: The `chunks` that an earlier call's candidates have, so that none is read again.
-
-        Raises:
-            RetrievalError: A query is unusable, or the retriever failed.
-        """
-
-    def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
-        """Chunks of the collection without a search, by field values; all when `where` is left out.
-
-        Raises:
-            StoreError: The store failed, or the chunks cannot be listed (`info` is None).
-        """
-
-    def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
-        """Point ids and raw payloads of the collection's first points, at most `count`.
-
-        Raises:
-            StoreError: As for `chunks`.
-        """
-
-    def survey(self) -> tuple[CollectionInfo, Deployment | None] | None:
-        """Return the collection's own description now, and how its server runs it; None where `info` is None.
-
-        Raises:
-            StoreError: The store failed.
-        """
-
-    def close(self) -> None:
-        """Close its open resources."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +32,50 @@ class Listing:
     info: CollectionInfo
 
 
-class Listed:
-    """What is alike in all retrievers: sessions of failures, and reading the collection, `_listing`, where known."""
+class Retriever:
+    """A retriever that can be evaluated, and what all of them do alike: sessions of failures, reading `_listing`."""
+
+    if TYPE_CHECKING:  # a Pydantic class beside this one would take them for fields of its own
+
+        @property
+        def settings(self) -> RetrieverConfig:
+            """What it was opened with."""
+
+        @property
+        def label(self) -> str:
+            """The class that retrieves."""
+
+        @property
+        def embedding_label(self) -> str | None:
+            """The model that embeds, None when it is not known."""
+
+        @property
+        def notes(self) -> tuple[str, ...]:
+            """What a reader of its results must know."""
+
+        @property
+        def batch_size(self) -> int:
+            """How many queries are worth asking at once."""
+
+    def candidates(
+        self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True, chunks: Any = None
+    ) -> Candidates:
+        """Find candidates for each query before threshold and cut, to the candidate depth.
+
+        Args:
+            queries: Questions.
+            depth: Another depth than the configured one.
+            use_cache: Use kept query vectors.
+            chunks: The `chunks` that an earlier call's candidates have, so that none is read again.
+
+        Raises:
+            RetrievalError: A query is unusable, or the retriever failed.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close its open resources."""
+        raise NotImplementedError
 
     @property
     def info(self: Any) -> Any:

@@ -25,7 +25,7 @@ from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddi
 from retrievers.errors import ConfigError
 from retrievers.net.retry import working_time
 from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
-from retrievers.retriever.protocol import Listed, Listing
+from retrievers.retriever.protocol import Listing, Retriever
 from retrievers.retriever.vector_store import QueryTerms, make_store, own_terms, settings_over
 from retrievers.search.candidates import Candidates
 from retrievers.search.find import Search
@@ -48,7 +48,7 @@ from retrievers.store.opening import expect_exact_search
 RESULTS = 256
 
 
-class QdrantRetriever(Listed, BaseRetriever):
+class QdrantRetriever(Retriever, BaseRetriever):
     """Retrieves chunks from a Qdrant collection by the settings it was opened with.
 
     `invoke` and `ainvoke` give LangChain documents and raise typed errors; `search` gives a `RetrievalSession` and
