@@ -26,7 +26,7 @@ from evals.collect.observations import Observation
 from evals.errors import DatasetError
 from retrievers.records import Chunk
 from retrievers.retriever.protocol import Retriever
-from retrievers.search.candidates import Candidates, Chunks, stacked
+from retrievers.search.candidates import Candidates, Chunks, laid_out, stacked
 
 log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
@@ -193,10 +193,8 @@ class Lists:
     @cached_property
     def ideal(self) -> Integers:
         """The grades of all that is relevant, descending, 0 beyond the last; shape (lists, at least 3)."""
-        ideal = np.zeros((len(self), max(3, self.relevant.max(initial=0))), dtype=np.int64)
-        for row, relevance in enumerate(self.relevance):
-            ideal[row, : len(relevance.grades)] = sorted(relevance.grades.values(), reverse=True)
-        return ideal
+        rows = [sorted(relevance.grades.values(), reverse=True) for relevance in self.relevance]
+        return stacked([laid_out(rows, 0)], 0, least=3).astype(np.int64)
 
     @cached_property
     def evidence(self) -> Integers:

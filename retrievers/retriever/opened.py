@@ -111,7 +111,7 @@ def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, own
         listing = listed(store.client, settings_over(store, settings))
         plain = type(store).similarity_search_with_score is QdrantVectorStore.similarity_search_with_score
         if target is store and plain and store.embeddings is not None and listing.info.distance in SEARCHED:
-            return QdrantRetriever.over(store, settings, env=env, owned=owned)
+            return QdrantRetriever.over(store, settings, env, owned=owned)
         asked = store.as_retriever(search_kwargs={"k": settings.candidates}) if target is store else target
         return _foreign(asked, settings, env, listing, label=type(target).__name__, owned=owned)
     except BaseException:

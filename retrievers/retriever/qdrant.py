@@ -111,14 +111,14 @@ class QdrantRetriever(Retriever, BaseRetriever):
         cls,
         store: QdrantVectorStore,
         settings: RetrieverConfig,
+        env: Mapping[str, str],
         *,
-        env: Mapping[str, str] | None = None,
         owned: bool = False,
     ) -> Self:
         """Search a `QdrantVectorStore` that exists: its client, collection, payload keys, vectors and embeddings.
 
         Args:
-            store: The store. Its mode is searched unless the settings name another.
+            store: The store, with a model of meaning. Its mode is searched unless the settings name another.
             settings: All that the store does not settle.
             env: Environment that holds the API key of a reranker.
             owned: Close the store's client with the retriever.
@@ -126,9 +126,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
         Raises:
             RetrievalError: Typed, with what to do.
         """
-        env, model = environment(os.environ) if env is None else env, store.embeddings
-        if model is None:
-            raise ConfigError(f"{type(store).__name__} has no dense `embedding`; evaluate its as_retriever() instead")
+        model: Any = store.embeddings
         if not isinstance(model, CheckedEmbeddings):
             model = CheckedEmbeddings(model, type(model).__name__)
         expect_exact_search()
@@ -171,7 +169,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
         """
         trusted = settings.model_copy(update={"trust_embedding": True})  # it was checked when this one was opened
         if settings.python is not None:
-            return type(self).over(self.vector_store, trusted, env=self._env)
+            return type(self).over(self.vector_store, trusted, self._env)
         other = type(self)._made(self.client, trusted, self._embeddings, self._env)
         other._vectors = self._vectors
         return other

@@ -111,8 +111,8 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig, limits: Lim
         passed, _ = client.scroll(config.collection, compiled, limit=1, with_payload=False)
     if not passed:
         raise ConfigError(
-            f"filters: no chunk of collection {config.collection!r} passes {config.filters}; its payload shows by "
-            "`python -m retrievers inspect`"
+            f"filters: no chunk of collection {config.collection!r} passes {config.filters}; "
+            "`python -m retrievers inspect` shows its fields"
         )
     return compiled
 

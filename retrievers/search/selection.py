@@ -169,7 +169,7 @@ def _warnings(
 def _suggestions(best_below: float | None, settings: RetrieverConfig, sparse_vectors: Collection[str]) -> Iterator[str]:
     """Suggest remedies where nothing was returned."""
     if best_below is None:
-        yield "no candidate was found at all: is the collection empty, or does a filter let nothing through?"
+        yield "no candidate was found at all: is the collection empty, or has the query no word to search for?"
     else:
         yield f"lower the threshold to {floor(best_below * 100) / 100:g} to see the best match"
     if settings.mode == "keyword":

@@ -64,7 +64,7 @@ BAD = {
     ),
     "a range on a string": (
         ["--filters", "title >= 5"],
-        "filters: no chunk of collection 'robots' passes title >= 5; its payload shows by",
+        "filters: no chunk of collection 'robots' passes title >= 5; `python -m retrievers inspect` shows its fields",
     ),
     "an empty any-of": (
         ["--filters", "tags in []"],
@@ -76,7 +76,7 @@ BAD = {
     ),
     "text for a number": (
         ["--filters", "sidebar_position = '2'"],
-        "filters: no chunk of collection 'robots' passes sidebar_position = '2'; its payload shows by",
+        "filters: no chunk of collection 'robots' passes sidebar_position = '2'; `python -m retrievers inspect`",
     ),
     "lambda 2": (
         ["--rerank", "mmr", "--mmr-lambda", "2"],
