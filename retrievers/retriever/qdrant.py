@@ -22,7 +22,7 @@ from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, file_layer
 from retrievers.embedding.cache import EmbeddingCache, open_embedding_cache
 from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
-from retrievers.errors import ConfigError
+from retrievers.errors import CollectionChangedError, ConfigError
 from retrievers.net.retry import working_time
 from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
 from retrievers.retriever.protocol import Listing, Retriever
@@ -46,6 +46,8 @@ from retrievers.store.opening import expect_exact_search
 
 # Results that are kept in memory.
 RESULTS = 256
+# How often a search begins again, as the collection was written to between two of its requests.
+TRIES = 3
 
 
 class QdrantRetriever(Retriever, BaseRetriever):
@@ -279,15 +281,21 @@ class QdrantRetriever(Retriever, BaseRetriever):
         vectors, cached = embedded(queries, settings, self.info, self._embeddings, self._vectors if use_cache else None)
         encoded = [encode(vector, self._terms.of(query)) for query, vector in zip(queries, vectors, strict=True)]
         ready = working_time()
-        found = replace(self._search, depth=depth, chunks=chunks).find(encoded)
-        searched = working_time()
-        if self._rerank:
-            found = reranked(found, queries, vectors, self._rerank, settings, self.client)
-        codes = found.codes[found.codes >= 0]
-        if few:
-            kept, below = select(found[0], settings)
-            codes = found[0].at([*kept, *below[:BELOW_SHOWN]]).codes
-        chunks.read(codes.tolist())
+        for left in reversed(range(TRIES)):
+            try:
+                found = replace(self._search, depth=depth, chunks=chunks).find(encoded)
+                searched = working_time()
+                if self._rerank:
+                    found = reranked(found, queries, vectors, self._rerank, settings, self.client)
+                codes = found.codes[found.codes >= 0]
+                if few:
+                    kept, below = select(found[0], settings)
+                    codes = found[0].at([*kept, *below[:BELOW_SHOWN]]).codes
+                chunks.read(codes.tolist())
+                break
+            except CollectionChangedError:
+                if not left:
+                    raise
         end, share = working_time(), 1000 / max(1, len(queries))
         timings = StageTimings(
             embed_ms=(ready - start) * share,

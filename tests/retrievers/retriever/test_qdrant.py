@@ -1,6 +1,7 @@
 """The retriever as an application uses it: sessions, LangChain, what is kept, faults; a folder and a server alike."""
 
 import asyncio
+import json
 import logging
 import re
 import shutil
@@ -276,6 +277,30 @@ def test_a_server_that_fails_is_an_error_session_and_recovers(
             assert session.result().status == ("timeout" if fault == "slow" else "error")
             assert isinstance(raised.exception(), StoreError)
         assert opened.search("robot").status == "success"
+
+
+@pytest.mark.parametrize(("times", "status"), [(2, "success"), (9, "error")])
+@pytest.mark.parametrize("way", [{}, {"rerank": "mmr"}, {"group_by": "source_url"}], ids=str)
+def test_a_search_begins_anew_when_what_it_found_is_gone(
+    server: QdrantServer, folder: RetrieverConfig, way: dict[str, Any], times: int, status: str
+) -> None:
+    answer, removed = server.answer, list[Any]()
+
+    def then_removed(request: Any) -> Any:
+        """Remove the best point that a search has found, so often."""
+        reply = answer(request)
+        searches = request.body.get("searches", [{}]) if request.path.endswith("points/query/batch") else [{}]
+        if len(removed) < times and "limit" in searches[0] and not searches[0].get("params"):
+            removed.append(json.loads(reply.body)["result"][0]["points"][0]["id"])
+            server.client.delete("pages", removed[-1:])
+        return reply
+
+    with QdrantRetriever.open(on(server, folder, mode="hybrid", **way), env={}) as opened:
+        server.answer = then_removed  # type: ignore[method-assign]
+        session = opened.search(QUERY)
+        server.answer = answer  # type: ignore[method-assign]
+        assert session.status == status and ("changed during the search" in (session.error or "")) == (times == 9)
+        assert status == "error" or found(session.chunks) == found(opened.search(QUERY).chunks)
 
 
 def test_a_chunk_that_an_earlier_batch_found_is_not_read_again(server: QdrantServer, folder: RetrieverConfig) -> None:
