@@ -14,7 +14,6 @@ import os
 import resource
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +75,8 @@ def drawn(queries: int, modes: int) -> Any:
     from evals.cases.case import Case
     from evals.cases.relevance import Relevance
     from evals.collect.pool import Pool
-    from retrievers.records import Chunk, StageTimings
-    from retrievers.search.candidates import CandidateTable, ChunkList
+    from retrievers.records import Chunk
+    from retrievers.search.candidates import Candidates, ChunkList, Facts
 
     rng, chunks = np.random.default_rng(0), ChunkList()
     for number in range(CHUNKS):
@@ -88,18 +87,17 @@ def drawn(queries: int, modes: int) -> Any:
         cases.append(Case(id=f"q{number}", query=f"query {number}", relevant_ids=known[number % 200]))
     facts = [Relevance(grades=grades, items=tuple(frozenset([key]) for key in grades)) for grades in known]
     for _ in range(modes):
-        scores = -np.sort(-rng.random((queries, DEPTH)) * 0.9, axis=1).ravel()
+        scores = -np.sort(-rng.random((queries, DEPTH)) * 0.9, axis=1)
         codes = rng.integers(0, CHUNKS // DEPTH, (queries, DEPTH)) + np.arange(0, CHUNKS, CHUNKS // DEPTH)
         for row, (grades, shown) in enumerate(zip(known, rng.random((200, DEPTH)) < 1 / 3, strict=True)):
             wanted = [int(key) for key in grades][: int(shown.sum())]
             codes[row::200, np.flatnonzero(shown)[: len(wanted)]] = wanted
-        tables.append(CandidateTable(
-            offsets=np.arange(queries + 1) * DEPTH, codes=codes.astype(np.int32).ravel(), scores=scores,
-            columns={"semantic": scores}, scales=["cosine"] * queries, distances=["cosine"] * queries, chunks=chunks,
-            texts=[case.query for case in cases], timings=[StageTimings()] * queries, vectors=[None] * queries,
-            no_cosine=[""] * queries, incomplete=[""] * queries, caches=[{}] * queries,
-            retrieved_at=[datetime.now(UTC)] * queries, ann_recall=[{}] * queries,
-        ))  # fmt: skip
+        tables.append(
+            Candidates(
+                codes=codes, columns={"score": scores, "semantic": scores}, chunks=chunks,
+                facts=[Facts(text=case.query) for case in cases],
+            )
+        )  # fmt: skip
         relevance.append(tuple(facts[number % 200] for number in range(queries)))
     return Pool(cases=tuple(cases), tables=tuple(tables), relevance=tuple(relevance), texts={}, notes=((),) * modes)
 

@@ -276,15 +276,15 @@ def memory(store: Path) -> None:
     from evals.cases.relevance import Relevance
     from evals.collect.observations import Observation
     from retrievers.records import Chunk
-    from retrievers.search.candidates import ChunkList, TableBuilder, make_table
+    from retrievers.search.candidates import Candidates, ChunkList, Facts
 
     chunks = ChunkList()
     for n in range(1000):
         chunks.code(Chunk(chunk_id=f"c{n}", point_id=f"p{n}", text=f"chunk {n} " + "word " * 150))
-    builder = TableBuilder(chunks)
-    for n in range(10_000):
-        codes = np.asarray([(n * 7 + k) % 1000 for k in range(DEPTH)], dtype=np.int32)
-        builder.extend(make_table([DEPTH], codes, np.full(DEPTH, 0.5), {}, chunks))
+    codes = (np.arange(10_000)[:, None] * 7 + np.arange(DEPTH)) % 1000
+    found = Candidates(
+        codes=codes, columns={"score": np.full(codes.shape, 0.5)}, chunks=chunks, facts=[Facts()] * len(codes)
+    )
     observations = [
         Observation(
             case=Case(id=f"q{n}", query=f"question {n}", reference_answer="An answer.", relevant_ids={"c1": 1}),
@@ -292,7 +292,7 @@ def memory(store: Path) -> None:
             candidates=candidates,
             selection=candidates,
         )
-        for n, candidates in enumerate(builder.table())
+        for n, candidates in enumerate(found)
     ]
     before = memory_mb("VmRSS")
     start = time.perf_counter()

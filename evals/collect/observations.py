@@ -10,7 +10,7 @@ from pydantic.json_schema import SkipJsonSchema
 from evals.cases.case import Case
 from evals.cases.relevance import Relevance
 from retrievers.records import StageTimings
-from retrievers.search.candidates import Candidates
+from retrievers.search.candidates import Hits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,8 +53,8 @@ class Observation:
 
     case: Case
     relevance: Relevance
-    candidates: Candidates
-    selection: Candidates
+    candidates: Hits
+    selection: Hits
 
     @property
     def ranked_ids(self) -> tuple[str, ...]:
@@ -67,10 +67,10 @@ class Observation:
 
         Where the search found nothing, a cosine is 0, and another score −∞.
         """
-        candidates = self.candidates
-        if candidates.no_cosine:
+        facts = self.candidates.facts
+        if facts.no_cosine:
             return None
-        return float(candidates.column("semantic").max(initial=0.0 if candidates.distance == "cosine" else -np.inf))
+        return float(self.candidates.column("semantic").max(initial=0.0 if facts.distance == "cosine" else -np.inf))
 
 
 @dataclass(frozen=True, kw_only=True)

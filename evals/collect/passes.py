@@ -3,19 +3,18 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
-from functools import partial
 from math import isnan
+from typing import Any
 
 from evals.cases.case import Case
 from evals.collect.observations import DeterminismPass, LatencyPass
 from evals.config.experiment import LatencyConfig
 from retrievers.errors import RetrievalError
-from retrievers.records import RetrievalSession, RetrievedChunk
+from retrievers.records import RetrievalSession
 from retrievers.retriever.protocol import Retriever
-from retrievers.search.candidates import Candidates, CandidateTable, Chunks, TableBuilder
+from retrievers.search.candidates import Candidates, Hits, joined
 
 Progress = Callable[[str, int, int], None]
-Ranked = tuple[tuple[str, float | None], ...]
 # Models that compute on several threads give scores that differ by some 1e-7 between calls.
 ROUNDING = 1e-6
 # Calls before latency is measured, and times that each query is asked again.
@@ -24,9 +23,7 @@ WARMUP, REPEATS = 5, 2
 PATIENCE_S = 1.0
 
 
-def collect(
-    retriever: Retriever, cases: Sequence[Case], progress: Progress, chunks: Chunks | None = None
-) -> CandidateTable:
+def collect(retriever: Retriever, cases: Sequence[Case], progress: Progress, chunks: Any = None) -> Candidates:
     """Find the candidates of every case, at full candidate depth, in the order of the cases.
 
     Args:
@@ -38,13 +35,12 @@ def collect(
     Raises:
         RetrievalError: A query is unusable, or embedding or search failed; the case is named.
     """
-    chunks = chunks if chunks is not None else retriever.chunk_table()
-    builder = TableBuilder(chunks)
+    parts = [retriever.candidates([], chunks=chunks)]
     for start in range(0, len(cases), retriever.batch_size):
         batch = cases[start : start + retriever.batch_size]
-        builder.extend(_found(retriever, batch, chunks))
-        progress("retrieving", len(builder), len(cases))
-    return builder.table()
+        parts.append(_found(retriever, batch, parts[0].chunks))
+        progress("retrieving", start + len(batch), len(cases))
+    return joined(parts)
 
 
 def measure_latency(
@@ -63,25 +59,26 @@ def measure_latency(
         RetrievalError: A call failed.
     """
     for number in range(WARMUP):
-        _checked(retriever.search(cases[number % len(cases)].query, use_cache=False))
-    calls, serial, passes = [*cases] * config.repeats, dict[str, Ranked](), []
+        _searched(retriever, cases[number % len(cases)])
+    calls, serial, passes = [*cases] * config.repeats, dict[str, Any](), []
     for level in config.concurrency:
         sessions = _call(retriever, calls, level, progress)
-        results = [(case.id, ranked(session.chunks)) for case, session in zip(calls, sessions, strict=True)]
-        serial = serial or dict(results)
+        results = [[(hit.chunk.chunk_id, hit.score) for hit in session.chunks] for session in sessions]
+        serial = serial or {case.id: result for case, result in zip(calls, results, strict=True)}
+        differing = [case.id for case, result in zip(calls, results, strict=True) if result != serial[case.id]]
         passes.append(
             LatencyPass(
                 concurrency=level,
                 query_ids=tuple(case.id for case in calls),
                 timings=tuple(session.timings for session in sessions),
-                differing=tuple(dict.fromkeys(case_id for case_id, result in results if result != serial[case_id])),
+                differing=tuple(dict.fromkeys(differing)),
             )
         )
     return tuple(passes)
 
 
 def repeat(
-    retriever: Retriever, cases: Sequence[Case], first: CandidateTable, progress: Progress, repeats: int = REPEATS
+    retriever: Retriever, cases: Sequence[Case], first: Candidates, progress: Progress, repeats: int = REPEATS
 ) -> DeterminismPass:
     """Ask every query again, caches bypassed, and compare ordered ids and scores with the first time.
 
@@ -95,26 +92,36 @@ def repeat(
     Raises:
         RetrievalError: A call failed.
     """
-    calls: list[tuple[str, bool, float | None]] = []
-    chunks = retriever.chunk_table()
+    calls, chunks = list[tuple[str, bool, float | None]](), retriever.candidates([]).chunks
     for done, (case, before) in enumerate(zip(cases, first, strict=True), 1):
         for _ in range(repeats):
-            again = _found(retriever, [case], chunks, use_cache=False)
-            calls.append((case.id, *_change(ranked(before), ranked(again[0]))))
+            [again] = _found(retriever, [case], chunks, use_cache=False)
+            calls.append((case.id, *_change(ranked(before), ranked(again))))
         progress("repeating", done, len(cases))
     query_ids, changed, deltas = zip(*calls, strict=True)
     return DeterminismPass(query_ids=query_ids, changed=changed, score_deltas=deltas)
 
 
-def ranked(chunks: Sequence[RetrievedChunk]) -> Ranked:
-    """Return chunk ids with scores, in rank order."""
-    if isinstance(chunks, Candidates):
-        scores = (None if isnan(score) else score for score in chunks.column("score").tolist())
-        return tuple(zip(chunks.chunk_ids, scores, strict=True))
-    return tuple((hit.chunk.chunk_id, hit.score) for hit in chunks)
+def ranked(hits: Hits) -> list[tuple[str, float]]:
+    """Return chunk ids in rank order, with their scores, NaN for none."""
+    return [*zip(hits.chunk_ids, hits.column("score").tolist(), strict=True)]
 
 
-def _found(retriever: Retriever, batch: Sequence[Case], chunks: Chunks, *, use_cache: bool = True) -> CandidateTable:
+def _change(before: Sequence[tuple[str, float]], after: Sequence[tuple[str, float]]) -> tuple[bool, float | None]:
+    """Return whether ids, their order or scores beyond rounding changed, and the largest change of a chunk's score.
+
+    None where there are no scores.
+    """
+    moved = [key for key, _ in before] != [key for key, _ in after]
+    if any(isnan(score) for _, score in (*before, *after)):
+        return moved, None
+    first, other = dict(before), dict(after)
+    changes = (abs(first.get(key, 0.0) - other.get(key, 0.0)) for key in first.keys() | other.keys())
+    largest = max(changes, default=0.0)
+    return moved or largest > ROUNDING, largest
+
+
+def _found(retriever: Retriever, batch: Sequence[Case], chunks: Any, *, use_cache: bool = True) -> Candidates:
     """Return the candidates of some cases.
 
     Raises:
@@ -127,30 +134,14 @@ def _found(retriever: Retriever, batch: Sequence[Case], chunks: Chunks, *, use_c
         raise type(error)(f"{named}: {error}") from error
 
 
-def _change(before: Ranked, after: Ranked) -> tuple[bool, float | None]:
-    """Return whether ids, their order or scores beyond rounding changed, and the largest change of a chunk's score.
-
-    None where there are no scores.
-    """
-    if any(score is None for _, score in (*before, *after)):
-        return before != after, None
-    first, other = dict(before), dict(after)
-    changes = (abs((first.get(key) or 0.0) - (other.get(key) or 0.0)) for key in first.keys() | other.keys())
-    largest = max(changes, default=0.0)
-    return [key for key, _ in before] != [key for key, _ in after] or largest > ROUNDING, largest
-
-
 def _call(retriever: Retriever, calls: Sequence[Case], level: int, progress: Progress) -> list[RetrievalSession]:
-    stage = "timing" if level == 1 else f"timing ×{level}"
-    sessions: list[RetrievalSession] = []
-
-    search = partial(retriever.search, use_cache=False)
+    stage, sessions = "timing" if level == 1 else f"timing ×{level}", list[RetrievalSession]()
     pool = ThreadPoolExecutor(level)
     # A thread has no context of its own: without it a run would not be patient there.
-    futures = [pool.submit(copy_context().run, search, case.query) for case in calls]
+    futures = [pool.submit(copy_context().run, _searched, retriever, case) for case in calls]
     try:
         for future in futures:
-            sessions.append(_checked(future.result()))
+            sessions.append(future.result())
             progress(stage, len(sessions), len(calls))
     finally:
         # An interrupted run makes no further call, and waits a moment for those under way.
@@ -159,7 +150,8 @@ def _call(retriever: Retriever, calls: Sequence[Case], level: int, progress: Pro
     return sessions
 
 
-def _checked(session: RetrievalSession) -> RetrievalSession:
+def _searched(retriever: Retriever, case: Case) -> RetrievalSession:
+    session = retriever.search(case.query, use_cache=False)
     if session.status != "success":
         raise RetrievalError(f"query {session.query!r}: {session.error}")
     return session

@@ -26,7 +26,7 @@ from evals.collect.observations import Observation
 from evals.errors import DatasetError
 from retrievers.records import Chunk
 from retrievers.retriever.protocol import Retriever
-from retrievers.search.candidates import CandidateTable, Chunks
+from retrievers.search.candidates import Candidates, Chunks, laid_out, stacked
 
 log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
@@ -45,7 +45,7 @@ class Pool:
 
     Attributes:
         cases: The golden queries.
-        tables: Candidates by variant, rows as `cases`; all tables share their chunks.
+        tables: Candidates by variant, rows as `cases`; all share their chunks.
         relevance: By variant, what is relevant to each query. It differs where chunks cannot be listed.
         texts: The texts of relevant chunks by chunk id; None where chunks cannot be listed, and what is relevant was
             looked for among those that were found.
@@ -53,7 +53,7 @@ class Pool:
     """
 
     cases: tuple[Case, ...]
-    tables: tuple[CandidateTable, ...]
+    tables: tuple[Candidates, ...]
     relevance: tuple[tuple[Relevance, ...], ...]
     texts: Mapping[str, str] | None = None
     notes: tuple[tuple[str, ...], ...] = ()
@@ -64,15 +64,11 @@ class Pool:
         """The chunks by their code."""
         return self.tables[0].chunks
 
-    @property
-    def is_compared(self) -> bool:
-        """Whether the searches for vectors were compared with exact ones."""
-        return any(any(table.ann_recall) for table in self.tables)
-
     @cached_property
     def codes(self) -> list[int]:
         """The codes of the chunks that were found for any query, ascending."""
-        return list(np.unique(np.concatenate([np.unique(table.codes) for table in self.tables])).tolist())
+        codes = np.unique(np.concatenate([np.unique(table.codes) for table in self.tables]))
+        return [*codes[codes >= 0].tolist()]
 
     @cached_property
     def codes_of(self) -> Mapping[str, list[int]]:
@@ -97,9 +93,8 @@ class Pool:
 
     def carries(self, *fields: str) -> bool:
         """Return True if some found chunk has one of these fields, or nothing was found."""
-        return not self.codes or any(
-            getattr(chunk, name) not in (None, "", ()) for chunk in self.found for name in fields
-        )
+        given = (getattr(chunk, name) for chunk in self.found for name in fields)
+        return not self.codes or any(value not in (None, "", ()) for value in given)
 
     def tell(self, name: str, fact: Callable[[Chunk], Any], codes: Iterable[int]) -> Mapping[int, Any]:
         """Return a fact of chunks by code, told once a chunk however often it is asked for.
@@ -150,25 +145,22 @@ class Lists:
         return np.asarray(told * len(self._variants))
 
     def of_table(self, name: str) -> list[Any]:
-        """Return a fact of each search, such as `incomplete`, by list."""
-        return [each for v in self._variants for each in getattr(self.pool.tables[v], name)[self._start : self._end]]
+        """Return one of the facts of each search, such as `incomplete`, by list."""
+        tables = [self.pool.tables[variant] for variant in self._variants]
+        return [getattr(facts, name) for table in tables for facts in table.facts[self._start : self._end]]
 
     @cached_property
     def codes(self) -> Integers:
         """The chunk at each place by its code, −1 beyond the end; shape (lists, depth), of a depth of at least 1."""
-        return self._laid_out(lambda table: table.codes, -1).astype(np.int64)
+        return self._stacked(lambda table: table.codes, -1)
 
     def column(self, name: str) -> Floats:
         """Return a component score at each place, NaN where there is none and beyond the end; shape (lists, depth)."""
-        return self._laid_out(lambda table: table.column(name), np.nan)
+        return self._stacked(lambda table: table.column(name), np.nan)
 
-    def _laid_out(self, column: Callable[[CandidateTable], NDArray[Any]], beyond: float) -> NDArray[Any]:
-        tables = [self.pool.tables[variant] for variant in self._variants]
-        parts = [table.matrix(column(table), beyond)[self._start : self._end] for table in tables]
-        depth = max(1, *(part.shape[1] for part in parts))
-        return np.concatenate(
-            [np.pad(part, ((0, 0), (0, depth - part.shape[1])), constant_values=beyond) for part in parts]
-        )
+    def _stacked(self, matrix: Callable[[Candidates], NDArray[Any]], beyond: float) -> NDArray[Any]:
+        of_variants = [matrix(self.pool.tables[variant])[self._start : self._end] for variant in self._variants]
+        return stacked(of_variants, beyond, least=1)
 
     @cached_property
     def grades(self) -> Integers:
@@ -183,10 +175,8 @@ class Lists:
     @cached_property
     def ideal(self) -> Integers:
         """The grades of all that is relevant, descending, 0 beyond the last; shape (lists, at least 3)."""
-        ideal = np.zeros((len(self), max(3, self.relevant.max(initial=0))), dtype=np.int64)
-        for row, relevance in enumerate(self.relevance):
-            ideal[row, : len(relevance.grades)] = sorted(relevance.grades.values(), reverse=True)
-        return ideal
+        rows = [sorted(relevance.grades.values(), reverse=True) for relevance in self.relevance]
+        return stacked([laid_out(rows, 0)], 0, least=3).astype(np.int64)
 
     @cached_property
     def evidence(self) -> Integers:
@@ -255,7 +245,7 @@ class Grounds:
     texts: Mapping[str, str] | None
     sources: Sources | None = None
 
-    def among(self, cases: Sequence[Case], table: CandidateTable) -> Mapping[str, Relevance]:
+    def among(self, cases: Sequence[Case], table: Candidates) -> Mapping[str, Relevance]:
         """Return the relevant chunks of each case, given its candidates.
 
         Raises:

@@ -24,22 +24,15 @@ from evals.cases.relevance import Relevance
 from evals.collect.pool import Integers, Pool
 from evals.config.files import replacing
 from retrievers.errors import ConfigError
-from retrievers.records import Chunk, StageTimings
-from retrievers.search.candidates import BY_QUERY, CandidateTable, ChunkList
+from retrievers.records import Chunk
+from retrievers.search.candidates import Candidates, ChunkList, Facts, joined
 
-VERSION = b"2"
+VERSION = b"3"
 UNSEALED = b"?" * 64
 # Payload keys that are no fields of a chunk are not saved.
 OF_CHUNK = tuple(field.name for field in fields(Chunk) if field.name != "extra")
-# Facts of a list that are JSON in their column.
-IN_JSON: Mapping[str, TypeAdapter[Any]] = {
-    "relevance": TypeAdapter(Relevance),
-    "timings": TypeAdapter(StageTimings),
-    "caches": TypeAdapter(dict[str, str]),
-    "ann_recall": TypeAdapter(dict[int, float]),
-}
-# What begins the name of a column that holds a value for each candidate.
-EACH = "each "
+# Columns of a list that hold JSON, and what begins the names of those that hold a value for each candidate.
+FACTS, RELEVANCE, EACH = TypeAdapter(Facts), TypeAdapter(Relevance), "each "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +82,8 @@ class SavedPool:
 
     Attributes:
         name: Name of the file, without its path.
-        lists: What was found and is relevant, by variant, a row for each golden query.
-        chunks: The chunks by their code.
+        lists: What was found, by variant, a row for each golden query.
+        relevance: What is relevant, likewise.
         texts: The texts of relevant chunks by chunk id.
         ids: The golden queries by id, as the rows of the lists.
         rows: The row of each golden query by its fingerprint (see `case_fingerprint`).
@@ -98,17 +91,20 @@ class SavedPool:
 
     name: str
     origin: Origin
-    lists: tuple[pa.Table, ...]
-    chunks: ChunkList
+    lists: tuple[Candidates, ...]
+    relevance: tuple[tuple[Relevance, ...], ...]
     texts: Mapping[str, str]
     ids: Sequence[str]
     rows: Mapping[str, int]
 
     def only(self, wanted: Sequence[tuple[int, int]]) -> "SavedPool":
         """Return some of the variants, by number, each with the depth to which its candidates are wanted."""
-        variants = tuple(replace(self.origin.variants[number], depth=depth) for number, depth in wanted)
-        lists = tuple(self.lists[number] for number, _ in wanted)
-        return replace(self, origin=replace(self.origin, variants=variants), lists=lists)
+        return replace(
+            self,
+            origin=replace(self.origin, variants=tuple(replace(self.origin.variants[n], depth=d) for n, d in wanted)),
+            lists=tuple(self.lists[number] for number, _ in wanted),
+            relevance=tuple(self.relevance[number] for number, _ in wanted),
+        )
 
     def pool(self, cases: Sequence[Case], numbers: Sequence[int]) -> Pool:
         """Return what was found for golden queries under some variants; all of them were saved."""
@@ -117,35 +113,17 @@ class SavedPool:
         return Pool(
             cases=tuple(cases),
             tables=tuple(self.table(number, rows) for number in numbers),
-            relevance=tuple(_values(self.lists[number], "relevance", rows) for number in numbers),
+            relevance=tuple(tuple(self.relevance[number][row] for row in rows) for number in numbers),
             texts=None if self.origin.collection is None else self.texts,
             notes=tuple((*self.origin.variants[number].notes, note) for number in numbers),
         )
 
-    def table(self, number: int, rows: Integers) -> CandidateTable:
-        """Return the candidates of the queries in some rows under a variant."""
-        lists, depth = self.lists[number], self.origin.variants[number].depth
-        names = [name for name in lists.column_names if name.startswith(EACH)]
-        each = {name: pc.list_slice(lists[name].take(rows), 0, depth).combine_chunks() for name in names}
-        lengths = pc.list_value_length(each[f"{EACH}code"]).to_numpy()
-        columns = {name.removeprefix(EACH): values.flatten().to_numpy() for name, values in each.items()}
-        of_query: dict[str, Any] = {name: _values(lists, name, rows) for name in BY_QUERY}
-        return CandidateTable(
-            offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            codes=columns.pop("code"),
-            scores=columns.pop("score"),
-            columns=columns,
-            chunks=self.chunks,
-            **of_query,
-        )
-
-
-def _values(lists: pa.Table, name: str, rows: Integers) -> tuple[Any, ...]:
-    column = lists[name].take(rows)
-    if name == "vectors":
-        return tuple(vector.values.to_numpy() if vector.is_valid else None for vector in column)
-    values = column.to_pylist()
-    return tuple(map(IN_JSON[name].validate_json, values) if name in IN_JSON else values)
+    def table(self, number: int, rows: Integers) -> Candidates:
+        """Return the candidates of the queries in some rows under a variant, to the depth of the variant."""
+        found, depth = self.lists[number], self.origin.variants[number].depth
+        columns = {name: values[rows, :depth] for name, values in found.columns.items()}
+        facts = tuple(found.facts[row] for row in rows)
+        return replace(found, codes=found.codes[rows, :depth], columns=columns, facts=facts)
 
 
 def write(file: Path, pools: Sequence[Pool], origin: Origin) -> None:
@@ -160,23 +138,33 @@ def write(file: Path, pools: Sequence[Pool], origin: Origin) -> None:
         ConfigError: It cannot be written.
     """
     chunks, numbers = ChunkList(), range(len(origin.variants))
-    names = [*dict.fromkeys(name for pool in pools for table in pool.tables for name in table.columns)]
-    try:
-        lists = pa.concat_tables(
-            [_lists(pool, number, names, chunks) for number in numbers for pool in pools], promote_options="default"
-        )
-        found = [{name: getattr(chunks[code], name) for name in OF_CHUNK} for code in range(len(chunks))]
-        texts = [{"id": key, "text": text} for pool in pools for key, text in (pool.texts or {}).items()]
-        columns = {"list": lists.to_struct_array(), "chunk": found, "text": texts}
-        parts = [pa.table({name: values}) for name, values in columns.items()]
-        table = pa.concat_tables(parts, promote_options="default")
-        metadata = {"version": VERSION, "origin": ORIGIN.dump_json(origin), "sha256": UNSEALED}
-        sink = pa.BufferOutputStream()
-        with pq.ParquetWriter(sink, table.schema, compression="zstd", compression_level=9) as writer:
-            writer.write_table(table)
-            writer.add_key_value_metadata(metadata)
-    except (pa.ArrowException, ValueError, OverflowError) as error:
-        raise ConfigError(f"{file}: cannot be written: {error}") from error
+    whole = joined([_numbered(pool.tables[number], chunks) for number in numbers for pool in pools])
+    described = [
+        {
+            "variant": number,
+            "id": case.id,
+            "fingerprint": case_fingerprint(case),
+            "relevance": to_json(relevance, fallback=dict),
+        }
+        for number in numbers
+        for pool in pools
+        for case, relevance in zip(pool.cases, pool.relevance[number], strict=True)
+    ]
+    rows, width = whole.codes.shape
+    matrices = {"code": whole.codes, **whole.columns}
+    offsets = pa.array(np.arange(rows + 1) * width, pa.int32())
+    lists = pa.Table.from_pylist(described).append_column("facts", pa.array(map(to_json, whole.facts)))
+    for name, matrix in matrices.items():
+        lists = lists.append_column(EACH + name, pa.ListArray.from_arrays(offsets, pa.array(matrix.ravel())))
+    found = [{name: getattr(chunks[code], name) for name in OF_CHUNK} for code in range(len(chunks))]
+    texts = [{"id": key, "text": text} for pool in pools for key, text in (pool.texts or {}).items()]
+    columns = {"list": lists.to_struct_array(), "chunk": found, "text": texts}
+    table = pa.concat_tables([pa.table({n: v}) for n, v in columns.items()], promote_options="default")
+    metadata = {"version": VERSION, "origin": ORIGIN.dump_json(origin), "sha256": UNSEALED}
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, table.schema, compression="zstd", compression_level=9) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(metadata)
     data = sink.getvalue().to_pybytes()
     head, _, tail = data.rpartition(UNSEALED)
     with replacing(file) as part:
@@ -184,24 +172,13 @@ def write(file: Path, pools: Sequence[Pool], origin: Origin) -> None:
         part.write_bytes(head + hashlib.sha256(data).hexdigest().encode() + tail)
 
 
-def _lists(pool: Pool, number: int, names: Sequence[str], chunks: ChunkList) -> pa.Table:
-    """Return the lists of a variant, with the numbers that their chunks have in `chunks`, which takes what it lacks."""
-    table, relevance = pool.tables[number], pool.relevance[number]
-    codes, places = np.unique(table.codes, return_inverse=True)
-    known = np.asarray([chunks.code(table.chunks[code]) for code in codes.tolist()], dtype=np.int32)
-    of_query: dict[str, Any] = {name: getattr(table, name) for name in BY_QUERY} | {"relevance": relevance}
-    of_query |= {name: [to_json(each, fallback=dict).decode() for each in of_query[name]] for name in IN_JSON}
-    each = {"code": known[places], "score": table.scores, **{name: table.column(name) for name in names}}
-    offsets = pa.array(table.offsets, pa.int32())
-    return pa.table(
-        {
-            "variant": [number] * len(table),
-            "id": [case.id for case in pool.cases],
-            "fingerprint": [case_fingerprint(case) for case in pool.cases],
-            **{name: pa.array(values) for name, values in of_query.items()},
-            **{EACH + name: pa.ListArray.from_arrays(offsets, pa.array(values)) for name, values in each.items()},
-        }
+def _numbered(found: Candidates, chunks: ChunkList) -> Candidates:
+    """Return candidates with the numbers that their chunks have in `chunks`, which takes what it lacks."""
+    codes, places = np.unique(found.codes, return_inverse=True)
+    known = np.asarray(
+        [chunks.code(found.chunks[code]) if code >= 0 else -1 for code in codes.tolist()], dtype=np.int64
     )
+    return replace(found, codes=known[places].reshape(found.codes.shape), chunks=chunks)
 
 
 def read(file: Path, flag: str = "--from-retrieval") -> SavedPool:
@@ -222,7 +199,7 @@ def read(file: Path, flag: str = "--from-retrieval") -> SavedPool:
             origin = ORIGIN.validate_json(metadata[b"origin"])
             return _decoded(file.absolute().name, origin, pq.read_table(pa.BufferReader(data)))
     except OSError as error:
-        found = "a folder, as earlier releases wrote it" if file.is_dir() else error.strerror or "something else"
+        found = error.strerror or "something else"
     except (pa.ArrowException, ValueError, LookupError):
         found = "something else"
     raise ConfigError(f"{flag} {file}: expected a file that --save-retrieval wrote, found {found}; save it again")
@@ -232,15 +209,24 @@ def _decoded(name: str, origin: Origin, table: pa.Table) -> SavedPool:
     chunks = ChunkList()
     for row in table["chunk"].drop_null().to_pylist():
         chunks.code(Chunk(**row | {name: tuple(value) for name, value in row.items() if isinstance(value, list)}))
-    lists = pa.Table.from_struct_array(table["list"].drop_null())
-    own = lists["variant"].to_numpy()
-    by_variant = tuple(lists.filter(own == number) for number in range(len(origin.variants)))
+    every = pa.Table.from_struct_array(table["list"].drop_null())
+    lists, relevance = list[Candidates](), list[tuple[Relevance, ...]]()
+    for number in range(len(origin.variants)):
+        own = every.filter(pc.equal(every["variant"], number))
+        columns = {
+            column.removeprefix(EACH): np.asarray(pc.list_flatten(own[column])).reshape(own.num_rows, -1)
+            for column in own.column_names
+            if column.startswith(EACH)
+        }
+        facts = tuple(map(FACTS.validate_json, own["facts"].to_pylist()))
+        lists.append(Candidates(codes=columns.pop("code"), columns=columns, chunks=chunks, facts=facts))
+        relevance.append(tuple(map(RELEVANCE.validate_json, own["relevance"].to_pylist())))
     return SavedPool(
         name=name,
         origin=origin,
-        lists=by_variant,
-        chunks=chunks,
+        lists=tuple(lists),
+        relevance=tuple(relevance),
         texts={row["id"]: row["text"] for row in table["text"].drop_null().to_pylist()},
-        ids=by_variant[0]["id"].to_pylist(),
-        rows={key: row for row, key in enumerate(by_variant[0]["fingerprint"].to_pylist())},
+        ids=own["id"].to_pylist(),
+        rows={key: row for row, key in enumerate(own["fingerprint"].to_pylist())},
     )

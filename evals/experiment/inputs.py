@@ -65,7 +65,7 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
         ReportError: The baseline cannot be read, or is of other golden data.
     """
     sweep = plan(config.retriever, config.sweep) if config.sweep.axes else None
-    metrics = metrics_of(config, sweep, approximate=True)
+    metrics = metrics_of(config, sweep)
     is_judged = sweep and config.judge.model and not NEED_A_JUDGE.isdisjoint(config.objective.metrics)
     if config.judge.stop.margin is not None and not is_judged:
         raise ExperimentError(

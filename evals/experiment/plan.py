@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from evals.cases.relevance import Relevance
-from evals.collect.index_recall import is_approximate
 from evals.collect.observations import Observation
 from evals.collect.passes import REPEATS, WARMUP
 from evals.collect.pool import Grounds
@@ -35,7 +34,7 @@ def describe_plan(inputs: Inputs, bench: Collaborators, saved: "SavedPool | None
         RetrievalError: A search failed.
     """
     config, judge, cases = inputs.config, bench.judge, inputs.golden.cases
-    metrics = metrics_of(config, inputs.sweep, approximate=any(map(is_approximate, bench.retrievers)))
+    metrics = metrics_of(config, inputs.sweep)
     whole = inputs.sweep or alone(config)
     if saved:
         pool = saved.pool(cases, range(len(whole.variants)))

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evals.cases.reading import case_fingerprint
-from evals.collect.index_recall import is_approximate
 from evals.collect.pool import Find, Pool, ground
 from evals.errors import ExperimentError
 from evals.experiment.inputs import Inputs
 from evals.grid.axes import VARIANT_AXES, effective
-from evals.grid.measure import alone, metrics_of, retrieve
+from evals.grid.measure import alone, retrieve
 from evals.metrics import needs
 from evals.metrics.collaborators import Collaborators
 from evals.report.model import Facts
@@ -48,12 +47,8 @@ def finders(inputs: Inputs, bench: Collaborators, saved: "SavedPool | None") -> 
     """
     if saved:
         return [partial(saved.pool, golden.cases) for golden in inputs.splits]
-    metrics = metrics_of(inputs.config, inputs.sweep, approximate=any(map(is_approximate, bench.retrievers)))
     every = [(golden, ground(golden, bench.retriever, bench.sources)) for golden in inputs.splits]
-    return [
-        partial(retrieve, inputs.sweep or alone(inputs.config), *each, bench, exactly=needs(metrics, "index"))
-        for each in every
-    ]
+    return [partial(retrieve, inputs.sweep or alone(inputs.config), *each, bench) for each in every]
 
 
 def fitting(file: Path, saved: "SavedPool", inputs: Inputs) -> "SavedPool":

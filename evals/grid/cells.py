@@ -172,7 +172,7 @@ class Grid:
 
     def blocks(self) -> Iterator[tuple[Results, Integers]]:
         """Yield the same for some queries at a time, in their order."""
-        depths = sum(table.depth for table in self.pool.tables) * len(self.configurations[0].thresholds)
+        depths = sum(table.codes.shape[1] for table in self.pool.tables) * len(self.configurations[0].thresholds)
         count, step = len(self.pool.cases), max(1, BLOCK // max(1, depths))
         for start in range(0, count, step):
             yield self._whole if step >= count else self.laid_out(start, min(start + step, count))

@@ -7,7 +7,6 @@ from fnmatch import fnmatchcase
 from evals.cases.reading import GoldenSet
 from evals.cases.relevance import Relevance
 from evals.collect import passes
-from evals.collect.index_recall import is_approximate, with_ann_recall
 from evals.collect.observations import Gate, Observed, Score, Summary, ValidationReport
 from evals.collect.pool import Grounds, Pool
 from evals.config.experiment import ExperimentConfig
@@ -29,13 +28,12 @@ from evals.metrics.declaration import Context, Metric, QueryMetric, RunMetric
 from evals.metrics.metadata import usual_in
 from evals.metrics.notes import depth_notes, notes
 from evals.metrics.outcomes import validate
-from evals.metrics.ranking import INDEX_DEPTHS
 from evals.metrics.results import Results
 from evals.stats.abstention import Promise
 from evals.stats.best import planned_looks
 from retrievers.config import RetrieverConfig
 from retrievers.errors import nearest
-from retrievers.search.candidates import CandidateTable
+from retrievers.search.candidates import Candidates
 
 NOT_MEASURED = "not measured: the run started from a saved retrieval"
 
@@ -127,9 +125,8 @@ def measure(
         ExperimentError: No cell meets the constraints.
         JudgeError: The judge refused its very first call.
     """
-    approximate = any(map(is_approximate, collaborators.retrievers))
-    exactly = needs(metrics_of(config, sweep, approximate=approximate), "index")
-    pool = retrieve(sweep or alone(config), golden, grounds, collaborators, exactly=exactly)
+    metrics_of(config, sweep)  # a fault in their names costs no search
+    pool = retrieve(sweep or alone(config), golden, grounds, collaborators)
     return measure_pool(config, pool, collaborators, sweep)
 
 
@@ -147,7 +144,7 @@ def measure_pool(
     Raises:
         RetrievalError: As for `measure`.
     """
-    metrics = metrics_of(config, sweep, approximate=pool.is_compared)
+    metrics = metrics_of(config, sweep)
     plan, notes = fitted(config, pool, sweep or alone(config))
     required = config.retriever.metadata.required
     required, sources = usual_in(pool) if required is None else required, collaborators.sources
@@ -190,7 +187,7 @@ def alone(config: ExperimentConfig) -> Plan:
     return Plan(variants=(only,), top_ks=(settings.top_k,))
 
 
-def grid_metrics(config: ExperimentConfig, *, approximate: bool = False) -> dict[str, Metric]:
+def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
     """Return the metrics of a grid: those chosen, those of the criteria and the objective, and context tokens.
 
     Those that read further than any of its cells returns are there when they are named.
@@ -200,7 +197,7 @@ def grid_metrics(config: ExperimentConfig, *, approximate: bool = False) -> dict
     """
     judged, levels = config.judge.model is not None, config.latency.concurrency
     patterns, own = _asked_for(config), filter(metric_named, OWN)
-    every = {**choose(["*", *own], levels, judged=True, approximate=True), VERDICT_METRIC: PASS_RATE}
+    every = {**choose(["*", *own], levels, judged=True), VERDICT_METRIC: PASS_RATE}
     for name in needed(config.objective):
         if name not in every:
             raise ExperimentError(f"objective: no metric {name!r}{nearest(name, every)} (--list-metrics shows all)")
@@ -210,22 +207,22 @@ def grid_metrics(config: ExperimentConfig, *, approximate: bool = False) -> dict
                 f"it can be a constraint: objective.constraints: {{{name}: '<= ...'}}"
             )
     length = reach(config.retriever, config.sweep.top_k, config.sweep.candidates)
-    chosen = {*choose(patterns, levels, judged=judged, approximate=approximate, reach=length)}
+    chosen = {*choose(patterns, levels, judged=judged, reach=length)}
     chosen |= {VERDICT_METRIC} if any(fnmatchcase(VERDICT_METRIC, pattern) for pattern in patterns) else set()
     return {name: metric for name, metric in every.items() if name in chosen}
 
 
-def metrics_of(config: ExperimentConfig, sweep: Plan | None, *, approximate: bool) -> dict[str, Metric]:
+def metrics_of(config: ExperimentConfig, sweep: Plan | None) -> dict[str, Metric]:
     """Return the metrics of a run, or of a grid where there is a sweep.
 
     Raises:
         ExperimentError: A name or pattern fits no metric, or an objective is none over queries.
     """
     if sweep:
-        return grid_metrics(config, approximate=approximate)
+        return grid_metrics(config)
     judged, length = config.judge.model is not None, reach(config.retriever)
     patterns, levels = [*config.metrics, *config.criteria], config.latency.concurrency
-    metrics = choose(patterns, levels, judged=judged, approximate=approximate, reach=length)
+    metrics = choose(patterns, levels, judged=judged, reach=length)
     gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
     return metrics
 
@@ -236,8 +233,6 @@ def retrieve(
     grounds: Grounds,
     collaborators: Collaborators,
     numbers: Sequence[int] | None = None,
-    *,
-    exactly: bool = False,
 ) -> Pool:
     """Run golden queries through variants, once each, in batches at full depth.
 
@@ -247,12 +242,11 @@ def retrieve(
         grounds: Relevant chunks of these queries.
         collaborators: A retriever for each variant, in their order.
         numbers: The variants that are wanted; all when left out.
-        exactly: Search exactly, too, and note what the approximate search missed.
 
     Raises:
         RetrievalError: A search failed.
     """
-    tables, relevance, searched = list[CandidateTable](), list[tuple[Relevance, ...]](), list[RetrieverConfig]()
+    tables, relevance, searched = list[Candidates](), list[tuple[Relevance, ...]](), list[RetrieverConfig]()
     wanted = range(len(plan.variants)) if numbers is None else numbers
     for number in wanted:
         # What the threshold reads changes nothing in what is found.
@@ -265,8 +259,6 @@ def retrieve(
         progress = _with_name(collaborators.progress, plan.variants[number].name if len(wanted) > 1 else "")
         # One table of chunks for all variants, so that no chunk is read twice.
         table = passes.collect(retriever, golden.cases, progress, tables[0].chunks if tables else None)
-        if exactly:
-            table = with_ann_recall(retriever, table, INDEX_DEPTHS, progress)
         among = grounds.among(golden.cases, table)
         tables.append(table)
         relevance.append(tuple(among[case.id] for case in golden.cases))

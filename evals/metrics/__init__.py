@@ -64,8 +64,6 @@ METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _table()}
 OWN: dict[str, Declaration] = {}
 # The metrics that there are only with a judge.
 NEED_A_JUDGE = frozenset(name for name, metric in METRICS.items() if metric.is_judged)
-# The metrics that compare the search for vectors with an exact one.
-OF_AN_INDEX = frozenset(name for name, metric in METRICS.items() if "index" in metric.needs)
 
 
 def declared(name: str) -> Declaration:
@@ -139,7 +137,6 @@ def choose(
     concurrency: Sequence[int],
     *,
     judged: bool = False,
-    approximate: bool = False,
     reach: Reach | None = None,
 ) -> dict[str, Metric]:
     """Select metrics by names or patterns such as `ranking/*`, in the order of METRICS.
@@ -149,8 +146,6 @@ def choose(
             `python:module:name`.
         concurrency: The concurrencies at which latency is measured.
         judged: True if there is a judge; without one, patterns skip the metrics that need it.
-        approximate: True if the search for vectors may miss near ones; else only patterns of their own family choose
-            the metrics that compare it with an exact one.
         reach: Lengths of the lists; patterns skip the metrics that read further. None for any length.
 
     Raises:
@@ -163,7 +158,7 @@ def choose(
     selectable |= measured | {n: m for n in patterns if isinstance(m := OWN.get(n), QueryMetric)}
     chosen = set[str]()
     for pattern in patterns:
-        fitting = [name for name in selectable if _chooses(pattern, name, approximate)]
+        fitting = [name for name in selectable if fnmatchcase(name, pattern)]
         within = [n for n in fitting if n == pattern or not (reach and reach.is_exceeded_by(selectable[n]))]
         if not within and not fnmatchcase(VERDICT_METRIC, pattern):
             raise ExperimentError(f"metrics: {_nothing(pattern, fitting, reach, selectable)}")
@@ -174,11 +169,6 @@ def choose(
             )
         chosen.update(name for name in within if judged or name not in NEED_A_JUDGE)
     return {name: metric for name, metric in selectable.items() if name in chosen}
-
-
-def _chooses(pattern: str, name: str, approximate: bool) -> bool:
-    idle = name in OF_AN_INDEX and not approximate and not pattern.startswith("index/")
-    return name == pattern or (not idle and fnmatchcase(name, pattern))
 
 
 def _nothing(pattern: str, fitting: Sequence[str], reach: Reach | None, known: Iterable[str]) -> str:
@@ -220,7 +210,6 @@ def _values(metric: Declaration) -> str:
 
 
 __all__ = [
-    "METRICS", "NEED_A_JUDGE", "OF_AN_INDEX", "OWN", "PASS_RATE", "VERDICT_METRIC", "Declaration", "Metric",
-    "QueryMetric", "Reach", "RunMetric", "adopt", "choose", "declared", "listing", "markdown", "metric_named", "needs",
-    "reach", "remember",
+    "METRICS", "NEED_A_JUDGE", "OWN", "PASS_RATE", "VERDICT_METRIC", "Declaration", "Metric", "QueryMetric", "Reach",
+    "RunMetric", "adopt", "choose", "declared", "listing", "markdown", "metric_named", "needs", "reach", "remember",
 ]  # fmt: skip

@@ -32,7 +32,7 @@ Direction = Literal["higher", "lower", "neither"]
 Unit = Literal["share", "score", "cosine", "ratio", "ms", "tokens", "total tokens", "calls", "USD"]
 # `labels`: what golden data call relevant; `latency`: timed single calls; `determinism`: repeated queries; `index`:
 # exact searches; `judge`: verdicts; `judge usage`: the calls that they took; `sources`: the source pages.
-Need = Literal["labels", "latency", "determinism", "index", "judge", "judge usage", "sources"]
+Need = Literal["labels", "latency", "determinism", "judge", "judge usage", "sources"]
 Headline = Literal["always", "at the deepest", "never"]
 Scope = Literal["in_scope", "out_of_scope", "all"]
 Scorer = Callable[[Results, "Context"], Values | Floats]

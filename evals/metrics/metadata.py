@@ -23,10 +23,8 @@ SAMPLE = 256
 
 def usual_in(pool: Pool) -> tuple[str, ...]:
     """Return the usual fields that a collection has, by the best chunks found in it (see `usual_fields`)."""
-    table = pool.tables[0]
-    spans = zip(table.offsets.tolist(), table.offsets[1:].tolist(), strict=False)
-    best = [code for start, end in spans for code in table.codes[start : min(end, start + BEST)].tolist()]
-    return usual_fields([pool.chunks[code] for code in best[:SAMPLE]])
+    best = pool.tables[0].codes[:, :BEST]
+    return usual_fields([pool.chunks[code] for code in best[best >= 0][:SAMPLE].tolist()])
 
 
 def completeness(r: Results, context: Context) -> Values:

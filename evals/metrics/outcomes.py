@@ -125,7 +125,7 @@ def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: i
         metadata_accuracy=metadata,
         content_relevance=relevance,
         accuracy_scores=tuple(fmean(scores) if scores else None for scores in known),
-        times_ms=tuple(fmean(times.get(o.case.id, [o.candidates.timings.total_ms])) for o in observations),
+        times_ms=tuple(fmean(times.get(o.case.id, [o.candidates.facts.timings.total_ms])) for o in observations),
     )
 
 

@@ -14,10 +14,6 @@ from evals.collect.pool import Bools, Floats, Integers
 from evals.metrics.declaration import Context, Scorer
 from evals.metrics.results import Results, Values
 
-# The depths at which an approximate search is compared with an exact one.
-INDEX_DEPTHS = (5, 100)
-ENOUGH = 0.95
-"""A mean recall of the index below this is its fault before it is the model's."""
 TOO_FEW = Unscored(reason="fewer than three relevant chunks")
 
 
@@ -82,17 +78,6 @@ def id_recall(r: Results, _: Context) -> Floats:
     return _hits(r) / np.maximum(r.relevant, 1)
 
 
-def ann_recall(r: Results, k: int) -> Values:
-    """Return the share of the k nearest chunks, by exact search, that the approximate one has in its first k, 0 to 1.
-
-    A chunk that is as near as the k-th one counts as found (see `evals.collect.index_recall`). Whether a chunk is
-    relevant plays no part. Unscored where the two searches were not compared: no vectors are searched for, or fewer
-    than k.
-    """
-    missing = Unscored(reason=f"no search for {k} vectors was compared with an exact one")
-    return Values.joined([recalls.get(k, missing) for recalls in r.of_table("ann_recall")])
-
-
 def _relevant(r: Results, k: int | None = None) -> Bools:
     relevant: Bools = r.ranked.grades[:, :k] > 0
     return relevant
@@ -124,7 +109,6 @@ MEASURES: Mapping[str, Measure] = {
     "map": average_precision,
     "ndcg": ndcg,
     "evidence_recall": evidence_recall,
-    "ann_recall": ann_recall,
 }
 SCORES: Mapping[str, Scorer] = {
     "ragas/id_context_precision": id_precision,

@@ -50,7 +50,7 @@ def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:
     outside = within(observed.observations, "out_of_scope")
     if lacking := _without_cosine(outside):
         return lacking
-    if distances := {o.candidates.distance for o in observed.observations} - {"cosine"}:
+    if distances := {o.candidates.facts.distance for o in observed.observations} - {"cosine"}:
         note = f"the retriever gives no cosine similarity but {distances.pop()} scores; scope/auroc reads these"
         return figure(None, note, n_unscored=len(observed.observations))
     if not outside:
@@ -64,7 +64,7 @@ def _top_scores(observations: Sequence[Observation]) -> list[float]:
 
 def _without_cosine(observations: Sequence[Observation]) -> Summary | None:
     """Return the reason why there is no figure, where some queries have no cosine."""
-    reasons = [o.candidates.no_cosine for o in observations if o.top_score is None]
+    reasons = [o.candidates.facts.no_cosine for o in observations if o.top_score is None]
     return figure(None, reasons[0], n_unscored=len(reasons)) if reasons else None
 
 

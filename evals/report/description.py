@@ -28,8 +28,8 @@ def _lines(report: Report) -> Iterator[str]:
         taken = decision_section(grid, grid.decision, grid.choice, validation)
         yield from (*markdown(taken), *("\n" + escaped(each.cells[0].text) for each in taken.below), "")
     yield escaped(head.verdict) if head else f"{validation.passed} of {validation.total} queries pass."
-    for text in filter(None, (grid.proof if grid else "", head.index if head else "")):
-        yield f"\n**{escaped(text)}**"
+    if grid and grid.proof:
+        yield f"\n**{escaped(grid.proof)}**"
     yield f"\n{facts.cases} queries ({facts.in_scope} in scope), {escaped(report.settings)}"
     shown, gates = metrics(report, [name for name in most_telling(report) if name in report.headline]), criteria(report)
     for part in (

@@ -5,8 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from evals.collect.observations import Gate
 from evals.grid.measure import Measured
-from evals.metrics import OF_AN_INDEX, declared
-from evals.metrics.ranking import ENOUGH
+from evals.metrics import declared
 from evals.report.headline import NO_WORSE, deepest
 from evals.report.model import Cause, HeadSection, Report
 from evals.report.rows import FAILURES
@@ -80,7 +79,6 @@ def head(result: Measured, causes: Iterable[Cause], sparse_vectors: Collection[s
         verdict=f"{': '.join(_verdict(result))}{main}.",
         tone="bad",
         criteria="",
-        index=_index_line(result),
         next_flags=_next_flags(result, failed[0][0] if failed else None, sparse_vectors),
     )
 
@@ -119,15 +117,6 @@ def _verdict(result: Measured) -> Iterator[str]:
     ]
     if figures:
         yield ", ".join(figures)
-
-
-def _index_line(result: Measured) -> str:
-    """Return that the index loses near chunks; empty where it does not."""
-    means = {name: s.value for s in result.summaries if (name := s.metric) in OF_AN_INDEX and s.value is not None}
-    if not any(mean < ENOUGH for mean in means.values()):
-        return ""
-    exactly = " and ".join(f"{mean:.3f} of the exact {name.rpartition('_')[2]} nearest" for name, mean in means.items())
-    return f"The index, not the model, loses near chunks: its search found {exactly}. See docs/search.md."
 
 
 def _next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection[str] | None) -> str:

@@ -8,7 +8,6 @@ from evals.metrics import declared
 LEADING = (
     "ranking/hit_rate_at_K",
     "queries/pass_rate",
-    "index/ann_recall_at_5",
     "scope/false_answer",
     "ragas/llm_context_precision",
     "ragas/llm_context_recall",

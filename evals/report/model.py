@@ -358,14 +358,12 @@ class HeadSection(Section):
         verdict: Pass rate, hit rate, recall, false answers, main cause of failure, in a sentence.
         tone: Good: all criteria are met and most queries pass; bad: one is not met, or something is missing.
         criteria: The criteria in a sentence.
-        index: That the index, not the model, loses near chunks; empty where it does not.
         next_flags: Flags of evals.run for the run that may say how to mend the main cause.
     """
 
     verdict: str
     tone: Literal["good", "mixed", "bad"]
     criteria: str
-    index: str = ""
     next_flags: str
 
 

@@ -26,7 +26,7 @@ def query_rows(result: Measured) -> Iterator[QueryRow]:
     timed = dict(reversed(list(zip(serial.query_ids, serial.timings, strict=True)))) if serial else {}
     for observation in result.observed.observations:
         query_id = observation.case.id
-        yield _row(observation, numbers[query_id], timed.get(query_id, observation.candidates.timings), result)
+        yield _row(observation, numbers[query_id], timed.get(query_id, observation.candidates.facts.timings), result)
 
 
 def chunk_entries(result: Measured) -> dict[str, ChunkEntry]:

@@ -61,8 +61,6 @@ def _head(report: Report) -> Iterator[Line]:
     if head:
         tone = TONES[head.tone]
         yield line(Cell(head.verdict, tone=f"bold {tone}"), " ", Cell(head.criteria, tone=tone))
-        if head.index:
-            yield line(Cell(head.index, tone="bold bad"))
     scope = f"{facts.in_scope} in scope, {facts.out_of_scope} out of scope"
     yield line(f"{report.name} · {scope} · {searched(facts)}", is_cut=True)
     yield line(Cell(report.settings, tone="dim"), is_cut=True)

@@ -11,7 +11,7 @@
 Text has `=`, `!=`, `<`, `<=`, `>`, `>=`, `in [a, b]`, `contains x` (or `contains [x, y]`, all of them),
 `and`, `or`, `not` and parentheses; quotes hold what would be read otherwise. In a mapping every entry must hold;
 a value is an equality, a list an any-of, a mapping an operator. 5 is a number and "5" text: where a collection is
-searched, a value that its payload cannot equal is an error (`retrievers.search.query`). A mapping of `must`,
+searched, a filter that no chunk passes is an error (`retrievers.search.query`). A mapping of `must`,
 `should` and `must_not` is a filter of Qdrant, with the payload's own keys, and goes to it as it is.
 """
 

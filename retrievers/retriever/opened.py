@@ -1,11 +1,9 @@
 """Settings, or an object of the caller's, to a retriever that can be evaluated."""
 
-import inspect
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
@@ -80,7 +78,7 @@ def recorded_search(settings: RetrieverConfig, env: Mapping[str, str]) -> dict[s
 
 
 def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, owned: bool = False) -> Retriever:
-    """Put a LangChain retriever or vector store behind the calls of an evaluation.
+    """Put a LangChain retriever or vector store, a function or a runnable behind the calls of an evaluation.
 
     A `QdrantVectorStore` is searched by `QdrantRetriever`, in every mode that it has encoders for. One that searches in
     a way of its own, or has no model of meaning, or another distance than cosine and dot, is asked as its
@@ -99,22 +97,27 @@ def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, own
     """
     from langchain_qdrant import QdrantVectorStore
 
+    from retrievers.retriever.foreign import listed
+    from retrievers.retriever.qdrant import QdrantRetriever
+    from retrievers.retriever.vector_store import settings_over
+
     # Retrievers of other classes may return more than their store holds.
-    inner = target.vectorstore if type(target) is VectorStoreRetriever else target
-    if isinstance(inner, QdrantVectorStore):
-        try:
-            return _over(inner, target, settings, env, owned=owned)
-        except BaseException:
-            if owned:
-                inner.client.close()
-            raise
-    if not isinstance(target, BaseRetriever):
-        kind = f"the class {target.__name__}" if inspect.isclass(target) else f"an object of {type(target).__name__}"
-        raise ConfigError(
-            f"python {settings.python!r}: expected a LangChain BaseRetriever or a QdrantVectorStore, got {kind}"
-            f"{'; return its as_retriever()' if isinstance(target, VectorStore) else ''}"
-        )
-    return _foreign(target, settings, env, owned=owned)
+    store = target.vectorstore if type(target) is VectorStoreRetriever else target
+    if not isinstance(store, QdrantVectorStore):
+        return _foreign(target, settings, env, owned=owned)
+    try:
+        if settings.names_collection:
+            raise ConfigError(f"collection: python {settings.python!r} reads {store.collection_name!r}; leave it out")
+        listing = listed(store.client, settings_over(store, settings))
+        plain = type(store).similarity_search_with_score is QdrantVectorStore.similarity_search_with_score
+        if target is store and plain and store.embeddings is not None and listing.info.distance in SEARCHED:
+            return QdrantRetriever.over(store, settings, env, owned=owned)
+        asked = store.as_retriever(search_kwargs={"k": settings.candidates}) if target is store else target
+        return _foreign(asked, settings, env, listing, label=type(target).__name__, owned=owned)
+    except BaseException:
+        if owned:
+            store.client.close()
+        raise
 
 
 def adopt_given(
@@ -145,10 +148,6 @@ def adopt_given(
     # The caller requires none.
     named["metadata"] = {"required": ()} | named.get("metadata", {})
     own = RetrieverConfig.model_validate(named)
-    if callable(getattr(retriever, "invoke", retriever)) and not isinstance(retriever, BaseRetriever | type):
-        # Its scores are read where a threshold is held against them.
-        scored = own.threshold is not None
-        return _foreign(_as_documents(retriever), own, env, label=kind.__qualname__, scored=scored, owned=False), own
     adopted = adopt(retriever, own, env)
     if isinstance(adopted, QdrantRetriever):
         own = own.model_copy(update={"mode": adopted.settings.mode})
@@ -161,60 +160,28 @@ def variants(retriever: Retriever, settings: Sequence[RetrieverConfig]) -> list[
     return [again(each) for each in settings]
 
 
-def _over(inner: Any, target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, owned: bool) -> Retriever:
-    """Return a `QdrantVectorStore`, or what its `as_retriever` made, behind the calls of an evaluation."""
-    from langchain_qdrant import QdrantVectorStore
+def _foreign(
+    target: Any, settings: RetrieverConfig, env: Mapping[str, str], listing: Any = None, *, label: str = "", owned: bool
+) -> Retriever:
+    from retrievers.retriever.foreign import ForeignRetriever, listed
 
-    from retrievers.retriever.foreign import Listing
-    from retrievers.retriever.qdrant import QdrantRetriever
-    from retrievers.retriever.vector_store import settings_over
-
-    if settings.names_collection:
-        raise ConfigError(f"collection: python {settings.python!r} reads {inner.collection_name!r}; leave it out")
-    listing = Listing(inner.client, settings_over(inner, settings))
-    plain = type(inner).similarity_search_with_score is QdrantVectorStore.similarity_search_with_score
-    if target is inner and plain and inner.embeddings is not None and listing.info.distance in SEARCHED:
-        return QdrantRetriever.over(inner, settings, env=env, owned=owned)
-    label = type(target).__name__
-    if target is inner:
-        target = inner.as_retriever(search_kwargs={"k": settings.candidates})
-    return _foreign(target, settings, env, listing=listing, label=label, owned=owned)
-
-
-def _foreign(target: Any, settings: RetrieverConfig, env: Mapping[str, str], **parts: Any) -> Retriever:
-    from retrievers.retriever.foreign import ForeignRetriever, Listing
-
-    idle = [name for name in type(settings).model_fields if name in settings.model_fields_set - {*FOREIGN_SETTINGS}]
+    name, is_class = f"python {settings.python!r}", isinstance(target, type)
+    if is_class or not callable(getattr(target, "invoke", target)):
+        kind = f"the class {target.__name__}" if is_class else f"an object of {type(target).__name__}"
+        remedy = "; return its as_retriever()" if isinstance(target, VectorStore) else ""
+        raise ConfigError(f"{name}: expected a LangChain BaseRetriever or a QdrantVectorStore, got {kind}{remedy}")
+    idle = [field for field in type(settings).model_fields if field in settings.model_fields_set - {*FOREIGN_SETTINGS}]
     if idle:
-        raise ConfigError(f"{', '.join(idle)}: settled by python {settings.python!r} itself; leave out that, or python")
-    if settings.threshold is not None and not parts.get("scored"):
-        raise ConfigError(f"threshold {settings.threshold:g}: python {settings.python!r} gives no scores; leave it out")
-    if "listing" in parts or not settings.names_collection:
-        return ForeignRetriever(settings, target, **parts)
-    client = open_client(settings.store, env)
+        raise ConfigError(f"{', '.join(idle)}: settled by {name} itself; leave out that, or python")
+    # The scores of a function are read where a threshold is held against them; a LangChain retriever gives none.
+    scored = settings.threshold is not None
+    if scored and isinstance(target, BaseRetriever):
+        raise ConfigError(f"threshold {settings.threshold:g}: {name} gives no scores; leave it out")
+    client = None if listing or not settings.names_collection else open_client(settings.store, env)
     try:
-        return ForeignRetriever(settings, target, Listing(client, settings), **parts)
+        listing = listed(client, settings) if client else listing
     except BaseException:
-        client.close()
+        if client:
+            client.close()
         raise
-
-
-def _as_documents(function: Any) -> Any:
-    """Return a function whose texts, alone or with a score, are documents; it is asynchronous where the other is."""
-
-    def document(item: Any) -> Any:
-        if isinstance(item, tuple) and len(item) == 2:
-            return document(item[0]), item[1]
-        return Document(page_content=item) if isinstance(item, str) else item
-
-    def documents(answer: Any) -> Any:
-        return [*map(document, answer)] if isinstance(answer, list | tuple) else answer
-
-    async def awaited(answer: Any) -> Any:
-        return documents(await answer)
-
-    def call(query: str) -> Any:
-        answer = getattr(function, "invoke", function)(query)
-        return awaited(answer) if inspect.isawaitable(answer) else documents(answer)
-
-    return call
+    return ForeignRetriever(settings, target, listing, label=label, scored=scored, owned=owned)

@@ -1,106 +1,141 @@
 """What an evaluation asks of a retriever: ours (`QdrantRetriever`), or the user's own behind `retrievers.foreign`."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self, runtime_checkable
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from retrievers.config import RetrieverConfig
+from retrievers.errors import QueryError, RetrievalError, StoreError
 from retrievers.records import Chunk, RetrievalSession
-from retrievers.search.candidates import CandidateTable, Chunks
-from retrievers.store import CollectionInfo, Deployment
+from retrievers.search.candidates import Candidates
+from retrievers.search.selection import failed
+from retrievers.store import CollectionInfo, Deployment, client_errors, survey
+from retrievers.store.chunks import records, scroll
+
+log = logging.getLogger(__name__)
 
 
-class Retriever(Protocol):
-    """A retriever that can be evaluated."""
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """The collection behind a retriever, whose chunks can be listed.
 
-    @property
-    def settings(self) -> RetrieverConfig:
-        """What it was opened with."""
+    Attributes:
+        client: An open client.
+        config: Names the collection and its payload.
+        info: What it said of itself when it was opened.
+    """
 
-    @property
-    def label(self) -> str:
-        """The class that retrieves."""
+    client: Any
+    config: RetrieverConfig
+    info: CollectionInfo
 
-    @property
-    def embedding_label(self) -> str | None:
-        """The model that embeds, None when it is not known."""
 
-    @property
-    def info(self) -> CollectionInfo | None:
-        """The collection it reads from, None when that is not known: its chunks cannot be listed then."""
+class Retriever:
+    """A retriever that can be evaluated, and what all of them do alike: sessions of failures, reading `_listing`."""
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader of its results must know."""
+    if TYPE_CHECKING:  # a Pydantic class beside this one would take them for fields of its own
 
-    @property
-    def batch_size(self) -> int:
-        """How many queries are worth asking at once."""
+        @property
+        def settings(self) -> RetrieverConfig:
+            """What it was opened with."""
 
-    def search(self, query: str, *, use_cache: bool = True) -> RetrievalSession:
-        """Retrieve as an application would, and tell how it went. Faults are in the session, not raised."""
+        @property
+        def label(self) -> str:
+            """The class that retrieves."""
 
-    def chunk_table(self) -> Chunks:
-        """Return an empty table of chunks, which calls of `candidates` fill."""
+        @property
+        def embedding_label(self) -> str | None:
+            """The model that embeds, None when it is not known."""
+
+        @property
+        def notes(self) -> tuple[str, ...]:
+            """What a reader of its results must know."""
+
+        @property
+        def batch_size(self) -> int:
+            """How many queries are worth asking at once."""
 
     def candidates(
         self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True, chunks: Any = None
-    ) -> CandidateTable:
+    ) -> Candidates:
         """Find candidates for each query before threshold and cut, to the candidate depth.
 
         Args:
             queries: Questions.
             depth: Another depth than the configured one.
             use_cache: Use kept query vectors.
-            chunks: The table of the chunks that earlier calls found (see `chunk_table`).
+            chunks: The `chunks` that an earlier call's candidates have, so that none is read again.
 
         Raises:
             RetrievalError: A query is unusable, or the retriever failed.
         """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close its open resources."""
+        raise NotImplementedError
+
+    @property
+    def info(self: Any) -> Any:
+        """What the collection said of itself when it was opened (`CollectionInfo`); None where it is not known."""
+        return self._listing.info if self._listing else None
+
+    def search(self: Any, query: str, *, use_cache: bool = True) -> RetrievalSession:
+        """Retrieve, and tell how it went. Faults are in the session's `status` and `error`, not raised.
+
+        Args:
+            query: A question; blank gives an empty session with a message.
+            use_cache: True to use a kept vector or result.
+        """
+        try:
+            return cast(RetrievalSession, self._session(query, use_cache))
+        except RetrievalError as error:
+            if not isinstance(error, QueryError):
+                context = {"query": query, "collection": self.settings.collection, "stage": error.stage}
+                log.error("search failed: %s", error, extra={**context, "attempt": error.attempts})
+            return failed(query, error, self._told)
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
-        """Chunks of the collection without a search, by field values; all when `where` is left out.
+        """Return chunks of the collection without a search, by field values (see `stored_chunks.scroll`).
 
         Raises:
-            StoreError: The store failed, or the chunks cannot be listed (`info` is None).
+            StoreError: The store failed, or there is no collection to list them from.
         """
+        with self._reading() as listing:
+            return scroll(listing.client, listing.config, where, listing.info)
 
     def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
-        """Point ids and raw payloads of the collection's first points, at most `count`.
+        """Return point ids and raw payloads of the collection's first points, at most `count`.
 
         Raises:
             StoreError: As for `chunks`.
         """
+        with self._reading() as listing:
+            points = records(listing.client, listing.config, listing.info.limits, count=count)
+            return [(str(record.id), record.payload or {}) for record in points]
 
     def survey(self) -> tuple[CollectionInfo, Deployment | None] | None:
-        """Return the collection's own description now, and how its server runs it; None where `info` is None.
+        """Return the collection's own description now, and how its server runs it; None where it is unknown.
 
         Raises:
             StoreError: The store failed.
         """
+        if self.info is None:
+            return None
+        with self._reading() as listing:
+            return survey(listing.client, listing.config)
 
-    def close(self) -> None:
-        """Close its open resources."""
+    def __enter__(self) -> Self:
+        return self
 
-    def __enter__(self) -> Self: ...
+    def __exit__(self: Any, *_: object) -> None:
+        self.close()
 
-    def __exit__(self, *_: object) -> None: ...
-
-
-@runtime_checkable
-class FindsNeighbours(Retriever, Protocol):
-    """A retriever whose search for vectors can be made with other parameters."""
-
-    def neighbours(
-        self, vectors: Sequence[Sequence[float]], search: Mapping[str, Any] | None, depth: int, chunks: Any
-    ) -> CandidateTable:
-        """Find the points nearest to vectors, each to the same depth.
-
-        Args:
-            vectors: Vectors of queries.
-            search: Qdrant's `SearchParams`, as a mapping.
-            depth: Number of points for each.
-            chunks: The table that numbers them (see `chunk_table`).
-
-        Raises:
-            RetrievalError: The search failed.
-        """
+    @contextmanager
+    def _reading(self: Any) -> Iterator[Listing]:
+        if self._listing is None:
+            raise StoreError(f"python {self.settings.python!r} lists no chunks; name the store and collection it reads")
+        with client_errors(self._listing.config.collection):
+            yield self._listing

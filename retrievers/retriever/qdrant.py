@@ -1,6 +1,5 @@
 """QdrantRetriever: embed, search, rerank, threshold, cut; a LangChain retriever that also says how it went."""
 
-import logging
 import os
 import time
 import uuid
@@ -9,9 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-import numpy as np
 from cachetools import LRUCache
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -24,39 +22,35 @@ from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, file_layer
 from retrievers.embedding.cache import EmbeddingCache, open_embedding_cache
 from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
-from retrievers.errors import CollectionChangedError, ConfigError, QueryError, RetrievalError
+from retrievers.errors import CollectionChangedError, ConfigError
 from retrievers.net.retry import working_time
-from retrievers.records import Chunk, RetrievalSession, RetrievedChunk, StageTimings
+from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
+from retrievers.retriever.protocol import Listing, Retriever
 from retrievers.retriever.vector_store import QueryTerms, make_store, own_terms, settings_over
-from retrievers.search.candidates import CandidateTable
+from retrievers.search.candidates import Candidates
 from retrievers.search.find import Search
 from retrievers.search.query import check_query, compile_filters, embedded, encode
-from retrievers.search.rerank import Rerank, make_reranker, reranked
-from retrievers.search.selection import BELOW_SHOWN, Side, answered, failed, parameters, select
+from retrievers.search.rerank import Rerank, reranked
+from retrievers.search.selection import BELOW_SHOWN, answered, parameters, select
 from retrievers.store import (
-    CollectionInfo,
-    Deployment,
     check_collection,
     check_index,
     client_errors,
     describe,
     open_client,
-    survey,
     with_distance,
 )
-from retrievers.store.chunks import ChunkTable, all_metadata, records, scroll
+from retrievers.store.chunks import ChunkTable, all_metadata
 from retrievers.store.embedded import is_embedded
 from retrievers.store.opening import expect_exact_search
 
-log = logging.getLogger(__name__)
-BATCH = 32
 # Results that are kept in memory.
 RESULTS = 256
 # How often a search begins again, as the collection was written to between two of its requests.
 TRIES = 3
 
 
-class QdrantRetriever(BaseRetriever):
+class QdrantRetriever(Retriever, BaseRetriever):
     """Retrieves chunks from a Qdrant collection by the settings it was opened with.
 
     `invoke` and `ainvoke` give LangChain documents and raise typed errors; `search` gives a `RetrievalSession` and
@@ -65,12 +59,14 @@ class QdrantRetriever(BaseRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, frozen=True)
 
+    # Queries that are embedded and searched for in one round trip.
+    batch_size: ClassVar[int] = 32
     settings: SkipValidation[RetrieverConfig]
     vector_store: Any
     _embeddings: Any = PrivateAttr()
     _owned: bool = PrivateAttr(default=False)
     _env: Mapping[str, str] = PrivateAttr()
-    _info: CollectionInfo = PrivateAttr()
+    _listing: Listing = PrivateAttr()
     _terms: "QueryTerms" = PrivateAttr()
     _search: Search = PrivateAttr()
     _rerank: Rerank | None = PrivateAttr()
@@ -117,14 +113,14 @@ class QdrantRetriever(BaseRetriever):
         cls,
         store: QdrantVectorStore,
         settings: RetrieverConfig,
+        env: Mapping[str, str],
         *,
-        env: Mapping[str, str] | None = None,
         owned: bool = False,
     ) -> Self:
         """Search a `QdrantVectorStore` that exists: its client, collection, payload keys, vectors and embeddings.
 
         Args:
-            store: The store. Its mode is searched unless the settings name another.
+            store: The store, with a model of meaning. Its mode is searched unless the settings name another.
             settings: All that the store does not settle.
             env: Environment that holds the API key of a reranker.
             owned: Close the store's client with the retriever.
@@ -132,9 +128,7 @@ class QdrantRetriever(BaseRetriever):
         Raises:
             RetrievalError: Typed, with what to do.
         """
-        env, model = environment(os.environ) if env is None else env, store.embeddings
-        if model is None:
-            raise ConfigError(f"{type(store).__name__} has no dense `embedding`; evaluate its as_retriever() instead")
+        model: Any = store.embeddings
         if not isinstance(model, CheckedEmbeddings):
             model = CheckedEmbeddings(model, type(model).__name__)
         expect_exact_search()
@@ -155,7 +149,7 @@ class QdrantRetriever(BaseRetriever):
     ) -> Self:
         """Check the collection, and put the parts together over a store, ours if none is given."""
         terms = QueryTerms(settings, own_terms(store) if store else None)
-        rerank = make_reranker(settings, env)
+        rerank = settings.reranker.make(settings, env) if settings.reranker.make else None
         with client_errors(settings.collection):
             info = describe(client, settings)
             settings = with_distance(settings, info)
@@ -165,7 +159,7 @@ class QdrantRetriever(BaseRetriever):
             among, chunks = compile_filters(client, settings, info.limits), ChunkTable(client, settings)
         retriever = cls(settings=settings, vector_store=store or make_store(settings, client, model, terms))
         retriever._search = Search(client, settings, settings.candidates, chunks, among, info.limits)
-        retriever._info, retriever._rerank = info, rerank
+        retriever._listing, retriever._rerank = Listing(client=client, config=settings, info=info), rerank
         retriever._terms, retriever._embeddings, retriever._env = terms, model, env
         return retriever
 
@@ -177,7 +171,7 @@ class QdrantRetriever(BaseRetriever):
         """
         trusted = settings.model_copy(update={"trust_embedding": True})  # it was checked when this one was opened
         if settings.python is not None:
-            return type(self).over(self.vector_store, trusted, env=self._env)
+            return type(self).over(self.vector_store, trusted, self._env)
         other = type(self)._made(self.client, trusted, self._embeddings, self._env)
         other._vectors = self._vectors
         return other
@@ -222,31 +216,6 @@ class QdrantRetriever(BaseRetriever):
         ours = f"{settings.candidates} candidates a side, fused by {settings.used_fusion}"
         return (f"{self.label} is searched to {ours}; its as_retriever() measures langchain-qdrant's own hybrid",)
 
-    @property
-    def batch_size(self) -> int:
-        """Queries that are embedded and searched for in one round trip."""
-        return BATCH
-
-    @property
-    def info(self) -> CollectionInfo:
-        """What the collection said of itself when it was opened."""
-        return self._info
-
-    def search(self, query: str, *, use_cache: bool = True) -> RetrievalSession:
-        """Retrieve, and tell how it went. Faults are in the session's `status` and `error`, not raised.
-
-        Args:
-            query: A question; blank gives an empty session with a message.
-            use_cache: True to use a kept vector or result.
-        """
-        try:
-            return self._session(query, use_cache)
-        except RetrievalError as error:
-            if not isinstance(error, QueryError):
-                context = {"query": query, "collection": self.settings.collection, "stage": error.stage}
-                log.error("search failed: %s", error, extra={**context, "attempt": error.attempts})
-            return failed(query, error, self._told)
-
     def candidates(
         self,
         queries: Sequence[str],
@@ -254,7 +223,7 @@ class QdrantRetriever(BaseRetriever):
         depth: int | None = None,
         use_cache: bool = True,
         chunks: ChunkTable | None = None,
-    ) -> CandidateTable:
+    ) -> Candidates:
         """Find candidates for each query before threshold and cut, to the candidate depth.
 
         Args:
@@ -266,51 +235,8 @@ class QdrantRetriever(BaseRetriever):
         Raises:
             RetrievalError: A query is unusable, or embedding or search failed.
         """
-        chunks = self.chunk_table() if chunks is None else chunks
+        chunks = ChunkTable(self.client, self.settings) if chunks is None else chunks
         return self._found(queries, depth or self.settings.candidates, use_cache, chunks)
-
-    def neighbours(
-        self, vectors: Sequence[Sequence[float]], search: Mapping[str, Any] | None, depth: int, chunks: ChunkTable
-    ) -> CandidateTable:
-        """Find the points nearest to vectors, whatever the mode, of those that the filters let pass.
-
-        Args:
-            vectors: Vectors of queries.
-            search: Parameters in place of the configured ones.
-            depth: Number of points for each.
-            chunks: The table that numbers them.
-
-        Raises:
-            RetrievalError: The search failed.
-        """
-        config = self.settings.model_copy(update={"mode": "semantic", "search_params": search})
-        searcher = replace(self._search, config=config, depth=depth, chunks=chunks)
-        return searcher.find([{"semantic": [*map(float, vector)]} for vector in vectors])
-
-    def chunk_table(self) -> ChunkTable:
-        """Return an empty table of chunks, which calls of `candidates` fill."""
-        return ChunkTable(self.client, self.settings)
-
-    def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
-        """Chunks of the collection without a search, by field values (see `stored_chunks.scroll`)."""
-        return scroll(self.client, self.settings, where, self._info)
-
-    def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
-        """Point ids and raw payloads of the collection's first points, at most `count`.
-
-        Raises:
-            StoreError: The store failed.
-        """
-        sampled = records(self.client, self.settings, self._info.limits, count=count)
-        return [(str(record.id), record.payload or {}) for record in sampled]
-
-    def survey(self) -> tuple[CollectionInfo, Deployment | None]:
-        """Return the collection's own description now, and how its server runs it (None for an embedded store).
-
-        Raises:
-            StoreError: The store failed.
-        """
-        return survey(self.client, self.settings)
 
     def close(self) -> None:
         """Let go of the store; an embedded one can then be opened by another process."""
@@ -318,12 +244,6 @@ class QdrantRetriever(BaseRetriever):
             self.client.close()
             if self._vectors:
                 self._vectors.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         return [_document(hit) for hit in self._session(query, True).chunks]
@@ -342,9 +262,9 @@ class QdrantRetriever(BaseRetriever):
             timings = StageTimings(total_ms=(time.perf_counter() - start) * 1000)
             cache = {"embedding": "off", "result": "hit"}
             return replace(kept, session_id=uuid.uuid4().hex, timings=timings, cache=cache)
-        [candidates] = self._found([query], settings.candidates, use_cache, self.chunk_table(), few=True)
-        spreads = not settings.reranker.diversifies
-        session = answered(candidates, settings, self._told, other_side=self._other_side, spreads=spreads)
+        chunks = ChunkTable(self.client, settings)
+        [hits] = self._found([query], settings.candidates, use_cache, chunks, few=settings.group_by is None)
+        session = answered(hits, settings, self._told, self.info.sparse_vectors)
         session = replace(session, cache={**session.cache, "result": "miss" if keeps else "off"})
         if keeps:
             with self._lock:
@@ -353,60 +273,48 @@ class QdrantRetriever(BaseRetriever):
 
     def _found(
         self, queries: Sequence[str], depth: int, use_cache: bool, chunks: ChunkTable, *, few: bool = False
-    ) -> CandidateTable:
+    ) -> Candidates:
         """Embed queries, find candidates, rerank, and read the chunks of all, or of the few that an answer shows."""
         for query in queries:
             check_query(query)
         start, settings = working_time(), self.settings
-        kept_vectors = self._vectors if use_cache else None
-        vectors, cached = embedded(queries, settings, self._info, self._embeddings, kept_vectors)
+        vectors, cached = embedded(queries, settings, self.info, self._embeddings, self._vectors if use_cache else None)
         encoded = [encode(vector, self._terms.of(query)) for query, vector in zip(queries, vectors, strict=True)]
         ready = working_time()
         for left in reversed(range(TRIES)):
             try:
-                table = replace(self._search, depth=depth, chunks=chunks).find(encoded)
+                found = replace(self._search, depth=depth, chunks=chunks).find(encoded)
                 searched = working_time()
                 if self._rerank:
-                    table = reranked(table, queries, vectors, self._rerank, settings, self.client)
-                if few and settings.group_by is None:
-                    kept, below = select(table[0], settings)
-                    chunks.read(table[0].at([*kept, *below[:BELOW_SHOWN]]).codes.tolist())
-                else:
-                    chunks.read(table.codes.tolist())
+                    found = reranked(found, queries, vectors, self._rerank, settings, self.client)
+                codes = found.codes[found.codes >= 0]
+                if few:
+                    kept, below = select(found[0], settings)
+                    codes = found[0].at([*kept, *below[:BELOW_SHOWN]]).codes
+                chunks.read(codes.tolist())
                 break
-            except CollectionChangedError as error:
+            except CollectionChangedError:
                 if not left:
                     raise
-                log.info("%s", error)
-        end, count, share = working_time(), len(queries), 1000 / max(1, len(queries))
+        end, share = working_time(), 1000 / max(1, len(queries))
         timings = StageTimings(
             embed_ms=(ready - start) * share,
             search_ms=((searched if self._rerank else end) - ready) * share,
             rerank_ms=(end - searched) * share if self._rerank else None,
             total_ms=(end - start) * share,
         )
-        return replace(
-            table,
-            texts=tuple(queries),
-            timings=(timings,) * count,
-            vectors=tuple(np.asarray(vector, dtype=np.float32) for vector in vectors),
-            caches=tuple({"embedding": state} for state in cached),
-            retrieved_at=(datetime.now(UTC),) * count,
-        )
+        facts = [
+            replace(of, text=text, cache={"embedding": state}, timings=timings, retrieved_at=datetime.now(UTC))
+            for of, text, state in zip(found.facts, queries, cached, strict=True)
+        ]
+        return replace(found, facts=facts)
 
     @property
     def _told(self) -> dict[str, Any]:
         """What a session tells of parameters and model, which may be in the caller's vector store."""
         settings, config = self.settings, self.settings.embedding
         model = {"provider": config.provider, "model": config.resolved_model} if settings.python is None else {}
-        return {"parameters": parameters(settings), "embedding": {**model, "dimension": self._info.dimension}}
-
-    @property
-    def _other_side(self) -> Side | None:
-        """A side that the collection could be searched by, and is not."""
-        if self.settings.mode == "semantic":
-            return "keywords" if self.settings.keyword.vector_name in self._info.sparse_vectors else None
-        return "meaning" if self.settings.mode == "keyword" else None
+        return {"parameters": parameters(settings), "embedding": {**model, "dimension": self.info.dimension}}
 
 
 def _document(hit: RetrievedChunk) -> Document:

@@ -8,7 +8,7 @@ from qdrant_client import models
 
 from retrievers.config import Mode, RetrieverConfig, StoreConfig
 from retrievers.embedding.bm25 import OwnEncoder, Terms, expand, query_encoder
-from retrievers.errors import ConfigError, EmbeddingError
+from retrievers.errors import EmbeddingError
 from retrievers.text.secrets import redacted
 
 DENSE, SPARSE, HYBRID = RetrievalMode.DENSE, RetrievalMode.SPARSE, RetrievalMode.HYBRID
@@ -69,22 +69,15 @@ def settings_over(store: QdrantVectorStore, settings: RetrieverConfig) -> Retrie
     Args:
         store: The store.
         settings: All else; a mode that they name is searched in place of the store's own.
-
-    Raises:
-        ConfigError: The settings name other payload keys.
     """
     keys = {"text_key": store.content_payload_key, "nested_under": store.metadata_payload_key}
-    for name, key in keys.items():
-        value, default = getattr(settings.metadata, name), type(settings.metadata).model_fields[name].default
-        if value not in (key, default):
-            raise ConfigError(f"metadata.{name}: the store reads payload key {key!r}, got {value!r}; leave it out")
     own_mode = next(mode for mode, theirs in MODES.items() if theirs == store.retrieval_mode)
     options = getattr(store.client, "init_options", None) or {}
-    where = next((options[name] for name in ("url", "host", "path", "location") if options.get(name)), None)
+    where = [str(options[name]) for name in ("url", "host", "path", "location") if options.get(name)]
     changes: dict[str, Any] = {
         "collection": store.collection_name,
         # For messages; not checked as our own settings are.
-        "store": StoreConfig.model_construct(url=redacted(str(where or type(store.client).__name__))),
+        "store": StoreConfig.model_construct(url=redacted([*where, type(store.client).__name__][0])),
         "metadata": settings.metadata.model_copy(update=keys),
         "vector_name": store.vector_name,
         "mode": settings.mode if "mode" in settings.model_fields_set else own_mode,

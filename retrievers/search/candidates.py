@@ -1,32 +1,22 @@
-"""Candidates of many queries as columns, and views of one query's, which become objects when they are looked at."""
+"""Candidates of many queries as matrices; those of one query are hits, which become objects when they are looked at."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from itertools import chain
 from math import isnan
-from types import MappingProxyType
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retrievers.records import Chunk, Distance, RetrievedChunk, ScoreScale, StageTimings
-from retrievers.store.chunks import Codes
 
 Floats = NDArray[np.float64]
-Item = TypeVar("Item", bound=np.generic)
-Places = Sequence[int] | NDArray[np.integer]
-"""Places of candidates in the list of their query, from 0."""
-BEFORE = ("original_rank", "original_score")
-"""Columns that are fields of a retrieved chunk; the others are its component scores."""
-NOTHING: Mapping[Any, Any] = MappingProxyType({})
-UNTOLD: Mapping[str, Any] = {
-    "scales": "cosine", "distances": "cosine", "texts": "", "timings": StageTimings(), "vectors": None, "no_cosine": "",
-    "incomplete": "", "caches": NOTHING, "retrieved_at": None, "ann_recall": NOTHING,
-}  # fmt: skip
-"""Fields of a table that hold a value for each query, and their value where nobody tells."""
-BY_QUERY = tuple(UNTOLD)
+Integers = NDArray[np.int64]
+# Columns that are fields of a hit; the others are its component scores.
+FIELDS = ("score", "original_rank", "original_score")
 
 
 class Chunks(Protocol):
@@ -65,93 +55,93 @@ class ChunkList:
         return code
 
 
-@dataclass(frozen=True, kw_only=True)
-class CandidateTable:
-    """Candidates of many queries in the total order; iterated, the candidates of each query.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """What is known of a search beside its candidates.
 
     Attributes:
-        offsets: The first candidate of each query, and the end of the last one's; shape (queries + 1,).
-        codes: The chunk of each candidate by its number in `chunks`; shape (candidates,).
-        scores: The final score of each candidate, NaN where the retriever gives none.
-        columns: Component scores by name, NaN where a candidate has none (see `RetrievedChunk.scores`), and its rank
-            and score before reranking, the latter as it is shown.
-        chunks: The chunks, shared by all tables of a run.
-        scales: The scale of the final scores, by query.
-        distances: The scale of the component `semantic`, by query.
-        texts: The queries; empty within a search.
-        timings: Times of the stages of each search.
-        vectors: The vector of each query, float32; None where the retriever does not show it.
-        no_cosine: The reason why a query's candidates carry no cosine similarity; empty when they do.
-        incomplete: The reason why a search to the same depth may find more than these; empty when it cannot.
-        caches: Source of the query vector (see `RetrievalSession.cache`).
-        retrieved_at: Time of each search.
-        ann_recall: Number of nearest vectors to the share of them that the search found; empty where not known.
+        text: The query.
+        scale: The scale of the final scores.
+        distance: The scale of the component `semantic`.
+        timings: Times of the stages.
+        cache: Source of the query vector (see `RetrievalSession.cache`).
+        retrieved_at: Time of the search.
+        no_cosine: Reason why the candidates carry no cosine; empty where they do.
+        incomplete: Reason why a search to the same depth may find more; empty where it cannot.
     """
 
-    offsets: NDArray[np.int64]
-    codes: Codes
-    scores: Floats
+    text: str = ""
+    scale: ScoreScale = "cosine"
+    distance: Distance = "cosine"
+    timings: StageTimings = field(default_factory=StageTimings)
+    cache: Mapping[str, str] = field(default_factory=dict)
+    retrieved_at: datetime | None = None
+    no_cosine: str = ""
+    incomplete: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Candidates:
+    """Candidates of queries in the total order (score descending, then chunk id); iterated, the hits of each query.
+
+    Attributes:
+        codes: The chunk at each place by its number in `chunks`, −1 beyond the last; shape (queries, depth).
+        columns: Scores by name, NaN where a candidate has none; shape as `codes`. `score` is the final one,
+            `original_rank` and `original_score` are those before reranking, the others are its components.
+        chunks: The chunks, shared by all that a run finds.
+        facts: What else is known of each search.
+    """
+
+    codes: Integers
     columns: Mapping[str, Floats]
     chunks: Chunks
-    scales: Sequence[ScoreScale]
-    distances: Sequence[Distance]
-    texts: Sequence[str]
-    timings: Sequence[StageTimings]
-    vectors: Sequence[NDArray[np.float32] | None]
-    no_cosine: Sequence[str]
-    incomplete: Sequence[str]
-    caches: Sequence[Mapping[str, str]]
-    retrieved_at: Sequence[datetime | None]
-    ann_recall: Sequence[Mapping[int, float]]
+    facts: Sequence[Facts]
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1
+        return len(self.codes)
 
-    def __getitem__(self, row: int) -> "Candidates":
-        return Candidates(self, range(len(self))[row])
+    def __getitem__(self, row: int) -> "Hits":
+        return Hits(self, row, np.arange(self.lengths[row]))
 
-    def __iter__(self) -> "Iterator[Candidates]":
+    def __iter__(self) -> "Iterator[Hits]":
         return map(self.__getitem__, range(len(self)))
 
     @cached_property
-    def lengths(self) -> NDArray[np.int64]:
+    def lengths(self) -> Integers:
         """The number of candidates of each query; shape (queries,)."""
-        return np.diff(self.offsets)
-
-    @property
-    def depth(self) -> int:
-        """The number of candidates of the query that has most."""
-        return int(self.lengths.max(initial=0))
-
-    def matrix(self, values: NDArray[Item], beyond: float) -> NDArray[Item]:
-        """Lay a column out by query and place, with `beyond` past a query's last candidate; shape (queries, depth)."""
-        laid = np.full((len(self), self.depth), beyond, dtype=values.dtype)
-        laid[np.arange(self.depth) < self.lengths[:, None]] = values
-        return laid
+        return np.asarray((self.codes >= 0).sum(axis=1), dtype=np.int64)
 
     def column(self, name: str) -> Floats:
-        """Return a column by name: `score`, or one of `columns`; all NaN where there is none of that name."""
-        if name == "score":
-            return self.scores
-        return self.columns[name] if name in self.columns else np.full(len(self.codes), np.nan)
+        """Return scores by name, all NaN where there are none of that name; shape (queries, depth)."""
+        return self.columns[name] if name in self.columns else np.full(self.codes.shape, np.nan)
+
+    def at(self, places: Integers) -> "Candidates":
+        """Return the candidates at some places of each query, −1 for none; shape (queries, any depth)."""
+
+        def taken(values: NDArray[Any], beyond: float) -> NDArray[Any]:
+            return np.where(places < 0, beyond, np.take_along_axis(values, np.maximum(places, 0), axis=1))
+
+        columns = {name: taken(values, np.nan) for name, values in self.columns.items()}
+        codes = taken(self.codes, -1).astype(np.int64)
+        return Candidates(codes=codes, columns=columns, chunks=self.chunks, facts=self.facts)
 
 
-class Candidates(Sequence[RetrievedChunk]):
-    """The candidates of one query in the total order (score descending, chunk id ascending), or some of them.
+class Hits(Sequence[RetrievedChunk]):
+    """Candidates of one query, ranked from 1.
 
     Attributes:
-        table: The table.
+        found: The candidates of all queries.
         row: The row of the query.
-        places: The places in the row, from 0, in rank order; None for all.
+        places: The places of these in the row, from 0, in rank order.
     """
 
-    __slots__ = ("places", "row", "table")
+    __slots__ = ("found", "places", "row")
 
-    def __init__(self, table: CandidateTable, row: int, places: Places | None = None) -> None:
-        self.table, self.row, self.places = table, row, places
+    def __init__(self, found: Candidates, row: int, places: Integers) -> None:
+        self.found, self.row, self.places = found, row, places
 
     def __len__(self) -> int:
-        return int(self.table.lengths[self.row]) if self.places is None else len(self.places)
+        return len(self.places)
 
     @overload
     def __getitem__(self, index: int) -> RetrievedChunk: ...
@@ -160,209 +150,78 @@ class Candidates(Sequence[RetrievedChunk]):
     def __getitem__(self, index: slice) -> tuple[RetrievedChunk, ...]: ...
 
     def __getitem__(self, index: int | slice) -> RetrievedChunk | tuple[RetrievedChunk, ...]:
-        places = range(len(self))[index]
-        return tuple(map(self._hit, places)) if isinstance(places, range) else self._hit(places)
+        ranks = range(len(self))[index]
+        return tuple(map(self._hit, ranks)) if isinstance(ranks, range) else self._hit(ranks)
 
-    def _hit(self, place: int) -> RetrievedChunk:
-        """Return a candidate as an object, by its place among these."""
-        table, at = self.table, int(self._at[place])
-        values = {name: float(column[at]) for name, column in table.columns.items()}
+    def _hit(self, rank: int) -> RetrievedChunk:
+        at, facts = (self.row, self.places[rank]), self.facts
+        values = {name: float(column[at]) for name, column in self.found.columns.items()}
         scores = {name: value for name, value in values.items() if not isnan(value)}
-        rank, score, before = scores.get("original_rank"), float(table.scores[at]), scores.get("original_score")
+        original = scores.get("original_rank")
         return RetrievedChunk(
-            rank=place + 1,
-            score=None if isnan(score) else score,
-            score_scale=table.scales[self.row],
-            scores={name: value for name, value in scores.items() if name not in BEFORE},
-            chunk=table.chunks[int(table.codes[at])],
-            original_rank=None if rank is None else int(rank),
-            original_score=before,
-            retrieved_at=table.retrieved_at[self.row],
-            distance=self.distance,
+            rank=rank + 1,
+            score=scores.get("score"),
+            score_scale=facts.scale,
+            scores={name: value for name, value in scores.items() if name not in FIELDS},
+            chunk=self.found.chunks[int(self.found.codes[at])],
+            original_rank=None if original is None else int(original),
+            original_score=scores.get("original_score"),
+            retrieved_at=facts.retrieved_at,
+            distance=facts.distance,
         )
 
-    # Equal to a tuple of the same candidates, which is hashed otherwise.
-    __hash__ = None  # type: ignore[assignment]
-
-    def __eq__(self, other: object) -> bool:
-        return tuple(self) == tuple(other) if isinstance(other, Candidates | tuple) else NotImplemented
-
-    def __repr__(self) -> str:
-        return f"Candidates({list(self)!r})"
+    @property
+    def facts(self) -> Facts:
+        """What else is known of the search."""
+        return self.found.facts[self.row]
 
     @property
-    def _at(self) -> NDArray[np.integer]:
-        """The places of these in the columns of the table."""
-        start, end = self.table.offsets[self.row], self.table.offsets[self.row + 1]
-        return np.arange(start, end) if self.places is None else start + np.asarray(self.places, dtype=np.int64)
-
-    def at(self, places: Places) -> "Candidates":
-        """Return the candidates at some places of these, ranked from 1."""
-        return Candidates(self.table, self.row, (self._at - self.table.offsets[self.row])[np.asarray(places, np.intp)])
-
-    def column(self, name: str) -> Floats:
-        """Return the final scores (`score`) or a component, in rank order; NaN where a candidate has none."""
-        values: Floats = self.table.column(name)[self._at]
-        return values
-
-    @property
-    def scores(self) -> Floats:
-        """The final scores in rank order."""
-        return self.column("score")
-
-    @property
-    def codes(self) -> Codes:
+    def codes(self) -> Integers:
         """The chunks by number, in rank order."""
-        codes: Codes = self.table.codes[self._at]
+        codes: Integers = self.found.codes[self.row, self.places]
         return codes
 
     @property
     def chunk_ids(self) -> tuple[str, ...]:
         """The ids of the chunks, in rank order."""
-        return tuple(map(self.table.chunks.chunk_id, self.codes.tolist()))
+        return tuple(map(self.found.chunks.chunk_id, self.codes.tolist()))
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:
         """The chunks without their scores, in rank order."""
-        return tuple(self.table.chunks[code] for code in self.codes.tolist())
+        return tuple(self.found.chunks[code] for code in self.codes.tolist())
 
-    @property
-    def columns(self) -> dict[str, Floats]:
-        """The components by name, each in rank order."""
-        return {name: self.column(name) for name in self.table.columns}
+    def column(self, name: str) -> Floats:
+        """Return the scores of a name, in rank order; NaN where a candidate has none."""
+        scores: Floats = self.found.column(name)[self.row, self.places]
+        return scores
 
-    @property
-    def vector(self) -> NDArray[np.float32] | None:
-        """The vector of the query; None where the retriever does not show it."""
-        return self.table.vectors[self.row]
-
-    @property
-    def text(self) -> str:
-        """The query."""
-        return self.table.texts[self.row]
-
-    @property
-    def distance(self) -> Distance:
-        """The scale of the component `semantic`."""
-        return self.table.distances[self.row]
-
-    @property
-    def timings(self) -> StageTimings:
-        """Times of the stages of the search."""
-        return self.table.timings[self.row]
-
-    @property
-    def cache(self) -> Mapping[str, str]:
-        """Source of the query vector (see `RetrievalSession.cache`)."""
-        return self.table.caches[self.row]
-
-    @property
-    def no_cosine(self) -> str:
-        """The reason why these carry no cosine similarity; empty when they do."""
-        return self.table.no_cosine[self.row]
-
-    def alone(self, chunks: ChunkList | None = None) -> CandidateTable:
-        """Return these candidates as a table of one query, with the facts of it; `chunks` numbers theirs anew."""
-        codes, home = self.codes, self.table.chunks if chunks is None else chunks
-        if chunks is not None:
-            codes = np.asarray([chunks.code(chunk) for chunk in self.chunks], dtype=np.int32)
-        facts = {name: (getattr(self.table, name)[self.row],) for name in BY_QUERY}
-        return make_table([len(self)], codes, self.scores, self.columns, home, **facts)
+    def at(self, ranks: Sequence[int]) -> "Hits":
+        """Return those at some places of these, from 0, ranked from 1."""
+        return Hits(self.found, self.row, self.places[np.asarray(ranks, dtype=np.int64)])
 
 
-def make_table(
-    lengths: Sequence[int] | NDArray[np.integer],
-    codes: Codes,
-    scores: Floats,
-    columns: Mapping[str, Floats],
-    chunks: Chunks,
-    **facts: Sequence[Any],
-) -> CandidateTable:
-    """Return a table of candidates.
-
-    Args:
-        lengths: The number of candidates of each query.
-        codes: Their chunks by number.
-        scores: Their final scores.
-        columns: Component scores by name.
-        chunks: The chunks.
-        facts: What else is known by query (`BY_QUERY`).
-    """
-    of_query: dict[str, Any] = {name: (value,) * len(lengths) for name, value in UNTOLD.items()} | facts
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return CandidateTable(offsets=offsets, codes=codes, scores=scores, columns=columns, chunks=chunks, **of_query)
-
-
-class TableBuilder:
-    """Joins candidates, batch by batch, to one table."""
-
-    def __init__(self, chunks: Chunks) -> None:
-        self._chunks = chunks
-        self._tables: list[CandidateTable] = []
-
-    def __len__(self) -> int:
-        return sum(map(len, self._tables))
-
-    def extend(self, table: CandidateTable) -> None:
-        """Add a table of the same chunks."""
-        self._tables.append(table)
-
-    def table(self) -> CandidateTable:
-        """Return what was added."""
-        tables = self._tables
-        names = dict.fromkeys(name for table in tables for name in table.columns)
-        return make_table(
-            np.concatenate([np.empty(0, dtype=np.int64), *(table.lengths for table in tables)]),
-            np.concatenate([np.empty(0, dtype=np.int32), *(table.codes for table in tables)]),
-            np.concatenate([np.empty(0), *(table.scores for table in tables)]),
-            {name: np.concatenate([table.column(name) for table in tables]) for name in names},
-            self._chunks,
-            **{name: tuple(each for table in tables for each in getattr(table, name)) for name in BY_QUERY},
-        )
-
-
-def joined(tables: Sequence[CandidateTable], chunks: Chunks) -> CandidateTable:
-    """Return tables of the same chunks as one."""
-    builder = TableBuilder(chunks)
-    for table in tables:
-        builder.extend(table)
-    return builder.table()
-
-
-def table_of(lists: Sequence[Candidates]) -> CandidateTable:
-    """Return the table whose rows some candidates are, or join those of several tables."""
-    table = lists[0].table if lists else None
-    if (
-        table
-        and len(table) == len(lists)
-        and all(each.table is table and each.row == row and each.places is None for row, each in enumerate(lists))
-    ):
-        return table
-    chunks = ChunkList()
-    return joined([each.alone(chunks) for each in lists], chunks)
-
-
-def table_of_hits(
-    hits: Sequence[RetrievedChunk], distance: Distance = "cosine", chunks: ChunkList | None = None
-) -> CandidateTable:
-    """Return the table of one query, whose candidates are objects.
-
-    Args:
-        hits: The candidates, in rank order.
-        distance: The scale of their component `semantic`.
-        chunks: The chunks of the table, to which theirs are added; of its own when left out.
-    """
-    chunks = ChunkList() if chunks is None else chunks
-    values = [dict(hit.scores) for hit in hits]
-    for hit, components in zip(hits, values, strict=True):
-        components |= {name: value for name in BEFORE if (value := getattr(hit, name)) is not None}
-    names = dict.fromkeys(name for components in values for name in components)
-    return make_table(
-        [len(hits)],
-        np.asarray([chunks.code(hit.chunk) for hit in hits], dtype=np.int32),
-        np.asarray([np.nan if hit.score is None else hit.score for hit in hits], dtype=np.float64),
-        {name: np.asarray([each.get(name, np.nan) for each in values], dtype=np.float64) for name in names},
-        chunks,
-        scales=(hits[0].score_scale if hits else distance,),
-        distances=(distance,),
+def joined(parts: Sequence[Candidates]) -> Candidates:
+    """Return the queries of some candidates, whose chunks are the same, one after the other."""
+    names = dict.fromkeys(name for part in parts for name in part.columns)
+    return Candidates(
+        codes=stacked([part.codes for part in parts], -1),
+        columns={name: stacked([part.column(name) for part in parts], np.nan) for name in names},
+        chunks=parts[0].chunks,
+        facts=tuple(chain.from_iterable(part.facts for part in parts)),
     )
+
+
+def stacked(matrices: Sequence[NDArray[Any]], beyond: float, *, least: int = 0) -> NDArray[Any]:
+    """Stack matrices of several widths below one another, filled up with `beyond` to the widest, or to `least`."""
+    width = max(least, *(matrix.shape[1] for matrix in matrices))
+    padded = [np.pad(m, ((0, 0), (0, width - m.shape[1])), constant_values=beyond) for m in matrices]
+    return np.concatenate(padded)
+
+
+def laid_out(rows: Sequence[Sequence[float]], beyond: float) -> Floats:
+    """Return rows of several lengths as a matrix, filled up with `beyond`."""
+    matrix = np.full((len(rows), max(map(len, rows), default=0)), beyond, dtype=np.float64)
+    for row, values in zip(matrix, rows, strict=True):
+        row[: len(values)] = values
+    return matrix

@@ -8,14 +8,14 @@ every candidate has the score of its vector, such as a cosine, which the thresho
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import StoreError
-from retrievers.search.candidates import CandidateTable, Floats, make_table
+from retrievers.search.candidates import Candidates, Facts, Floats, Integers
 from retrievers.search.query import Encoded, Vector
 from retrievers.store import NO_LIMITS, Limits, parts, store_errors
 from retrievers.store.chunks import ChunkTable, Codes, without_vector
@@ -23,14 +23,13 @@ from retrievers.store.chunks import ChunkTable, Codes, without_vector
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
 
-Integers = NDArray[np.int64]
 Requests: TypeAlias = "Mapping[str, models.QueryRequest]"
 """What is asked for one query, by side."""
 BATCH = 32
 """Most searches in one request, which servers in strict mode take."""
 
 
-class Found(NamedTuple):
+class Side(NamedTuple):
     """What one side found: of each element its query and chunk as one number (`pairs`), score, and rank, from 1."""
 
     pairs: Integers
@@ -58,53 +57,58 @@ class Search:
     among: "models.Filter | None" = None
     limits: Limits = NO_LIMITS
 
-    def find(self, queries: Sequence[Encoded]) -> CandidateTable:
+    def find(self, queries: Sequence[Encoded]) -> Candidates:
         """Find candidates for each query: one request for all sides, and one for the scores that only some have.
 
         Raises:
             CollectionChangedError: The collection was written to meanwhile.
-            StoreError: A candidate has no vector, and so no cosine.
-            StoreError: The store failed.
+            StoreError: A candidate has no vector, and so no cosine; or the store failed.
         """
-        mode, fusion = self.config.mode, self.config.used_fusion
+        config = self.config
         requests = [{side: self._request(side, vector) for side, vector in query.items()} for query in queries]
-        with store_errors(self.config.store, self.config.collection):
-            found = self._sides(requests, ("semantic", "keyword") if mode == "hybrid" else (mode,))
-            pairs = np.unique(np.concatenate([side.pairs for side in found.values()]))
-            columns = {name: _laid(pairs, side.pairs, side.scores) for name, side in found.items()}
-            own = [column.copy() for column in columns.values()]
-            columns = {"semantic": np.full(len(pairs), np.nan), **columns}
-            self._fill(columns, pairs, requests, also_terms=mode == "hybrid" and fusion == "weighted")
+        with store_errors(config.store, config.collection):
+            sides = self._sides(requests)
+            pairs = np.unique(np.concatenate([side.pairs for side in sides.values()]))
             query, codes = pairs >> 32, _codes(pairs)
-            if mode != "hybrid":
-                scores = columns[mode]
-            elif fusion == "weighted":
-                scores = weighted(query, columns["semantic"], columns["keyword"], self.config.semantic_weight)
-            elif fusion == "rrf":
-                share = self.config.semantic_weight
-                ranks = [_laid(pairs, side.pairs, side.ranks) for side in found.values()]
-                scores = reciprocal_rank(ranks, [share, 1 - share], self.config.rrf_constant)
-            else:
-                scores = sum((distribution_based(query, side) for side in own), np.zeros(len(pairs)))
-            if mode == "hybrid":
+            columns = {"semantic": np.full(len(pairs), np.nan)}
+            columns |= {name: _laid(pairs, side.pairs, side.scores, np.nan) for name, side in sides.items()}
+            self._fill(columns, pairs, requests)
+            columns["score"] = self._final(columns, pairs, sides)
+            if config.mode == "hybrid":
                 columns["keyword"][columns["keyword"] == 0] = np.nan
-                columns["fused"] = scores
-            order = in_order(query, codes, scores, self.chunks)
-        kept = order[_places(query) < self.depth]
-        return make_table(
-            np.bincount(query[kept], minlength=len(queries)),
-            codes[kept],
-            scores[kept],
-            {name: column[kept] for name, column in columns.items()},
-            self.chunks,
-            scales=(self._scale,) * len(queries),
-            distances=(self.config.used_distance,) * len(queries),
+                columns["fused"] = columns["score"]
+            order = in_order(query, codes, columns["score"], self.chunks)
+        order = order[_places(query) < self.depth]
+        at, width = (query[order], _places(query[order])), np.bincount(query[order], minlength=1).max()
+
+        def matrix(values: NDArray[Any], beyond: float) -> NDArray[Any]:
+            laid = np.full((len(queries), width), beyond)
+            laid[at] = values[order]
+            return laid
+
+        scale = {"semantic": config.used_distance, "keyword": config.keyword.scale}.get(config.mode, config.used_fusion)
+        return Candidates(
+            codes=matrix(codes, -1).astype(np.int64),
+            columns={name: matrix(column, np.nan) for name, column in columns.items()},
+            chunks=self.chunks,
+            facts=(Facts(scale=scale, distance=config.used_distance),) * len(queries),
         )
 
-    @property
-    def _scale(self) -> str:
-        by_mode = {"semantic": self.config.used_distance, "keyword": self.config.keyword.scale}
-        return by_mode.get(self.config.mode, self.config.used_fusion)
+    def _final(self, columns: Mapping[str, Floats], pairs: Integers, sides: Mapping[str, Side]) -> Floats:
+        """Return the final scores: those of the only side, or both sides' fused."""
+        config = self.config
+        if config.mode != "hybrid":
+            return columns[config.mode]
+        if config.used_fusion == "weighted":
+            return weighted(pairs >> 32, columns["semantic"], columns["keyword"], config.semantic_weight)
+        fused, shares = np.zeros(len(pairs)), (config.semantic_weight, 1 - config.semantic_weight)
+        for side, share in zip(sides.values(), shares, strict=True):
+            if config.used_fusion == "rrf":  # Cormack, Clarke and Büttcher (2009): w / (c + rank)
+                terms = share / (config.rrf_constant + side.ranks)
+            else:
+                terms = standing(side.pairs >> 32, side.scores)
+            fused += _laid(pairs, side.pairs, terms, 0)  # a side that did not find a candidate adds nothing
+        return fused
 
     def _request(self, side: str, vector: Vector) -> "models.QueryRequest":
         from qdrant_client import models
@@ -120,8 +124,9 @@ class Search:
             with_payload=False,
         )
 
-    def _sides(self, queries: Sequence[Requests], sides: Sequence[str]) -> dict[str, Found]:
+    def _sides(self, queries: Sequence[Requests]) -> dict[str, Side]:
         """Search the sides of every query; a tied edge is asked for again, deeper, and decided by the total order."""
+        sides = ("semantic", "keyword") if self.config.mode == "hybrid" else (self.config.mode,)
         asked = [(side, number) for side in sides for number, query in enumerate(queries) if side in query]
         most = self.limits.results or self.depth * 2**20
         reach = dict.fromkeys(asked, min(self.depth + 1, most))
@@ -136,30 +141,26 @@ class Search:
             }
         return {side: self._cut([(n, *answers[name, n]) for name, n in asked if name == side]) for side in sides}
 
-    def _cut(self, answers: Sequence[tuple[int, Codes, Floats]]) -> Found:
+    def _cut(self, answers: Sequence[tuple[int, Codes, Floats]]) -> Side:
         """Return what a side found for all queries, to the candidate depth; only under rrf do places count, too."""
         query = np.repeat([n for n, _, _ in answers], [len(codes) for _, codes, _ in answers]).astype(np.int64)
         codes = np.concatenate([np.empty(0, np.int32), *(codes for _, codes, _ in answers)])
         scores = np.concatenate([np.empty(0), *(scores for _, _, scores in answers)])
-        order = in_order(
-            query, codes, scores, self.chunks, edge=None if self.config.used_fusion == "rrf" else self.depth
-        )
-        places = _places(query)
+        edge = None if self.config.used_fusion == "rrf" else self.depth
+        order, places = in_order(query, codes, scores, self.chunks, edge=edge), _places(query)
         order, places = order[places < self.depth], places[places < self.depth]
-        return Found(query[order] << 32 | codes[order], scores[order], (places + 1).astype(np.float64))
+        return Side(query[order] << 32 | codes[order], scores[order], (places + 1).astype(np.float64))
 
-    def _fill(
-        self, columns: Mapping[str, Floats], pairs: Integers, queries: Sequence[Requests], *, also_terms: bool
-    ) -> None:
+    def _fill(self, columns: Mapping[str, Floats], pairs: Integers, queries: Sequence[Requests]) -> None:
         """Ask for the scores that candidates lack, as only another side found them, and write them into the columns."""
+        weighs = self.config.mode == "hybrid" and self.config.used_fusion == "weighted"
         starts = np.searchsorted(pairs, np.arange(len(queries) + 1) << 32)
         lacking = [
-            (side, number, part[np.isnan(columns[side][start:end])])
-            for side in (("semantic", "keyword") if also_terms else ("semantic",))
+            (side, number, part)
+            for side in (("semantic", "keyword") if weighs else ("semantic",))
             for number, (start, end) in enumerate(pairwise(starts.tolist()))
-            if side in queries[number] and len(part := pairs[start:end])
+            if side in queries[number] and len(part := pairs[start:end][np.isnan(columns[side][start:end])])
         ]
-        lacking = [each for each in lacking if len(each[2])]
         requests = [self._of_points(queries[number][side], _codes(part)) for side, number, part in lacking]
         for (side, number, _), (codes, scores) in zip(lacking, self._ask(requests), strict=True):
             columns[side][np.searchsorted(pairs, number << 32 | codes.astype(np.int64))] = scores
@@ -205,7 +206,7 @@ class Search:
 
 
 def in_order(
-    query: Integers, codes: Codes, scores: Floats, chunks: ChunkTable, *, edge: int | None = None
+    query: Integers, codes: NDArray[np.integer], scores: Floats, chunks: ChunkTable, *, edge: int | None = None
 ) -> NDArray[np.intp]:
     """Return the places of candidates by query in the total order: score descending, then chunk id, then point id.
 
@@ -236,23 +237,6 @@ def in_order(
     return np.lexsort((names, -scores, query))
 
 
-def _codes(pairs: Integers) -> Codes:
-    """Return the chunks of pairs of query and chunk."""
-    return (pairs & 0xFFFFFFFF).astype(np.int32)
-
-
-def _places(query: Integers) -> Integers:
-    """Return the places, from 0, of candidates among those of their query; `query` is ascending."""
-    return np.arange(len(query)) - np.searchsorted(query, query)
-
-
-def _laid(pairs: Integers, own: Integers, values: Floats) -> Floats:
-    """Lay a side's values out over all pairs, which are ascending; NaN where the side has none."""
-    column = np.full(len(pairs), np.nan)
-    column[np.searchsorted(pairs, own)] = values
-    return column
-
-
 def weighted(query: Integers, semantic: Floats, keyword: Floats, share: float) -> Floats:
     """Return w · cosine + (1 − w) · BM25 / the query's best BM25, 0 to 1; NaN, of no term or vector, counts as 0.
 
@@ -268,32 +252,37 @@ def weighted(query: Integers, semantic: Floats, keyword: Floats, share: float) -
     return share * np.nan_to_num(semantic) + (1 - share) * terms / np.where(best == 0, 1, best)[query]
 
 
-def reciprocal_rank(ranks: Sequence[Floats], weights: Sequence[float], constant: float) -> Floats:
-    """Return Σ w / (c + rank) over the sides that found a candidate (Cormack, Clarke and Büttcher, 2009; c = 60 there).
-
-    Args:
-        ranks: The rank of every candidate on each side, from 1, NaN where the side did not find it.
-        weights: One for each side.
-        constant: c.
-    """
-    sides = zip(ranks, weights, strict=True)
-    return sum((np.nan_to_num(weight / (constant + rank)) for rank, weight in sides), np.zeros(len(ranks[0])))
-
-
-def distribution_based(query: Integers, scores: Floats) -> Floats:
+def standing(query: Integers, scores: Floats) -> Floats:
     """Return each score's place between its query's mean − 3σ (0) and mean + 3σ (1) on a side, as Qdrant computes it.
 
-    σ is the sample standard deviation of the side's candidates. A side of one candidate, or of equal scores, gives 0.5;
-    a candidate that the side did not find has 0.
+    σ is the sample standard deviation of the side's candidates. A side of one candidate, or of equal scores, gives 0.5.
 
     Args:
         query: The query of each candidate.
-        scores: Its score on the side, NaN where the side did not find it.
+        scores: Its score on the side.
     """
-    placed, there = np.zeros(len(scores)), ~np.isnan(scores)
-    for number in np.unique(query[there]):
-        own = there & (query == number)
+    placed = np.full(len(scores), 0.5)
+    for number in np.unique(query):
+        own = query == number
         values = np.sort(scores[own])  # in whichever order they came, their sum is the same
-        deviation = values.std(ddof=1) if values.min() < values.max() else 0.0
-        placed[own] = (scores[own] - values.mean() + 3 * deviation) / (6 * deviation) if deviation else 0.5
+        if values[0] < values[-1]:
+            deviation = values.std(ddof=1)
+            placed[own] = (scores[own] - values.mean() + 3 * deviation) / (6 * deviation)
     return placed
+
+
+def _codes(pairs: Integers) -> Codes:
+    """Return the chunks of pairs of query and chunk."""
+    return (pairs & 0xFFFFFFFF).astype(np.int32)
+
+
+def _places(query: Integers) -> Integers:
+    """Return the places, from 0, of candidates among those of their query; `query` is ascending."""
+    return np.arange(len(query)) - np.searchsorted(query, query)
+
+
+def _laid(pairs: Integers, own: Integers, values: Floats, beyond: float) -> Floats:
+    """Lay a side's values out over all pairs, which are ascending."""
+    column = np.full(len(pairs), beyond, dtype=np.float64)
+    column[np.searchsorted(pairs, own)] = values
+    return column

@@ -1,14 +1,13 @@
 """What is asked of a collection: queries, checked, embedded and encoded, and the filter that every candidate meets."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from retrievers.config import (
     MAX_QUERY_CHARACTERS,
     MAX_QUERY_WORDS,
     EmbeddingConfig,
-    MetadataConfig,
     RetrieverConfig,
 )
 from retrievers.config.filters import RANGES, AnyOf, Compare, Expression, Not, comparisons, parse, qdrant_filter
@@ -26,9 +25,8 @@ if TYPE_CHECKING:
 Vector: TypeAlias = Union[list[float], "SparseVector", "Document"]
 Encoded: TypeAlias = Mapping[str, Vector]
 """The vectors of one query by side: `semantic` its own, `keyword` the weights of its terms where it has any."""
-# Payloads that tell which keys a collection has, and of what kind their values are.
+# Payloads that tell which keys a collection has.
 SAMPLE = 256
-KINDS = {str: "text", int: "number", float: "number", bool: "true or false"}
 
 
 def check_query(query: str) -> None:
@@ -61,19 +59,17 @@ def embedded(
     Raises:
         EmbeddingError: The model failed, or made a vector of another length than the collection's.
     """
-    texts = [spell_out(query, settings.abbreviations) for query in queries]
-    model = cache_key(settings.embedding)
-    cached = {text: cache.get(*model, text) for text in dict.fromkeys(texts)} if cache else {}
-    known = {text: vector for text, vector in cached.items() if vector is not None}
-    missing = [text for text in dict.fromkeys(texts) if text not in known]
+    texts, model = [spell_out(query, settings.abbreviations) for query in queries], cache_key(settings.embedding)
+    kept = {text: vector for text in {*texts} if cache and (vector := cache.get(*model, text)) is not None}
+    missing = [text for text in dict.fromkeys(texts) if text not in kept]
     fresh = dict(zip(missing, embeddings.embed_queries(missing), strict=True))
-    vectors = known | fresh
-    if (other := next((len(each) for each in vectors.values() if len(each) != info.dimension), None)) is not None:
+    vectors = kept | fresh
+    if (other := next((len(vector) for vector in vectors.values() if len(vector) != info.dimension), None)) is not None:
         holds = f"collection {info.name!r} holds vectors of {info.dimension} dimensions"
         raise EmbeddingError(f"{holds}, but {settings.embedding.label} made one of {other}")
     for text, vector in fresh.items() if cache else ():
         cache.put(vector, *model, text)  # type: ignore[union-attr]
-    states = ["off" if cache is None else "miss" if text in fresh else "hit" for text in texts]
+    states = ["off" if cache is None else "hit" if text in kept else "miss" for text in texts]
     return [vectors[text] for text in texts], states
 
 
@@ -94,54 +90,40 @@ def encode(vector: Sequence[float], terms: Terms | None) -> Encoded:
 
 
 def compile_filters(client: "QdrantClient", config: RetrieverConfig, limits: Limits = NO_LIMITS) -> "Filter | None":
-    """Return the filter of the settings for a collection, checked against its payload; None when there is none.
+    """Return the filter of the settings for a collection; None when there is none.
 
-    Its first payloads tell which keys it has and of what kind their values are; a value of another kind is looked for.
-    Qdrant itself says where a collection in strict mode needs an index.
+    Its first payloads tell which keys it has. Qdrant itself says where a collection in strict mode needs an index.
 
     Raises:
-        ConfigError: A field does not exist, or no chunk can meet a condition; every such condition is named.
+        ConfigError: The payload has no such field, or no chunk passes.
         StoreError: The store failed.
     """
     if config.filters is None:
         return None
     with store_errors(config.store, config.collection):
-        compiled = qdrant_filter(config.filters) or _compiled(client, config, parse(config.filters), limits)
-        client.scroll(config.collection, compiled, limit=1, with_payload=False)  # refused here, not at the first query
+        if (compiled := qdrant_filter(config.filters)) is None:
+            expression = parse(config.filters)
+            sample, _ = client.scroll(config.collection, limit=least(SAMPLE, limits.results), with_payload=True)
+            known = {key for record in sample for key in _keys(record.payload or {})}
+            keys = {each.field: _key(client, config, each.field, known) for each in comparisons(expression)}
+            compiled = _filter(expression, keys)
+        # What the server does not take is refused here, not at the first query.
+        passed, _ = client.scroll(config.collection, compiled, limit=1, with_payload=False)
+    if not passed:
+        raise ConfigError(
+            f"filters: no chunk of collection {config.collection!r} passes {config.filters}; "
+            "`python -m retrievers inspect` shows its fields"
+        )
     return compiled
 
 
-def _compiled(client: "QdrantClient", config: RetrieverConfig, expression: Expression, limits: Limits) -> "Filter":
-    records, _ = client.scroll(config.collection, limit=least(SAMPLE, limits.results), with_payload=True)
-    kinds = _kinds([record.payload or {} for record in records])
-    keys = {each.field: _key(client, config, each.field, kinds) for each in comparisons(expression)}
-    unmet = [
-        f"filters: {each.field}: expected {' or '.join(sorted(held))}, which the payload holds there, got "
-        f"{KINDS[type(each.values[0])]} {each.values[0]!r}"
-        for each in comparisons(expression)
-        if (held := kinds.get(keys[each.field], set())) and not held & {KINDS[type(v)] for v in each.values}
-        if not client.count(config.collection, _filter(each, keys)).count
-    ]
-    if unmet:
-        raise ConfigError("\n".join(dict.fromkeys(unmet)))
-    return _filter(expression, keys)
-
-
-def _kinds(payloads: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """Return the keys of some payloads, with dots, and the kinds of their values; a list has those of its items."""
-    kinds: dict[str, set[str]] = {}
-    for key, value in (pair for payload in payloads for pair in _flat(payload, "")):
-        items = value if isinstance(value, list) else [value]
-        kinds.setdefault(key, set()).update(KINDS[type(item)] for item in items if type(item) in KINDS)
-    return kinds
-
-
-def _flat(payload: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+def _keys(payload: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the keys of a payload, with dots."""
     for key, value in payload.items():
-        yield from _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(f"{prefix}{key}", value)]
+        yield from _keys(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [f"{prefix}{key}"]
 
 
-def _key(client: "QdrantClient", config: RetrieverConfig, field: str, kinds: Mapping[str, set[str]]) -> str:
+def _key(client: "QdrantClient", config: RetrieverConfig, field: str, known: Collection[str]) -> str:
     """Return the payload key of a field, by its canonical name, an alias, or the payload's own name for it.
 
     Raises:
@@ -149,26 +131,20 @@ def _key(client: "QdrantClient", config: RetrieverConfig, field: str, kinds: Map
     """
     from qdrant_client import models
 
-    possible = _possible_keys(field, config.metadata)
-    for key in possible:
-        if key in kinds:
+    prefix = f"{config.metadata.nested_under}." if config.metadata.nested_under else ""
+    canonical = ALIASES.get(field, field)
+    own = payload_keys(canonical, config.metadata) if canonical in METADATA_FIELDS else ()
+    possible = (*own, f"{prefix}{field}", field)
+    for key in sorted(possible, key=lambda key: key not in known):
+        if key in known:
             return key
-    for key in possible:  # few chunks may have it
-        if '"' not in key and all(key.split(".")):
+        if '"' not in key and all(key.split(".")):  # few chunks may have it
             empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=filter_path(key)))
             if client.count(config.collection, models.Filter(must_not=[empty])).count:
                 return key
-    prefix = f"{config.metadata.nested_under}." if config.metadata.nested_under else ""
-    names = {key.removeprefix(prefix) for key in kinds}
-    names |= {name for name in METADATA_FIELDS if not kinds.keys().isdisjoint(payload_keys(name, config.metadata))}
+    names = {key.removeprefix(prefix) for key in known}
+    names |= {name for name in METADATA_FIELDS if not {*known}.isdisjoint(payload_keys(name, config.metadata))}
     raise ConfigError(f"filters: the collection's payload has no field {field!r}{nearest(field, sorted(names))}")
-
-
-def _possible_keys(field: str, config: MetadataConfig) -> list[str]:
-    """Return the payload keys that a field name may mean, the likeliest first."""
-    canonical = ALIASES.get(field, field)
-    keys = [*payload_keys(canonical, config)] if canonical in METADATA_FIELDS else []
-    return [*keys, f"{config.nested_under}.{field}" if config.nested_under else field, field]
 
 
 def _filter(expression: Expression, keys: Mapping[str, str]) -> "Filter":

@@ -4,7 +4,7 @@ A reranker is a function from a pool of candidates to their new order. Third par
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -19,15 +19,13 @@ from retrievers.embedding.models import TIMEOUT_S, cohere_client, marked, once, 
 from retrievers.errors import ConfigError, RerankError
 from retrievers.net import retry
 from retrievers.net.faults import cause
-from retrievers.search.candidates import Candidates, CandidateTable, Floats, joined, make_table
+from retrievers.search.candidates import Candidates, Floats, Hits, laid_out
 from retrievers.search.find import in_order
 from retrievers.store.chunks import ChunkTable, vectors_of
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-CrossEncoder = Callable[[str, Sequence[str]], list[tuple[int, float | None]]]
-"""A query and texts to (index, score) in the new order; a score is None where the model gives only the order."""
 PLACE = "_place"
 
 
@@ -40,59 +38,39 @@ class Pool:
             of the stored vectors for `needs_vectors`; else empty.
         texts: Text of each as it was embedded, with its context, for `needs_texts`; else empty. Judged without the
             context by which it was found, a chunk would be sorted out again.
-        vectors: Stored vectors, shape (candidates, dimension), for `needs_vectors`; else None.
+        vectors: Stored vectors, shape (candidates, dimension), for `needs_vectors`; else empty.
     """
 
     query: str
     cosines: Floats
     texts: Sequence[str] = ()
-    vectors: Floats | None = None
+    vectors: Floats
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reranking:
-    """The order that a reranker gives to a pool.
+Order = tuple[Sequence[int], Mapping[str, Sequence[float]]]
+"""Places in the pool, best first, of which a missing one is dropped; and scores of these by name, in the new order.
 
-    Attributes:
-        order: Indices into the pool, best first; a candidate that is not in it is dropped.
-        scores: Score of each candidate in that order, None for one that has none; empty where the reranker gives no
-            scores. Where all have one, it is their final score, and equal ones are ordered by chunk id, whatever
-            `order` says; else `order` holds and candidates keep the scores of the search.
-        components: Further scores by name, of each candidate in that order.
-    """
-
-    order: Sequence[int]
-    scores: Sequence[float | None] = ()
-    components: Mapping[str, Sequence[float]] = field(default_factory=dict)
-
-
-Rerank = Callable[[Pool], Reranking]
+Those of the name `rerank` become the final scores, and equal ones are ordered by chunk id, whatever the order says.
+Without them candidates keep the scores of the search.
+"""
+Rerank = Callable[[Pool], Order]
 """Reorders a pool that is not empty. Raises RerankError on failure."""
-
-
-def make_reranker(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank | None:
-    """Make the reranker that the settings name; None where nothing is reranked after the search.
-
-    Raises:
-        MissingKeyError: Its provider needs a key that `env` lacks.
-        ConfigError: A package is not installed, or the user's class cannot be loaded.
-    """
-    make = settings.reranker.make
-    return make(settings, env) if make else None
+Scored = Sequence[tuple[int, float | None]]
+"""What a cross-encoder says: places in its order, each with its score, None where it gives only the order."""
 
 
 def reranked(
-    table: CandidateTable,
+    found: Candidates,
     queries: Sequence[str],
     vectors: Sequence[Sequence[float]],
     rerank: Rerank,
     settings: RetrieverConfig,
     client: "QdrantClient",
-) -> CandidateTable:
+) -> Candidates:
     """Put the candidates of each query into a reranker's order; each keeps its rank and score from before.
 
     Args:
-        table: The candidates.
+        found: The candidates.
         queries: The queries.
         vectors: Their vectors.
         rerank: The reranker, which is given what it declares that it reads.
@@ -103,73 +81,64 @@ def reranked(
         RerankError: It failed, or gave scores that `threshold_on: final` cannot read.
         StoreError: The stored vectors cannot be read.
     """
-    declared, chunks, rows = settings.reranker, table.chunks, []
+    declared, chunks, facts = settings.reranker, found.chunks, list(found.facts)
+    orders, further = list[list[int]](), list[Mapping[str, Sequence[float]]]()
     assert isinstance(chunks, ChunkTable)
     if declared.needs_texts or declared.scale:
-        chunks.read(table.codes.tolist())
-    for candidates, query, vector in zip(table, queries, vectors, strict=True):
-        codes, stored = candidates.codes, None
-        if not len(codes):
-            rows.append(candidates.alone())
-            continue
-        cosines = candidates.column("semantic") if candidates.distance == "cosine" else np.empty(0)
-        if declared.needs_vectors:
-            stored = vectors_of(client, settings, chunks.given(codes))
-            if candidates.distance != "cosine":
-                cosines = _unit(stored) @ _unit(np.asarray([vector]))[0]
-        texts = [chunks[code].indexed_text for code in codes.tolist()] if declared.needs_texts else ()
-        pool = Pool(query=query, cosines=np.clip(cosines, 0, 1), texts=texts, vectors=stored)
-        rows.append(_moved(candidates, rerank(pool), settings, chunks))
-    return joined(rows, chunks)
+        chunks.read(found.codes[found.codes >= 0].tolist())
+    for row, (hits, vector) in enumerate(zip(found, vectors, strict=True)):
+        order, given = rerank(_pool(queries[row], hits, vector, settings, client)) if len(hits) else ([], {})
+        scores = np.asarray(given.get("rerank", ()) if declared.scale else (), dtype=np.float64)
+        if declared.scale and settings.threshold_on == "final" and len(hits):
+            _check_scale(scores, settings.rerank)
+        if len(scores):
+            ranks = in_order(np.zeros(len(order), dtype=np.int64), hits.codes[[*order]], scores, chunks)
+            order = [order[rank] for rank in ranks]
+            given = {name: [values[rank] for rank in ranks] for name, values in given.items()}
+            facts[row] = replace(facts[row], scale=settings.score_scale)
+        orders.append([*order])
+        further.append(given)
+    places = laid_out(orders, -1).astype(np.int64)
+    moved = found.at(places)
+    columns = {**moved.columns, "original_rank": np.where(places < 0, np.nan, places + 1.0)}
+    columns["original_score"] = moved.columns["score"]
+    for name in dict.fromkeys(name for given in further for name in given):
+        rows = [given.get(name, [np.nan] * len(order)) for given, order in zip(further, orders, strict=True)]
+        columns[name] = laid_out(rows, np.nan)
+    if declared.scale and "rerank" in columns:
+        columns["score"] = np.where(np.isnan(columns["rerank"]), columns["score"], columns["rerank"])
+    return replace(moved, columns=columns, facts=tuple(facts))
 
 
-def _moved(candidates: Candidates, to: Reranking, settings: RetrieverConfig, chunks: ChunkTable) -> CandidateTable:
-    order = np.asarray(to.order, dtype=np.intp)
-    before = candidates.at(order).alone()
-    given = {name: np.asarray(values, dtype=np.float64) for name, values in to.components.items()}
-    columns = {
-        **before.columns,
-        "original_rank": (order + 1).astype(np.float64),
-        "original_score": before.scores,
-        **given,
-    }
-    scores, scale, places = before.scores, settings.reranker.scale, np.arange(len(order))
-    scored = bool(scale and to.scores and None not in to.scores)
-    if scored:
-        scores = columns["rerank"] = np.asarray(to.scores, dtype=np.float64)
-        places = in_order(np.zeros(len(order), dtype=np.int64), before.codes, scores, chunks)
-    if scale and settings.threshold_on == "final":
-        _check_scale(scores if scored else None, settings.rerank)
-    return make_table(
-        [len(order)],
-        before.codes[places],
-        scores[places],
-        {name: column[places] for name, column in columns.items()},
-        chunks,
-        scales=(scale,) if scored else before.scales,
-        distances=before.distances,
-    )
+def _pool(query: str, hits: Hits, vector: Sequence[float], settings: RetrieverConfig, client: "QdrantClient") -> Pool:
+    declared, chunks, stored = settings.reranker, hits.found.chunks, np.empty((0, 0))
+    cosines = hits.column("semantic") if hits.facts.distance == "cosine" else np.empty(0)
+    if declared.needs_vectors and isinstance(chunks, ChunkTable):
+        stored = vectors_of(client, settings, chunks.given(hits.codes.astype(np.int32)))
+        if hits.facts.distance != "cosine":
+            cosines = _unit(stored) @ _unit(np.asarray([vector]))[0]
+    texts = [chunk.indexed_text for chunk in hits.chunks] if declared.needs_texts else ()
+    return Pool(query=query, cosines=np.clip(cosines, 0, 1), texts=texts, vectors=stored)
 
 
-def _check_scale(scores: Floats | None, name: str) -> None:
+def _check_scale(scores: Floats, name: str) -> None:
     """Make sure that a threshold between 0 and 1 can be held against the scores of the reranker `name`.
 
     Raises:
         RerankError: It gives none, or some outside of 0 to 1, as a model does that returns logits.
     """
-    outside = None if scores is None else next((score for score in scores.tolist() if not 0 <= score <= 1), None)
-    if scores is None or outside is not None:
-        gives = "no scores" if outside is None else f"a score of {outside:g}, not within 0 and 1"
+    outside = scores[(scores < 0) | (scores > 1)]
+    if len(outside) or not len(scores):
+        gives = f"a score of {outside[0]:g}, not within 0 and 1" if len(outside) else "no scores"
         raise RerankError(f"the {name} gives {gives}, which threshold_on: final would read; use threshold_on: each")
 
 
 def mmr(settings: RetrieverConfig, _: Mapping[str, str]) -> Rerank:
     """Make the reranker by maximal marginal relevance; candidates keep their scores and gain `diversity`."""
 
-    def rerank(pool: Pool) -> Reranking:
-        assert pool.vectors is not None
+    def rerank(pool: Pool) -> Order:
         order, diversity = mmr_order(pool.cosines, pool.vectors, settings.mmr_lambda)
-        return Reranking(order=order, components={"diversity": diversity})
+        return order, {"diversity": diversity}
 
     return rerank
 
@@ -219,58 +188,47 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
     key = provider_key(config, env, "rerank by mmr, or not at all (--rerank none)")
     model, hosted = MAKERS[config.provider](config, key), config.declared.hosted is True
     compresses = isinstance(model, BaseDocumentCompressor)
-    score = _by_compressor(model) if compresses else _by_scores(model, config.label)
+    call: Any = getattr(model, "score", None) or getattr(model, "predict", None)
+    if not (compresses or call):
+        expected = "a LangChain document compressor or an object with score(pairs)"
+        raise ConfigError(f"cross_encoder {config.label}: expected {expected}, got {type(model).__name__}")
+    ask = partial(_compressed, model) if compresses else partial(_scored, call)
 
-    def rerank(pool: Pool) -> Reranking:
-        ask = partial(_checked, score, config.label, pool, whole=hosted or not compresses)
-        pairs = retry.attempt(ask, name="rerank", retried=hosted)
-        return Reranking(order=[index for index, _ in pairs], scores=[score for _, score in pairs])
+    def rerank(pool: Pool) -> Order:
+        asked = partial(_checked, ask, config.label, pool, whole=hosted or not compresses)
+        said = retry.attempt(asked, name="rerank", retried=hosted)
+        scores = [score for _, score in said if score is not None]
+        return [place for place, _ in said], {"rerank": scores} if len(scores) == len(said) else {}
 
     return rerank
 
 
-def _checked(score: CrossEncoder, name: str, pool: Pool, *, whole: bool) -> list[tuple[int, float | None]]:
+def _checked(ask: Callable[[str, Sequence[str]], Scored], name: str, pool: Pool, *, whole: bool) -> Scored:
     """Ask a cross-encoder; one that is asked for all texts (`whole`) must return them, a user's may leave some out."""
     count = len(pool.texts)
     try:
-        pairs = score(pool.query, pool.texts)
+        said = ask(pool.query, pool.texts)
     except Exception as error:  # every provider has its own tree; the type and status are kept in the message
         reason = cause(error, "cross_encoder")
         raise marked(RerankError(f"{name} failed to rerank {count} texts: {reason}"), error) from error
-    indices = [index for index, _ in pairs]
-    if whole and len(pairs) != count:
-        raise RerankError(f"{name} returned {len(pairs)} scores for {count} texts")
-    if len(set(indices)) != len(indices) or not all(0 <= index < count for index in indices):
-        raise RerankError(f"{name} returned an order that is not one of the {count} texts it was given")
-    if any(score is not None and not isfinite(score) for _, score in pairs):
-        raise RerankError(f"{name} returned a score that is not a number")
-    return pairs
+    places = {place for place, score in said if 0 <= place < count and isfinite(score or 0)}
+    if len(places) != len(said) or (whole and len(said) != count):
+        each = "each" if whole else "some"
+        raise RerankError(f"{name}: expected {each} of {count} texts once with a finite score, got {said[:5]}")
+    return said
 
 
-def _by_compressor(compressor: BaseDocumentCompressor) -> CrossEncoder:
+def _compressed(compressor: BaseDocumentCompressor, query: str, texts: Sequence[str]) -> Scored:
     """Rerank by a LangChain document compressor: by its order, and its `relevance_score` where it sets one."""
-
-    def order(query: str, texts: Sequence[str]) -> list[tuple[int, float | None]]:
-        documents = [Document(page_content=text, metadata={PLACE: index}) for index, text in enumerate(texts)]
-        said = [document.metadata for document in compressor.compress_documents(documents, query)]
-        scores = [None if (score := each.get("relevance_score")) is None else float(score) for each in said]
-        return [(int(each[PLACE]), score) for each, score in zip(said, scores, strict=True)]
-
-    return order
+    documents = [Document(page_content=text, metadata={PLACE: place}) for place, text in enumerate(texts)]
+    said = [document.metadata for document in compressor.compress_documents(documents, query)]
+    return [(int(of[PLACE]), None if (s := of.get("relevance_score")) is None else float(s)) for of in said]
 
 
-def _by_scores(model: Any, name: str) -> CrossEncoder:
-    """Rerank by a cross-encoder with `score(pairs)` (LangChain) or `predict(pairs)` (sentence-transformers)."""
-    call = getattr(model, "score", None) or getattr(model, "predict", None)
-    if call is None:
-        expected = "a LangChain document compressor or an object with score(pairs)"
-        raise ConfigError(f"cross_encoder {name}: expected {expected}, got {type(model).__name__}")
-
-    def order(query: str, texts: Sequence[str]) -> list[tuple[int, float | None]]:
-        scores = [float(score) for score in call([(query, text) for text in texts])]
-        return [(index, scores[index]) for index in sorted(range(len(scores)), key=lambda index: -scores[index])]
-
-    return order
+def _scored(call: Callable[[Any], Any], query: str, texts: Sequence[str]) -> Scored:
+    """Rerank by `score(pairs)`, as LangChain's cross-encoders have it, or `predict(pairs)` of sentence-transformers."""
+    scores = enumerate(map(float, call([(query, text) for text in texts])))
+    return sorted(scores, key=lambda pair: -pair[1])
 
 
 def _of_cohere(config: CrossEncoderConfig, key: str | None) -> BaseDocumentCompressor:
@@ -281,11 +239,6 @@ def _of_cohere(config: CrossEncoderConfig, key: str | None) -> BaseDocumentCompr
     client = cohere_client(cohere.ClientV2, key or "", config)
     setattr(client, "rerank", once(client.rerank, TIMEOUT_S))  # noqa: B010 - a method, to the type checker
     return CohereRerank(client=client, model=config.resolved_model, top_n=None, cohere_api_key=key)
-
-
-def _from_python(config: CrossEncoderConfig, _: str | None) -> Any:
-    """Make what the user's own factory makes."""
-    return build(config.resolved_model, "cross_encoder.model")
 
 
 def _of_sentence_transformers(config: CrossEncoderConfig, _: str | None) -> Any:
@@ -308,5 +261,5 @@ def _of_sentence_transformers(config: CrossEncoderConfig, _: str | None) -> Any:
 MAKERS: Mapping[str, Callable[[CrossEncoderConfig, str | None], Any]] = {
     "cohere": _of_cohere,
     "sentence-transformers": _of_sentence_transformers,
-    "python": _from_python,
+    "python": lambda config, _: build(config.resolved_model, "cross_encoder.model"),
 }

@@ -56,8 +56,6 @@ class CollectionInfo:
         without_idf: Those of the sparse vectors whose scores the store does not weigh by how rare a term is.
         shards: Number of parts that it is cut into on its server.
         limits: Limits on one request.
-        in_hnsw: True if an HNSW index of dense vectors is built, so that a search may miss near vectors.
-        quantization: Kind of quantisation of the dense vector; empty without any.
         indexed: The payload keys that have an index, as filters write them, with its type.
         manifest: Record of `retrievers index`: embedding model, state, fingerprint of the pages; empty otherwise.
     """
@@ -74,19 +72,12 @@ class CollectionInfo:
     without_idf: tuple[str, ...] = ()
     shards: int = 1
     limits: Limits = NO_LIMITS
-    in_hnsw: bool = False
-    quantization: str = ""
     indexed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def index(self) -> Mapping[str, Any]:
         """The recorded settings of indexing; empty where `retrievers index` did not make it."""
         return recorded_settings(self.manifest)
-
-    @property
-    def is_approximate(self) -> bool:
-        """True if a search may miss near vectors, unless `search_params` has it exact."""
-        return self.in_hnsw or bool(self.quantization)
 
     @property
     def lost(self) -> int:
@@ -157,11 +148,6 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         without_idf=tuple(key for key, value in sparse.items() if value.modifier != "idf"),
         shards=getattr(params, "shard_number", None) or 1,
         limits=limits,
-        # The server counts the vectors of all names, and sparse ones, which always have an index.
-        in_hnsw=(known.indexed_vectors_count or 0) > count * len(sparse),
-        quantization=next(
-            iter(_plain(getattr(chosen, "quantization_config", None) or known.config.quantization_config)), ""
-        ),
         indexed={key: str(index.data_type.value) for key, index in (known.payload_schema or {}).items()},
         manifest=(getattr(known.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
     )

@@ -31,7 +31,7 @@ MODULE = re.compile(r"^python -m (evals\.|evals$|retrievers) ?")
 INVALID_CHOICE = re.compile(r"(?:invalid choice:|unknown command) '([^']*)'")
 LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
 # Loggers whose errors the user sees as the last message of the command.
-SHOWN_AT_THE_END = ("retrievers.retriever.qdrant", "retrievers.foreign.adapter")
+SHOWN_AT_THE_END = ("retrievers.retriever.protocol",)
 log = logging.getLogger(__name__)
 
 

@@ -259,13 +259,8 @@ FAULTS: Mapping[str, tuple[str, Sequence[str], Sequence[str]]] = {
     "a factory that makes nothing": ("nothing", [], ["expected a LangChain BaseRetriever or a QdrantVectorStore, got"]),
     "a factory that makes another store": ("memory_store", [], ["return its as_retriever()"]),
     "no factory": ("", [], ["retriever.python: expected 'module:factory', got 'tests.support.foreign:'"]),
-    "strings": (
-        "strings",
-        [],
-        ["case 'forward': python", "str 'a string' at place 1; expected a text Document"],
-    ),
-    "None": ("none", [], ["case 'forward': python", "returned NoneType None; expected a list of LangChain Documents"]),
-    "a document without text": ("textless", [], ["case 'forward': python", "at place 6; expected a text Document"]),
+    "None": ("none", [], ["case 'forward': python", "returned NoneType None; expected a list of documents or texts"]),
+    "a document without text": ("textless", [], ["case 'forward': python", "at place 6; expected a list of documents"]),
     "an error in the middle": ("raises_in_the_middle", [], ["case 'channel': python", "failed: ConnectionError, the"]),
     "an exit in the middle": ("leaves_in_the_middle", [], ["case 'forward': python", "failed: SystemExit, 0"]),
     "documents without pages": (

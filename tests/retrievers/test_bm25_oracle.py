@@ -57,7 +57,8 @@ def found(client: QdrantClient, query: str, depth: int) -> Mapping[str, float]:
     chunks = ChunkTable(client, config)
     encoder, vector = Bm25Encoder(), [1.0, 0.0]
     table = Search(client, config, depth, chunks).find([encode(vector, encoder.query(query))])
-    return {chunks.point(code): score for code, score in zip(table.codes.tolist(), table.scores.tolist(), strict=True)}
+    [hits] = table
+    return {chunks.point(code): score for code, score in zip(hits.codes.tolist(), hits.column("score"), strict=True)}
 
 
 def assert_ranked_alike(ranked: Mapping[str, float], expected: Mapping[str, float], depth: int) -> None:

@@ -1,27 +1,33 @@
 """Candidates of one query from chunks put together by hand."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from retrievers.records import RetrievedChunk, StageTimings
-from retrievers.search.candidates import Candidates, ChunkList, make_table, table_of_hits
+from retrievers.search.candidates import Candidates, ChunkList, Facts, Hits
 
-TIMINGS = StageTimings(total_ms=1.0)
-OF_ONE = {"vector": "vectors", "cache": "caches", "distance": "distances"}
-"""Facts of a query to the columns of a table that hold them, where these have other names."""
+NAN = float("nan")
 
 
-def candidates_of(hits: Sequence[RetrievedChunk], text: str = "query", **values: Any) -> Candidates:
-    """Return candidates of a query that took 1 ms, with further facts of it (`no_cosine`, `vector`, ...)."""
-    facts: dict[str, Any] = {OF_ONE.get(name, name): (value,) for name, value in values.items()}
-    made = replace(table_of_hits(hits, values.get("distance", "cosine")), texts=(text,), timings=(TIMINGS,))
-    return replace(made, **facts)[0]
+def candidates_of(hits: Sequence[RetrievedChunk], text: str = "query", **facts: Any) -> Hits:
+    """Return candidates of a query that took 1 ms, with further facts of it (`no_cosine`, `distance`, ...)."""
+    return found_candidates(hits, **{"text": text, "timings": StageTimings(total_ms=1.0), **facts})[0]
 
 
-def found_candidates(codes: Sequence[int], scores: Sequence[float]) -> Candidates:
-    """Return what a search found for one query, in the order that is given."""
-    numbers = np.asarray(codes, dtype=np.int32)
-    return make_table([len(codes)], numbers, np.asarray(scores, dtype=np.float64), {}, ChunkList())[0]
+def found_candidates(hits: Sequence[RetrievedChunk], chunks: ChunkList | None = None, **facts: Any) -> Candidates:
+    """Return what a search found for one query, in the order that is given; their chunks are added to `chunks`."""
+    chunks = ChunkList() if chunks is None else chunks
+    own = [
+        {"score": hit.score, "original_rank": hit.original_rank, "original_score": hit.original_score, **hit.scores}
+        for hit in hits
+    ]
+    columns = {
+        name: np.asarray([[NAN if (value := each.get(name)) is None else value for each in own]], dtype=np.float64)
+        for name in dict.fromkeys(["score", *(name for each in own for name in each)])
+    }
+    distance = facts.get("distance", "cosine")
+    told = {"scale": hits[0].score_scale if hits else distance, **facts}
+    codes = np.asarray([[chunks.code(hit.chunk) for hit in hits]], dtype=np.int64)
+    return Candidates(codes=codes, columns=columns, chunks=chunks, facts=(Facts(**told),))

@@ -8,7 +8,7 @@ import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
 from numpy.typing import NDArray
 
-from retrievers.search.rerank import Pool, Reranking
+from retrievers.search.rerank import Order, Pool
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -19,13 +19,12 @@ def overlap(query: str, text: str) -> float:
     return sum(word in text.lower() for word in words) / max(1, len(words))
 
 
-def farthest_first(pool: Pool) -> Reranking:
+def farthest_first(pool: Pool) -> Order:
     """Rerank by the first number of the stored vectors, scaled to 0 to 1, and tell the length of the texts."""
-    assert pool.vectors is not None
     scores = (pool.vectors[:, 0] - pool.vectors[:, 0].min() + 0.1) / 10
     order = np.argsort(-scores)
     lengths = [len(pool.texts[index]) for index in order]
-    return Reranking(order=order.tolist(), scores=scores[order].tolist(), components={"length": lengths})
+    return order.tolist(), {"rerank": scores[order].tolist(), "length": lengths}
 
 
 class Scorer:

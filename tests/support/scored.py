@@ -11,27 +11,26 @@ from evals.collect.pool import Pool
 from evals.metrics import METRICS, PASS_RATE
 from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.results import Results
-from retrievers.search.candidates import ChunkList, TableBuilder
+from retrievers.search.candidates import ChunkList, joined
+from tests.support.candidates import found_candidates
 from tests.support.observed import make_context, observe, results
 
 
 def results_of(observations: Sequence[Observation]) -> Results:
     """Return observations as results over one pool, in their order."""
-    chunks = ChunkList()
-    builder = TableBuilder(chunks)
+    chunks, tables = ChunkList(), []
     places = np.full((len(observations), max((len(o.selection) for o in observations), default=0) or 1), -1)
     for row, observation in enumerate(observations):
-        found = observation.candidates
-        codes = [chunks.code(chunk) for chunk in found.chunks]
-        left = list(enumerate(codes))
+        table = found_candidates(observation.candidates, chunks)
+        left = list(enumerate(table.codes[0].tolist()))
         for rank, code in enumerate(chunks.code(chunk) for chunk in observation.selection.chunks):
             place = next(pair for pair in left if pair[1] == code)
             left.remove(place)
             places[row, rank] = place[0]
-        builder.extend(replace(found.alone(), codes=np.asarray(codes, dtype=np.int32), chunks=chunks))
+        tables.append(replace(table, facts=(observation.candidates.facts,)))
     pool = Pool(
         cases=tuple(o.case for o in observations),
-        tables=(builder.table(),),
+        tables=(joined(tables),),
         relevance=(tuple(o.relevance for o in observations),),
     )
     return Results(pool.lists([0]), np.arange(len(observations)), places)

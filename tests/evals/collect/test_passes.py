@@ -7,18 +7,19 @@ from math import cos, radians
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from evals.cases.case import Case
 from evals.collect import passes
 from evals.collect.observations import Observed
-from evals.collect.passes import WARMUP, Ranked, collect, measure_latency, ranked, repeat
+from evals.collect.passes import WARMUP, collect, measure_latency, ranked, repeat
 from evals.config.experiment import LatencyConfig
 from evals.metrics.timing import max_score_delta, rate, stage_statistic
 from retrievers import QdrantRetriever
 from retrievers.errors import EmbeddingError, ForeignRetrieverError, RetrievalError
 from retrievers.retriever.opened import open_retriever as open_settings
-from retrievers.search.candidates import Candidates, table_of
+from retrievers.search.candidates import Hits
 from tests.support.compass import Compass, Drifting, cosines, make_store, open_retriever, upsert
 from tests.support.foreign import settings
 from tests.support.observed import make_case, make_context
@@ -68,11 +69,10 @@ def asked(retriever: QdrantRetriever) -> int:
 class TestCollect:
     def test_finds_everything_in_order_by_case(self, retriever: QdrantRetriever) -> None:
         found = collect(retriever, CASES, silent)
-        assert [one.text for one in found] == [case.query for case in CASES]
         for (angle, expected), one in zip(BY_ANGLE.items(), found, strict=True):
             assert list(one.chunk_ids) == expected
             assert one.column("score") == pytest.approx(cosines(angle, expected), abs=1e-6)
-            assert one.text == f"towards {angle} degrees"
+            assert one.facts.text == f"towards {angle} degrees"
 
     @pytest.mark.parametrize("depth", [1, 2, 3, 4, 6])
     def test_a_tie_at_the_edge_is_cut_by_chunk_id(self, store: Path, depth: int) -> None:
@@ -160,7 +160,8 @@ class TestRepeat:
 
     def test_chunks_of_equal_score_that_changed_places_are_a_change(self, retriever: QdrantRetriever) -> None:
         """Ours never do, for the order is total; here the first result is one of a store that had them swapped."""
-        first = table_of([with_ties_swapped(found) for found in collect(retriever, CASES, silent)])
+        whole = collect(retriever, CASES, silent)
+        first = whole.at(np.asarray([with_ties_swapped(hits) for hits in whole]))
         found = repeat(retriever, CASES, first, repeats=1, progress=silent)
         assert (found.changed, found.score_deltas) == ((True,) * 4, (0.0,) * 4)
 
@@ -177,16 +178,15 @@ def test_scores_may_differ_by_rounding(
     assert found.score_deltas[0] == pytest.approx(abs(delta), rel=1e-3)
 
 
-def moved_by(delta: float) -> Callable[[Candidates], Ranked]:
+def moved_by(delta: float) -> Callable[[Hits], list[tuple[str, float]]]:
     """Return `ranked` that moves all scores after its first call."""
     deltas = chain([0.0], repeat_value(delta))
-    return lambda found: tuple((i, (score or 0.0) + moved) for moved in [next(deltas)] for i, score in ranked(found))
+    return lambda found: [(i, score + moved) for moved in [next(deltas)] for i, score in ranked(found)]
 
 
-def with_ties_swapped(found: Candidates) -> Candidates:
-    order = {"tie-a": 1, "tie-b": 0}
-    ids = found.chunk_ids
-    return found.at(sorted(range(len(found)), key=lambda at: (-found.column("score")[at], order.get(ids[at], 2))))
+def with_ties_swapped(found: Hits) -> list[int]:
+    order, ids = {"tie-a": 1, "tie-b": 0}, found.chunk_ids
+    return sorted(range(len(found)), key=lambda at: (-found.column("score")[at], order.get(ids[at], 2)))
 
 
 A, B, C = ("a", 0.9), ("b", 0.5), ("c", 0.5)

@@ -15,7 +15,6 @@ from evals import Outputs, sweep
 from evals.collect.saved import read
 from evals.run import main
 from retrievers.errors import ConfigError
-from retrievers.search.candidates import BY_QUERY
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, SETTINGS, Experiment, load_report, settings
 from tests.support.foreign import HERE
@@ -191,7 +190,7 @@ def test_what_is_no_saved_retrieval_is_refused(start: Run, tmp_path: Path) -> No
     pq.write_table(table, file)
     assert "found something else" in refusal(file, start)
     pq.write_table(table.replace_schema_metadata({"version": "9", "sha256": "0", "origin": "{}"}), file)
-    assert "found one of version 9, not 2" in refusal(file, start)
+    assert "found one of version 9, not 3" in refusal(file, start)
 
 
 def _with(file: Path, content: bytes) -> Path:
@@ -215,13 +214,10 @@ def test_what_was_found_is_read_to_the_last_bit(made: Experiment, tmp_path: Path
     got = loaded.pool(pool.cases, [0, 1])
     assert (got.cases, got.relevance, got.texts) == (pool.cases, pool.relevance, pool.texts)
     for before, after in zip(pool.tables, got.tables, strict=True):
-        assert after.offsets.tolist() == before.offsets.tolist()
-        assert [each.chunks for each in after] == [each.chunks for each in before]
-        for name in ("score", *after.columns):
-            assert after.column(name).tobytes() == before.column(name).tobytes()
-        for name in {*BY_QUERY} - {"vectors"}:
-            assert [*getattr(after, name)] == [*getattr(before, name)]
-        for one, other in zip(after.vectors, before.vectors, strict=True):
-            assert (None if one is None else one.tobytes()) == (None if other is None else other.tobytes())
+        assert [*after.facts] == [*before.facts]
+        for one, other in zip(after, before, strict=True):
+            assert one.chunks == other.chunks
+            for name in after.columns:
+                assert one.column(name).tobytes() == other.column(name).tobytes()
     few = loaded.only([(1, 2)]).pool(pool.cases[3:0:-2], [0])
     assert [found.chunk_ids for found in few.tables[0]] == [pool.tables[1][row].chunk_ids[:2] for row in (3, 1)]

@@ -84,7 +84,7 @@ def test_a_plan_says_what_its_table_does_not_count(
             monkeypatch.setenv(name, value)
         judged = ["--metrics", PRECISION, "--objective.metrics", PRECISION, "--judge.stop.margin", "0.05"]
         flags = [*judge_flags(server, tmp_path), *judged, *SWEEP, "--judge.budget.calls", "1"]
-        planned = run("--plan", *flags, "--metrics", f"{PRECISION},index/*")
+        planned = run("--plan", *flags)
         assert (planned.code, server.chats) == (0, []), planned.err
     for said in ("within 0.05 of the best", "no price for", "Time at the given limits: about ", "would stop early: "):
         assert said in planned.out

@@ -19,8 +19,9 @@ from evals.metrics.declaration import Context, QueryMetric, Scope, summarise
 from evals.metrics.results import Results, Values
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, RetrievedChunk
-from retrievers.search.candidates import ChunkList, joined, table_of_hits
+from retrievers.search.candidates import ChunkList, joined
 from retrievers.search.selection import select
+from tests.support.candidates import found_candidates
 from tests.support.observed import make_case, make_chunk, make_context
 
 SCORES = [0.0, 0.25, 0.3, 0.5, 0.75, 1.0]
@@ -48,7 +49,7 @@ def grids(draw: st.DrawFn) -> Grid:
     tables, variants = [], []
     for number in range(draw(st.integers(1, 3))):
         found = draw(st.lists(FOUND, min_size=queries, max_size=queries))
-        tables.append(joined([table_of_hits(hits(each), chunks=chunks) for each in found], chunks))
+        tables.append(joined([found_candidates(hits(each), chunks) for each in found]))
         cut: dict[str, object] = {"top_k": 8, "candidates": 8, "threshold": min(thresholds)}
         config = RetrieverConfig.model_validate({**cut, **draw(options)})
         config = config if options is SETTINGS else config.compared_by("dot")

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,8 @@ from evals.metrics.results import Results
 from evals.report.generate import METRICS as METRICS_PAGE
 from evals.report.generate import with_metrics
 from retrievers.records import Chunk, RetrievedChunk
-from retrievers.search.candidates import ChunkList, joined, table_of_hits
+from retrievers.search.candidates import ChunkList, joined
+from tests.support.candidates import found_candidates
 from tests.support.observed import make_case, make_chunk
 from tests.support.pages import read_pages, true_chunks
 
@@ -66,9 +66,7 @@ class World:
         chunks = ChunkList()
         self.pool = Pool(
             cases=cases,
-            tables=tuple(
-                joined([self._found(chunks, reranked=bool(variant)) for _ in cases], chunks) for variant in range(2)
-            ),
+            tables=tuple(joined([self._found(chunks, reranked=bool(variant)) for _ in cases]) for variant in range(2)),
             relevance=tuple(tuple(shared if listed else map(self._relevance, cases)) for _ in range(2)),
         )
         lists = self.pool.lists([0, 1])
@@ -154,11 +152,10 @@ class World:
             for rank, (chunk, cosine, original) in enumerate(zip(found, reversed(cosines), ranks, strict=True), 1)
         ]  # fmt: skip
         facts: dict[str, Any] = {
-            "no_cosine": (draw.choice(["", "", "it gives no scores"]),),
-            "incomplete": (draw.choice(["", "", "its result alone"]),),
-            "ann_recall": (draw.choice([{}, {5: 0.8}, {5: 0.4, 100: 1.0}]),),
+            "no_cosine": draw.choice(["", "", "it gives no scores"]),
+            "incomplete": draw.choice(["", "", "its result alone"]),
         }
-        return replace(table_of_hits(hits, chunks=chunks), **facts)
+        return found_candidates(hits, chunks, **facts)
 
     def _judging(self) -> Judging:
         draw, verdicts, scored = self._rng, dict[Any, Any](), dict[Any, Any]()
@@ -277,15 +274,9 @@ def test_counts_add_up_bounds_hold_the_mean_and_nothing_is_nan(scores: list[Scor
 
 class TestChoose:
     def test_a_star_is_everything_that_there_is_a_judge_for(self) -> None:
-        of_all = choose(["*"], [1, 4], judged=True, approximate=True)
+        of_all = choose(["*"], [1, 4], judged=True)
         assert list(of_all) == [name for name in METRICS]
-        assert list(choose(["*"], [1, 4], approximate=True)) == [name for name in METRICS if name not in NEED_A_JUDGE]
-
-    def test_the_index_is_measured_where_it_may_miss_something_or_by_its_own_pattern(self) -> None:
-        of_an_index = ["index/ann_recall_at_5", "index/ann_recall_at_100"]
-        assert set(choose(["*"], [1], approximate=True)) - set(choose(["*"], [1])) == {*of_an_index}
-        assert list(choose(["index/*"], [1])) == list(choose(of_an_index, [1])) == of_an_index
-        assert list(choose(["index/*"], [1], reach=Reach(returned=5, candidates=50))) == of_an_index[:1]
+        assert list(choose(["*"], [1, 4])) == [name for name in METRICS if name not in NEED_A_JUDGE]
 
     @pytest.mark.parametrize("pattern", ["ragas/llm_context_recall", "ragas/llm_*", "cost/judge_usd"])
     def test_what_needs_a_judge_is_refused_by_name_without_one(self, pattern: str) -> None:

@@ -4,14 +4,18 @@ import os
 import shutil
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from mlflow import MlflowClient
 
+from evals.collect import passes
 from evals.run import main
 from retrievers import QdrantRetriever
+from retrievers.search.candidates import Candidates
 from tests.evals.run.conftest import Run
 from tests.support.experiment import Experiment, load_report
 
@@ -36,6 +40,31 @@ def test_a_sweep_prints_its_best_cells_and_what_the_best_of_them_is_worth(swept:
     assert "Grid of 40 cells  1 × retrieved, 4 × top_k, 10 × threshold · 6 queries" in printed
     assert "When to return nothing (semantic, top_k" in printed
     assert "chosen out of 40 cells on these queries, so its figures are optimistic" in printed
+
+
+def test_what_the_threshold_reads_is_swept_without_another_search(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches: list[object] = []
+    collect = passes.collect
+
+    def counted(*given: Any) -> Candidates:
+        searches.append(given)
+        return collect(*given)
+
+    monkeypatch.setattr(passes, "collect", counted)
+    files = ("--output", folder / "r.json", "--quiet")
+    kinds, thresholds = ("each", "best"), ("0.2", "0.4")
+    flags = ("--sweep.threshold-on", ",".join(kinds), "--sweep.threshold", ",".join(thresholds))
+    assert run(*flags, *files).code == 0 and len(searches) == 1
+    grid = load_report(folder / "r.json")["grid"]
+    assert [one["parameters"]["threshold_on"] for one in grid["configurations"]] == [*kinds]
+    means = grid["metrics"]["ranking/precision_at_3"]["mean"]
+    alone = []
+    for kind, threshold in product(kinds, thresholds):
+        assert run("--retriever.threshold-on", kind, "--retriever.threshold", threshold, *files).code == 0
+        alone.append(load_report(folder / "r.json")["metrics"]["ranking/precision_at_3"]["value"])
+    assert means == pytest.approx(alone) and means[:2] != means[2:]
 
 
 def test_the_report_is_of_the_chosen_cell_and_holds_the_grid(swept: Path) -> None:

@@ -12,13 +12,8 @@ from uuid import uuid4
 
 import pypdf
 import pytest
-from langchain.agents import create_agent
-from langchain.agents.middleware import ModelRequest, dynamic_prompt
-from langchain.tools import tool
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
 from langchain_core.runnables import chain
 from langchain_qdrant import QdrantVectorStore, RetrievalMode, SparseEmbeddings, SparseVector
 from langchain_text_splitters import RecursiveCharacterTextSplitter
@@ -68,13 +63,6 @@ class Terms(SparseEmbeddings):
     def embed_query(self, text: str) -> SparseVector:
         counts = {place: count for place, count in enumerate(Words().embed_query(text)) if count}
         return SparseVector(indices=[*counts], values=[*counts.values()])
-
-
-class Scripted(GenericFakeChatModel):
-    """Says what it was given, whatever the tools."""
-
-    def bind_tools(self, tools: Any, **options: Any) -> Any:
-        return self
 
 
 def check_run(given: Any, find: Callable[[str], Sequence[Document]], *, at_5: float = 1.0) -> None:
@@ -167,34 +155,3 @@ def test_a_pdf_in_a_notebook(vector_store: QdrantVectorStore, tmp_path: Path) ->
         check_store(vector_store)
 
     asyncio.run(notebook())
-
-
-def test_the_search_of_an_agent(vector_store: QdrantVectorStore) -> None:
-    """Build a RAG agent with LangChain: a tool, and a chain of two steps."""
-    post = "\n\n".join(f"{text} {'.' * 850}" for text in TEXTS)  # long enough for a chunk of each
-    splits = SPLITTER.split_documents([Document(post, metadata={"source": "https://example.com/harbour"})])
-    assert len(vector_store.add_documents(documents=splits)) == len(TEXTS)
-
-    @tool(response_format="content_and_artifact")
-    def look_up(query: str) -> tuple[str, list[Document]]:
-        """Look it up."""
-        found = vector_store.similarity_search(query, k=2)
-        return "\n\n".join(f"{d.metadata}: {d.page_content}" for d in found), found
-
-    @dynamic_prompt
-    def with_context(request: ModelRequest) -> str:
-        return "\n\n".join(d.page_content for d in vector_store.similarity_search(request.messages[-1].text))
-
-    def call(query: str) -> Any:
-        return {"name": "look_up", "args": {"query": query}, "id": "1", "type": "tool_call"}
-
-    said = AIMessage("", tool_calls=[call(WHERE)]), AIMessage("On board."), AIMessage("At nine.")
-    model = Scripted(messages=iter(said))
-    agent = create_agent(model, [look_up], system_prompt="Look things up.")
-    *_, looked_up, _ = agent.invoke({"messages": [{"role": "user", "content": WHERE}]})["messages"]
-    assert looked_up.artifact == vector_store.similarity_search(WHERE, k=2)
-    check_run(lambda q: look_up.invoke(call(q)).artifact, lambda q: vector_store.similarity_search(q, k=2))
-    two_steps = create_agent(model, tools=[], middleware=[with_context])
-    assert two_steps.invoke({"messages": [{"role": "user", "content": HOUR}]})["messages"][-1].text == "At nine."
-    check_run(vector_store.similarity_search, vector_store.similarity_search)
-    check_store(vector_store)

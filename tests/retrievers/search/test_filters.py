@@ -45,7 +45,12 @@ class Collection:
 
     def matches(self, filters: Any) -> list[int]:
         """Return the places of the payloads that meet the filters."""
-        compiled = compile_filters(self.client, settings(collection="c", filters=filters, **self.values))
+        try:
+            compiled = compile_filters(self.client, settings(collection="c", filters=filters, **self.values))
+        except ConfigError as error:
+            if "no chunk" not in str(error):
+                raise
+            return []
         found, _ = self.client.scroll("c", compiled, limit=1_000)
         return sorted(int(point.id) for point in found)
 
@@ -121,38 +126,16 @@ def test_an_unknown_field_is_an_error_with_the_nearest_name(
     assert str(caught.value).startswith(f"filters: the collection's payload has {said}")
 
 
-@pytest.mark.parametrize(
-    ("filters", "said"),
-    [
-        ("module > 5", "module: expected text, which the payload holds there, got number 5"),
-        ("draft <= 1", "draft: expected true or false, which the payload holds there, got number 1"),
-        ("n = 5 or not (tags >= 1)", "tags: expected text, which the payload holds there, got number 1"),
-        ("n = '5'", "n: expected number, which the payload holds there, got text '5'"),
-        ({"draft": "True"}, "draft: expected true or false, which the payload holds there, got text 'True'"),
-    ],
-)
-def test_what_nothing_in_the_payload_can_meet_is_an_error(collection: Collection, filters: Any, said: str) -> None:
+@pytest.mark.parametrize("filters", ["n = '5'", {"draft": "True"}, "module = none"])
+def test_a_filter_that_no_chunk_passes_is_an_error(collection: Collection, filters: Any) -> None:
     with pytest.raises(ConfigError) as caught:
-        collection.matches(filters)
-    assert str(caught.value) == f"filters: {said}"
+        compile_filters(collection.client, settings(collection="c", filters=filters, **collection.values))
+    assert str(caught.value).startswith(f"filters: no chunk of collection 'c' passes {filters}; ")
 
 
-def test_every_such_value_is_named_at_once(collection: Collection) -> None:
-    with pytest.raises(ConfigError) as caught:
-        collection.matches("tags = 5 and (n = '5' or draft > 1) and tags = 5")
-    assert [line.split(":")[1].strip() for line in str(caught.value).splitlines()] == ["tags", "n", "draft"]
-
-
-def test_fields_and_kinds_that_few_chunks_have_are_found_in_the_whole_collection(memory: QdrantClient) -> None:
-    rest = {"module": "m", "n": 5}
-    rare = [{"n": "text"}, {"rare": 7, "source_url": "/last", "n": True}]
-    collection = Collection(memory, [*([rest] * (SAMPLE + 5)), *rare])
-    first = SAMPLE + 5
-    assert collection.matches("n = text") == [first]
-    assert collection.matches("n = true or url = /last or rare = 6") == [first + 1]
-    for filters in ("n = 'in none of them'", "n = false"):
-        with pytest.raises(ConfigError, match="n: expected number, which the payload holds there"):
-            collection.matches(filters)
+def test_a_field_that_few_chunks_have_is_found_in_the_whole_collection(memory: QdrantClient) -> None:
+    collection = Collection(memory, [*([{"n": 5}] * (SAMPLE + 5)), {"rare": 7, "source_url": "/last"}])
+    assert collection.matches("url = /last or rare = 6") == [SAMPLE + 5]
     with pytest.raises(ConfigError, match="has no field 'rate'"):
         collection.matches("rare = 7 and rate = 7")
 

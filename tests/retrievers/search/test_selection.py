@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, Confidence, RetrievalSession, RetrievedChunk, ScoreScale
-from retrievers.search.selection import Side, answered, select
+from retrievers.search.selection import answered
 from tests.support.candidates import candidates_of
 from tests.support.selecting import select as select_by_hand
 
@@ -40,11 +40,9 @@ def settled(**values: Any) -> RetrieverConfig:
     return RetrieverConfig.model_validate({"mode": "hybrid", **values})
 
 
-def session(
-    found: Sequence[RetrievedChunk], other_side: Side | None = None, *, spreads: bool = True, **values: Any
-) -> RetrievalSession:
+def session(found: Sequence[RetrievedChunk], **values: Any) -> RetrievalSession:
     told: dict[str, Any] = {"parameters": {}, "embedding": {}}
-    return answered(candidates_of(found), settled(**values), told, other_side=other_side, spreads=spreads)
+    return answered(candidates_of(found), settled(**values), told, sparse_vectors=("bm25",))
 
 
 SCORES = st.sampled_from([0.0, 0.1, 0.3, 0.30000001192092896, 0.5, 1.0])
@@ -76,25 +74,6 @@ def test_a_selection_is_that_by_brute_force(
     assert (ours.filtered_out, ours.candidates_found) == (expected.filtered_out, len(found))
     more = session(found, **given | {"top_k": top_k + 1})
     assert more.chunks[:top_k] == ours.chunks, "a larger top_k only adds at the end"
-
-
-@pytest.mark.parametrize(
-    ("pairs", "values", "kept", "below"),
-    [
-        ([(0.9, 0.9), (0.6, 0.2), (0.4, 0.8), (0.1, 0.1)], {"threshold": 0.5}, [1, 3], [2, 4]),
-        ([(0.9, 0.9), (0.6, 0.2), (0.4, 0.8), (0.1, 0.1)], {"threshold": 0.5, "threshold_on": "final"}, [1, 2], [3, 4]),
-        ([(0.9, 0.3), (0.8, 0.3)], {"threshold": 0.3}, [1, 2], []),  # inclusive
-        ([(0.9, 0.1), (0.6, 0.7)], {"threshold": 0.5, "top_k": 1}, [2], [1]),  # the threshold comes before the cut
-        ([(0.2, 0.2), (0.1, 0.9)], {"threshold": 0.9, "threshold_on": "best"}, [1, 2], []),
-        ([(0.2, 0.2), (0.1, 0.9)], {"threshold": 0.91, "threshold_on": "best"}, [], [1, 2]),
-        ([(None, 0.0), (None, 0.0)], {"top_k": 1}, [1], []),  # without a threshold whatever they score
-    ],
-)
-def test_the_threshold_reads_the_score_it_is_told_to(
-    pairs: list[tuple[float | None, float]], values: dict[str, Any], kept: list[int], below: list[int]
-) -> None:
-    places = select(candidates_of(hits(*pairs)), settled(**values))
-    assert [[place + 1 for place in some] for some in places] == [kept, below]
 
 
 @pytest.mark.parametrize(
@@ -139,13 +118,13 @@ def test_the_figures_are_those_of_the_standard_library(values: list[float]) -> N
     ("values", "top_k", "threshold", "level", "reason"),
     [
         # Clear from 0.4 + 0.25 * 0.6 = 0.55 on; 3 of 5 is half of the places.
-        ((0.6, 0.4, 0.4), 5, 0.4, "high", "best cosine score 0.60 ≥ 0.55, 3 of 5 places filled"),
-        ((0.54, 0.4, 0.4), 5, 0.4, "medium", "best cosine score 0.54 < 0.55, 3 of 5 places filled"),
-        ((0.6, 0.4), 5, 0.4, "medium", "best cosine score 0.60 ≥ 0.55, 2 of 5 places filled"),
+        ((0.6, 0.4, 0.4), 5, 0.4, "high", "best cosine score 0.600 ≥ 0.550, 3 of 5 places filled"),
+        ((0.54, 0.4, 0.4), 5, 0.4, "medium", "best cosine score 0.540 < 0.550, 3 of 5 places filled"),
+        ((0.6, 0.4), 5, 0.4, "medium", "best cosine score 0.600 ≥ 0.550, 2 of 5 places filled"),
         ((0.549,), 5, 0.4, "low", "best cosine score 0.549 < 0.550, 1 of 5 places filled"),
-        ((0.55,), 1, 0.4, "high", "best cosine score 0.55 ≥ 0.55, 1 of 1 places filled"),
-        ((1.0,), 1, 1.0, "high", "best cosine score 1.00 ≥ 1.00, 1 of 1 places filled"),
-        ((0.9,), 1, None, "medium", f"best cosine score 0.90, {UNTOLD}, 1 of 1 places filled"),
+        ((0.55,), 1, 0.4, "high", "best cosine score 0.550 ≥ 0.550, 1 of 1 places filled"),
+        ((1.0,), 1, 1.0, "high", "best cosine score 1.000 ≥ 1.000, 1 of 1 places filled"),
+        ((0.9,), 1, None, "medium", f"best cosine score 0.900, {UNTOLD}, 1 of 1 places filled"),
         ((), 5, 0.3, "none", "nothing was found"),
     ],
 )
@@ -169,57 +148,43 @@ ONE_PAGE = "all 3 results are from one page"
 
 
 @pytest.mark.parametrize(
-    ("values", "known", "spreads", "said"),
+    ("values", "known", "said"),
     [
-        (
-            (0.9, 0.8, 0.7),
-            {"source_url": "/a"},
-            True,
-            ("all 3 results are from one page (/a); rerank: mmr spreads them",),
-        ),
-        ((0.9, 0.8, 0.7), {"source_url": "/a"}, False, ("all 3 results are from one page (/a)",)),
-        (
-            (0.9, 0.8, 0.7),
-            {"source_url": None, "file_path": "a.md"},
-            False,
-            ("all 3 results are from one page (a.md)",),
-        ),
-        ((0.9, 0.8, 0.7), {"source_url": None}, True, ()),  # no page is known
-        ((0.9, 0.8), {"source_url": "/a"}, True, ()),
-        ((0.9, 0.8, 0.7), {}, True, ()),
-        ((0.2612, 0.1), {}, True, ("all 2 candidates are below the threshold 0.3; the best has 0.261",)),
-        (
-            (0.1,),
-            {},
-            True,
-            (
-                "all 1 candidates are below the threshold 0.3; the best has 0.100",
-                "the best score is under half of 0.3: was that chosen for another scale or model?",
-            ),
-        ),
+        ((0.9, 0.8, 0.7), {"source_url": "/a"}, [f"{ONE_PAGE} (/a); rerank: mmr spreads them"]),
+        ((0.9, 0.8, 0.7), {"source_url": "/a", "rerank": "mmr"}, [f"{ONE_PAGE} (/a)"]),
+        ((0.9, 0.8, 0.7), {"source_url": None, "file_path": "a.md", "rerank": "mmr"}, [f"{ONE_PAGE} (a.md)"]),
+        ((0.9, 0.8, 0.7), {"source_url": None}, []),  # no page is known
+        ((0.9, 0.8), {"source_url": "/a"}, []),
+        ((0.9, 0.8, 0.7), {}, []),
+        ((0.2612, 0.1), {}, ["all 2 candidates are below the threshold 0.3; the best has 0.261"]),
     ],
 )
 def test_a_result_of_one_page_or_of_none_is_warned_of(
-    values: tuple[float, ...], known: dict[str, Any], spreads: bool, said: tuple[str, ...]
+    values: tuple[float, ...], known: dict[str, Any], said: list[str]
 ) -> None:
-    assert session(cosines(*values, **known), threshold=0.3, spreads=spreads).warnings == said
+    settings = {"threshold": 0.3, "rerank": known.pop("rerank", "none")}
+    assert [*session(cosines(*values, **known), **settings).warnings] == said
+
+
+LOWER, NOTHING = "lower the threshold to 0.2 to see the best match", "no candidate was found at all: is the collection"
+KEYWORDS, MEANING = "search by keywords as well (mode: hybrid)", "search by meaning as well (mode: hybrid) or instead"
 
 
 @pytest.mark.parametrize(
-    ("values", "side", "said"),
+    ("values", "mode", "said"),
     [
-        ((0.9,), "keywords", ()),
-        ((0.2,), None, ("lower the threshold to 0.2 to see the best match", "ask in other or fewer words")),
-        ((0.2,), "keywords", ("lower the threshold", "ask in other", "search by keywords as well (mode: hybrid)")),
-        ((0.2,), "meaning", ("lower the threshold", "ask in other", "search by meaning as well")),
-        ((), "keywords", ("no candidate was found at all: is the collection empty",)),
-        ((), "meaning", ("no candidate was found at all: is the collection empty", "search by meaning as well")),
+        ((0.9,), "semantic", ()),
+        ((0.2,), "hybrid", (LOWER,)),
+        ((0.2,), "semantic", (LOWER, KEYWORDS)),
+        ((0.2,), "keyword", (LOWER, MEANING)),
+        ((), "hybrid", (NOTHING,)),
+        ((), "keyword", (NOTHING, MEANING)),
     ],
 )
 def test_where_nothing_is_returned_a_way_on_is_suggested(
-    values: tuple[float, ...], side: Side | None, said: tuple[str, ...]
+    values: tuple[float, ...], mode: str, said: tuple[str, ...]
 ) -> None:
-    given = session(cosines(*values), side, threshold=0.3).suggestions
+    given = session(cosines(*values), mode=mode, threshold=0.3).suggestions
     assert len(given) == len(said) and all(one.startswith(text) for one, text in zip(given, said, strict=True))
 
 
@@ -246,7 +211,5 @@ GERMAN = "Wie vermeidet der Planer die Hindernisse im Raum der Konfigurationen u
 )
 def test_a_query_in_another_language_is_noted(query: str, score: float, noted: bool) -> None:
     found = candidates_of(cosines(score, text=ENGLISH), query)
-    warned = answered(found, settled(threshold=0.2, top_k=1), {"parameters": {}, "embedding": {}}).warnings
-    assert [line for line in warned if "the query seems to be German, and what was found is English" in line] == [
-        *(("the query seems to be German, and what was found is English",) if noted else ())
-    ]
+    warned = answered(found, settled(threshold=0.2, top_k=1), {"parameters": {}}).warnings
+    assert ("the query seems to be German, and what was found is English" in warned) == noted

@@ -12,13 +12,12 @@ from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.indexing import recorded_settings
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import CollectionNotFoundError, StoreError
-from retrievers.store import MANIFEST_KEY, Deployment, check_index, open_client, read_info, survey
+from retrievers.store import MANIFEST_KEY, Deployment, check_index, open_client, survey
 from tests.support.checked import OTHER, TABLE, accepted, at, check, described, texts
 from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages
 from tests.support.hybrid import fill_sparse
 from tests.support.qdrant_rules import Rules, recorded
 from tests.support.qdrant_server import KEY, QdrantServer
-from tests.support.recorded_server import RecordedServer
 
 DENSE = models.VectorParams(size=3, distance=models.Distance.COSINE)
 TABLED = TableEmbeddings(TABLE)
@@ -75,26 +74,6 @@ def test_a_missing_collection_names_the_nearest(server: QdrantServer, names: lis
     with pytest.raises(CollectionNotFoundError) as caught:
         described(at(server, collection="pagse"))
     assert str(caught.value).startswith(f"no collection 'pagse' at {server.url}: {said}")
-
-
-@pytest.mark.parametrize(
-    ("recording", "in_hnsw", "quantization"),
-    [
-        ("info-big", True, ""),  # 50,613 points, of which nearly all dense vectors are indexed
-        ("info-handbook", False, ""),  # too small: only its sparse vectors are
-        ("info-q_bq", False, "binary"),
-    ],
-)
-def test_a_real_server_tells_whether_its_search_may_miss_something(
-    recording: str, in_hnsw: bool, quantization: str
-) -> None:
-    with RecordedServer(recording) as server:
-        config = settings(store={"url": server.url})
-        client = open_client(config.store, {})
-        info = read_info(client, config)
-        client.close()
-    assert (info.in_hnsw, info.quantization) == (in_hnsw, quantization)
-    assert info.is_approximate == (in_hnsw or bool(quantization))
 
 
 # How a server runs it

@@ -186,10 +186,10 @@ def test_warnings_are_shown_and_more_or_less_on_request(
 
 def test_what_the_command_says_itself_is_only_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logging(verbose=True, log_file=tmp_path / "log")
-    log = logging.getLogger("retrievers.retriever.qdrant")
+    log = logging.getLogger("retrievers.retriever.protocol")
     log.warning("w")
     log.error("search failed")
-    assert capsys.readouterr().err == "WARNING retrievers.retriever.qdrant: w\n"
+    assert capsys.readouterr().err == "WARNING retrievers.retriever.protocol: w\n"
     assert [json.loads(line)["level"] for line in (tmp_path / "log").read_text().splitlines()] == ["WARNING", "ERROR"]
 
 
