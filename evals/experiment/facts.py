@@ -117,16 +117,14 @@ def judge_facts(*chats: "Chat") -> JudgeFacts:
 def collection_facts(retriever: Retriever) -> CollectionFacts | None:
     """Return the collection as it is now: its size, vectors and recorded model, the content of up to 256 points.
 
-    Beside it stands how its server runs it, on which no chunk depends. None for a retriever whose chunks cannot be
-    listed.
+    None for a retriever whose chunks cannot be listed.
 
     Raises:
         StoreError: The store failed.
     """
-    surveyed = retriever.survey()
-    if surveyed is None:
+    info = retriever.describe()
+    if info is None:
         return None
-    info, server = surveyed
     points = retriever.sample(SAMPLE)
     content = hashlib.sha256()
     for point_id, payload in sorted(points):
@@ -145,7 +143,6 @@ def collection_facts(retriever: Retriever) -> CollectionFacts | None:
         points=info.points,
         fingerprint=_fingerprint({"points": info.points, **known}),
         content=known,
-        server={name: value for name, value in server.items() if value is not None} if server else None,
     )
 
 
@@ -182,7 +179,7 @@ def _git(*arguments: str) -> str:
 def differences(before: CollectionFacts, after: CollectionFacts) -> str:
     """Return the differences of two states of a collection, in words; empty where they are the same."""
     changes = [f"{before.points:,} → {after.points:,} points"] if before.points != after.points else []
-    first, second = (dict(each.content) | (each.server or {}) for each in (before, after))
+    first, second = dict(before.content), dict(after.content)
     count = first.pop("sampled_points", 0)
     hashes = {each.pop("sample_hash", None) for each in (first, second)}
     second.pop("sampled_points", None)

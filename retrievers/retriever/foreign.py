@@ -30,7 +30,7 @@ from retrievers.records import Chunk, RetrievalSession, RetrievedChunk, StageTim
 from retrievers.search.candidates import CandidateTable, ChunkList, joined, table_of_hits
 from retrievers.search.query import check_query
 from retrievers.search.selection import answered, failed
-from retrievers.store import CollectionInfo, Deployment, client_errors, read_info, survey
+from retrievers.store import CollectionInfo, client_errors, read_info
 from retrievers.store.chunks import records, scroll, to_chunk
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class ForeignRetriever:
             points = records(listing.client, listing.config, listing.info.limits, count=count)
             return [(str(record.id), record.payload or {}) for record in points]
 
-    def survey(self) -> tuple[CollectionInfo, Deployment | None] | None:
+    def describe(self) -> CollectionInfo | None:
         """Return the collection's current state; None where it is unknown.
 
         Raises:
@@ -194,7 +194,7 @@ class ForeignRetriever:
         if self._listing is None:
             return None
         with client_errors(self._listing.config.collection):
-            return survey(self._listing.client, self._listing.config)
+            return read_info(self._listing.client, self._listing.config)
 
     def close(self) -> None:
         """Close what the factory made, and the collection; nothing that belongs to the caller."""

@@ -6,7 +6,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, RetrievalSession
 from retrievers.search.candidates import CandidateTable, Chunks
-from retrievers.store import CollectionInfo, Deployment
+from retrievers.store import CollectionInfo
 
 
 class Retriever(Protocol):
@@ -71,8 +71,8 @@ class Retriever(Protocol):
             StoreError: As for `chunks`.
         """
 
-    def survey(self) -> tuple[CollectionInfo, Deployment | None] | None:
-        """Return the collection's own description now, and how its server runs it; None where `info` is None.
+    def describe(self) -> CollectionInfo | None:
+        """Return the collection's own description now; None where `info` is None.
 
         Raises:
             StoreError: The store failed.

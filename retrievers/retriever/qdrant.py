@@ -35,13 +35,12 @@ from retrievers.search.rerank import Rerank, make_reranker, reranked
 from retrievers.search.selection import BELOW_SHOWN, Side, answered, failed, parameters, select
 from retrievers.store import (
     CollectionInfo,
-    Deployment,
     check_collection,
     check_index,
     client_errors,
     describe,
     open_client,
-    survey,
+    read_info,
     with_distance,
 )
 from retrievers.store.chunks import ChunkTable, all_metadata, records, scroll
@@ -304,13 +303,13 @@ class QdrantRetriever(BaseRetriever):
         sampled = records(self.client, self.settings, self._info.limits, count=count)
         return [(str(record.id), record.payload or {}) for record in sampled]
 
-    def survey(self) -> tuple[CollectionInfo, Deployment | None]:
-        """Return the collection's own description now, and how its server runs it (None for an embedded store).
+    def describe(self) -> CollectionInfo:
+        """Return the collection's own description now.
 
         Raises:
             StoreError: The store failed.
         """
-        return survey(self.client, self.settings)
+        return read_info(self.client, self.settings)
 
     def close(self) -> None:
         """Let go of the store; an embedded one can then be opened by another process."""

@@ -6,13 +6,11 @@ from retrievers.store.collection import (
     MANIFEST_KEY,
     NO_LIMITS,
     CollectionInfo,
-    Deployment,
     Limits,
     describe,
     least,
     parts,
     read_info,
-    survey,
 )
 from retrievers.store.opening import client_errors, embedded_folder, location, open_client, store_errors
 
@@ -21,7 +19,6 @@ __all__ = [
     "NO_LIMITS",
     "ChunkTable",
     "CollectionInfo",
-    "Deployment",
     "Limits",
     "check_collection",
     "check_index",
@@ -36,6 +33,5 @@ __all__ = [
     "parts",
     "read_info",
     "store_errors",
-    "survey",
     "with_distance",
 ]

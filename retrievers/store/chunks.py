@@ -255,6 +255,7 @@ def records(
     *,
     among: "models.Filter | None" = None,
     count: int | None = None,
+    with_vectors: bool = False,
 ) -> "Iterator[models.Record]":
     """Read points with their payloads, page by page, in the store's order.
 
@@ -264,6 +265,7 @@ def records(
         limits: Limits of the collection on one request.
         among: Condition on every point.
         count: Number of at most; all when left out.
+        with_vectors: Read their vectors too.
 
     Raises:
         StoreError: The store failed.
@@ -273,7 +275,9 @@ def records(
     while left > 0:
         size = least(int(min(SCROLL_PAGE, left)), limits.results)
         with store_errors(config.store, config.collection):
-            points, offset = client.scroll(config.collection, among, limit=size, offset=offset, with_payload=True)
+            points, offset = client.scroll(
+                config.collection, among, limit=size, offset=offset, with_payload=True, with_vectors=with_vectors
+            )
         yield from points
         left = 0 if offset is None else left - len(points)
 

@@ -1,8 +1,8 @@
-"""The properties of a collection, its limits on one request, and how its server runs it."""
+"""The properties of a collection, and its limits on one request."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrievers.config import RetrieverConfig
 from retrievers.config.indexing import recorded_settings
@@ -12,7 +12,6 @@ from retrievers.store.opening import location, store_errors
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-Response = TypeVar("Response")
 Item = TypeVar("Item")
 MANIFEST_KEY = "retrieval_evals"
 
@@ -54,10 +53,8 @@ class CollectionInfo:
         vectors: Every named vector with its length ('' is the unnamed one).
         multivectors: Those under whose name each point has several vectors.
         without_idf: Those of the sparse vectors whose scores the store does not weigh by how rare a term is.
-        shards: Number of parts that it is cut into on its server.
         limits: Limits on one request.
-        in_hnsw: True if an HNSW index of dense vectors is built, so that a search may miss near vectors.
-        quantization: Kind of quantisation of the dense vector; empty without any.
+        is_approximate: True if a search may miss near vectors: they are quantised, or in an HNSW index.
         indexed: The payload keys that have an index, as filters write them, with its type.
         manifest: Record of `retrievers index`: embedding model, state, fingerprint of the pages; empty otherwise.
     """
@@ -72,10 +69,8 @@ class CollectionInfo:
     manifest: Mapping[str, Any]
     multivectors: tuple[str, ...] = ()
     without_idf: tuple[str, ...] = ()
-    shards: int = 1
     limits: Limits = NO_LIMITS
-    in_hnsw: bool = False
-    quantization: str = ""
+    is_approximate: bool = False
     indexed: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -84,20 +79,10 @@ class CollectionInfo:
         return recorded_settings(self.manifest)
 
     @property
-    def is_approximate(self) -> bool:
-        """True if a search may miss near vectors, unless `search_params` has it exact."""
-        return self.in_hnsw or bool(self.quantization)
-
-    @property
     def lost(self) -> int:
         """Number of indexed points that are missing; 0 where their number was not recorded."""
         recorded = self.manifest.get("points", 0) if self.manifest.get("state") == "complete" else 0
         return max(0, recorded - self.points)
-
-
-Deployment: TypeAlias = Mapping[str, Any]
-"""How a server runs a collection: its version, the collection behind an alias, shards, replicas, settings of the index
-(`hnsw`), quantisation and number type (None for float32)."""
 
 
 def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
@@ -155,45 +140,13 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         multivectors=multivectors,
         sparse_vectors=tuple(sparse),
         without_idf=tuple(key for key, value in sparse.items() if value.modifier != "idf"),
-        shards=getattr(params, "shard_number", None) or 1,
         limits=limits,
         # The server counts the vectors of all names, and sparse ones, which always have an index.
-        in_hnsw=(known.indexed_vectors_count or 0) > count * len(sparse),
-        quantization=next(
-            iter(_plain(getattr(chosen, "quantization_config", None) or known.config.quantization_config)), ""
-        ),
+        is_approximate=(known.indexed_vectors_count or 0) > count * len(sparse)
+        or bool(getattr(chosen, "quantization_config", None) or known.config.quantization_config),
         indexed={key: str(index.data_type.value) for key, index in (known.payload_schema or {}).items()},
         manifest=(getattr(known.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
     )
-
-
-def survey(client: "QdrantClient", config: RetrieverConfig) -> tuple[CollectionInfo, Deployment | None]:
-    """Read the current properties of a collection, and its deployment; an embedded store has none.
-
-    A key for this collection alone is enough: hidden properties are left out.
-
-    Raises:
-        CollectionNotFoundError: There is none of that name.
-        StoreError: The store cannot be asked.
-    """
-    info = read_info(client, config)
-    if not config.store.url:
-        return info, None
-    with store_errors(config.store, config.collection):
-        known = client.get_collection(config.collection).config
-    chosen = by_name(known.params.vectors).get(info.vector_name)
-    version, aliases = _shown(config, client.info), _shown(config, client.get_aliases)
-    names = {alias.alias_name: alias.collection_name for alias in aliases.aliases} if aliases else {}
-    datatype = getattr(chosen, "datatype", None)
-    return info, {
-        "version": version.version if version else None,
-        "shards": info.shards,
-        "replicas": known.params.replication_factor or 1,
-        "hnsw": _plain(known.hnsw_config) | _plain(getattr(chosen, "hnsw_config", None)),
-        "quantization": _plain(getattr(chosen, "quantization_config", None) or known.quantization_config) or None,
-        "datatype": datatype and str(datatype.value),
-        "alias_of": names.get(config.collection),
-    }
 
 
 def least(size: int, *limits: int | None) -> int:
@@ -224,18 +177,3 @@ def _limits(config: Any) -> Limits:
 def by_name(vectors: Any) -> Mapping[str, Any]:
     """Return the dense vectors of a point or of a collection by name; '' is that of a vector without one."""
     return vectors if isinstance(vectors, dict) else {"": vectors} if vectors else {}
-
-
-def _plain(settings: Any) -> dict[str, Any]:
-    return settings.model_dump(mode="json", exclude_none=True) if settings else {}
-
-
-def _shown(config: RetrieverConfig, ask: Callable[[], Response]) -> Response | None:
-    """Return the server's answer; None where this key may not see it."""
-    try:
-        with store_errors(config.store, config.collection):
-            return ask()
-    except StoreError as error:
-        if error.transient:
-            raise
-        return None

@@ -10,22 +10,19 @@ import json
 import math
 import os
 import re
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import portalocker
 from pydantic import ValidationError
 
 from retrievers.config import RetrieverConfig, StoreConfig, dump
 from retrievers.config.files import LOCAL_MODE, user_cache
 from retrievers.config.layers import api_key
-from retrievers.errors import BatchTooLargeError, RetrievalError, StoreError
+from retrievers.errors import RetrievalError, StoreError
 from retrievers.net import TooLargeError, exchange, faults, retry
 from retrievers.text.secrets import redacted
 
@@ -39,8 +36,11 @@ MOST_BYTES = 512 * 2**20
 COLLECTION = re.compile(r"/collections/([^/]+)")
 # Qdrant's words for a batch larger than its rate limit.
 TOO_LARGE = "larger than rate limiter capacity"
-# What the client's parsing raises.
-NOT_QDRANT = (ValidationError, json.JSONDecodeError, UnicodeDecodeError, RecursionError, AssertionError)
+# What the client's parsing raises of an answer that is not Qdrant's.
+NOT_QDRANT = (
+    *(ValidationError, json.JSONDecodeError, UnicodeDecodeError, RecursionError, AssertionError),
+    TooLargeError,
+)
 # Characters of a server's own words that are quoted.
 QUOTED = 240
 
@@ -88,13 +88,11 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
     if store.url:
         return _server(store, api_key(env, store.api_key_env))
     folder = embedded_folder(store, create=create)
-    if store.local_mode and not create:
-        return _local_mode(folder)
-    if _is_local_mode(folder):
+    if (folder / "meta.json").is_file() and (folder / "collection").is_dir():
+        return _local_mode(folder, trusted=store.local_mode is not None and not create)
+    if store.local_mode:
         raise StoreError(
-            f"{folder}: found a folder of qdrant-client's local mode, expected an embedded store; to read it write "
-            f"--store.path {LOCAL_MODE}{folder}. Opening it runs the pickles in it: only for a folder that you trust. "
-            "It is never written to: name another folder to index into"
+            f"{folder}: expected a folder that qdrant-client's local mode has made; name it without local:"
         )
     from retrievers.store.embedded import EmbeddedClient
 
@@ -139,19 +137,19 @@ def _typed(error: Exception, where: str, key: str) -> StoreError:
         return _refusal(error, where, key)
     cause = error.source if isinstance(error, ResponseHandlingException) else error
     said, late = _one_line(f"{type(cause).__name__}: {cause}"), faults.timed_out(cause)
-    transient = isinstance(cause, httpx.HTTPError) and faults.is_transient(cause) and "illegal" not in said
-    if isinstance(cause, TooLargeError):
-        fault = f"sent {cause}; is the address right? if it is, lower candidates"
-    elif isinstance(cause, NOT_QDRANT):
-        fault = "answered something that is not Qdrant's; is the address right?"
-    elif not isinstance(cause, httpx.HTTPError):
-        fault = f"cannot be read or written ({said})"
-    elif late:
+    sent = isinstance(cause, httpx.HTTPError)
+    if late:
         fault = "no answer in time; raise store.timeout_s or look at the server"
-    elif faults.is_untrusted(cause):
-        fault = f"its certificate is not trusted ({said}); name the authority that signed it in SSL_CERT_FILE"
+    elif sent:
+        fault = (
+            f"cannot be reached ({said}); is the server running, the address with http:// or https:// right, the "
+            "authority of its certificate named in SSL_CERT_FILE?"
+        )
+    elif isinstance(cause, NOT_QDRANT):
+        fault = f"sent what is no answer of Qdrant ({said}); is the address right? if it is, lower candidates"
     else:
-        fault = f"cannot be reached ({said}); is the server running, the address with http:// or https:// right?"
+        fault = f"cannot be read or written ({said})"
+    transient = sent and faults.is_transient(cause) and "illegal" not in said
     return StoreError(f"{where}: {fault}").marked(transient=transient, timed_out=late)
 
 
@@ -169,13 +167,11 @@ def _refusal(error: Any, where: str, key: str) -> StoreError:
         403: f"the API key may not do this{quoted}",
         404: f"not found{quoted}; is the address that of Qdrant itself?",
         429: f"requests come too fast{quoted}; wait, and try again",
-    }
-    otherwise = f"{said}; see the log of the server" if said and status >= 500 else said or "see the log of the server"
-    message = f"{where}: answered {status} {error.reason_phrase}: {remedy.get(status, otherwise)}"
-    if status == 429 and TOO_LARGE in said:
-        return BatchTooLargeError(message)
-    wait = faults.retry_after_s(error.headers)
-    return StoreError(message).marked(transient=status in faults.TRANSIENT_STATUSES, retry_after_s=wait)
+    }.get(status, said if said and status < 500 else f"see the log of the server{quoted}")
+    transient = status in faults.TRANSIENT_STATUSES and TOO_LARGE not in said
+    return StoreError(f"{where}: answered {status} {error.reason_phrase}: {remedy}").marked(
+        transient=transient, retry_after_s=faults.retry_after_s(error.headers)
+    )
 
 
 def _one_line(message: object) -> str:
@@ -223,41 +219,20 @@ def _sent(store: StoreConfig, http: "Client", request: "Request", *, keyed: bool
     return retry.attempt(once, name="store", retried=not makes_collection)
 
 
-# Local mode
-
-
-def _is_local_mode(path: Path) -> bool:
-    """Return True if a folder is one that qdrant-client's local mode has made."""
-    return (path / "meta.json").is_file() and (path / "collection").is_dir()
-
-
-def _local_mode(path: Path) -> "QdrantClient":
-    """Return a client of a copy of the folder; whoever made the folder may run any code.
-
-    The client locks such a folder against all others and may write to it when it opens it, so that an evaluation would
-    keep out the application whose folder it is. A copy needs the lock only while it is made, and changes nothing.
-    """
+def _local_mode(folder: Path, *, trusted: bool) -> "QdrantClient":
+    """Return a client of a folder of qdrant-client's local mode, which it locks; whoever made it may run any code."""
     from qdrant_client import QdrantClient
 
-    if not _is_local_mode(path):
-        raise StoreError(f"{path}: expected a folder that qdrant-client's local mode has made; name it without local:")
-    expect_exact_search()
-    flags = portalocker.LockFlags.SHARED | portalocker.LockFlags.NON_BLOCKING
-    held: AbstractContextManager[Any] = nullcontext()
-    if (path / ".lock").exists():
-        held = portalocker.Lock(path / ".lock", mode="r", timeout=0, flags=flags)
-    try:
-        # On POSIX the copy is gone once it is loaded, so that a killed process leaves nothing behind.
-        with tempfile.TemporaryDirectory(prefix="retrievers-", ignore_cleanup_errors=True) as folder:
-            with held:
-                shutil.copytree(path, Path(folder) / "copy", ignore=shutil.ignore_patterns(".lock"))
-            return QdrantClient(path=str(Path(folder) / "copy"), force_disable_check_same_thread=True)
-    except portalocker.LockException as error:
-        held_by = "a client of qdrant-client's local mode has this folder open"
-        raise StoreError(f"{path}: {held_by}, in this process or another; call its close(), then try again") from error
-    # What is stored is pickled, and unpickling damaged bytes may raise anything.
-    except Exception as error:
+    if not trusted:
         raise StoreError(
-            f"{path}: the folder of qdrant-client's local mode cannot be read, is damaged, or was made by another "
-            f"version of it ({type(error).__name__}: {error}); make the collection again"
+            f"{folder}: a folder of qdrant-client's local mode, which is read as --store.path {LOCAL_MODE}{folder} and "
+            "never written to. Opening it runs the pickles in it: only for a folder that you trust"
+        )
+    expect_exact_search()
+    try:
+        return QdrantClient(path=str(folder), force_disable_check_same_thread=True)
+    except Exception as error:  # what is stored is pickled, and unpickling damaged bytes may raise anything
+        raise StoreError(
+            f"{folder}: qdrant-client's local mode cannot open it ({type(error).__name__}: {error}); close the client "
+            "that has it open, or make the collection again"
         ) from error

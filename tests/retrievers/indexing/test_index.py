@@ -232,7 +232,8 @@ def test_the_context_is_embedded_and_indexed_and_stored_apart_from_the_text(inde
     )
     index.edit("one/alpha.md", "title: Alpha", "title: Omega")
     assert index() == (2, 0, 0, CHUNKS - 2)
-    assert manifest(index.client)["bm25"]["average_length"] == average, "measured once"
+    index(context="path", changes={"collection": "fresh"})
+    assert index.state == (content(index.client, "fresh"), manifest(index.client, "fresh")), "as if made at once"
 
 
 @embedded

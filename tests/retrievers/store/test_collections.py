@@ -1,6 +1,6 @@
 """What a collection says of itself, and the checks before it may be queried."""
 
-from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,11 @@ from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.indexing import recorded_settings
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import CollectionNotFoundError, StoreError
-from retrievers.store import MANIFEST_KEY, Deployment, check_index, open_client, read_info, survey
+from retrievers.store import MANIFEST_KEY, CollectionInfo, check_index, open_client, read_info
 from tests.support.checked import OTHER, TABLE, accepted, at, check, described, texts
 from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages
 from tests.support.hybrid import fill_sparse
-from tests.support.qdrant_rules import Rules, recorded
+from tests.support.qdrant_rules import Rules
 from tests.support.qdrant_server import KEY, QdrantServer
 from tests.support.recorded_server import RecordedServer
 
@@ -78,72 +78,35 @@ def test_a_missing_collection_names_the_nearest(server: QdrantServer, names: lis
 
 
 @pytest.mark.parametrize(
-    ("recording", "in_hnsw", "quantization"),
+    ("recording", "approximate"),
     [
-        ("info-big", True, ""),  # 50,613 points, of which nearly all dense vectors are indexed
-        ("info-handbook", False, ""),  # too small: only its sparse vectors are
-        ("info-q_bq", False, "binary"),
+        ("info-big", True),  # 50,613 points, of which nearly all dense vectors are in an HNSW index
+        ("info-handbook", False),  # too small: only its sparse vectors are indexed
+        ("info-q_bq", True),  # quantised
     ],
 )
-def test_a_real_server_tells_whether_its_search_may_miss_something(
-    recording: str, in_hnsw: bool, quantization: str
-) -> None:
+def test_a_real_server_tells_whether_its_search_may_miss_something(recording: str, approximate: bool) -> None:
     with RecordedServer(recording) as server:
-        config = settings(store={"url": server.url})
-        client = open_client(config.store, {})
-        info = read_info(client, config)
-        client.close()
-    assert (info.in_hnsw, info.quantization) == (in_hnsw, quantization)
-    assert info.is_approximate == (in_hnsw or bool(quantization))
+        assert read(settings(store={"url": server.url})).is_approximate == approximate
 
 
-# How a server runs it
+def read(config: RetrieverConfig) -> CollectionInfo:
+    with closing(open_client(config.store, {"QDRANT_API_KEY": KEY})) as client:
+        return read_info(client, config)
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[QdrantServer, RetrieverConfig]]:
-    with QdrantServer() as server:
-        config = settings(store={"url": server.url}, collection="pages", threshold=0)
-        index_pages(config, write_pages(tmp_path_factory.mktemp("pages")))
-        server.aliases["prod"] = "pages"
-        told = recorded("info-sharded")["answer"]["result"]["config"]
-        server.config = {
-            "params": {k: v for k, v in told["params"].items() if k not in ("vectors", "sparse_vectors")},
-            "hnsw_config": told["hnsw_config"],
-            "quantization_config": {"binary": {"always_ram": True}},
-        }
-        yield server, config
-
-
-def surveyed(config: RetrieverConfig, **changes: Any) -> Deployment | None:
-    client = open_client(config.store, {"QDRANT_API_KEY": KEY})
-    try:
-        return survey(client, config.model_copy(update=changes))[1]
-    finally:
-        client.close()
-
-
-def test_version_shards_replicas_and_indexes_are_told(running: tuple[QdrantServer, RetrieverConfig]) -> None:
-    _, config = running
-    told = surveyed(config, collection="prod")
-    assert told and (told["version"], told["shards"], told["replicas"], told["alias_of"]) == ("1.18.3", 4, 2, "pages")
-    assert (told["hnsw"]["m"], told["quantization"]) == (16, {"binary": {"always_ram": True}})
-    with pytest.raises(CollectionNotFoundError, match="did you mean 'pages'"):
-        surveyed(config, collection="page")
-
-
-def test_a_key_for_one_collection_is_enough(running: tuple[QdrantServer, RetrieverConfig]) -> None:
-    server, config = running
+def test_a_key_for_one_collection_is_enough(server: QdrantServer, tmp_path: Path) -> None:
+    config = settings(store={"url": server.url}, collection="pages", threshold=0)
+    index_pages(config, write_pages(tmp_path))
     server.rules = Rules(api_key=KEY, scope="pages", read_only=True)
-    told = surveyed(config)
-    assert told and (told["version"], told["shards"], told["alias_of"]) == ("1.18.3", 4, None)
+    assert read(config).points == 9
     hybrid = config.model_copy(update={"mode": "hybrid"})
     with QdrantRetriever.open(hybrid, env={"QDRANT_API_KEY": KEY}) as retriever:
         assert retriever.search("who sends messages").status == "success"
         assert len(retriever.chunks({"source_url": ["/docs/ros2/topics"]})) == 4
     server.rules = Rules(api_key=KEY, scope="others")
     with pytest.raises(StoreError, match=r"may not do this \(Forbidden: Access to collection pages is required\)"):
-        surveyed(config)
+        read(config)
 
 
 # The model
