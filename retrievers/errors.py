@@ -9,7 +9,7 @@ RetrievalError
 ├── ForeignRetrieverError        the user's own retriever failed, or returned what is no document
 ├── StoreError                   the vector store failed, or a collection is not what the settings say
 │   ├── CollectionNotFoundError  there is none of that name, or it has to be made again
-│   ├── CollectionChangedError   the collection was written to during a search
+│   └── CollectionChangedError   the collection was written to during a search
 └── IndexingError                pages cannot be indexed; every fault is listed
 """
 

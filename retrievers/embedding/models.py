@@ -2,8 +2,7 @@
 
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,14 +27,6 @@ REQUEST_TEXTS = 96
 TIMEOUT_S = 30.0
 # Providers that embed a query as they embed a text, so that many go into one request.
 ALIKE = frozenset({"wordllama", "openai", "azure_openai", "azure_ai", "mistralai", "ollama"})
-# What the classes call `base_url`, `api_key` and `dimensions`, where they call it otherwise.
-RENAMED: Mapping[str, Mapping[str, str]] = {
-    "azure_openai": {"base_url": "azure_endpoint"},
-    "azure_ai": {"base_url": "endpoint", "api_key": "credential"},
-    "bedrock": {"base_url": "endpoint_url"},
-    "google_genai": {"dimensions": "output_dimensionality"},
-    "mistralai": {"base_url": "endpoint"},
-}
 OPENAI = "https://api.openai.com/v1"
 
 
@@ -63,9 +54,10 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> "Checked
                 from langchain.embeddings import init_embeddings
 
                 inner = init_embeddings(config.resolved_model, provider=config.provider, **_arguments(config, key))
-    except ValidationError as error:
-        named = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-        raise ConfigError(f"embedding.model {config.label!r} cannot be built: {redacted(named)}") from None
+    except ValidationError as error:  # its text would show the key
+        fault = error.errors()[0]
+        said = redacted(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
+        raise ConfigError(f"embedding.model {config.label!r} cannot be built: {said}") from None
     except Exception as error:  # each provider's class fails in its own way
         raise ConfigError(f"embedding.model {config.label!r} cannot be built: {cause(error)}") from error
     return checked(inner, config)
@@ -128,19 +120,13 @@ class CheckedEmbeddings(Embeddings):
         sent = [f"{prefix or ''}{text}" for text in texts]
         batches = (sent[start : start + REQUEST_TEXTS] for start in range(0, len(sent), REQUEST_TEXTS))
         vectors = [vector for batch in batches for vector in self._tried(embed, batch)]
-        if len(vectors) != len(texts):
-            raise EmbeddingError(f"{self.name} returned {len(vectors)} vectors for {len(texts)} texts")
-        try:
-            array = np.asarray(vectors, dtype=np.float64)
-        except ValueError as error:
-            raise EmbeddingError(f"{self.name} returned vectors of different lengths") from error
-        asked = self._settings.dimensions
-        if vectors and asked and array.shape[-1] != asked:
+        asked, lengths = self._settings.dimensions, {len(vector) for vector in vectors}
+        if len(vectors) != len(texts) or len(lengths) > 1 or (asked and lengths - {asked}):
             raise EmbeddingError(
-                f"{self.name} returned vectors of {array.shape[-1]} dimensions, "
-                f"but embedding.dimensions asks for {asked}"
+                f"{self.name} returned {len(vectors)} vectors of {sorted(lengths)} dimensions for {len(texts)} texts, "
+                f"expected one for each, of {asked or 'one number of'} dimensions"
             )
-        finite = np.isfinite(array).all(axis=-1)
+        finite = np.isfinite(np.asarray(vectors, dtype=np.float64)).all(axis=-1)
         if not finite.all():
             text = texts[int(np.argmin(finite))]
             raise EmbeddingError(
@@ -225,7 +211,7 @@ def _cohere(config: EmbeddingConfig, key: str | None) -> Embeddings:
 
 
 def _arguments(config: EmbeddingConfig, key: str | None) -> dict[str, Any]:
-    """Return the arguments of LangChain's class: address, key and length by its names, no retries, the user's own."""
+    """Return the arguments of LangChain's class: address, key and length, no retries of its own, the user's options."""
     named: dict[str, Any] = {"base_url": config.base_url, "api_key": key, "dimensions": config.dimensions}
     fixed: dict[str, Any] = {}
     match config.provider:
@@ -236,15 +222,9 @@ def _arguments(config: EmbeddingConfig, key: str | None) -> dict[str, Any]:
                 named["base_url"] = config.base_url or OPENAI
         case "mistralai":  # its own tokenizer, by which it parts requests, would be downloaded
             fixed = {"timeout": round(TIMEOUT_S), "max_retries": None, "tokenizer": tokenizer()}
-        case "google_genai":
-            fixed = {"client_args": {"timeout": TIMEOUT_S}, "vertexai": False}
-        case "ollama":
-            fixed = {"client_kwargs": {"timeout": TIMEOUT_S}}
         case "huggingface":
             named = {"model_kwargs": {"truncate_dim": config.dimensions} if config.dimensions else None}
-    renamed = RENAMED.get(config.provider, {})
-    given = {renamed.get(name, name): value for name, value in named.items() if value is not None}
-    return {**fixed, **given, **config.options}
+    return {**fixed, **{name: value for name, value in named.items() if value is not None}, **config.options}
 
 
 def _from_python(target: str) -> Embeddings:
@@ -288,18 +268,11 @@ class StaticEmbeddings(Embeddings):
 @functools.cache
 def _static_model() -> Any:
     """Load the model once for all retrievers of a process; embedding does not change it."""
-    with _quiet_root_logger():
-        from wordllama import WordLlama
-    return WordLlama.load(cache_dir=package_folder("wordllama"), dim=256, disable_download=True)
-
-
-@contextmanager
-def _quiet_root_logger() -> Iterator[None]:
-    """Undo the changes that importing wordllama makes to the root logger."""
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
-    try:
-        yield
-    finally:
-        root.setLevel(level)
-        root.handlers[:] = handlers
+    from wordllama import WordLlama
+
+    # Its import changes the root logger.
+    root.setLevel(level)
+    root.handlers[:] = handlers
+    return WordLlama.load(cache_dir=package_folder("wordllama"), dim=256, disable_download=True)

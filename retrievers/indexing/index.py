@@ -27,7 +27,17 @@ from retrievers.records import METADATA_FIELDS, Chunk
 from retrievers.store import MANIFEST_KEY, CollectionInfo, describe, least, location, parts, store_errors
 from retrievers.store.building import check_room
 from retrievers.store.checks import other_model
-from retrievers.store.chunks import filter_path, payload_keys, records, to_chunk, to_metadata
+from retrievers.store.chunks import (
+    COUNT,
+    KINDS,
+    NUMBER,
+    TEXTS,
+    filter_path,
+    payload_keys,
+    records,
+    to_chunk,
+    to_metadata,
+)
 from retrievers.store.collection import by_name
 from retrievers.store.embedded import is_embedded
 
@@ -44,8 +54,6 @@ INDEXED: Mapping[str, str] = {
     **dict.fromkeys(("chunk_index", "total_chunks", "chunk_token_count"), "integer"),
     "sidebar_position": "float",
 }
-NUMBERS = {name for name, kind in INDEXED.items() if kind != "keyword"} | {"start_line", "end_line", "page_number"}
-LISTS = frozenset({"tags", "chunk_headings"})
 # Called with the stage, the amount done, and the total.
 Progress = Callable[[str, int, int], None]
 Vector = NDArray[np.float32]
@@ -111,22 +119,15 @@ def index_corpus(
     """
     options = options or IndexOptions()
     if config.keyword.scale != "bm25":
-        raise ConfigError(
-            f"keyword.encoder {config.keyword.encoder!r} is for queries: indexing writes BM25; leave it out"
-        )
+        raise ConfigError(f"keyword.encoder {config.keyword.encoder!r}: indexing writes BM25; leave it out")
     check_writable(config.metadata)
     if corpus.faults and (not options.skip_broken or not corpus.count):
-        raise IndexingError(
-            "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):", corpus.faults
-        )
-    info = _existing(client, config)
-    settings = options.settings.over(info.index if info else corpus.defaults(options.settings.named))
-    outdated = info and _outdated(info, config, settings)
-    if outdated and not options.replace:
-        raise StoreError(f"collection {config.collection!r} {outdated}; index it again with --replace")
+        said = "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):"
+        raise IndexingError(said, corpus.faults)
+    info, settings, anew = _existing(client, config, corpus, options)
     chunks = list(corpus.cut(settings))
     stored, vectors = _stored(client, config, info) if info else ({}, {})
-    before = {} if outdated else stored
+    before = {} if anew else stored
     gone = before.keys() - {chunk.point_id for chunk in chunks}
     if len(gone) * 2 > len(before) and not options.replace:
         raise StoreError(
@@ -138,15 +139,13 @@ def index_corpus(
     vectors |= _embed([c.indexed_text for c in chunks if c.indexed_text not in vectors], config, embeddings, progress)
     lengths = sorted({len(vectors[chunk.indexed_text]) for chunk in chunks})
     if len(lengths) > 1:
-        raise StoreError(
-            f"{config.embedding.label} and collection {config.collection!r} give vectors of "
-            f"{' and '.join(map(str, lengths))} dimensions; choose another name with --collection"
-        )
+        said = f"{config.embedding.label} and collection {config.collection!r} give vectors of {lengths} dimensions"
+        raise StoreError(f"{said}; choose another name with --collection")
     # The points that stay on a server were weighed by the recorded length.
-    measured = info.manifest["bm25"] if info and not outdated and config.store.url else None
+    kept = info.manifest if info and not anew else {}
     manifest = {
         "embedding": {**config.embedding.identity, "dimension": lengths[0]},
-        "bm25": measured or _bm25(config.keyword.language, chunks),
+        "bm25": (config.store.url and kept.get("bm25")) or _bm25(config.keyword.language, chunks),
         "payload": config.metadata.layout,
         "pages_fingerprint": corpus.fingerprint,
         "index": settings.named,
@@ -154,24 +153,14 @@ def index_corpus(
         "skipped": [str(corpus.folder / file) for file in corpus.broken],
         "points": len(chunks),
     }
-    if search := options.search or (info.manifest.get("search") if info and not outdated else None):
+    if search := options.search or kept.get("search"):
         manifest["search"] = search
     # Under other payload keys all are written again.
-    same_keys = info is not None and MetadataConfig.model_validate(info.manifest.get("payload") or {}).layout == (
-        config.metadata.layout
-    )
-    changed = [chunk for chunk in chunks if not same_keys or before.get(chunk.point_id) != chunk]
-    if changed or gone or info is None or info.manifest != {**manifest, "state": "complete"}:
+    renamed = kept.get("payload") != config.metadata.layout
+    changed = [chunk for chunk in chunks if renamed or before.get(chunk.point_id) != chunk]
+    if changed or gone or kept != {**manifest, "state": "complete"}:
         written = chunks if is_embedded(client) else changed
-        write(
-            client,
-            config,
-            written,
-            vectors,
-            manifest,
-            gone=None if info is None or outdated else gone,
-            progress=progress,
-        )
+        write(client, config, written, vectors, manifest, gone=gone if kept else None, progress=progress)
     texts = {point: chunk.indexed_text for point, chunk in before.items()}
     added = sum(texts.get(chunk.point_id) != chunk.indexed_text for chunk in changed)
     return IndexReport(
@@ -185,48 +174,40 @@ def index_corpus(
     )
 
 
-def _existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo | None:
-    """Return the collection of that name; None where there is none, or one that can only be made again.
+def _existing(
+    client: "QdrantClient", config: RetrieverConfig, corpus: Corpus | RowCorpus, options: IndexOptions
+) -> tuple[CollectionInfo | None, IndexSettings, bool]:
+    """Return the collection of that name, if any, the settings to cut by, and True where it is to be made anew.
 
     Raises:
-        StoreError: Another program made it, or another model.
+        StoreError: Another program made it, or another model; or it has to be made anew, which is not allowed.
     """
+    named = options.settings
     try:
         info = describe(client, config)
     except CollectionNotFoundError:
-        return None
-    recorded = info.manifest.get("embedding")
+        return None, named.over(corpus.defaults(named.named)), True
+    name, recorded, keyword = f"collection {info.name!r}", info.manifest.get("embedding"), config.keyword
     if not recorded:
-        raise StoreError(
-            f"collection {info.name!r} at {location(config.store)} was not made by `retrievers index` and is "
-            "left alone; choose another name with --collection"
-        )
+        raise StoreError(f"{name} was not made by `retrievers index` and is left alone; name another by --collection")
     if other := other_model(config.embedding, recorded):
-        raise StoreError(
-            f"collection {info.name!r} was embedded by {other[0]}, not by {other[1]}; one collection holds one model: "
-            "choose another name"
-        )
-    return info
-
-
-def _outdated(info: CollectionInfo, config: RetrieverConfig, settings: IndexSettings) -> str:
-    """Return why a collection can only be made again; empty if it can be brought up to date.
-
-    Raises:
-        StoreError: It is to be cut as before, in a way that is gone.
-    """
+        raise StoreError(f"{name} was embedded by {other[0]}, not by {other[1]}; name another by --collection")
+    settings, searched = (
+        named.over(info.index),
+        keyword.vector_name if keyword.vector_name in info.sparse_vectors else None,
+    )
     if settings.splitter not in get_args(Splitter):
         raise StoreError(
-            f"collection {info.name!r} was cut by index.splitter {settings.splitter!r}, which is gone; cut it by "
-            "sections: --splitter sections --replace"
+            f"{name} was cut by index.splitter {settings.splitter!r}, which is gone; use --splitter sections"
         )
-    keyword, language = config.keyword, info.manifest.get("bm25", {}).get("language")
-    if keyword.vector_name not in info.sparse_vectors or language is None:
-        return f"has no sparse vector {keyword.vector_name!r}: an earlier version made it, or another name was set"
-    if language != keyword.language:
-        return f"was tokenised as {language}, not {keyword.language}"
-    other = next((name for name, value in settings.named.items() if info.index.get(name) != value), None)
-    return f"was indexed with index.{other} {info.index.get(other)!r}, not {settings.named[other]!r}" if other else ""
+    language = info.manifest.get("bm25", {}).get("language")
+    was = {**info.index, "keyword.language": language, "keyword.vector_name": searched}
+    wanted = {**settings.named, "keyword.language": keyword.language, "keyword.vector_name": keyword.vector_name}
+    differing = next((setting for setting in wanted if was.get(setting) != wanted[setting]), None)
+    if differing and not options.replace:
+        had = f"{'' if '.' in differing else 'index.'}{differing} {was.get(differing)!r}, not {wanted[differing]!r}"
+        raise StoreError(f"{name} was indexed with {had}; index it again with --replace")
+    return info, settings, differing is not None
 
 
 def _stored(
@@ -343,9 +324,7 @@ def write(
         info = describe(client, config)
         if not info.manifest:  # nothing would name the model of the vectors
             client.delete_collection(name)
-            raise StoreError(
-                f"the Qdrant at {location(config.store)} keeps no collection metadata: it needs version 1.16"
-            )
+            raise StoreError(f"{location(config.store)} keeps no collection metadata: Qdrant 1.16 or later is needed")
         for key in sorted(indexes.keys() - info.indexed.keys()):
             client.create_payload_index(name, key, field_schema=models.PayloadSchemaType(indexes[key]))
         for batch in batches(least(WRITE_BATCH, info.limits.points)):
@@ -372,10 +351,7 @@ def check_writable(config: MetadataConfig) -> None:
             raise ConfigError(f"metadata: expected payload keys without dots and quotes to write under, got {key!r}")
     nothing = Chunk(chunk_id="id", point_id="1", text="text")
     for name in METADATA_FIELDS:
-        value: Any = 1 if name in NUMBERS else ("a",) if name in LISTS else "a"
+        value: Any = {COUNT: 1, NUMBER: 1, TEXTS: ("a",)}.get(KINDS[name], "a")
         chunk = replace(nothing, **{name: value})
         if to_chunk("1", to_payload(chunk, config), config) != chunk:
-            raise ConfigError(
-                f"metadata: {name} would not be read back as it is written; expected a payload key of its own for the "
-                "text, for the other fields and for each of `map`"
-            )
+            raise ConfigError(f"metadata: {name} would not be read back as it is written: give each field its own key")

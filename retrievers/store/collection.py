@@ -50,8 +50,7 @@ class CollectionInfo:
             no vector is without a name, the only one.
         dimension: Length of the vector that will be searched; 0 where there is no dense one of that name.
         distance: Its distance, lower case; empty where there is none.
-        vectors: Every named vector with its length ('' is the unnamed one).
-        multivectors: Those under whose name each point has several vectors.
+        vectors: Every dense vector by its name with its length ('' is the unnamed one), without multi-vectors.
         without_idf: Those of the sparse vectors whose scores the store does not weigh by how rare a term is.
         limits: Limits on one request.
         is_approximate: True if a search may miss near vectors: they are quantised, or in an HNSW index.
@@ -67,7 +66,6 @@ class CollectionInfo:
     vectors: Mapping[str, int]
     sparse_vectors: tuple[str, ...]
     manifest: Mapping[str, Any]
-    multivectors: tuple[str, ...] = ()
     without_idf: tuple[str, ...] = ()
     limits: Limits = NO_LIMITS
     is_approximate: bool = False
@@ -90,15 +88,14 @@ def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
 
     Raises:
         CollectionNotFoundError: There is none of that name; the nearest names are given.
-        StoreError: It has no dense vector of the configured name, or several under it for each point; or the store
-            cannot be asked.
+        StoreError: It has no dense vector of the configured name; or the store cannot be asked.
     """
     info = read_info(client, config)
-    several = {name: " (a multi-vector, which is not searched yet)" for name in info.multivectors}
-    if info.vector_name not in info.vectors or info.vector_name in several:
-        have = ", ".join(f"{name!r}{several.get(name, '')}" for name in info.vectors) or "none"
+    if info.vector_name not in info.vectors:
+        have = ", ".join(map(repr, info.vectors)) or "none"
         raise StoreError(
-            f"collection {info.name!r} has no dense vector {info.vector_name!r}: it has {have}; set vector_name"
+            f"collection {info.name!r} has no dense vector {info.vector_name!r}: it has {have} (multi-vectors are not "
+            "searched); set vector_name"
         )
     return info
 
@@ -125,10 +122,9 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         # A strict server may forbid exact counts; its estimate is better than no run.
         count = client.count(name, exact=limits.exact).count
     params = known.config.params
-    vectors, sparse = by_name(params.vectors), params.sparse_vectors or {}
-    multivectors = tuple(key for key, value in vectors.items() if value.multivector_config)
-    single = [key for key in vectors if key not in multivectors]
-    chosen_name = config.vector_name or (single[0] if "" not in vectors and len(single) == 1 else "")
+    vectors = {key: value for key, value in by_name(params.vectors).items() if not value.multivector_config}
+    sparse = params.sparse_vectors or {}
+    chosen_name = config.vector_name or (next(iter(vectors)) if len(vectors) == 1 else "")
     chosen = vectors.get(chosen_name)
     return CollectionInfo(
         name=name,
@@ -137,7 +133,6 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         dimension=chosen.size if chosen else 0,
         distance=str(chosen.distance.value).lower() if chosen else "",
         vectors={key: value.size for key, value in vectors.items()},
-        multivectors=multivectors,
         sparse_vectors=tuple(sparse),
         without_idf=tuple(key for key, value in sparse.items() if value.modifier != "idf"),
         limits=limits,

@@ -6,7 +6,6 @@ as has writing the manifest. Only making a collection is sent once, since a seco
 collection. See `retrievers.net.retry` for the rules of retries.
 """
 
-import json
 import math
 import os
 import re
@@ -17,13 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import ValidationError
-
 from retrievers.config import RetrieverConfig, StoreConfig, dump
 from retrievers.config.files import LOCAL_MODE, user_cache
 from retrievers.config.layers import api_key
 from retrievers.errors import RetrievalError, StoreError
-from retrievers.net import TooLargeError, exchange, faults, retry
+from retrievers.net import exchange, faults, retry
 from retrievers.text.secrets import redacted
 
 if TYPE_CHECKING:
@@ -36,11 +33,6 @@ MOST_BYTES = 512 * 2**20
 COLLECTION = re.compile(r"/collections/([^/]+)")
 # Qdrant's words for a batch larger than its rate limit.
 TOO_LARGE = "larger than rate limiter capacity"
-# What the client's parsing raises of an answer that is not Qdrant's.
-NOT_QDRANT = (
-    *(ValidationError, json.JSONDecodeError, UnicodeDecodeError, RecursionError, AssertionError),
-    TooLargeError,
-)
 # Characters of a server's own words that are quoted.
 QUOTED = 240
 
@@ -88,25 +80,26 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
     if store.url:
         return _server(store, api_key(env, store.api_key_env))
     folder = embedded_folder(store, create=create)
-    if (folder / "meta.json").is_file() and (folder / "collection").is_dir():
-        return _local_mode(folder, trusted=store.local_mode is not None and not create)
-    if store.local_mode:
-        raise StoreError(
-            f"{folder}: expected a folder that qdrant-client's local mode has made; name it without local:"
+    is_local = (folder / "meta.json").is_file() and (folder / "collection").is_dir()
+    if store.local_mode and is_local and not create:
+        return _local_mode(folder)
+    if store.local_mode or is_local:
+        said = (
+            f"{folder}: a folder of qdrant-client's local mode, and no other, is named {LOCAL_MODE}FOLDER. It is never"
         )
+        raise StoreError(f"{said} written to; opening it runs the pickles in it: only one that you trust")
     from retrievers.store.embedded import EmbeddedClient
 
     return cast("QdrantClient", EmbeddedClient(folder, create=create))  # the same methods for reading
 
 
 @contextmanager
-def store_errors(store: StoreConfig | None, collection: str, *, keyed: bool = True) -> Iterator[None]:
+def store_errors(store: StoreConfig | None, collection: str) -> Iterator[None]:
     """Turn the client's errors into ours, naming the store and the collection, marked for `retrievers.net.retry`.
 
     Args:
         store: The store; None for one that a client of the caller's own reads.
         collection: The collection that the requests inside are about.
-        keyed: True if requests carry an API key.
     """
     try:
         yield
@@ -115,8 +108,7 @@ def store_errors(store: StoreConfig | None, collection: str, *, keyed: bool = Tr
         raise
     except Exception as error:
         where = f"collection {collection!r}{f' at {location(store)}' if store else ''}"
-        key = store.api_key_env if store else "QDRANT_API_KEY"
-        raise _typed(error, where, key if keyed else "") from error
+        raise _typed(error, where, store.api_key_env if store else "QDRANT_API_KEY") from error
 
 
 client_errors = partial(store_errors, None)
@@ -129,28 +121,22 @@ def expect_exact_search() -> None:
 
 
 def _typed(error: Exception, where: str, key: str) -> StoreError:
-    """Convert an error of the client's to ours. `key` is the variable of the API key that was sent, if one was."""
+    """Convert an error of the client's to ours. `key` is the variable of the API key."""
     import httpx
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
     if isinstance(error, UnexpectedResponse):
         return _refusal(error, where, key)
     cause = error.source if isinstance(error, ResponseHandlingException) else error
-    said, late = _one_line(f"{type(cause).__name__}: {cause}"), faults.timed_out(cause)
-    sent = isinstance(cause, httpx.HTTPError)
+    said, late, sent = _one_line(f"{type(cause).__name__}: {cause}"), faults.timed_out(cause), False
+    fault = f"cannot be read or written ({said}); is it Qdrant, and the address right?"
+    if isinstance(cause, httpx.HTTPError):
+        sent = "illegal" not in said  # no TLS at the other side
+        fault = f"cannot be reached ({said}); is the server running, the address with http:// or https:// right, the "
+        fault += "authority of its certificate named in SSL_CERT_FILE?"
     if late:
         fault = "no answer in time; raise store.timeout_s or look at the server"
-    elif sent:
-        fault = (
-            f"cannot be reached ({said}); is the server running, the address with http:// or https:// right, the "
-            "authority of its certificate named in SSL_CERT_FILE?"
-        )
-    elif isinstance(cause, NOT_QDRANT):
-        fault = f"sent what is no answer of Qdrant ({said}); is the address right? if it is, lower candidates"
-    else:
-        fault = f"cannot be read or written ({said})"
-    transient = sent and faults.is_transient(cause) and "illegal" not in said
-    return StoreError(f"{where}: {fault}").marked(transient=transient, timed_out=late)
+    return StoreError(f"{where}: {fault}").marked(transient=sent and faults.is_transient(cause), timed_out=late)
 
 
 def _refusal(error: Any, where: str, key: str) -> StoreError:
@@ -161,17 +147,15 @@ def _refusal(error: Any, where: str, key: str) -> StoreError:
     except (KeyError, TypeError, ValueError):  # Qdrant refuses a key in plain text; a proxy's page says nothing
         text = error.content.decode(errors="replace").strip()
         said = "" if "<" in text or "\n" in text else _one_line(text)
-    quoted = f" ({said})" if said else ""
     remedy = {
-        401: f"the API key in {key} was refused{quoted}" if key else "it wants an API key, and none was sent",
-        403: f"the API key may not do this{quoted}",
-        404: f"not found{quoted}; is the address that of Qdrant itself?",
-        429: f"requests come too fast{quoted}; wait, and try again",
-    }.get(status, said if said and status < 500 else f"see the log of the server{quoted}")
+        401: f"the API key in {key} was refused, or none was sent",
+        403: f"the API key in {key} may not do this",
+        404: "is the address that of Qdrant itself?",
+        429: "requests come too fast; wait, and try again",
+    }.get(status, "see the log of the server" if status >= 500 or not said else "")
+    fault = f"{where}: answered {status} {error.reason_phrase}: {'; '.join(filter(None, (said, remedy)))}"
     transient = status in faults.TRANSIENT_STATUSES and TOO_LARGE not in said
-    return StoreError(f"{where}: answered {status} {error.reason_phrase}: {remedy}").marked(
-        transient=transient, retry_after_s=faults.retry_after_s(error.headers)
-    )
+    return StoreError(fault).marked(transient=transient, retry_after_s=faults.retry_after_s(error.headers))
 
 
 def _one_line(message: object) -> str:
@@ -198,11 +182,11 @@ def _server(store: StoreConfig, key: str | None) -> "QdrantClient":
         )
     rest = client.http.client
     http = rest._client
-    rest.add_middleware(lambda request, _: _sent(store, http, request, keyed=bool(key)))
+    rest.add_middleware(lambda request, _: _sent(store, http, request))
     return client
 
 
-def _sent(store: StoreConfig, http: "Client", request: "Request", *, keyed: bool) -> "Response":
+def _sent(store: StoreConfig, http: "Client", request: "Request") -> "Response":
     """Send a request, again while its fault may pass; most that do not pass are left to the client."""
     from qdrant_client.http.exceptions import UnexpectedResponse
 
@@ -210,29 +194,22 @@ def _sent(store: StoreConfig, http: "Client", request: "Request", *, keyed: bool
     makes_collection = request.method == "PUT" and named is not None and named.end() == len(request.url.path)
 
     def once() -> "Response":
-        with store_errors(store, named[1] if named else "", keyed=keyed):
+        with store_errors(store, named[1] if named else ""):
             response = exchange(http, request, timeout_s=store.timeout_s, most_bytes=MOST_BYTES)
-            if response.status_code in faults.TRANSIENT_STATUSES or response.status_code == 401:
+            if response.status_code in faults.TRANSIENT_STATUSES:
                 raise UnexpectedResponse.for_response(response)
         return response
 
     return retry.attempt(once, name="store", retried=not makes_collection)
 
 
-def _local_mode(folder: Path, *, trusted: bool) -> "QdrantClient":
+def _local_mode(folder: Path) -> "QdrantClient":
     """Return a client of a folder of qdrant-client's local mode, which it locks; whoever made it may run any code."""
     from qdrant_client import QdrantClient
 
-    if not trusted:
-        raise StoreError(
-            f"{folder}: a folder of qdrant-client's local mode, which is read as --store.path {LOCAL_MODE}{folder} and "
-            "never written to. Opening it runs the pickles in it: only for a folder that you trust"
-        )
     expect_exact_search()
     try:
         return QdrantClient(path=str(folder), force_disable_check_same_thread=True)
     except Exception as error:  # what is stored is pickled, and unpickling damaged bytes may raise anything
-        raise StoreError(
-            f"{folder}: qdrant-client's local mode cannot open it ({type(error).__name__}: {error}); close the client "
-            "that has it open, or make the collection again"
-        ) from error
+        said = f"{folder}: qdrant-client's local mode cannot open it ({type(error).__name__}: {error})"
+        raise StoreError(f"{said}; close the client that has it open, or make the collection again") from error

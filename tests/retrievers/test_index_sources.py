@@ -35,7 +35,7 @@ def test_a_mixed_folder_names_what_it_leaves_out(folder: Path, capsys: pytest.Ca
     assert index("manuals", "--skip-broken") == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("3 pages, 3 chunks in collection 'manuals' at .qdrant: 3 added")
-    assert "note: e.pdf: 1 of its 2 pages without text (pictures? a scan?): 2" in shown.err
+    assert "note: e.pdf: without text (pictures? a scan?): pages 2" in shown.err
     assert "note: documents that are not read: .docx 1; convert them" in shown.err
 
 

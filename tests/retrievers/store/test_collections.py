@@ -50,12 +50,10 @@ def test_the_vector_that_is_searched_is_the_named_or_the_only_one(server: Qdrant
     two = {"dense": DENSE, "other": models.VectorParams(size=2, distance=models.Distance.DOT), "colbert": several}
     server.client.create_collection("mine", two, sparse_vectors_config={"bm25": models.SparseVectorParams()})
     info = described(at(server, vector_name="dense"))
-    assert (info.dimension, info.distance, info.vectors) == (3, "cosine", {"dense": 3, "other": 2, "colbert": 3})
+    assert (info.dimension, info.distance, info.vectors) == (3, "cosine", {"dense": 3, "other": 2})
     assert (info.without_idf, info.manifest, info.points) == (("bm25",), {}, 0)
     for name in ("", "colbert"):
-        with pytest.raises(
-            StoreError, match=rf"vector '{name}': it has 'dense', 'other', 'colbert' \(a multi-vector, which"
-        ):
+        with pytest.raises(StoreError, match=rf"vector '{name}': it has 'dense', 'other' \(multi-vectors are not"):
             described(at(server, vector_name=name))
     server.client.create_collection("one", {"dense": DENSE})
     assert described(at(server, collection="one")).vector_name == "dense"
@@ -105,7 +103,7 @@ def test_a_key_for_one_collection_is_enough(server: QdrantServer, tmp_path: Path
         assert retriever.search("who sends messages").status == "success"
         assert len(retriever.chunks({"source_url": ["/docs/ros2/topics"]})) == 4
     server.rules = Rules(api_key=KEY, scope="others")
-    with pytest.raises(StoreError, match=r"may not do this \(Forbidden: Access to collection pages is required\)"):
+    with pytest.raises(StoreError, match=r"Access to collection pages is required; the API key in \w+ may not do this"):
         read(config)
 
 
@@ -250,8 +248,8 @@ def test_a_search_by_keywords_needs_its_sparse_vector(server: QdrantServer, page
     fill_sparse(server.client, "plain", rows, modifier=None)
     check(at(server, collection="terms", mode=mode), TABLED)
     faults = {
-        "mine": rf"has no sparse vector 'bm25', which mode '{mode}' searches: it has none; set keyword\.vector_name",
-        "plain": r"has no IDF modifier on sparse vector 'bm25', so that its scores would not be BM25",
+        "mine": rf"has no sparse vector 'bm25' for mode '{mode}', but none; set keyword\.vector_name",
+        "plain": r"has no IDF modifier on sparse vector 'bm25', which BM25 needs",
     }
     for name, fault in faults.items():
         check(at(server, collection=name), TABLED)
@@ -272,9 +270,7 @@ def test_index_settings_that_are_named_must_be_the_recorded_ones() -> None:
     indexed(recorded)
     indexed({})
     indexed({"max_tokens": 64}, context="none", max_tokens=64)  # as earlier versions recorded it
-    with pytest.raises(
-        StoreError, match=r"with index\.context 'path', but index\.context 'title' is expected; .* title"
-    ):
+    with pytest.raises(StoreError, match=r"with index\.context 'path', but index\.context 'title' is expected; leave"):
         indexed(recorded, context="title")
     with pytest.raises(StoreError, match=r"with no recorded settings, but index\.context 'none' is expected; leave"):
         indexed({}, context="none")
