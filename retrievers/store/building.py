@@ -128,7 +128,7 @@ def opened(folder: Path) -> tuple[edge.EdgeShard, models.CollectionInfo]:
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         if (record["engine"], record["files"]) != (engine_version(), _sizes(folder / "shard")):
-            raise ValueError(f"qdrant-edge {record['engine']} built it, or its files have other sizes")
+            raise ValueError(f"its files have other sizes, or are of qdrant-edge {record['engine']}")
         info = models.CollectionInfo.model_validate(record["info"])
         _check_addresses(folder, sum(record["files"].values()))
         shard = edge.EdgeShard.load(str(folder / "shard"))

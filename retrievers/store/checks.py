@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SAME_MODEL_COSINE = 0.999
 TRUST = "trust_embedding: true if you know better"
-INDEX_AGAIN = "index the pages again (python -m retrievers index DIR)"
+AGAIN = "index the pages again (python -m retrievers index DIR)"
 
 
 def check_collection(
@@ -95,7 +95,7 @@ def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverC
         return settings
     has = f"collection {info.name!r} has the distance {info.distance}"
     if info.distance not in get_args(Distance):
-        raise StoreError(f"{has}; copy its vectors into one of cosine or dot, which alone are searched")
+        raise StoreError(f"{has}, and only cosine and dot are searched: copy its vectors into one of these")
     try:
         completed = settings.compared_by(cast(Distance, info.distance))
     except ValidationError as error:
@@ -120,22 +120,23 @@ def least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence[
 def _faults(config: RetrieverConfig, info: CollectionInfo) -> Iterator[str]:
     """Yield why a collection cannot be searched by some settings, as clauses behind its name."""
     if info.manifest.get("state", "complete") != "complete":
-        yield f"is unfinished: an indexing run was interrupted; {INDEX_AGAIN}"
+        yield f"is unfinished: an indexing run was interrupted; {AGAIN}"
     if info.lost:
-        yield f"holds {info.points} of the {info.points + info.lost} points that were indexed; {INDEX_AGAIN}"
+        yield f"holds {info.points} of the {info.points + info.lost} points that were indexed; {AGAIN}"
     if config.candidates > (most := info.limits.results or config.candidates):
-        yield f"allows {most} results a query (strict mode), but candidates is {config.candidates}; set it to {most}"
+        yield f"allows at most {most} results a query (strict mode), but candidates is {config.candidates}; lower it"
     if other := config.metadata.unread(info.manifest.get("payload") or config.metadata.layout):
         expected = ", ".join(f"metadata.{key}: {value!r}" for key, value in other.items())
-        yield f"was indexed under other payload keys; set {expected}, or {INDEX_AGAIN}"
+        yield f"was indexed under other payload keys; set {expected}, or {AGAIN}"
     if config.mode == "semantic":
         return
     keyword, name, is_bm25 = config.keyword, config.keyword.vector_name, config.keyword.scale == "bm25"
+    or_else = f"set keyword.vector_name, keyword.encoder: python:module:factory, or {AGAIN}"
     if name not in info.sparse_vectors:
         has = ", ".join(map(repr, info.sparse_vectors)) or "none"
-        yield f"has no sparse vector {name!r} for mode {config.mode!r}, but {has}; set keyword.vector_name, or the mode"
+        yield f"has no sparse vector {name!r}, which mode {config.mode!r} searches: it has {has}; {or_else}"
     if is_bm25 and name in info.without_idf:
-        yield f"has no IDF modifier on sparse vector {name!r}, which BM25 needs; set keyword.encoder, or {INDEX_AGAIN}"
+        yield f"has no IDF modifier on sparse vector {name!r}, which BM25 needs; {or_else}"
     recorded = info.manifest.get("bm25", {}).get("language", keyword.language)
     if is_bm25 and recorded != keyword.language:
         yield f"was tokenised as {recorded}, but the query would be as {keyword.language}; set keyword.language"

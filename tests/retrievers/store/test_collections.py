@@ -248,8 +248,8 @@ def test_a_search_by_keywords_needs_its_sparse_vector(server: QdrantServer, page
     fill_sparse(server.client, "plain", rows, modifier=None)
     check(at(server, collection="terms", mode=mode), TABLED)
     faults = {
-        "mine": rf"has no sparse vector 'bm25' for mode '{mode}', but none; set keyword\.vector_name",
-        "plain": r"has no IDF modifier on sparse vector 'bm25', which BM25 needs",
+        "mine": rf"has no sparse vector 'bm25', which mode '{mode}' searches: it has none; set keyword\.vector_name",
+        "plain": r"has no IDF modifier on sparse vector 'bm25', which BM25 needs; set keyword\.vector_name",
     }
     for name, fault in faults.items():
         check(at(server, collection=name), TABLED)
