@@ -1,6 +1,6 @@
 """Settings to a Qdrant client, what it holds, and the checks before a collection may be queried. Never falls back."""
 
-from retrievers.store.checks import check_collection, check_index, least_cosine, other_model, with_distance
+from retrievers.store.checks import check_collection, check_index, with_distance
 from retrievers.store.chunks import ChunkTable
 from retrievers.store.collection import (
     MANIFEST_KEY,
@@ -26,10 +26,8 @@ __all__ = [
     "describe",
     "embedded_folder",
     "least",
-    "least_cosine",
     "location",
     "open_client",
-    "other_model",
     "parts",
     "read_info",
     "store_errors",

@@ -43,6 +43,7 @@ READ: Mapping[str, Callable[[Any], Any]] = {
 }
 # The preview is written for readers of the payload, and never read back.
 _WRITTEN = (*METADATA_FIELDS, "chunk_text_preview")
+_OWN = frozenset(_WRITTEN)
 _ALIASES = {name: [alias for alias, known in ALIASES.items() if known == name] for name in METADATA_FIELDS}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -77,7 +78,7 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
         problems.append(f"text: expected text under payload key {config.text_key!r}, got {text!r}")
     beside = payload if config.nested_under else {}
     extra = {key: value for key, value in beside.items() if key not in (config.text_key, config.nested_under)}
-    extra |= {key: value for key, value in metadata.items() if key not in (*_WRITTEN, config.text_key)}
+    extra |= {key: value for key, value in metadata.items() if key not in _OWN and key != config.text_key}
     return Chunk(
         point_id=str(point_id),
         text=_whole(text) if isinstance(text, str) else "",
@@ -205,7 +206,7 @@ def vectors_of(client: "QdrantClient", config: RetrieverConfig, points: Sequence
         return np.empty((0, 0))
     name = config.vector_name
     with store_errors(config.store, config.collection):
-        ids = [as_id(point) for point in points]
+        ids = [point_id(str(point)) for point in points]
         found = client.retrieve(config.collection, ids, with_payload=False, with_vectors=[name] if name else True)
     stored: dict[str, Any] = {str(record.id): by_name(record.vector).get(name) for record in found}
     for point in map(str, points):
@@ -301,11 +302,6 @@ def scroll(
     among = models.Filter(must=conditions) if conditions else None
     found = (to_chunk(r.id, r.payload, config.metadata) for r in records(client, config, limits, among=among))
     return sorted((chunk for chunk in found if _matches(chunk, where)), key=lambda chunk: chunk.chunk_id)
-
-
-def as_id(point: Any) -> Any:
-    """Return the id of a point that was found, as Qdrant takes it."""
-    return int(point) if isinstance(point, str) and point.isdecimal() else point
 
 
 def point_id(value: str) -> Any:
