@@ -13,7 +13,7 @@ from pydantic.warnings import PydanticDeprecationWarning
 from retrievers.config import EMBEDDING_PROVIDERS, EmbeddingConfig, ModelConfig
 from retrievers.config.factory import build
 from retrievers.config.layers import api_key
-from retrievers.embedding.tokens import PART, count_tokens, package_folder, token_parts, tokenizer
+from retrievers.embedding.tokens import PART, count_tokens, model_folder, token_parts, tokenizer
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, RetrievalError
 from retrievers.net import faults, retry
 from retrievers.net.faults import cause
@@ -122,16 +122,12 @@ class CheckedEmbeddings(Embeddings):
         vectors = [vector for batch in batches for vector in self._tried(embed, batch)]
         asked, lengths = self._settings.dimensions, {len(vector) for vector in vectors}
         if len(vectors) != len(texts) or len(lengths) > 1 or (asked and lengths - {asked}):
-            raise EmbeddingError(
-                f"{self.name} returned {len(vectors)} vectors of {sorted(lengths)} dimensions for {len(texts)} texts, "
-                f"expected one for each, of {asked or 'one number of'} dimensions"
-            )
+            said = f"{self.name} returned {len(vectors)} vectors of {sorted(lengths)} dimensions for {len(texts)} texts"
+            raise EmbeddingError(f"{said}, expected one for each, of {asked or 'one number of'} dimensions")
         finite = np.isfinite(np.asarray(vectors, dtype=np.float64)).all(axis=-1)
         if not finite.all():
             text = texts[int(np.argmin(finite))]
-            raise EmbeddingError(
-                f"{self.name} made no finite vector for {text[:60]!r}: the model knows none of its words, or is broken"
-            )
+            raise EmbeddingError(f"{self.name} made no finite vector for {text[:60]!r}: it knows none of its words")
         return vectors
 
     def _tried(self, embed: Embed, batch: list[str]) -> list[list[float]]:
@@ -167,10 +163,8 @@ def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) ->
     if not key and config.provider == "openai" and config.base_url:
         return "none"  # a server of one's own that speaks the protocol
     if not key:
-        raise MissingKeyError(
-            f"{config.declared.title or config.label} needs an API key: expected it in {config.api_key_env}, which is "
-            f"not set; export it or write it into .env, or {otherwise}"
-        )
+        said = f"{config.declared.title or config.label} needs an API key: expected it in {config.api_key_env}"
+        raise MissingKeyError(f"{said}, which is not set; export it or write it into .env, or {otherwise}")
     return key
 
 
@@ -202,9 +196,8 @@ def _cohere(config: EmbeddingConfig, key: str | None) -> Embeddings:
 
     # Its max_retries counts attempts.
     arguments: dict[str, Any] = {"max_retries": 1, "request_timeout": TIMEOUT_S, **config.options}
-    embeddings = BatchingCohereEmbeddings(
-        model=config.resolved_model, cohere_api_key=key, base_url=config.base_url, **arguments
-    )
+    arguments |= {"model": config.resolved_model, "cohere_api_key": key, "base_url": config.base_url}
+    embeddings = BatchingCohereEmbeddings(**arguments)
     # Not batched by the SDK, which would send the parts from threads of its own, each with its own retries.
     embeddings.client.embed = once(functools.partial(embeddings.client.embed, batching=False), TIMEOUT_S)
     return embeddings
@@ -275,4 +268,4 @@ def _static_model() -> Any:
     # Its import changes the root logger.
     root.setLevel(level)
     root.handlers[:] = handlers
-    return WordLlama.load(cache_dir=package_folder("wordllama"), dim=256, disable_download=True)
+    return WordLlama.load(cache_dir=model_folder(), dim=256, disable_download=True)

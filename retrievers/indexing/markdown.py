@@ -81,10 +81,10 @@ class Page:
     file_path: str
     source_url: str
     title: str
-    tags: tuple[str, ...]
-    sidebar_position: float | None
     text: str
     sections: tuple[PageSection, ...]
+    tags: tuple[str, ...] = ()
+    sidebar_position: float | None = None
     ids: frozenset[str] = frozenset()
     origins: tuple[int, ...] | None = None
     blank_pages: tuple[int, ...] = ()

@@ -191,30 +191,6 @@ def pdf_page(data: bytes, file_path: str, source_url: str) -> Page:
     Raises:
         PageError: The reader is not installed, the file is no PDF or protected, or no page has text.
     """
-    title, texts = _pdf_texts(data)
-    lines, origins, sections = list[str](), list[int](), list[PageSection]()
-    for number, text in enumerate(texts, 1):
-        if text:
-            block = Block(text=text, start_line=len(lines) + 1, end_line=len(lines) + 1 + text.count("\n"))
-            lines += text.split("\n")
-            origins += [number] * (len(lines) - len(origins))
-            sections.append(PageSection(path=(), runs=((block,),)))
-    if not sections:
-        pages = f"none of its {len(texts)} pages has" if len(texts) != 1 else "its page has no"
-        raise PageError(f"{pages} text: a scan? Make its text readable first, for example: ocrmypdf IN.pdf OUT.pdf")
-    return _page(
-        file_path,
-        source_url,
-        title=title,
-        text="\n".join(lines),
-        sections=tuple(sections),
-        origins=tuple(origins),
-        blank_pages=tuple(number for number, text in enumerate(texts, 1) if not text),
-    )
-
-
-def _pdf_texts(data: bytes) -> tuple[str, list[str]]:
-    """Return the title and the text of each page."""
     try:
         from pypdf import PdfReader
     except ImportError:
@@ -223,10 +199,26 @@ def _pdf_texts(data: bytes) -> tuple[str, list[str]]:
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
         reader = PdfReader(BytesIO(data))
-        title = _clean(reader.metadata.title if reader.metadata else None)
-        return " ".join(title.split())[:LONGEST_TITLE], [_clean(page.extract_text()) for page in reader.pages]
+        title = " ".join(_clean(reader.metadata and reader.metadata.title).split())
+        texts = {number: _clean(page.extract_text()) for number, page in enumerate(reader.pages, 1)}
     except Exception as error:  # of a broken file it raises many kinds
         raise PageError(f"cannot be read as a PDF without a password: {type(error).__name__}: {error}") from error
+    filled, sections, line = {number: text for number, text in texts.items() if text}, list[PageSection](), 1
+    if not filled:
+        raise PageError(f"none of its {len(texts)} pages has text: a scan? Make it readable: ocrmypdf IN.pdf OUT.pdf")
+    for text in filled.values():
+        block = Block(text=text, start_line=line, end_line=line + text.count("\n"))
+        sections.append(PageSection(path=(), runs=((block,),)))
+        line = block.end_line + 1
+    return _page(
+        file_path,
+        source_url,
+        title=title[:LONGEST_TITLE],
+        text="\n".join(filled.values()),
+        sections=tuple(sections),
+        origins=tuple(number for number, text in filled.items() for _ in text.split("\n")),
+        blank_pages=tuple(number for number in texts if number not in filled),
+    )
 
 
 def _clean(text: Any) -> str:
@@ -242,7 +234,7 @@ def _check_text(text: str) -> None:
 
 def _page(file_path: str, source_url: str, *, title: str = "", **parts: Any) -> Page:
     named = title or PurePosixPath(file_path).stem
-    return Page(file_path=file_path, source_url=source_url, title=named, tags=(), sidebar_position=None, **parts)
+    return Page(file_path=file_path, source_url=source_url, title=named, **parts)
 
 
 # HTML

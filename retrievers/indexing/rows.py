@@ -34,8 +34,6 @@ BATCH = 512
 # What `Dataset.save_to_disk` leaves in its folder.
 SAVED = ("state.json", "dataset_dict.json")
 MOST_FAULTS = 50
-# Rows without text that a note names.
-SHOWN = 5
 
 
 class Row(NamedTuple):
@@ -90,8 +88,7 @@ class RowCorpus:
     @property
     def notes(self) -> tuple[str, ...]:
         """One line on the rows that have no text."""
-        named = ", ".join(self.empty[:SHOWN]) + (", …" if len(self.empty) > SHOWN else "")
-        return (f"{len(self.empty)} rows without text were left out: {named}",) if self.empty else ()
+        return (f"{len(self.empty)} rows without text were left out, from {self.empty[0]} on",) if self.empty else ()
 
     def defaults(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that differ from those for pages: whole documents with their titles, as BEIR has them."""
@@ -281,14 +278,12 @@ def _chunks(document: Mapping[str, str], settings: IndexSettings) -> Iterator[Ch
         # It tells the chunks of documents with equal texts apart.
         source_url=document["id"],
         title=document["title"],
-        tags=(),
-        sidebar_position=None,
         text=text,
         sections=(PageSection(path=(), runs=(paragraphs(text),)),),
+        origins=(),  # lines of a text that is itself a value of a row would name no place in a file
     )
     title = document["title"] or None
     own: dict[str, Any] = dict.fromkeys(("title", "heading", "section_path"), title)
     own |= {"source_url": document["url"] or None, "source_document_id": document["id"]}
-    # Lines of a text that is itself a value of a row would name no place in a file.
-    own |= dict.fromkeys(("module", "chapter", "file_path", "start_line", "end_line"))
+    own |= dict.fromkeys(("module", "chapter", "file_path"))
     return (replace(chunk, **own) for chunk in chunk_page(page, count_tokens=count_tokens, **settings.named))

@@ -45,10 +45,8 @@ class EmbeddedClient:
             if create:
                 collections.mkdir(parents=True, exist_ok=True)
         if not collections.is_dir():
-            raise StoreError(
-                f"no embedded store at {path}: index pages into it first (python -m retrievers index DIR), "
-                "or name another place with --store.path or --store.url"
-            )
+            said = f"no embedded store at {path}: index pages into it first (python -m retrievers index DIR)"
+            raise StoreError(f"{said}, or name another place with --store.path or --store.url")
         self._lock = Lock()
         self._opened: dict[str, _Opened] = {}
 
@@ -148,8 +146,7 @@ class EmbeddedClient:
     @contextmanager
     def _reading(self, name: str) -> Iterator[_Opened]:
         with building.engine_errors(f"collection {name!r} at {self.path}"):
-            opened = self._current(name)
-            yield opened
+            yield self._current(name)
 
     def _current(self, name: str) -> _Opened:
         """Return the collection as it stands, opened; one that is replaced while it is opened is looked for again."""
@@ -165,9 +162,8 @@ class EmbeddedClient:
                             raise
                         continue
             return opened
-        raise CollectionNotFoundError(
-            f"no collection {name!r} at {self.path}{nearest(name, building.names(self.path))}"
-        )
+        near = nearest(name, building.names(self.path))
+        raise CollectionNotFoundError(f"no collection {name!r} at {self.path}{near}")
 
 
 def is_embedded(client: Any) -> TypeGuard[EmbeddedClient]:
@@ -184,10 +180,7 @@ def to_engine(given: Any) -> Any:
     if given is None or isinstance(given, bool):
         return given
     if type(given) not in CONVERTED:
-        raise StoreError(
-            f"filter condition {type(given).__name__}: the embedded engine is used without it; use equality, any-of, "
-            "all-but or a range of numbers"
-        )
+        raise StoreError(f"filter condition {type(given).__name__}: an embedded store has values and ranges of numbers")
     return CONVERTED[type(given)](given)
 
 
@@ -225,13 +218,9 @@ CONVERTED: Mapping[type, Callable[[Any], Any]] = {
 
 def _request(request: models.QueryRequest) -> edge.QueryRequest:
     """Convert a search for the engine."""
-    several = request.prefetch if isinstance(request.prefetch, list) else [request.prefetch] if request.prefetch else []
-    prefetches = [
-        edge.Prefetch(limit=one.limit or 10, query=_query(one.query, one.using), filter=to_engine(one.filter))
-        for one in several
-    ]
+    sides: list[Any] = [*request.prefetch] if isinstance(request.prefetch, list) else []
     return edge.QueryRequest(
-        prefetches=prefetches,
+        prefetches=[edge.Prefetch(s.limit or 10, _query(s.query, s.using), filter=to_engine(s.filter)) for s in sides],
         limit=request.limit or 10,
         offset=request.offset or 0,
         query=_query(request.query, request.using),
@@ -239,7 +228,7 @@ def _request(request: models.QueryRequest) -> edge.QueryRequest:
         score_threshold=request.score_threshold,
         with_payload=bool(request.with_payload),
         with_vector=request.with_vector or False,
-        params=None if several else edge.SearchParams(exact=True),
+        params=None if sides else edge.SearchParams(exact=True),
     )
 
 
@@ -251,14 +240,9 @@ def _query(query: Any, using: str | None) -> Any:
             return edge.Query.Nearest(edge.SparseVector(query.indices, query.values), using=using or "")
         case list() | tuple() | np.ndarray():
             return edge.Query.Nearest(np.asarray(query, dtype=np.float32).tolist(), using=using or "")
-        case models.RrfQuery():
-            return edge.Fusion.Rrf(k=query.rrf.k or 2, weights=query.rrf.weights)
         case models.FusionQuery():
             return edge.Fusion.Dbsf() if query.fusion == models.Fusion.DBSF else edge.Fusion.Rrf(k=2)
-    raise StoreError(
-        f"a query of type {type(query).__name__}: the embedded engine is asked for the neighbours of a dense or sparse "
-        "vector, or for a fusion of such searches"
-    )
+    raise StoreError(f"a query of type {type(query).__name__}: the embedded engine takes vectors, and fusions of them")
 
 
 def _id(value: Any) -> Any:

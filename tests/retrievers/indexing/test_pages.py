@@ -113,7 +113,7 @@ def test_every_fault_is_named_with_its_file_at_once(docs: Path) -> None:
         ("x1.txt", "the file has no text"),
         ("x2.html", "the page shows no text"),
         ("x3.txt", "not UTF-16"),
-        ("x4.pdf", "its page has no text: a scan?"),
+        ("x4.pdf", "none of its 1 pages has text: a scan?"),
     ]
     corpus = read_corpus(docs)
     assert [page.file_path for page in corpus.pages] == ["one/alpha.md", "one/beta.mdx", "slug.md"]

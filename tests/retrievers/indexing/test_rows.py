@@ -147,7 +147,7 @@ def test_a_document_is_one_chunk_under_its_own_id(tmp_path: Path) -> None:
         ("3", "3", "Only a title", "Only a title\n\nOnly a title"),
     ]
     assert {(c.source_url, c.file_path, c.start_line, c.module) for c in chunks} == {(None, None, None, None)}
-    assert (rows.count, rows.notes) == (3, (f"1 rows without text were left out: {tmp_path}/corpus.jsonl:4",))
+    assert (rows.count, rows.notes) == (3, (f"1 rows without text were left out, from {tmp_path}/corpus.jsonl:4 on",))
     fingerprint = rows.fingerprint
     for other, same in (([dict(reversed(row.items())) for row in BEIR], True), (BEIR[:2], False)):
         rows = corpus(tmp_path, other)
