@@ -101,7 +101,7 @@ def index(path: Path, chunks: Sequence[Any], embedding: Mapping[str, Any] | None
     from retrievers.config import RetrieverConfig, StoreConfig
     from retrievers.embedding.bm25 import Bm25Encoder
     from retrievers.embedding.models import make_embeddings
-    from retrievers.indexing.index import Changes, Order, write
+    from retrievers.indexing.index import write
     from retrievers.store import open_client
 
     store = StoreConfig.model_validate({"path": path})
@@ -117,10 +117,7 @@ def index(path: Path, chunks: Sequence[Any], embedding: Mapping[str, Any] | None
     }
     client = open_client(config.store, {}, create=True)
     start = time.perf_counter()
-    changes = Changes(added=tuple(chunks))
-    arrays = {text: np.asarray(vector, dtype=np.float32) for text, vector in vectors.items()}
-    order = Order(config=config, changes=changes, vectors=arrays, manifest=manifest, exists=False)
-    write(client, order, progress=lambda stage, done, total: None)
+    write(client, config, chunks, {text: np.asarray(v, dtype=np.float32) for text, v in vectors.items()}, manifest)
     client.close()
     seconds = time.perf_counter() - start
     print(f"{len(chunks):,} documents of {average:g} terms on average, written in {seconds:.1f} s")

@@ -9,8 +9,7 @@ RetrievalError
 ├── ForeignRetrieverError        the user's own retriever failed, or returned what is no document
 ├── StoreError                   the vector store failed, or a collection is not what the settings say
 │   ├── CollectionNotFoundError  there is none of that name, or it has to be made again
-│   ├── CollectionChangedError   the collection was written to during a search
-│   └── BatchTooLargeError       the store takes fewer queries or points in one request
+│   └── CollectionChangedError   the collection was written to during a search
 └── IndexingError                pages cannot be indexed; every fault is listed
 """
 
@@ -83,10 +82,6 @@ class CollectionNotFoundError(StoreError):
 
 class CollectionChangedError(StoreError):
     """The collection was written to during a search: what was found is no longer there."""
-
-
-class BatchTooLargeError(StoreError):
-    """The store takes fewer queries or points in one request."""
 
 
 class IndexingError(RetrievalError):

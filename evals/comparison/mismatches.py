@@ -14,8 +14,7 @@ WITHOUT_SCORES = {"name", "tracking", "criteria", "metrics", "sweep", "objective
 OF_BUYING = frozenset("api_key_env cache_path max_concurrency prices requests_per_minute tokens_per_minute".split())
 WHERE = {"collection": "all chunks", "returned": "the chunks that came back"}
 # What only runs can differ in that both have it; the name of a fact begins with its group.
-SHARED = {"objective", "sweep", "judge", "server"}
-OF_A_SERVER = ("version", "shards", "replicas", "hnsw", "quantization", "datatype")
+SHARED = {"objective", "sweep", "judge"}
 OF_A_RUN = ("retriever", "embedding", "commit", "seed")
 # What a difference in a fact, or in one of its group, means.
 MEANINGS = {
@@ -24,10 +23,6 @@ MEANINGS = {
     "sweep": "each run was chosen among other cells",
     "collection": "differences may come from what was indexed",
     "judge": "what they said is not compared: ragas/llm_*, judge/*",
-    "server: shards": "terms are counted within each shard: the scores of keyword and hybrid search depend on it",
-    "server: hnsw": "an approximate index finds other neighbours with other settings",
-    "server: quantization": "scores of quantised vectors are approximate",
-    "server: datatype": "scores are computed on numbers of this precision",
     "version of ragas": "its prompts and formulas are part of the ragas/ scores",
 }
 
@@ -125,11 +120,6 @@ def _told(report: Report) -> Iterator[tuple[str, str]]:
             yield f"sweep: {name}", ", ".join(map(str, values))
     if found:
         yield "collection", f"{found.name}, {found.points:,} points, {found.fingerprint[:DIGITS]}"
-        for name in OF_A_SERVER if found.server else ():
-            value = (found.server or {}).get(name)
-            plain = flatten(value) if isinstance(value, Mapping) else ()
-            text = ", ".join(f"{key} {item}" for key, item in plain)
-            yield f"server: {name}", text or ("none" if value in (None, {}) else str(value))
     if judge:
         yield "judge", f"{judge.provider}:{judge.model}"
         for name, value in flatten({**judge.parameters, "ragas": judge.ragas}):

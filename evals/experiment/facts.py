@@ -112,16 +112,14 @@ def judge_facts(*chats: "Chat") -> JudgeFacts:
 def collection_facts(retriever: Retriever) -> CollectionFacts | None:
     """Return the collection as it is now: its size, vectors and recorded model, the content of up to 256 points.
 
-    Beside it stands how its server runs it, on which no chunk depends. None for a retriever whose chunks cannot be
-    listed.
+    None for a retriever whose chunks cannot be listed.
 
     Raises:
         StoreError: The store failed.
     """
-    surveyed = retriever.survey()
-    if surveyed is None:
+    info = retriever.describe()
+    if info is None:
         return None
-    info, server = surveyed
     points = retriever.sample(SAMPLE)
     content = hashlib.sha256()
     for point_id, payload in sorted(points):
@@ -140,7 +138,6 @@ def collection_facts(retriever: Retriever) -> CollectionFacts | None:
         points=info.points,
         fingerprint=_fingerprint({"points": info.points, **known}),
         content=known,
-        server={name: value for name, value in server.items() if value is not None} if server else None,
     )
 
 
@@ -173,7 +170,7 @@ def _now() -> str:
 
 def differences(before: CollectionFacts, after: CollectionFacts) -> str:
     """Return the differences of two states of a collection, in words; empty where they are the same."""
-    first, second = ({"points": each.points, **each.content, **(each.server or {})} for each in (before, after))
+    first, second = ({"points": each.points, **each.content} for each in (before, after))
     names = [name for name in {**first, **second} if first.get(name) != second.get(name)]
     return ", ".join(
         f"content of the first {first['sampled_points']:,} points"

@@ -61,15 +61,12 @@ class CollectionFacts(Section):
         fingerprint: SHA-256 over points and content.
         content: Dimension, distance, vectors and sparse_vectors by name, the embedding model that it records;
             sampled_points, at most 256, whose content sample_hash is the SHA-256 of.
-        server: How its server runs it, as far as it tells: version, shards, replicas, hnsw, quantization, datatype,
-            alias_of; null for an embedded store.
     """
 
     name: str
     points: Count
     fingerprint: str
     content: dict[str, Any] = {}
-    server: dict[str, Any] | None = None
 
 
 class JudgeFacts(Section):

@@ -9,13 +9,13 @@ from retrievers.config.settings import Settings
 from retrievers.errors import ConfigError
 
 Context = Literal["none", "title", "path"]
-Splitter = Literal["sections", "whole", "recursive"]
+Splitter = Literal["sections", "whole"]
 # The settings of a new collection where none are named, and those of one that was made before they were recorded.
 DEFAULTS: Mapping[str, Any] = {
     "context": "none", "splitter": "sections", "max_tokens": 256, "overlap": 0, "merge_small": False,
 }  # fmt: skip
 # Settings that do nothing, by splitter.
-IGNORED: Mapping[str, tuple[str, ...]] = {"whole": ("overlap", "merge_small"), "recursive": ("merge_small",)}
+IGNORED: Mapping[str, tuple[str, ...]] = {"whole": ("overlap", "merge_small")}
 
 
 class IndexSettings(Settings):
@@ -25,9 +25,8 @@ class IndexSettings(Settings):
         context: Text before that of a chunk when it is embedded and indexed for BM25: nothing, the title of its page,
             or the title and the headings above it. The chunk's own text stays as it stands in the page. A new
             collection gets `path` where its pages have headings, the title where it is of rows, else nothing.
-        splitter: How text is cut: whole blocks, section by section (sections); not at all (whole); or as LangChain's
-            `RecursiveCharacterTextSplitter` does (recursive).
-        max_tokens: Token budget of a chunk, its context included (under `recursive` without it).
+        splitter: How text is cut: whole blocks, section by section (sections); or not at all (whole).
+        max_tokens: Token budget of a chunk, its context included.
         overlap: Tokens at the end of a chunk that the next chunk of the same section repeats, at most: whole sentences
             or lines where they fit.
         merge_small: True to put neighbouring sections of one parent into one chunk while they fit into the budget.
@@ -38,7 +37,7 @@ class IndexSettings(Settings):
         description="embedded before a chunk's text: none, title, or path (headings; the default where there are any)",
     )
     splitter: Splitter | None = Field(
-        None, description="how text is cut: sections, whole, or recursive (LangChain's splitter)"
+        None, description="how text is cut: sections (whole blocks, section by section), or whole (not at all)"
     )
     max_tokens: int | None = Field(None, ge=16, le=4096, description="token budget of a chunk with its context")
     overlap: int | None = Field(None, ge=0, description="tokens that a chunk repeats of the one before, at most")

@@ -9,7 +9,7 @@ recorded in its manifest.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
 
 from retrievers.config import KeywordConfig, factory
@@ -37,15 +37,9 @@ class Bm25Encoder:
     language: str = "english"
     average_length: float = DEFAULT_AVERAGE_LENGTH
 
-    @cached_property
-    def _model(self) -> "Bm25":
-        from qdrant_edge import Bm25, Bm25Config
-
-        return Bm25(Bm25Config(k=K, b=B, avg_len=self.average_length, language=self.language))
-
     def document(self, text: str) -> "SparseVector":
         """Return the weights of a document's terms."""
-        vector = self._model.embed_document(text)
+        vector = _bm25(self.language, K, B, self.average_length).embed_document(text)
         return _sorted(dict(zip(vector.indices, vector.values, strict=True)))
 
     def query(self, text: str, expansions: Sequence[str] = (), expansion_weight: float = 0.5) -> "SparseVector":
@@ -65,14 +59,15 @@ class Bm25Encoder:
 
     def _counts(self, text: str) -> dict[int, int]:
         """Count the occurrences of each term of a text."""
-        vector = self._counter.embed_document(text)
+        vector = _bm25(self.language, UNSATURATED, 0.0, DEFAULT_AVERAGE_LENGTH).embed_document(text)
         return {term: round(count) for term, count in zip(vector.indices, vector.values, strict=True)}
 
-    @cached_property
-    def _counter(self) -> "Bm25":
-        from qdrant_edge import Bm25, Bm25Config
 
-        return Bm25(Bm25Config(k=UNSATURATED, b=0.0, language=self.language))
+@cache
+def _bm25(language: str, k: float, b: float, average_length: float) -> "Bm25":
+    from qdrant_edge import Bm25, Bm25Config
+
+    return Bm25(Bm25Config(k=k, b=b, avg_len=average_length, language=language))
 
 
 class QueryEncoder(Protocol):

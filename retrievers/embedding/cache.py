@@ -1,4 +1,4 @@
-"""Vectors on disk and results in memory. A kept vector is bytes of floats: loading it executes nothing."""
+"""Vectors on disk. A kept vector is bytes of floats: loading it executes nothing."""
 
 import hashlib
 import json
@@ -6,7 +6,6 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +18,6 @@ log = logging.getLogger(__name__)
 SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL)"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CacheStats:
-    """Numbers of look-ups and hits of a cache."""
-
-    hits: int = 0
-    misses: int = 0
-
-    @property
-    def rate(self) -> float | None:
-        """Hits per question, None when nothing was asked."""
-        lookups = self.hits + self.misses
-        return self.hits / lookups if lookups else None
-
-    def counting(self, known: bool) -> "CacheStats":
-        """Return the numbers with one more look-up."""
-        return CacheStats(hits=self.hits + known, misses=self.misses + (not known))
-
-
 class EmbeddingCache:
     """Vectors of queries and of stored texts in one SQLite file; safe among threads and processes.
 
@@ -45,7 +26,6 @@ class EmbeddingCache:
 
     def __init__(self, file: Path) -> None:
         self._lock = threading.Lock()
-        self.stats = CacheStats()
         try:
             self._db = open_sqlite(file, SCHEMA, "SELECT key, vector FROM vectors LIMIT 1")
         except (OSError, sqlite3.Error) as error:
@@ -55,8 +35,7 @@ class EmbeddingCache:
         """Return the vector of a key, None when it is not there."""
         with self._lock:
             rows = self._done("SELECT vector FROM vectors WHERE key = ?", (_digest(key),))
-            vector: list[float] | None = np.frombuffer(rows[0][0], dtype="<f8").tolist() if rows else None
-            self.stats = self.stats.counting(vector is not None)
+        vector: list[float] | None = np.frombuffer(rows[0][0], dtype="<f8").tolist() if rows else None
         return vector
 
     def put(self, vector: list[float], *key: str) -> None:

@@ -2,8 +2,7 @@
 
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from pydantic.warnings import PydanticDeprecationWarning
 from retrievers.config import EMBEDDING_PROVIDERS, EmbeddingConfig, ModelConfig
 from retrievers.config.factory import build
 from retrievers.config.layers import api_key
-from retrievers.embedding.tokens import PART, count_tokens, package_folder, token_parts, tokenizer
+from retrievers.embedding.tokens import PART, count_tokens, model_folder, token_parts, tokenizer
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, RetrievalError
 from retrievers.net import faults, retry
 from retrievers.net.faults import cause
@@ -28,14 +27,6 @@ REQUEST_TEXTS = 96
 TIMEOUT_S = 30.0
 # Providers that embed a query as they embed a text, so that many go into one request.
 ALIKE = frozenset({"wordllama", "openai", "azure_openai", "azure_ai", "mistralai", "ollama"})
-# What the classes call `base_url`, `api_key` and `dimensions`, where they call it otherwise.
-RENAMED: Mapping[str, Mapping[str, str]] = {
-    "azure_openai": {"base_url": "azure_endpoint"},
-    "azure_ai": {"base_url": "endpoint", "api_key": "credential"},
-    "bedrock": {"base_url": "endpoint_url"},
-    "google_genai": {"dimensions": "output_dimensionality"},
-    "mistralai": {"base_url": "endpoint"},
-}
 OPENAI = "https://api.openai.com/v1"
 
 
@@ -63,9 +54,10 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> "Checked
                 from langchain.embeddings import init_embeddings
 
                 inner = init_embeddings(config.resolved_model, provider=config.provider, **_arguments(config, key))
-    except ValidationError as error:
-        named = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-        raise ConfigError(f"embedding.model {config.label!r} cannot be built: {redacted(named)}") from None
+    except ValidationError as error:  # its text would show the key
+        fault = error.errors()[0]
+        said = redacted(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
+        raise ConfigError(f"embedding.model {config.label!r} cannot be built: {said}") from None
     except Exception as error:  # each provider's class fails in its own way
         raise ConfigError(f"embedding.model {config.label!r} cannot be built: {cause(error)}") from error
     return checked(inner, config)
@@ -128,24 +120,14 @@ class CheckedEmbeddings(Embeddings):
         sent = [f"{prefix or ''}{text}" for text in texts]
         batches = (sent[start : start + REQUEST_TEXTS] for start in range(0, len(sent), REQUEST_TEXTS))
         vectors = [vector for batch in batches for vector in self._tried(embed, batch)]
-        if len(vectors) != len(texts):
-            raise EmbeddingError(f"{self.name} returned {len(vectors)} vectors for {len(texts)} texts")
-        try:
-            array = np.asarray(vectors, dtype=np.float64)
-        except ValueError as error:
-            raise EmbeddingError(f"{self.name} returned vectors of different lengths") from error
-        asked = self._settings.dimensions
-        if vectors and asked and array.shape[-1] != asked:
-            raise EmbeddingError(
-                f"{self.name} returned vectors of {array.shape[-1]} dimensions, "
-                f"but embedding.dimensions asks for {asked}"
-            )
-        finite = np.isfinite(array).all(axis=-1)
+        asked, lengths = self._settings.dimensions, {len(vector) for vector in vectors}
+        if len(vectors) != len(texts) or len(lengths) > 1 or (asked and lengths - {asked}):
+            said = f"{self.name} returned {len(vectors)} vectors of {sorted(lengths)} dimensions for {len(texts)} texts"
+            raise EmbeddingError(f"{said}, expected one for each, of {asked or 'one number of'} dimensions")
+        finite = np.isfinite(np.asarray(vectors, dtype=np.float64)).all(axis=-1)
         if not finite.all():
             text = texts[int(np.argmin(finite))]
-            raise EmbeddingError(
-                f"{self.name} made no finite vector for {text[:60]!r}: the model knows none of its words, or is broken"
-            )
+            raise EmbeddingError(f"{self.name} made no finite vector for {text[:60]!r}: it knows none of its words")
         return vectors
 
     def _tried(self, embed: Embed, batch: list[str]) -> list[list[float]]:
@@ -181,10 +163,8 @@ def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) ->
     if not key and config.provider == "openai" and config.base_url:
         return "none"  # a server of one's own that speaks the protocol
     if not key:
-        raise MissingKeyError(
-            f"{config.declared.title or config.label} needs an API key: expected it in {config.api_key_env}, which is "
-            f"not set; export it or write it into .env, or {otherwise}"
-        )
+        said = f"{config.declared.title or config.label} needs an API key: expected it in {config.api_key_env}"
+        raise MissingKeyError(f"{said}, which is not set; export it or write it into .env, or {otherwise}")
     return key
 
 
@@ -216,16 +196,15 @@ def _cohere(config: EmbeddingConfig, key: str | None) -> Embeddings:
 
     # Its max_retries counts attempts.
     arguments: dict[str, Any] = {"max_retries": 1, "request_timeout": TIMEOUT_S, **config.options}
-    embeddings = BatchingCohereEmbeddings(
-        model=config.resolved_model, cohere_api_key=key, base_url=config.base_url, **arguments
-    )
+    arguments |= {"model": config.resolved_model, "cohere_api_key": key, "base_url": config.base_url}
+    embeddings = BatchingCohereEmbeddings(**arguments)
     # Not batched by the SDK, which would send the parts from threads of its own, each with its own retries.
     embeddings.client.embed = once(functools.partial(embeddings.client.embed, batching=False), TIMEOUT_S)
     return embeddings
 
 
 def _arguments(config: EmbeddingConfig, key: str | None) -> dict[str, Any]:
-    """Return the arguments of LangChain's class: address, key and length by its names, no retries, the user's own."""
+    """Return the arguments of LangChain's class: address, key and length, no retries of its own, the user's options."""
     named: dict[str, Any] = {"base_url": config.base_url, "api_key": key, "dimensions": config.dimensions}
     fixed: dict[str, Any] = {}
     match config.provider:
@@ -236,15 +215,9 @@ def _arguments(config: EmbeddingConfig, key: str | None) -> dict[str, Any]:
                 named["base_url"] = config.base_url or OPENAI
         case "mistralai":  # its own tokenizer, by which it parts requests, would be downloaded
             fixed = {"timeout": round(TIMEOUT_S), "max_retries": None, "tokenizer": tokenizer()}
-        case "google_genai":
-            fixed = {"client_args": {"timeout": TIMEOUT_S}, "vertexai": False}
-        case "ollama":
-            fixed = {"client_kwargs": {"timeout": TIMEOUT_S}}
         case "huggingface":
             named = {"model_kwargs": {"truncate_dim": config.dimensions} if config.dimensions else None}
-    renamed = RENAMED.get(config.provider, {})
-    given = {renamed.get(name, name): value for name, value in named.items() if value is not None}
-    return {**fixed, **given, **config.options}
+    return {**fixed, **{name: value for name, value in named.items() if value is not None}, **config.options}
 
 
 def _from_python(target: str) -> Embeddings:
@@ -288,18 +261,11 @@ class StaticEmbeddings(Embeddings):
 @functools.cache
 def _static_model() -> Any:
     """Load the model once for all retrievers of a process; embedding does not change it."""
-    with _quiet_root_logger():
-        from wordllama import WordLlama
-    return WordLlama.load(cache_dir=package_folder("wordllama"), dim=256, disable_download=True)
-
-
-@contextmanager
-def _quiet_root_logger() -> Iterator[None]:
-    """Undo the changes that importing wordllama makes to the root logger."""
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
-    try:
-        yield
-    finally:
-        root.setLevel(level)
-        root.handlers[:] = handlers
+    from wordllama import WordLlama
+
+    # Its import changes the root logger.
+    root.setLevel(level)
+    root.handlers[:] = handlers
+    return WordLlama.load(cache_dir=model_folder(), dim=256, disable_download=True)

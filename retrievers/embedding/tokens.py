@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,18 +14,9 @@ PART, LONGEST_WORD = 10_000, 10_000
 WORD_START = re.compile(r"(?<=\S) (?=\S)")
 
 
-def package_folder(name: str) -> Path:
-    """Return the folder of an installed package, without importing it.
-
-    Raises:
-        ModuleNotFoundError: It is not installed.
-    """
-    from importlib.util import find_spec
-
-    spec = find_spec(name)
-    if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(f"package {name!r} is not installed")
-    return Path(spec.submodule_search_locations[0])
+def model_folder() -> Path:
+    """Return the folder of wordllama, without importing it."""
+    return Path(str(distribution("wordllama").locate_file("wordllama")))
 
 
 @lru_cache(maxsize=1)
@@ -32,7 +24,7 @@ def tokenizer() -> "Tokenizer":
     """Return the Llama 2 tokenizer inside wordllama, without padding and truncation."""
     from tokenizers import Tokenizer
 
-    file = next(package_folder("wordllama").glob("tokenizer*/l2_supercat_tokenizer_config.json"))
+    file = next(model_folder().glob("tokenizer*/l2_supercat_tokenizer_config.json"))
     loaded = Tokenizer.from_file(str(file))
     loaded.no_padding()
     loaded.no_truncation()

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import uuid
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from retrievers.config.indexing import Context, Splitter
-from retrievers.indexing.markdown import Block, Page, PageSection
+from retrievers.indexing.markdown import Block, Page
 from retrievers.records import Chunk, with_context
 
 SECTION_SEPARATOR = " > "
@@ -21,8 +21,6 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 # Characters: no tokenizer's vocabulary holds longer ones.
 LONGEST_TOKEN = 64
 DEFAULT_MAX_TOKENS = 256
-# Suffixes of the pages that a site serves under their own names.
-SERVED = frozenset({".html", ".htm", ".xhtml", ".txt", ".text", ".pdf"})
 # Rises when pages are parsed or cut otherwise than before, so that collections made earlier count as out of date.
 CHUNKING_VERSION = 2
 TokenCounter = Callable[[str], int]
@@ -36,12 +34,14 @@ class Passage:
 
     Attributes:
         path: The headings above all of it.
-        sections: The sections that it touches, in their order.
+        first: The headings above its first section.
+        headings: The nearest heading of each section that it touches, the page's title where there is none.
         runs: Its blocks, in runs that are contiguous in the source; a passage that becomes a chunk has one.
     """
 
     path: Path
-    sections: tuple[PageSection, ...]
+    first: Path
+    headings: tuple[str, ...]
     runs: tuple[Sequence[Block], ...]
 
 
@@ -65,7 +65,7 @@ def chunk_page(
         max_tokens: Budget of one chunk with its context.
         count_tokens: Counts the tokens of a text.
         context: Context that the chunks get.
-        splitter: `whole` makes one chunk of a page, whose id is the page's address; `recursive` cuts as LangChain does.
+        splitter: `whole` makes one chunk of a page, whose id is the page's address.
         overlap: Tokens at the end of a chunk that the next one of the section repeats, at most.
         merge_small: Put neighbouring sections of one parent into one chunk while they fit; it stands at the first.
     """
@@ -79,21 +79,57 @@ def chunk_page(
     def fits_under(path: Path) -> Fits:
         return _budget(max_tokens, count_tokens, context_under(path))
 
+    passages = [
+        Passage(path=s.path, first=s.path, headings=(s.path[-1] if s.path else page.title,), runs=s.runs)
+        for s in page.sections
+    ]
     if splitter == "whole":
-        blocks = [block for section in page.sections for run in section.runs for block in run]
-        pieces = [Passage(path=(), sections=page.sections, runs=(blocks,))]
-    elif splitter == "recursive":
-        pieces = [*_recursive_pieces(page, max_tokens, overlap, count_tokens)]
+        blocks = [block for passage in passages for run in passage.runs for block in run]
+        headings = tuple(heading for passage in passages for heading in passage.headings)
+        pieces = [replace(passages[0], path=(), headings=headings, runs=(blocks,))]
     else:
-        sections: Iterable[Passage] = (Passage(path=s.path, sections=(s,), runs=s.runs) for s in page.sections)
         in_overlap = _budget(overlap, count_tokens) if overlap else None
         pieces = [
             replace(passage, runs=(group,))
-            for passage in (_merged(sections, page.text.split("\n"), fits_under) if merge_small else sections)
+            for passage in (_merged(passages, page.text.split("\n"), fits_under) if merge_small else passages)
             for run in passage.runs
             for group in _packed(run, fits_under(passage.path), max_tokens, in_overlap)
         ]
-    return _chunks(page, pieces, count_tokens, context_under, whole=splitter == "whole")
+    document, module, chapter = placement(page.file_path)
+    counts: Counter[str] = Counter()
+    chunks = []
+    for index, piece in enumerate(pieces):
+        [group] = piece.runs
+        text, section_path = join_blocks(group), SECTION_SEPARATOR.join(piece.first)
+        headings = tuple(dict.fromkeys(piece.headings))
+        identity = "\x1f".join((page.source_url, section_path, text))
+        # The occurrence tells equal chunks of a section apart; their order on the page is stable.
+        chunk_id = page.source_url if splitter == "whole" else _digest(f"{identity}\x1f{counts[identity]}")[:32]
+        counts[identity] += 1
+        chunk = Chunk(
+            chunk_id=chunk_id,
+            point_id=point_id(chunk_id),
+            text=text,
+            source_url=page.source_url,
+            title=page.title,
+            section_path=section_path or page.title,
+            heading=headings[0],
+            chunk_index=index,
+            total_chunks=len(pieces),
+            source_document_id=document,
+            content_hash=_digest(text),
+            module=module,
+            chapter=chapter,
+            tags=page.tags,
+            sidebar_position=page.sidebar_position,
+            chunk_token_count=count_tokens(text),
+            file_path=page.file_path,
+            chunk_context=context_under(piece.path) or None,
+            chunk_headings=headings if len(headings) > 1 else None,
+            **page.location(group[0].start_line, group[-1].end_line),
+        )
+        chunks.append(chunk)
+    return tuple(chunks)
 
 
 def context_of(context: Context, title: str, path: Sequence[str], max_tokens: int, count_tokens: TokenCounter) -> str:
@@ -125,7 +161,7 @@ def placement(file_path: str) -> tuple[str, str, str]:
     """
     file = PurePosixPath(file_path)
     bare, folders = file.with_suffix(""), file.parts[:-1]
-    document = file_path if file.suffix.lower() in SERVED else bare.as_posix()
+    document = bare.as_posix() if file.suffix.lower() in ("", ".md", ".mdx") else file_path
     return document, folders[0] if folders else bare.name, folders[1] if len(folders) > 1 else bare.name
 
 
@@ -138,99 +174,25 @@ def join_blocks(blocks: Sequence[Block]) -> str:
     return text
 
 
-def _chunks(
-    page: Page,
-    pieces: Sequence[Passage],
-    count_tokens: TokenCounter,
-    context_under: Callable[[Path], str],
-    *,
-    whole: bool,
-) -> tuple[Chunk, ...]:
-    document, module, chapter = placement(page.file_path)
-    counts: Counter[str] = Counter()
-    chunks = []
-    for index, piece in enumerate(pieces):
-        [blocks] = piece.runs
-        text, section_path = join_blocks(blocks), SECTION_SEPARATOR.join(piece.sections[0].path)
-        headings = tuple(dict.fromkeys(part.path[-1] if part.path else page.title for part in piece.sections))
-        identity = "\x1f".join((page.source_url, section_path, text))
-        # The occurrence tells equal chunks of a section apart; their order on the page is stable.
-        chunk_id = page.source_url if whole else _digest(f"{identity}\x1f{counts[identity]}")[:32]
-        counts[identity] += 1
-        chunk = Chunk(
-            chunk_id=chunk_id,
-            point_id=point_id(chunk_id),
-            text=text,
-            source_url=page.source_url,
-            title=page.title,
-            section_path=section_path or page.title,
-            heading=headings[0],
-            chunk_index=index,
-            total_chunks=len(pieces),
-            source_document_id=document,
-            content_hash=_digest(text),
-            module=module,
-            chapter=chapter,
-            tags=page.tags,
-            sidebar_position=page.sidebar_position,
-            chunk_token_count=count_tokens(text),
-            file_path=page.file_path,
-            chunk_context=context_under(piece.path) or None,
-            chunk_headings=headings if len(headings) > 1 else None,
-            **page.location(blocks[0].start_line, blocks[-1].end_line),
-        )
-        chunks.append(chunk)
-    return tuple(chunks)
-
-
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _recursive_pieces(page: Page, max_tokens: int, overlap: int, count_tokens: TokenCounter) -> Iterator[Passage]:
-    """Cut a page as LangChain's `RecursiveCharacterTextSplitter` does, by tokens; its front matter is left out."""
-    from langchain_text_splitters import RecursiveCharacterTextSplitter
-
-    splitter = RecursiveCharacterTextSplitter(
-        chunk_size=max_tokens, chunk_overlap=overlap, length_function=count_tokens
-    )
-    starts = [section.runs[0][0].start_line for section in page.sections]
-    text = "\n".join(page.text.split("\n")[starts[0] - 1 :])
-    breaks = [match.start() for match in re.finditer("\n", text)]
-    start = end = 0
-    for piece in splitter.split_text(text):
-        # Its own `add_start_index` takes the tokens of the overlap for characters, and then finds nothing.
-        start = text.find(piece, max(start, end - LONGEST_TOKEN * overlap))
-        end = start + len(piece)
-        line = starts[0] + bisect_left(breaks, start)
-        block = Block(text=piece, start_line=line, end_line=line + piece.count("\n"))
-        above = max(0, bisect_right(starts, line) - 1)
-        sections = page.sections[above : max(above + 1, bisect_right(starts, block.end_line))]
-        yield Passage(path=sections[0].path, sections=sections, runs=((block,),))
-
-
 def _merged(passages: Iterable[Passage], lines: Sequence[str], fits_under: Callable[[Path], Fits]) -> list[Passage]:
-    """Join neighbouring sections of one parent while they fit together; the parent's own text counts as one of them."""
+    """Join neighbouring sections of one parent while they touch and fit; the parent's own text counts as one."""
     merged = list[Passage]()
     for passage in passages:
-        joined = _joined(merged[-1], passage, lines, fits_under) if merged else None
-        merged[-1:] = [joined] if joined else [*merged[-1:], passage]
+        parent, before = passage.path[:-1], merged[-1] if merged else passage
+        siblings = len(before.headings) == 1 and parent == before.path[:-1]
+        if merged and (siblings or parent == before.path) and len(before.runs) == len(passage.runs) == 1:
+            blocks = (*before.runs[0], *passage.runs[0])
+            between = lines[before.runs[0][-1].end_line : passage.runs[0][0].start_line - 1]
+            if not any(line.strip() for line in between) and fits_under(parent)(join_blocks(blocks)):
+                headings = (*before.headings, *passage.headings)
+                merged[-1] = Passage(path=parent, first=before.first, headings=headings, runs=(blocks,))
+                continue
+        merged.append(passage)
     return merged
-
-
-def _joined(
-    first: Passage, second: Passage, lines: Sequence[str], fits_under: Callable[[Path], Fits]
-) -> Passage | None:
-    """Join two neighbouring passages; None where they have no common parent, do not touch, or are too long."""
-    parent = second.path[:-1]
-    siblings = len(first.sections) == 1 and parent == first.path[:-1]
-    if not (siblings or parent == first.path) or len(first.runs) != 1 or len(second.runs) != 1:
-        return None
-    blocks = (*first.runs[0], *second.runs[0])
-    between = lines[first.runs[0][-1].end_line : second.runs[0][0].start_line - 1]
-    if any(line.strip() for line in between) or not fits_under(parent)(join_blocks(blocks)):
-        return None
-    return Passage(path=parent, sections=(*first.sections, *second.sections), runs=(blocks,))
 
 
 # Packing

@@ -1,20 +1,22 @@
-"""Pages to a collection: read all, cut, compare with the stored chunks, embed only new ones, then write.
+"""Pages to a collection: read all, cut, embed the texts that the collection has not got, then write.
 
-Every text is embedded before the first write, so a failing provider leaves the collection as it was. On a server the
-manifest says `indexing` while it is written, and readers refuse it; it says `complete` when the last change is in.
+Every text is embedded before the first write, so a failing provider leaves the collection as it was. An embedded
+collection is built whole from the chunks. On a server what is new or changed is put and what is gone is deleted, while
+the manifest says `indexing`, which readers refuse; it says `complete` when the last change is in.
 """
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
-from retrievers.config import EmbeddingConfig, IndexSettings, MetadataConfig, RetrieverConfig
+from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
+from retrievers.config.indexing import Splitter
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.cache import open_embedding_cache
 from retrievers.errors import CollectionNotFoundError, ConfigError, IndexingError, StoreError
@@ -25,11 +27,22 @@ from retrievers.records import METADATA_FIELDS, Chunk
 from retrievers.store import MANIFEST_KEY, CollectionInfo, describe, least, location, parts, store_errors
 from retrievers.store.building import check_room
 from retrievers.store.checks import other_model
-from retrievers.store.chunks import filter_path, payload_keys, records, to_chunk, to_metadata
-from retrievers.store.embedded import EmbeddedClient, is_embedded
+from retrievers.store.chunks import (
+    COUNT,
+    KINDS,
+    NUMBER,
+    TEXTS,
+    filter_path,
+    payload_keys,
+    records,
+    to_chunk,
+    to_metadata,
+)
+from retrievers.store.collection import by_name
+from retrievers.store.embedded import is_embedded
 
 if TYPE_CHECKING:
-    from qdrant_client import QdrantClient, models
+    from qdrant_client import QdrantClient
 
 EMBED_BATCH, WRITE_BATCH = 96, 256
 # Approximate bytes of a point besides its text.
@@ -41,39 +54,9 @@ INDEXED: Mapping[str, str] = {
     **dict.fromkeys(("chunk_index", "total_chunks", "chunk_token_count"), "integer"),
     "sidebar_position": "float",
 }
-NUMBERS = {name for name, kind in INDEXED.items() if kind != "keyword"} | {"start_line", "end_line", "page_number"}
-LISTS = frozenset({"tags", "chunk_headings"})
 # Called with the stage, the amount done, and the total.
 Progress = Callable[[str, int, int], None]
-Vectors = Mapping[str, NDArray[np.float32]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Changes:
-    """Chunks to add and to refresh, and point ids to remove."""
-
-    added: Sequence[Chunk] = ()
-    refreshed: Sequence[Chunk] = ()
-    removed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    """Order to write a collection.
-
-    Attributes:
-        config: Names the collection, its vectors and its payload keys.
-        changes: The chunks.
-        vectors: Indexed text to vector, for every added chunk.
-        manifest: Record of the collection about itself, without its state.
-        exists: True to keep and change the collection; otherwise one of that name is replaced.
-    """
-
-    config: RetrieverConfig
-    changes: Changes
-    vectors: Vectors
-    manifest: Mapping[str, Any]
-    exists: bool
+Vector = NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,9 +100,8 @@ def index_corpus(
 ) -> IndexReport:
     """Bring a collection up to date with a corpus.
 
-    Unchanged chunks are left alone; chunks that only moved, or whose fields are to be under other payload keys, get
-    their payload refreshed without being embedded again; chunks with another context are embedded again; chunks that
-    are gone are removed. Under other settings than the recorded ones the whole collection is made again.
+    The vector of a text that is stored already is taken over: only new texts are embedded. Under other settings than
+    the recorded ones the whole collection is made again.
 
     Args:
         client: An open client.
@@ -137,39 +119,33 @@ def index_corpus(
     """
     options = options or IndexOptions()
     if config.keyword.scale != "bm25":
-        raise ConfigError(
-            f"keyword.encoder {config.keyword.encoder!r} is for queries: indexing writes BM25; leave it out"
-        )
+        raise ConfigError(f"keyword.encoder {config.keyword.encoder!r}: indexing writes BM25; leave it out")
     check_writable(config.metadata)
     if corpus.faults and (not options.skip_broken or not corpus.count):
-        raise IndexingError(
-            "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):", corpus.faults
-        )
-    info = _existing(client, config)
-    settings = options.settings.over(info.index if info else corpus.defaults(options.settings.named))
-    outdated = info and _outdated(info, config, settings)
-    if outdated and not options.replace:
-        raise StoreError(f"collection {config.collection!r} {outdated}; index it again with --replace")
-    info = None if outdated else info
+        said = "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):"
+        raise IndexingError(said, corpus.faults)
+    info, settings, anew = _existing(client, config, corpus, options)
     chunks = list(corpus.cut(settings))
-    changes, stored = _compare(client, config, chunks, info)
-    if len(changes.removed) * 2 > stored and not options.replace:
+    stored, vectors = _stored(client, config, info) if info else ({}, {})
+    before = {} if anew else stored
+    gone = before.keys() - {chunk.point_id for chunk in chunks}
+    if len(gone) * 2 > len(before) and not options.replace:
         raise StoreError(
-            f"collection {config.collection!r} holds {stored} chunks, of which {len(changes.removed)} would be "
-            "removed: are these the same pages? choose another name with --collection, or allow it with --replace"
+            f"collection {config.collection!r} holds {len(before)} chunks, of which {len(gone)} would be removed: are "
+            "these the same pages? choose another name with --collection, or allow it with --replace"
         )
     if is_embedded(client):
         check_room(client.path, config.collection, sum(len(c.indexed_text.encode()) + POINT_BYTES for c in chunks))
-    vectors = _embed(changes.added, config.embedding, embeddings, progress)
-    lengths = {len(vector) for vector in vectors.values()} | ({info.dimension} if info else set())
+    vectors |= _embed([c.indexed_text for c in chunks if c.indexed_text not in vectors], config, embeddings, progress)
+    lengths = sorted({len(vectors[chunk.indexed_text]) for chunk in chunks})
     if len(lengths) > 1:
-        raise StoreError(
-            f"{config.embedding.label} and collection {config.collection!r} give vectors of "
-            f"{' and '.join(map(str, sorted(lengths)))} dimensions; choose another name with --collection"
-        )
+        said = f"{config.embedding.label} and collection {config.collection!r} give vectors of {lengths} dimensions"
+        raise StoreError(f"{said}; choose another name with --collection")
+    # The points that stay on a server were weighed by the recorded length.
+    kept = info.manifest if info and not anew else {}
     manifest = {
-        "embedding": {**config.embedding.identity, "dimension": max(lengths)},
-        "bm25": info.manifest["bm25"] if info else _bm25(config.keyword.language, chunks),
+        "embedding": {**config.embedding.identity, "dimension": lengths[0]},
+        "bm25": (config.store.url and kept.get("bm25")) or _bm25(config.keyword.language, chunks),
         "payload": config.metadata.layout,
         "pages_fingerprint": corpus.fingerprint,
         "index": settings.named,
@@ -177,99 +153,97 @@ def index_corpus(
         "skipped": [str(corpus.folder / file) for file in corpus.broken],
         "points": len(chunks),
     }
-    if search := options.search or (info.manifest.get("search") if info else None):
+    if search := options.search or kept.get("search"):
         manifest["search"] = search
-    if not info or changes != Changes() or info.manifest != {**manifest, "state": "complete"}:
-        order = Order(config=config, changes=changes, vectors=vectors, manifest=manifest, exists=info is not None)
-        write(client, order, progress)
+    # Under other payload keys all are written again.
+    renamed = kept.get("payload") != config.metadata.layout
+    changed = [chunk for chunk in chunks if renamed or before.get(chunk.point_id) != chunk]
+    if changed or gone or kept != {**manifest, "state": "complete"}:
+        written = chunks if is_embedded(client) else changed
+        write(client, config, written, vectors, manifest, gone=gone if kept else None, progress=progress)
+    texts = {point: chunk.indexed_text for point, chunk in before.items()}
+    added = sum(texts.get(chunk.point_id) != chunk.indexed_text for chunk in changed)
     return IndexReport(
         pages=corpus.count,
         chunks=len(chunks),
-        added=len(changes.added),
-        refreshed=len(changes.refreshed),
-        removed=len(changes.removed),
-        unchanged=len(chunks) - len(changes.added) - len(changes.refreshed),
+        added=added,
+        refreshed=len(changed) - added,
+        removed=len(gone),
+        unchanged=len(chunks) - len(changed),
         skipped=corpus.faults,
     )
 
 
-def _existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo | None:
-    """Return the collection of that name; None where there is none, or one that can only be made again.
+def _existing(
+    client: "QdrantClient", config: RetrieverConfig, corpus: Corpus | RowCorpus, options: IndexOptions
+) -> tuple[CollectionInfo | None, IndexSettings, bool]:
+    """Return the collection of that name, if any, the settings to cut by, and True where it is to be made anew.
 
     Raises:
-        StoreError: Another program made it, or another model.
+        StoreError: Another program made it, or another model; or it has to be made anew, which is not allowed.
     """
+    named = options.settings
     try:
         info = describe(client, config)
     except CollectionNotFoundError:
-        return None
-    recorded = info.manifest.get("embedding")
+        return None, named.over(corpus.defaults(named.named)), True
+    name, recorded, keyword = f"collection {info.name!r}", info.manifest.get("embedding"), config.keyword
     if not recorded:
-        raise StoreError(
-            f"collection {info.name!r} at {location(config.store)} was not made by `retrievers index` and is "
-            "left alone; choose another name with --collection"
-        )
+        raise StoreError(f"{name} was not made by `retrievers index` and is left alone; name another by --collection")
     if other := other_model(config.embedding, recorded):
+        raise StoreError(f"{name} was embedded by {other[0]}, not by {other[1]}; name another by --collection")
+    settings, searched = (
+        named.over(info.index),
+        keyword.vector_name if keyword.vector_name in info.sparse_vectors else None,
+    )
+    if settings.splitter not in get_args(Splitter):
         raise StoreError(
-            f"collection {info.name!r} was embedded by {other[0]}, not by {other[1]}; one collection holds one model: "
-            "choose another name"
+            f"{name} was cut by index.splitter {settings.splitter!r}, which is gone; use --splitter sections"
         )
-    return info
+    language = info.manifest.get("bm25", {}).get("language")
+    was = {**info.index, "keyword.language": language, "keyword.vector_name": searched}
+    wanted = {**settings.named, "keyword.language": keyword.language, "keyword.vector_name": keyword.vector_name}
+    differing = next((setting for setting in wanted if was.get(setting) != wanted[setting]), None)
+    if differing and not options.replace:
+        had = f"{'' if '.' in differing else 'index.'}{differing} {was.get(differing)!r}, not {wanted[differing]!r}"
+        raise StoreError(f"{name} was indexed with {had}; index it again with --replace")
+    return info, settings, differing is not None
 
 
-def _outdated(info: CollectionInfo, config: RetrieverConfig, settings: IndexSettings) -> str:
-    """Return why a collection can only be made again; empty if it can be brought up to date."""
-    keyword, language = config.keyword, info.manifest.get("bm25", {}).get("language")
-    if keyword.vector_name not in info.sparse_vectors or language is None:
-        return f"has no sparse vector {keyword.vector_name!r}: an earlier version made it, or another name was set"
-    if language != keyword.language:
-        return f"was tokenised as {language}, not {keyword.language}"
-    other = next((name for name, value in settings.named.items() if info.index.get(name) != value), None)
-    return f"was indexed with index.{other} {info.index.get(other)!r}, not {settings.named[other]!r}" if other else ""
-
-
-def _compare(
-    client: "QdrantClient", config: RetrieverConfig, chunks: Sequence[Chunk], info: CollectionInfo | None
-) -> tuple[Changes, int]:
-    """Find the differences between the stored chunks and those of the pages; return also how many are stored.
-
-    Under other payload keys all are refreshed. A chunk whose context or text changed (a whole document keeps its id) is
-    added again, since its vector did.
-    """
-    if info is None:
-        return Changes(added=chunks), 0
+def _stored(
+    client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo
+) -> tuple[dict[str, Chunk], dict[str, Vector]]:
+    """Return the stored chunks by their point ids, and the vectors by the texts that were embedded."""
     # Earlier versions recorded no payload keys and used LangChain's.
     layout = MetadataConfig.model_validate(info.manifest.get("payload") or {})
-    stored = {str(r.id): to_chunk(r.id, r.payload, layout) for r in records(client, config, info.limits)}
-    refresh = layout.layout != config.metadata.layout
-    added, refreshed = list[Chunk](), list[Chunk]()
-    for chunk in chunks:
-        before = stored.get(chunk.point_id)
-        if before is None or before.indexed_text != chunk.indexed_text:
-            added.append(chunk)
-        elif refresh or before != chunk:
-            refreshed.append(chunk)
-    removed = tuple(sorted(stored.keys() - {chunk.point_id for chunk in chunks}))
-    return Changes(added=tuple(added), refreshed=tuple(refreshed), removed=removed), len(stored)
+    chunks, vectors = dict[str, Chunk](), dict[str, Vector]()
+    for record in records(client, config, info.limits, with_vectors=True):
+        chunk = chunks[str(record.id)] = to_chunk(record.id, record.payload, layout)
+        vector: Any = by_name(record.vector).get(info.vector_name)
+        if vector is not None:
+            vectors[chunk.indexed_text] = np.asarray(vector, np.float32)
+    return chunks, vectors
 
 
-def _embed(chunks: Sequence[Chunk], config: EmbeddingConfig, embeddings: Embeddings, progress: Progress) -> Vectors:
+def _embed(
+    given: Sequence[str], config: RetrieverConfig, embeddings: Embeddings, progress: Progress
+) -> dict[str, Vector]:
     """Return the vector of each text, embedded once; those of a hosted model are kept in the user's file of vectors."""
-    texts = list(dict.fromkeys(chunk.indexed_text for chunk in chunks))
-    model = json.dumps({**config.identity, "base_url": config.base_url}, sort_keys=True, default=str)
-    kept = open_embedding_cache(os.environ, hosted=config.declared.hosted is True)
-    vectors: dict[str, NDArray[np.float32]] = {}
+    texts, model = list(dict.fromkeys(given)), config.embedding
+    key = json.dumps({**model.identity, "base_url": model.base_url}, sort_keys=True, default=str), "search_document"
+    cache = open_embedding_cache(os.environ, hosted=model.declared.hosted is True)
+    vectors: dict[str, Vector] = {}
     for batch in parts(texts, EMBED_BATCH):
-        known = {text: vector for text in batch if kept and (vector := kept.get(model, "search_document", text))}
-        missing = [text for text in batch if text not in known]
+        kept = {text: vector for text in batch if cache and (vector := cache.get(*key, text))}
+        missing = [text for text in batch if text not in kept]
         for text, vector in zip(missing, embeddings.embed_documents(missing), strict=True) if missing else ():
-            known[text] = vector
-            if kept:
-                kept.put(vector, model, "search_document", text)
-        vectors |= {text: np.asarray(known[text], np.float32) for text in batch}
+            kept[text] = vector
+            if cache:
+                cache.put(vector, *key, text)
+        vectors |= {text: np.asarray(kept[text], np.float32) for text in batch}
         progress("embedding", len(vectors), len(texts))
-    if kept:
-        kept.close()
+    if cache:
+        cache.close()
     return vectors
 
 
@@ -283,112 +257,81 @@ def _bm25(language: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
 # Writing
 
 
-def write(client: "QdrantClient", order: Order, progress: Progress) -> None:
-    """Write changes, marked as unfinished until the last of them is in; an embedded collection is built anew.
+def write(
+    client: "QdrantClient",
+    config: RetrieverConfig,
+    chunks: Sequence[Chunk],
+    vectors: Mapping[str, Vector],
+    manifest: Mapping[str, Any],
+    *,
+    gone: Collection[str] | None = None,
+    progress: Progress = lambda stage, done, total: None,
+) -> None:
+    """Build an embedded collection of chunks; or write them into one on a server, unfinished until the last is in.
 
     Args:
         client: An open client.
-        order: Order to carry out.
+        config: Names the collection, its vectors and its payload keys.
+        chunks: All chunks of an embedded collection; of one on a server those to put.
+        vectors: Indexed text to vector, for every chunk.
+        manifest: Record of the collection about itself, without its state.
+        gone: Ids of points to remove; None to make the collection on the server anew.
         progress: Called with the stage, the amount done and the total.
 
     Raises:
-        StoreError: The store failed; the collection then says that it is unfinished.
+        StoreError: The store failed; the collection on the server then says that it is unfinished.
     """
+    from qdrant_client import models
+
+    name, whole = config.collection, {MANIFEST_KEY: {**manifest, "state": "complete"}}
+    dense = models.VectorParams(size=manifest["embedding"]["dimension"], distance=models.Distance.COSINE)
+    sparse = {config.keyword.vector_name: models.SparseVectorParams(modifier=models.Modifier.IDF)}
+    indexes = {filter_path(payload_keys(key, config.metadata)[0]): kind for key, kind in INDEXED.items()}
+    encoder = Bm25Encoder(**manifest["bm25"])
+
+    def batches(size: int) -> Iterator[list[models.PointStruct]]:
+        # langchain-qdrant could not write them: it embeds the text that it stores, here without the context.
+        for start in range(0, len(chunks), size):
+            batch = chunks[start : start + size]
+            yield [
+                models.PointStruct(
+                    id=chunk.point_id,
+                    vector={
+                        config.vector_name: vectors[chunk.indexed_text].tolist(),
+                        config.keyword.vector_name: encoder.document(chunk.indexed_text),
+                    },
+                    payload=to_payload(chunk, config.metadata),
+                )
+                for chunk in batch
+            ]
+            progress("writing", start + len(batch), len(chunks))
+
     if is_embedded(client):
-        _build(client, order, progress)
+        vectors_config = {config.vector_name: dense}
+        with client.building(name, vectors=vectors_config, sparse=sparse, metadata=whole, indexes=indexes) as build:
+            for batch in batches(WRITE_BATCH):
+                build.upsert(batch)
         return
-    with store_errors(order.config.store, order.config.collection):
-        _update(client, order, progress)
-
-
-def _build(client: EmbeddedClient, order: Order, progress: Progress) -> None:
-    """Build an embedded collection anew: what is unchanged is copied from the one of its name, with its vectors."""
-    from qdrant_client import models
-
-    config, changes = order.config, order.changes
-    payloads = {chunk.point_id: to_payload(chunk, config.metadata) for chunk in changes.refreshed}
-    left_out = {*changes.removed, *(chunk.point_id for chunk in changes.added)}
-    dense, sparse = _vector_params(order)
-    with client.building(
-        config.collection,
-        vectors={config.vector_name: dense},
-        sparse=sparse,
-        metadata={MANIFEST_KEY: {**order.manifest, "state": "complete"}},
-        indexes=_payload_indexes(config.metadata),
-    ) as build:
-        offset, more = None, order.exists
-        while more:
-            stored, offset = client.scroll(config.collection, limit=WRITE_BATCH, offset=offset, with_vectors=True)
-            kept: list[Any] = [record for record in stored if str(record.id) not in left_out]
-            copied = ((record, payloads.get(str(record.id), record.payload)) for record in kept)
-            build.upsert([models.PointStruct(id=r.id, vector=r.vector, payload=payload) for r, payload in copied])
-            more = offset is not None
-        for points in _added(order, WRITE_BATCH, progress):
-            build.upsert(points)
-
-
-def _update(client: "QdrantClient", order: Order, progress: Progress) -> None:
-    from qdrant_client import models
-
-    config, changes, name = order.config, order.changes, order.config.collection
-    unfinished = {MANIFEST_KEY: {**order.manifest, "state": "indexing"}}
-    if order.exists:
-        client.update_collection(name, metadata=unfinished)
-    else:
-        if client.collection_exists(name):
+    with store_errors(config.store, name):
+        unfinished = {MANIFEST_KEY: {**manifest, "state": "indexing"}}
+        if gone is not None:
+            client.update_collection(name, metadata=unfinished)
+        else:
+            if client.collection_exists(name):
+                client.delete_collection(name)
+            named = {config.vector_name: dense} if config.vector_name else dense
+            client.create_collection(name, named, sparse_vectors_config=sparse, metadata=unfinished)
+        info = describe(client, config)
+        if not info.manifest:  # nothing would name the model of the vectors
             client.delete_collection(name)
-        dense, sparse = _vector_params(order)
-        vectors = {config.vector_name: dense} if config.vector_name else dense
-        client.create_collection(name, vectors_config=vectors, sparse_vectors_config=sparse, metadata=unfinished)
-    info = describe(client, config)
-    if not info.manifest:  # nothing would name the model of the vectors
-        client.delete_collection(name)
-        raise StoreError(f"the Qdrant at {location(config.store)} keeps no collection metadata: it needs version 1.16")
-    for key, kind in _payload_indexes(config.metadata).items():
-        if key not in info.indexed:
-            client.create_payload_index(name, key, field_schema=models.PayloadSchemaType(kind))
-    for points in _added(order, least(WRITE_BATCH, info.limits.points), progress):
-        client.upsert(name, points)
-    for chunk in changes.refreshed:
-        client.overwrite_payload(name, to_payload(chunk, config.metadata), points=[chunk.point_id])
-    if changes.removed:
-        client.delete(name, points_selector=list(changes.removed))
-    client.update_collection(name, metadata={MANIFEST_KEY: {**order.manifest, "state": "complete"}})
-
-
-def _vector_params(order: Order) -> "tuple[models.VectorParams, dict[str, models.SparseVectorParams]]":
-    from qdrant_client import models
-
-    dense = models.VectorParams(size=order.manifest["embedding"]["dimension"], distance=models.Distance.COSINE)
-    return dense, {order.config.keyword.vector_name: models.SparseVectorParams(modifier=models.Modifier.IDF)}
-
-
-def _added(order: Order, size: int, progress: Progress) -> "Iterator[list[models.PointStruct]]":
-    """Yield the points to add in batches, and tell of each when it is written.
-
-    langchain-qdrant could not write them: it embeds the text that it stores, here without the context.
-    """
-    from qdrant_client import models
-
-    config, encoder, written = order.config, Bm25Encoder(**order.manifest["bm25"]), 0
-    for batch in parts(order.changes.added, size):
-        yield [
-            models.PointStruct(
-                id=chunk.point_id,
-                vector={
-                    config.vector_name: order.vectors[chunk.indexed_text].tolist(),
-                    config.keyword.vector_name: encoder.document(chunk.indexed_text),
-                },
-                payload=to_payload(chunk, config.metadata),
-            )
-            for chunk in batch
-        ]
-        written += len(batch)
-        progress("writing", written, len(order.changes.added))
-
-
-def _payload_indexes(config: MetadataConfig) -> dict[str, str]:
-    return {filter_path(payload_keys(name, config)[0]): kind for name, kind in INDEXED.items()}
+            raise StoreError(f"{location(config.store)} keeps no collection metadata: Qdrant 1.16 or later is needed")
+        for key in sorted(indexes.keys() - info.indexed.keys()):
+            client.create_payload_index(name, key, field_schema=models.PayloadSchemaType(indexes[key]))
+        for batch in batches(least(WRITE_BATCH, info.limits.points)):
+            client.upsert(name, batch)
+        if gone:
+            client.delete(name, points_selector=sorted(gone))
+        client.update_collection(name, metadata=whole)
 
 
 def to_payload(chunk: Chunk, config: MetadataConfig) -> dict[str, Any]:
@@ -408,10 +351,7 @@ def check_writable(config: MetadataConfig) -> None:
             raise ConfigError(f"metadata: expected payload keys without dots and quotes to write under, got {key!r}")
     nothing = Chunk(chunk_id="id", point_id="1", text="text")
     for name in METADATA_FIELDS:
-        value: Any = 1 if name in NUMBERS else ("a",) if name in LISTS else "a"
+        value: Any = {COUNT: 1, NUMBER: 1, TEXTS: ("a",)}.get(KINDS[name], "a")
         chunk = replace(nothing, **{name: value})
         if to_chunk("1", to_payload(chunk, config), config) != chunk:
-            raise ConfigError(
-                f"metadata: {name} would not be read back as it is written; expected a payload key of its own for the "
-                "text, for the other fields and for each of `map`"
-            )
+            raise ConfigError(f"metadata: {name} would not be read back as it is written: give each field its own key")

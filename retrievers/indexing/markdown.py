@@ -14,7 +14,7 @@ import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from retrievers.text.quoting import quoted
 
@@ -34,8 +34,6 @@ LONGEST_HEADING = 500
 HEADING_ID = re.compile(r"\s*\{#[^}]*\}\s*$")
 # Lines on which a statement's brackets are looked for.
 LONGEST_STATEMENT = 1_000
-# Characters of a title, slug, id or tag, which every chunk of the page repeats.
-LONGEST = 1_000
 NOTHING = ("", "~", "null", "Null", "NULL")
 
 
@@ -75,28 +73,32 @@ class Page:
         source_url: Its address on the site, e.g. `/docs/module-1-ros2/topics`.
         text: The whole source, with line feeds as its only line ends.
         ids: Ids of the elements of an HTML page; empty for Markdown.
-        origins: For each line of `text` the first and the last line of the file that it comes from (HTML), or the
-            page (PDF); empty where `text` has the lines of the file.
-        paged: True where `origins` are pages.
+        origins: For each line of `text` the page that it comes from (PDF); empty where it has no place in the file
+            (HTML); None where `text` has the lines of the file.
         blank_pages: Pages of a PDF that have no text.
     """
 
     file_path: str
     source_url: str
     title: str
-    tags: tuple[str, ...]
-    sidebar_position: float | None
     text: str
     sections: tuple[PageSection, ...]
+    tags: tuple[str, ...] = ()
+    sidebar_position: float | None = None
     ids: frozenset[str] = frozenset()
-    origins: tuple[tuple[int, int], ...] = ()
-    paged: bool = False
+    origins: tuple[int, ...] | None = None
     blank_pages: tuple[int, ...] = ()
+
+    @property
+    def paged(self) -> bool:
+        """True where the page has pages of its own (PDF)."""
+        return bool(self.origins)
 
     def location(self, start: int, end: int) -> dict[str, Any]:
         """Return the place in the file, as fields of a chunk, of the lines `start` to `end` of the text."""
-        first, last = (self.origins[start - 1][0], self.origins[end - 1][1]) if self.origins else (start, end)
-        return {"page_number": first} if self.paged else {"start_line": first, "end_line": last}
+        if self.origins is None:
+            return {"start_line": start, "end_line": end}
+        return {"page_number": self.origins[start - 1]} if self.origins else {}
 
 
 def _label(tag: Any) -> Any:
@@ -107,18 +109,15 @@ def _label(tag: Any) -> Any:
     return label
 
 
-Short = Annotated[str, Field(max_length=LONGEST)]
-
-
 class FrontMatter(BaseModel):
     """What the front matter of a page says of it; what else stands there is left alone."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
-    title: Short | None = None
-    slug: Short | None = None
-    id: Short | None = None
-    tags: tuple[Annotated[Short, BeforeValidator(_label)], ...] = ()
+    title: str | None = None
+    slug: str | None = None
+    id: str | None = None
+    tags: tuple[Annotated[str, BeforeValidator(_label)], ...] = ()
     sidebar_position: int | float | None = None
 
 
@@ -135,11 +134,6 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
     """
     # One kind of line end, so that line numbers and the text of chunks do not depend on the system.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        line = text.count("\n", 0, error.start) + 1
-        raise PageError(f"line {line}: holds half a character (a lone surrogate)") from None
     tokens = page_tokens(text)
     first = tokens[0] if tokens else None
     if (first is None or first.type != "front_matter") and re.match(r"---[ \t]*\n", text):

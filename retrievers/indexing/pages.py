@@ -5,7 +5,7 @@ import logging
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import groupby, pairwise
@@ -27,10 +27,9 @@ from retrievers.text.quoting import quoted
 OTHER_DOCUMENTS = frozenset(
     {".adoc", ".doc", ".docx", ".epub", ".ipynb", ".markdown", ".odt", ".org", ".ppt", ".pptx", ".rst", ".rtf", ".tex"}
 )
+KINDS = (".md", ".mdx", ".html", ".htm", ".xhtml", ".txt", ".text", ".pdf")
 LONGEST_TITLE = 500
-# Pages without text that a note names.
-SHOWN = 10
-MEBIBYTE = 2**20
+MOST_BYTES = 256 * 2**20
 
 
 # A folder
@@ -43,16 +42,16 @@ class Corpus:
     Attributes:
         folder: Folder of the pages.
         pages: The pages that could be parsed, in path order; of two with one address the first.
-        broken: Path below the folder and fault of each file that could not be read.
         fingerprint: SHA-256 over the base of the addresses and every file's path and bytes.
-        unread: Number of documents that nothing here reads, by suffix.
+        broken: Path below the folder and fault of each file that could not be read.
+        notes: One line on each PDF with pages without text, and one on the documents that are not read.
     """
 
     folder: Path
     pages: tuple[Page, ...]
     fingerprint: str
     broken: Mapping[str, str] = field(default_factory=dict)
-    unread: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     unit: ClassVar[str] = "pages"
 
     @property
@@ -64,13 +63,6 @@ class Corpus:
     def faults(self) -> tuple[str, ...]:
         """One line per broken file, beginning with its path."""
         return tuple(f"{self.folder / file}: {fault}" for file, fault in self.broken.items())
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """One line on what was left out of each page, and one on the files that were not read."""
-        kinds = ", ".join(f"{suffix} {count}" for suffix, count in sorted(self.unread.items()))
-        unread = (f"documents that are not read: {kinds}; convert them to HTML, PDF or text",) if kinds else ()
-        return (*(_blank_pages(page) for page in self.pages if page.blank_pages), *unread)
 
     def defaults(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings for which pages have defaults of their own: headings are embedded where there are any."""
@@ -96,31 +88,47 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
     files = sorted(f for f in named if f.suffix.lower() in KINDS)
     if not files:
         raise IndexingError(f"{folder}: holds no page ({', '.join(KINDS)}); nothing was changed")
-    broken, digest = dict[str, str](), hashlib.sha256(f"{base_url}\0".encode())
-    by_address: dict[str, Page] = {}
+    broken, digest, pages = dict[str, str](), hashlib.sha256(f"{base_url}\0".encode()), dict[str, Page]()
     for file in files:
         name = file.relative_to(folder).as_posix()
         try:
-            read, most_bytes = KINDS[file.suffix.lower()]
-            data = _bytes(file, folder, most_bytes)
+            data = _bytes(file, folder)
             digest.update(f"{name}\0{len(data)}\0".encode() + data)
-            page = read(data, name, base_url)
+            page = _page_of(data, name, base_url)
         except (PageError, UnicodeError, OSError) as error:
             broken[printable(name)] = _said(error)
             continue
-        first = by_address.setdefault(page.source_url, page)
+        first = pages.setdefault(page.source_url, page)
         if first is not page:
             broken[name] = f"has the address {quoted(page.source_url)} of {first.file_path}"
+    unread = Counter(f.suffix.lower() for f in named if f.suffix.lower() in OTHER_DOCUMENTS and f.is_file())
+    kinds = ", ".join(f"{suffix} {count}" for suffix, count in sorted(unread.items()))
     return Corpus(
         folder=folder,
-        pages=tuple(by_address.values()),
+        pages=tuple(pages.values()),
         fingerprint=digest.hexdigest(),
         broken=broken,
-        unread=Counter(f.suffix.lower() for f in named if f.suffix.lower() in OTHER_DOCUMENTS and f.is_file()),
+        notes=(
+            *(_blank_pages(page) for page in pages.values() if page.blank_pages),
+            *([f"documents that are not read: {kinds}; convert them to HTML, PDF or text"] if kinds else []),
+        ),
     )
 
 
-def _bytes(file: Path, folder: Path, most_bytes: int) -> bytes:
+def _page_of(data: bytes, name: str, base_url: str) -> Page:
+    """Return the page in a file; what a site serves as it is has its own name for an address."""
+    served = f"{base_url.rstrip('/')}/{name}"
+    match PurePosixPath(name).suffix.lower():
+        case ".md" | ".mdx":
+            return parse_page(decoded(data), name, base_url)
+        case ".txt" | ".text":
+            return text_page(decoded(data), name, served)
+        case ".pdf":
+            return pdf_page(data, name, served)
+    return html_file(decoded_html(data), name, served)
+
+
+def _bytes(file: Path, folder: Path) -> bytes:
     """Return the bytes of a page.
 
     Raises:
@@ -129,32 +137,25 @@ def _bytes(file: Path, folder: Path, most_bytes: int) -> bytes:
     """
     if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder)):
         raise PageError("a link that leads out of the folder is not followed; copy the page, or index its own folder")
-    # A pipe without a writer would wait for one.
     status = file.stat()
-    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-        raise PageError("not a file, but a pipe or a device")
-    if status.st_size > most_bytes:
-        raise PageError(f"holds {status.st_size:,} bytes; expected at most {most_bytes:,} in a page")
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:  # a pipe without a writer would wait for one
+        raise PageError(
+            f"expected a file of at most {MOST_BYTES:,} bytes, found {status.st_size:,}, or a folder or pipe"
+        )
     return file.read_bytes()
 
 
-def _said(error: Exception) -> str:
-    match error:
-        case UnicodeDecodeError():
-            said = f"not {error.encoding.upper()} (byte {error.start}: {error.reason})"
-            return f"{said}; convert it, for example: iconv -f LATIN1 -t UTF-8"
-        case UnicodeEncodeError():
-            return "its name is not UTF-8; rename it"
-        case OSError():
-            return f"cannot be read: {error.strerror}"
-    return str(error)
-
-
 def _blank_pages(page: Page) -> str:
-    blank = page.blank_pages
-    numbers = ", ".join(map(str, blank[:SHOWN])) + (", …" if len(blank) > SHOWN else "")
-    count = len(blank) + len(set(page.origins))
-    return f"{page.file_path}: {len(blank)} of its {count} pages without text (pictures? a scan?): {numbers}"
+    return f"{page.file_path}: without text (pictures? a scan?): pages {', '.join(map(str, page.blank_pages))}"
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "its name is not UTF-8; rename it"
+    if isinstance(error, UnicodeDecodeError):
+        said = f"not {error.encoding.upper()} (byte {error.start}: {error.reason})"
+        return f"{said}; convert it, for example: iconv -f LATIN1 -t UTF-8"
+    return f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
 # Plain text and PDF
@@ -190,48 +191,34 @@ def pdf_page(data: bytes, file_path: str, source_url: str) -> Page:
     Raises:
         PageError: The reader is not installed, the file is no PDF or protected, or no page has text.
     """
-    title, texts = _pdf_texts(data)
-    lines, origins, sections = list[str](), list[tuple[int, int]](), list[PageSection]()
-    for number, text in enumerate(texts, 1):
-        if text:
-            block = Block(text=text, start_line=len(lines) + 1, end_line=len(lines) + 1 + text.count("\n"))
-            lines += text.split("\n")
-            origins += [(number, number)] * (len(lines) - len(origins))
-            sections.append(PageSection(path=(), runs=((block,),)))
-    if not sections:
-        pages = f"none of its {len(texts)} pages has" if len(texts) != 1 else "its page has no"
-        raise PageError(f"{pages} text: a scan? Make its text readable first, for example: ocrmypdf IN.pdf OUT.pdf")
-    return _page(
-        file_path,
-        source_url,
-        title=title,
-        text="\n".join(lines),
-        sections=tuple(sections),
-        origins=tuple(origins),
-        paged=True,
-        blank_pages=tuple(number for number, text in enumerate(texts, 1) if not text),
-    )
-
-
-def _pdf_texts(data: bytes) -> tuple[str, list[str]]:
-    """Return the title and the text of each page."""
     try:
         from pypdf import PdfReader
-        from pypdf.errors import DependencyError, FileNotDecryptedError
     except ImportError:
         raise PageError("a PDF is read by pypdf, which is not installed: pip install 'retrieval-evals[pdf]'") from None
     # It warns of each small fault of a file that it can read.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
         reader = PdfReader(BytesIO(data))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise FileNotDecryptedError
-        title = _clean(reader.metadata.title if reader.metadata else None)
-        return " ".join(title.split())[:LONGEST_TITLE], [_clean(page.extract_text()) for page in reader.pages]
-    except (FileNotDecryptedError, DependencyError):
-        raise PageError("is protected by a password; save a copy without one") from None
+        title = " ".join(_clean(reader.metadata and reader.metadata.title).split())
+        texts = {number: _clean(page.extract_text()) for number, page in enumerate(reader.pages, 1)}
     except Exception as error:  # of a broken file it raises many kinds
-        raise PageError(f"cannot be read as a PDF: {type(error).__name__}: {error}") from error
+        raise PageError(f"cannot be read as a PDF without a password: {type(error).__name__}: {error}") from error
+    filled, sections, line = {number: text for number, text in texts.items() if text}, list[PageSection](), 1
+    if not filled:
+        raise PageError(f"none of its {len(texts)} pages has text: a scan? Make it readable: ocrmypdf IN.pdf OUT.pdf")
+    for text in filled.values():
+        block = Block(text=text, start_line=line, end_line=line + text.count("\n"))
+        sections.append(PageSection(path=(), runs=((block,),)))
+        line = block.end_line + 1
+    return _page(
+        file_path,
+        source_url,
+        title=title[:LONGEST_TITLE],
+        text="\n".join(filled.values()),
+        sections=tuple(sections),
+        origins=tuple(number for number, text in filled.items() for _ in text.split("\n")),
+        blank_pages=tuple(number for number in texts if number not in filled),
+    )
 
 
 def _clean(text: Any) -> str:
@@ -247,7 +234,7 @@ def _check_text(text: str) -> None:
 
 def _page(file_path: str, source_url: str, *, title: str = "", **parts: Any) -> Page:
     named = title or PurePosixPath(file_path).stem
-    return Page(file_path=file_path, source_url=source_url, title=named, tags=(), sidebar_position=None, **parts)
+    return Page(file_path=file_path, source_url=source_url, title=named, **parts)
 
 
 # HTML
@@ -260,6 +247,8 @@ BREAKING = frozenset(
     {*HEADINGS, "p", "li", "ul", "ol", "pre", "div", "section", "article", "table", "tr", "br", "dt", "dd"}
     | {"body", "main", "aside", "blockquote", "figure", "figcaption", "hr", "dl", "form", "header", "footer", "nav"}
 )
+# A line of text as a browser breaks it in a wide window: text, level (1 to 6 for a heading, else 0), True in `main`.
+Line = tuple[str, int, bool]
 
 
 def html_page(html: str, source_url: str) -> Page:
@@ -270,20 +259,21 @@ def html_page(html: str, source_url: str) -> Page:
     """
     from lxml import etree
 
-    data = html.encode("utf-8", "replace")
-    root = etree.fromstring(data, etree.HTMLParser(huge_tree=True, encoding="utf-8")) if data.strip() else None
-    lines, ids, title = _shown(root) if root is not None else ([], set[str](), "")
-    lines = [line for line in lines if line.in_main] or lines
-    first = next((line.text for line in lines if line.level == 1), "")
+    parser = etree.HTMLParser(huge_tree=True, encoding="utf-8", remove_comments=True, remove_pis=True)
+    root = etree.fromstring(html.encode("utf-8", "replace"), parser) if html.strip() else None
+    lines = [*_shown(root)] if root is not None else []
+    lines = [line for line in lines if line[2]] or lines
+    heads = [text for text, level, _ in lines if level == 1]
+    titles = root.xpath("//title[not(ancestor::svg)]/text()") if root is not None and not heads else []
     page = _page(
         page_path(source_url),
         source_url,
-        text="\n".join(line.text for line in lines),
+        text="\n".join(text for text, _, _ in lines),
         sections=tuple(_under_headings(lines)),
-        ids=frozenset(ids),
-        origins=tuple(line.origin for line in lines),
+        ids=frozenset(root.xpath("//@id | //a/@name") if root is not None else ()),
+        origins=(),
     )
-    return replace(page, title=first or title)
+    return replace(page, title=next((" ".join(title.split()) for title in [*heads, *titles] if title.strip()), ""))
 
 
 def html_file(html: str, file_path: str, source_url: str) -> Page:
@@ -305,14 +295,23 @@ def page_path(source_url: str) -> str:
     return urlsplit(source_url).path.strip("/") or "index"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Line:
-    """A line of text as a browser breaks it in a wide window; `level` is 1 to 6 for a heading, else 0."""
+def _shown(root: Any) -> Iterator[Line]:
+    """Yield the lines that a page shows."""
+    from lxml import etree
 
-    text: str
-    level: int
-    in_main: bool
-    origin: tuple[int, int]
+    words, places = list[str](), [frozenset[str]()]
+    for event, element in etree.iterwalk(root, events=("start", "end")):
+        if element.tag in BREAKING:
+            yield from _lines("".join(words), places[-1])
+            words.clear()
+        if event == "start":
+            places.append(_marks(element.tag, element.attrib, places[-1]))
+            words += [" "] if element.tag in ("td", "th") else []  # the cells of a row are one line
+        else:
+            places.pop()
+        text = element.text if event == "start" else element.tail
+        words += [text] if text and "skipped" not in places[-1] else []
+    yield from _lines("".join(words), places[-1])
 
 
 def _marks(tag: str, attributes: Mapping[str, str], around: frozenset[str]) -> frozenset[str]:
@@ -325,85 +324,21 @@ def _marks(tag: str, attributes: Mapping[str, str], around: frozenset[str]) -> f
     return around | marks | ({"main"} if role == "main" else set())
 
 
-def _shown(root: Any) -> tuple[list[_Line], set[str], str]:
-    """Return the lines that a page shows, the ids of its elements, and its title."""
-    from lxml import etree
-
-    lines, ids, titles, words = list[_Line](), set[str](), list[str](), list[str]()
-    places, at, origin = [frozenset[str]()], 1, (0, 0)
-
-    def end_line() -> None:
-        nonlocal origin
-        level = max((int(tag[1]) for tag in HEADINGS if tag in places[-1]), default=0)
+def _lines(text: str, marks: frozenset[str]) -> Iterator[Line]:
+    level = max((int(tag[1]) for tag in HEADINGS if tag in marks), default=0)
+    for line in text.split("\n") if "pre" in marks else [" ".join(text.split())]:
         # Docusaurus ends headings with U+200B, Sphinx with a pilcrow.
-        text = "".join(words).replace("\u200b", "")
-        text = text.rstrip() if "pre" in places[-1] else " ".join(text.split())
-        text = text.rstrip("¶ ") if level else text
-        if text:
-            lines.append(_Line(text=text, level=level, in_main="main" in places[-1], origin=origin))
-        words.clear()
-        origin = (0, 0)
-
-    def read(text: str) -> None:
-        nonlocal at, origin
-        for number, part in enumerate(text.split("\n")):
-            if number:
-                at += 1
-                words.append("\n")
-                if "pre" in places[-1]:
-                    end_line()
-            if "skipped" not in places[-1]:
-                words.append(part)
-                origin = (origin[0] or at, at) if part.strip() else origin
-
-    for event, element in etree.iterwalk(root, events=("start", "end", "comment", "pi")):
-        # libxml2 stops to count lines at 65,535; from there on the line ends in the text tell.
-        at = max(at, element.sourceline or 0)
-        if event in ("start", "end") and element.tag in BREAKING:
-            end_line()
-        if event == "start":
-            # The cells of a row are one line.
-            words += [" "] if element.tag in ("td", "th") else []
-            # A fragment of the page's address names an element's id, or the name of an old anchor.
-            keys = ("id", "name") if element.tag == "a" else ("id",)
-            ids |= {element.attrib[key] for key in keys if key in element.attrib}
-            titles += [element.text or ""] if element.tag == "title" and "skipped" not in places[-1] else []
-            places.append(_marks(element.tag, element.attrib, places[-1]))
-            read(element.text or "")
-        else:
-            if event == "end":
-                places.pop()
-            read(element.tail or "")
-    end_line()
-    return lines, ids, next(filter(None, (" ".join(title.split()) for title in titles)), "")
+        shown = line.replace("\u200b", "").rstrip("¶ " if level else None)
+        if shown:
+            yield shown, level, "main" in marks
 
 
-def _under_headings(lines: Sequence[_Line]) -> Iterator[PageSection]:
-    """Return each heading with the lines below it, up to the next heading."""
-    starts = [number for number, line in enumerate(lines) if line.level or not number]
+def _under_headings(lines: Sequence[Line]) -> Iterator[PageSection]:
+    """Yield each heading with the lines below it, up to the next heading."""
+    starts = [number for number, (_, level, _) in enumerate(lines) if level or not number]
     path: list[tuple[int, str]] = []
     for start, end in pairwise([*starts, len(lines)]):
-        top = lines[start]
-        path = [*((n, t) for n, t in path if n < top.level), (top.level, top.text)] if top.level else path
-        text = "\n".join(line.text for line in lines[start:end])
-        block = Block(text=text, start_line=start + 1, end_line=end)
+        heading, level, _ = lines[start]
+        path = [*((n, text) for n, text in path if n < level), (level, heading)] if level else path
+        block = Block(text="\n".join(text for text, _, _ in lines[start:end]), start_line=start + 1, end_line=end)
         yield PageSection(path=tuple(text for _, text in path), runs=((block,),))
-
-
-# Reads a page from its bytes, its path below the folder and the base of addresses; beside it the largest size.
-Kind = tuple[Callable[[bytes, str, str], Page], int]
-MARKDOWN: Kind = (lambda data, path, base: parse_page(decoded(data), path, base), 4 * MEBIBYTE)
-HTML: Kind = (lambda data, path, base: html_file(decoded_html(data), path, _served(path, base)), 32 * MEBIBYTE)
-TEXT: Kind = (lambda data, path, base: text_page(decoded(data), path, _served(path, base)), 32 * MEBIBYTE)
-PDF: Kind = (lambda data, path, base: pdf_page(data, path, _served(path, base)), 256 * MEBIBYTE)
-KINDS: Mapping[str, Kind] = (
-    dict.fromkeys((".md", ".mdx"), MARKDOWN)
-    | dict.fromkeys((".html", ".htm", ".xhtml"), HTML)
-    | dict.fromkeys((".txt", ".text"), TEXT)
-    | {".pdf": PDF}
-)
-
-
-def _served(file_path: str, base_url: str) -> str:
-    """Return the address of a file that a site serves as it is, under its own name."""
-    return f"{base_url.rstrip('/')}/{file_path}"

@@ -3,12 +3,11 @@
 import csv
 import hashlib
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from retrievers.config import IndexSettings
 from retrievers.config.files import load_json
@@ -35,28 +34,20 @@ BATCH = 512
 # What `Dataset.save_to_disk` leaves in its folder.
 SAVED = ("state.json", "dataset_dict.json")
 MOST_FAULTS = 50
-# Rows without text that a note names.
-SHOWN = 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """A row: its values by column, or the fault of a row that cannot be read.
+class Row(NamedTuple):
+    """A row: its values by column, or the fault of one that cannot be read.
 
     Attributes:
-        source: File, or name of the dataset.
+        place: File or name of the dataset, and the number, for messages.
         number: Line of the file on which it starts, from 1; of Parquet and of datasets the number of the row.
     """
 
-    source: str
+    place: str
     number: int
     values: Mapping[str, Any]
     fault: str = ""
-
-    @property
-    def place(self) -> str:
-        """Source and number, for messages."""
-        return f"{self.source}:{self.number}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +88,7 @@ class RowCorpus:
     @property
     def notes(self) -> tuple[str, ...]:
         """One line on the rows that have no text."""
-        named = ", ".join(self.empty[:SHOWN]) + (", …" if len(self.empty) > SHOWN else "")
-        return (f"{len(self.empty)} rows without text were left out: {named}",) if self.empty else ()
+        return (f"{len(self.empty)} rows without text were left out, from {self.empty[0]} on",) if self.empty else ()
 
     def defaults(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that differ from those for pages: whole documents with their titles, as BEIR has them."""
@@ -111,20 +101,17 @@ class RowCorpus:
         Raises:
             IndexingError: A column is missing, an id is used twice, or rows cannot be read; each with its line.
         """
-        rows = rows_of(self.folder, self._hub)
-        first = next(rows, None)
-        if first is None:
-            raise IndexingError(f"{self.folder}: holds no row; nothing was changed")
-        columns = choose(self._asked, list(first.values), str(self.folder)) if not first.fault else self._asked
-        digest, faults, places = hashlib.sha256(), list[str](), dict[str, str]()
+        columns, digest, faults, places = self._asked, hashlib.sha256(), list[str](), dict[str, str]()
         self.count, self.empty = 0, []
-        for row in chain([first], rows):
+        for row in rows_of(self.folder, self._hub):
+            if not row.fault and not places:
+                columns = choose(self._asked, list(row.values), str(self.folder))
             document, fault = _document(row, columns)
             if not fault and places.setdefault(document["id"], row.place) != row.place:
                 fault = f"id {quoted(document['id'])} is used already at {places[document['id']]}"
             if fault:
                 faults.append(f"{row.place}: {fault}")
-                if (row is first and row.fault) or len(faults) == MOST_FAULTS:
+                if len(faults) == MOST_FAULTS:
                     break
             elif not document["text"]:
                 self.empty.append(row.place)
@@ -136,12 +123,12 @@ class RowCorpus:
         if faults:
             raise IndexingError(f"{self.folder}: rows cannot be indexed, nothing was changed:", faults)
         if not self.count:
-            raise IndexingError(f"{self.folder}: no row has text in column {columns.text!r}; nothing was changed")
+            raise IndexingError(f"{self.folder}: holds no row with text; nothing was changed")
 
 
 def is_table(source: Path) -> bool:
     """Return True for a dataset, in place of a folder of pages."""
-    if str(source).startswith(HUB) or _is_saved(source) or (source / BEIR).is_file():
+    if _is_dataset(source) or (source / BEIR).is_file():
         return True
     if source.is_file():
         return source.suffix.lower() in READERS
@@ -167,10 +154,15 @@ def rows_of(source: Path, hub: Mapping[str, str | None]) -> Iterator[Row]:
     Raises:
         IndexingError: It cannot be read.
     """
-    if str(source).startswith(HUB) or _is_saved(source):
-        return _dataset_rows(source, hub)
-    files = [source] if source.is_file() else table_files(source)
-    return chain.from_iterable(_read(file) for file in files)
+    hosted = _is_dataset(source)
+    for file in [source] if hosted or source.is_file() else table_files(source):
+        read, number = partial(_dataset_rows, hub=hub) if hosted else READERS[file.suffix.lower()], 0
+        try:
+            for number, values, fault in read(file):
+                yield Row(f"{file}:{number}", number, values, fault)
+        except Exception as error:  # each library has its own
+            said = f"{type(error).__name__}: {error}"
+            raise IndexingError(f"{file}: cannot be read behind row or line {number}: {said}") from error
 
 
 def choose(asked: Columns, present: Sequence[str], source: str) -> Columns:
@@ -191,101 +183,71 @@ def choose(asked: Columns, present: Sequence[str], source: str) -> Columns:
     return columns
 
 
-# Readers
+# Readers of a file: number, values and fault of each row
+
+Read = Iterator[tuple[int, Mapping[str, Any], str]]
 
 
-def _read(file: Path) -> Iterator[Row]:
-    try:
-        yield from READERS[file.suffix.lower()](file)
-    except OSError as error:
-        raise IndexingError(f"{file}: cannot be read: {error.strerror or error}") from error
-
-
-def _json_rows(file: Path) -> Iterator[Row]:
+def _json_rows(file: Path) -> Read:
     with file.open("rb") as opened:
         for number, line in enumerate(iter(lambda: opened.readline(MOST_ROW_BYTES), b""), 1):
-            if not line.strip():
-                continue
-            values, fault = dict[str, Any](), ""
-            try:
-                values = load_json(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-                if not isinstance(values, dict):
-                    values, fault = {}, f"expected an object with a value for each column, got {quoted(values)}"
-            except UnicodeDecodeError as error:
-                fault = f"not UTF-8 (byte {error.start} of the line: {error.reason})"
-            except ValueError as error:
-                fault = str(error)
-            yield Row(source=str(file), number=number, values=values, fault=fault)
+            if line.strip():
+                try:
+                    values = load_json(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+                    fault = "" if isinstance(values, dict) else f"expected an object by columns, got {quoted(values)}"
+                except ValueError as error:  # not UTF-8 is one too
+                    values, fault = {}, str(error)
+                yield number, values, fault
 
 
-def _csv_rows(file: Path, delimiter: str = ",") -> Iterator[Row]:
-    csv.field_size_limit(min(sys.maxsize, MOST_ROW_BYTES))
+def _csv_rows(file: Path, delimiter: str = ",") -> Read:
+    csv.field_size_limit(MOST_ROW_BYTES)
     with file.open(encoding="utf-8-sig", newline="") as opened:
         reader = csv.reader(opened, delimiter=delimiter, strict=True)
-        try:
-            header = next(reader, [])
+        header = next(reader, [])
+        start = reader.line_num + 1
+        for fields in reader:
+            fault = "" if len(fields) == len(header) else f"{len(fields)} fields, but the header has {len(header)}"
+            if fields:
+                yield start, dict(zip(header, fields, strict=False)), fault
             start = reader.line_num + 1
-            for fields in reader:
-                fault = "" if len(fields) == len(header) else f"{len(fields)} fields, but the header has {len(header)}"
-                if fields:
-                    values = dict(zip(header, fields, strict=False))
-                    yield Row(source=str(file), number=start, values=values, fault=fault)
-                start = reader.line_num + 1
-        except csv.Error as error:
-            raise IndexingError(f"{file}:{reader.line_num}: not valid CSV: {error}") from None
-        except UnicodeDecodeError as error:
-            raise IndexingError(
-                f"{file}: not UTF-8 behind line {reader.line_num} ({error.reason}); convert it, for example: "
-                "iconv -f LATIN1 -t UTF-8"
-            ) from None
 
 
-def _parquet_rows(file: Path) -> Iterator[Row]:
-    import pyarrow
+def _parquet_rows(file: Path) -> Read:
     import pyarrow.parquet
 
-    number = 0
-    try:
-        with pyarrow.parquet.ParquetFile(file) as table:
-            for values in (row for batch in table.iter_batches(batch_size=BATCH) for row in batch.to_pylist()):
-                number += 1
-                yield Row(source=str(file), number=number, values=values)
-    except (UnicodeDecodeError, pyarrow.ArrowException) as error:
-        raise IndexingError(
-            f"{file}: cannot be read as Parquet with text in UTF-8 behind row {number}: {error}"
-        ) from None
+    with pyarrow.parquet.ParquetFile(file) as table:
+        rows = (row for batch in table.iter_batches(batch_size=BATCH) for row in batch.to_pylist())
+        yield from ((number, row, "") for number, row in enumerate(rows, 1))
 
 
-def _dataset_rows(source: Path, hub: Mapping[str, str | None]) -> Iterator[Row]:
+def _dataset_rows(source: Path, hub: Mapping[str, str | None]) -> Read:
     # It would tell of its use, and count the download.
     quiet = {"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1", "HF_UPDATE_DOWNLOAD_COUNTS": "0"}
     os.environ.update(quiet | os.environ)
     from datasets import DatasetDict, load_dataset, load_from_disk
 
     split = hub["split"] or "train"
-    try:
-        if str(source).startswith(HUB):
-            name, revision = str(source).removeprefix(HUB), hub["revision"]
-            rows = load_dataset(name, hub["subset"], revision=revision, split=split, streaming=True)
-        else:
-            saved = load_from_disk(str(source))
-            saved = saved[split] if isinstance(saved, DatasetDict) else saved
-            # Nothing is decoded: a column of images may name addresses.
-            rows = (row for table in saved.with_format("arrow").iter(BATCH) for row in table.to_pylist())
-        yield from (Row(source=str(source), number=number, values=values) for number, values in enumerate(rows, 1))
-    except Exception as error:  # its errors are of many libraries
-        raise IndexingError(f"{source}: cannot be read: {type(error).__name__}: {error}") from error
+    if str(source).startswith(HUB):
+        name, revision = str(source).removeprefix(HUB), hub["revision"]
+        rows = load_dataset(name, hub["subset"], revision=revision, split=split, streaming=True)
+    else:
+        saved = load_from_disk(str(source))
+        saved = saved[split] if isinstance(saved, DatasetDict) else saved
+        # Nothing is decoded: a column of images may name addresses.
+        rows = (row for table in saved.with_format("arrow").iter(BATCH) for row in table.to_pylist())
+    yield from ((number, values, "") for number, values in enumerate(rows, 1))
 
 
-def _is_saved(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in SAVED)
+def _is_dataset(source: Path) -> bool:
+    return str(source).startswith(HUB) or any((source / name).is_file() for name in SAVED)
 
 
-READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
+READERS: Mapping[str, Callable[[Path], Read]] = {
     ".jsonl": _json_rows,
     ".ndjson": _json_rows,
     ".csv": _csv_rows,
-    ".tsv": lambda file: _csv_rows(file, "\t"),
+    ".tsv": partial(_csv_rows, delimiter="\t"),
     ".parquet": _parquet_rows,
 }
 
@@ -316,14 +278,12 @@ def _chunks(document: Mapping[str, str], settings: IndexSettings) -> Iterator[Ch
         # It tells the chunks of documents with equal texts apart.
         source_url=document["id"],
         title=document["title"],
-        tags=(),
-        sidebar_position=None,
         text=text,
         sections=(PageSection(path=(), runs=(paragraphs(text),)),),
+        origins=(),  # lines of a text that is itself a value of a row would name no place in a file
     )
     title = document["title"] or None
     own: dict[str, Any] = dict.fromkeys(("title", "heading", "section_path"), title)
     own |= {"source_url": document["url"] or None, "source_document_id": document["id"]}
-    # Lines of a text that is itself a value of a row would name no place in a file.
-    own |= dict.fromkeys(("module", "chapter", "file_path", "start_line", "end_line"))
+    own |= dict.fromkeys(("module", "chapter", "file_path"))
     return (replace(chunk, **own) for chunk in chunk_page(page, count_tokens=count_tokens, **settings.named))

@@ -38,11 +38,6 @@ def timed_out(error: BaseException) -> bool:
     return decisive is not None and not status_of(decisive) and is_named(decisive, TIMEOUTS)
 
 
-def is_untrusted(error: BaseException) -> bool:
-    """Return True if a server's certificate was refused."""
-    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes(error))
-
-
 def lasts(error: BaseException) -> bool:
     """Return True for a host that does not exist, or a TLS fault other than a connection closed in its handshake."""
     if isinstance(error, socket.gaierror):

@@ -11,7 +11,7 @@ from retrievers.errors import QueryError, RetrievalError, StoreError
 from retrievers.records import Chunk, RetrievalSession
 from retrievers.search.candidates import Candidates
 from retrievers.search.selection import failed
-from retrievers.store import CollectionInfo, Deployment, client_errors, survey
+from retrievers.store import CollectionInfo, client_errors, read_info
 from retrievers.store.chunks import records, scroll
 
 log = logging.getLogger(__name__)
@@ -116,8 +116,8 @@ class Retriever:
             points = records(listing.client, listing.config, listing.info.limits, count=count)
             return [(str(record.id), record.payload or {}) for record in points]
 
-    def survey(self) -> tuple[CollectionInfo, Deployment | None] | None:
-        """Return the collection's own description now, and how its server runs it; None where it is unknown.
+    def describe(self) -> CollectionInfo | None:
+        """Return the collection's own description now; None where it is unknown.
 
         Raises:
             StoreError: The store failed.
@@ -125,7 +125,7 @@ class Retriever:
         if self.info is None:
             return None
         with self._reading() as listing:
-            return survey(listing.client, listing.config)
+            return read_info(listing.client, listing.config)
 
     def __enter__(self) -> Self:
         return self

@@ -1,18 +1,16 @@
 """Settings to a Qdrant client, what it holds, and the checks before a collection may be queried. Never falls back."""
 
-from retrievers.store.checks import check_collection, check_index, least_cosine, other_model, with_distance
+from retrievers.store.checks import check_collection, check_index, with_distance
 from retrievers.store.chunks import ChunkTable
 from retrievers.store.collection import (
     MANIFEST_KEY,
     NO_LIMITS,
     CollectionInfo,
-    Deployment,
     Limits,
     describe,
     least,
     parts,
     read_info,
-    survey,
 )
 from retrievers.store.opening import client_errors, embedded_folder, location, open_client, store_errors
 
@@ -21,7 +19,6 @@ __all__ = [
     "NO_LIMITS",
     "ChunkTable",
     "CollectionInfo",
-    "Deployment",
     "Limits",
     "check_collection",
     "check_index",
@@ -29,13 +26,10 @@ __all__ = [
     "describe",
     "embedded_folder",
     "least",
-    "least_cosine",
     "location",
     "open_client",
-    "other_model",
     "parts",
     "read_info",
     "store_errors",
-    "survey",
     "with_distance",
 ]

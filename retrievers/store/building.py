@@ -19,14 +19,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-import numpy as np
 import portalocker
 import qdrant_edge as edge
 from qdrant_client import models
 
 from retrievers.errors import CollectionNotFoundError, RetrievalError, StoreError
 
-RECORD, FORMAT = "collection.json", 3
+RECORD = "collection.json"
 # The engine grows its files in steps of 32 MB; past a full disk it does not fail, the system ends the process.
 ROOM, SPARE_BYTES = 3, 200_000_000
 # Addresses: the engine maps files up to three times, and its threads reserve more. Short of them it deletes the payload
@@ -35,15 +34,8 @@ MAPPED, SPARE_ADDRESSES = 3, 250_000_000
 DISTANCES = {"Cosine": edge.Distance.Cosine, "Dot": edge.Distance.Dot}
 KINDS = {name: getattr(edge.PayloadSchemaType, name.title()) for name in ("keyword", "integer", "float", "bool")}
 # Qdrant's own defaults, for whoever reads the description of a collection.
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "hnsw_config": {"m": 16, "ef_construct": 100, "full_scan_threshold": 10_000},
-    "optimizer_config": {
-        "deleted_threshold": 0.2,
-        "vacuum_min_vector_number": 1_000,
-        "default_segment_number": 0,
-        "flush_interval_sec": 5,
-    },
-}
+HNSW = {"m": 16, "ef_construct": 100, "full_scan_threshold": 10_000}
+OPTIMIZER = {"deleted_threshold": 0.2, "vacuum_min_vector_number": 1_000, "default_segment_number": 0}
 
 
 class Build:
@@ -56,7 +48,7 @@ class Build:
         """Store points, replacing those of the same id.
 
         Raises:
-            StoreError: A vector has another length than the collection's, or holds what is no number.
+            StoreError: A vector has another length than the collection's.
         """
         if points:
             with engine_errors(self._doing):
@@ -104,12 +96,8 @@ def building(
                     shard.update(edge.UpdateOperation.create_field_index(key, KINDS[kind]))
                 points = _settled(shard, new / "shard")
                 params = models.CollectionParams(vectors=vectors, sparse_vectors=sparse)
-                record = {
-                    "format": FORMAT,
-                    "engine": engine_version(),
-                    "info": _description(points, params, metadata, indexes or {}),
-                    "files": _sizes(new / "shard"),
-                }
+                info = _description(points, params, metadata, indexes or {})
+                record = {"engine": engine_version(), "info": info, "files": _sizes(new / "shard")}
                 (new / RECORD).write_text(json.dumps(record), encoding="utf-8")
                 shutil.rmtree(old, ignore_errors=True)
                 if folder.exists():
@@ -139,20 +127,16 @@ def opened(folder: Path) -> tuple[edge.EdgeShard, models.CollectionInfo]:
     """
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        if (record["format"], record["engine"]) != (FORMAT, engine_version()):
-            raise ValueError(f"it was built by qdrant-edge {record['engine']}, this is {engine_version()}")
-        if record["files"] != _sizes(folder / "shard"):
-            raise ValueError("its files have other sizes")
+        if (record["engine"], record["files"]) != (engine_version(), _sizes(folder / "shard")):
+            raise ValueError(f"its files have other sizes, or are of qdrant-edge {record['engine']}")
         info = models.CollectionInfo.model_validate(record["info"])
         _check_addresses(folder, sum(record["files"].values()))
         shard = edge.EdgeShard.load(str(folder / "shard"))
         if shard.info().points_count != info.points_count:
             raise ValueError(f"expected {info.points_count} points, found {shard.info().points_count}")
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise CollectionNotFoundError(
-            f"the collection in {folder} is not as it was written ({error}); index the pages again "
-            "(python -m retrievers index DIR)"
-        ) from error
+        said = f"the collection in {folder} is not as it was written ({error})"
+        raise CollectionNotFoundError(f"{said}; index the pages again (python -m retrievers index DIR)") from error
     return shard, info
 
 
@@ -176,10 +160,8 @@ def check_room(store: Path, name: str, size: int) -> None:
     """
     need, free = ROOM * size + SPARE_BYTES, shutil.disk_usage(store).free
     if free < need:
-        raise StoreError(
-            f"{store} has {free / 1e6:,.0f} MB free, and building collection {name!r} may take {need / 1e6:,.0f} MB; "
-            "make room, or write to another folder (--store.path); nothing was changed"
-        )
+        said = f"{store} has {free / 1e6:,.0f} MB free, and building collection {name!r} may take {need / 1e6:,.0f} MB"
+        raise StoreError(f"{said}; make room, or write to another folder (--store.path); nothing was changed")
 
 
 @contextmanager
@@ -192,7 +174,7 @@ def engine_errors(doing: str) -> Iterator[None]:
     except BaseException as error:
         # The class of faults inside the engine is no Exception.
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-            raise StoreError(f"{doing}: the embedded engine says: {error}") from error
+            raise StoreError(f"{doing}: {error}") from error
         raise
 
 
@@ -218,38 +200,32 @@ def _lock(store: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except (OSError, portalocker.LockException) as error:
-        raise StoreError(
-            f"the embedded store at {store} is being written to by another process, or cannot be ({error}); wait, or "
-            "write to another folder (--store.path)"
-        ) from error
+        said = f"the embedded store at {store} is being written to by another process, or cannot be ({error})"
+        raise StoreError(f"{said}; wait, or write to another folder (--store.path)") from error
     with lock:
         yield
 
 
 def _engine_config(vectors: Any, sparse: Mapping[str, models.SparseVectorParams]) -> edge.EdgeConfig:
     dense = {"": vectors} if isinstance(vectors, models.VectorParams) else vectors
-    return edge.EdgeConfig(
-        vectors={
-            name: edge.EdgeVectorParams(size=params.size, distance=DISTANCES[params.distance.value])
-            for name, params in dense.items()
-        },
-        sparse_vectors={
-            name: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf if params.modifier else None)
-            for name, params in sparse.items()
-        },
-        wal_enabled=False,  # a collection comes into force whole or not at all
-    )
+    named = {n: edge.EdgeVectorParams(size=p.size, distance=DISTANCES[p.distance.value]) for n, p in dense.items()}
+    idf = {
+        n: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf if p.modifier else None) for n, p in sparse.items()
+    }
+    # Without a log of writes: a collection comes into force whole or not at all.
+    return edge.EdgeConfig(vectors=named, sparse_vectors=idf, wal_enabled=False)
 
 
 def _description(
     points: int, params: models.CollectionParams, metadata: Mapping[str, Any] | None, indexes: Mapping[str, str]
 ) -> Mapping[str, Any]:
     """Return a collection as a server describes its own."""
+    config = {"params": params.model_dump(mode="json", exclude_none=True), "metadata": metadata, "hnsw_config": HNSW}
     return {
         **{"status": "green", "optimizer_status": "ok", "segments_count": 1, "indexed_vectors_count": 0},
         "points_count": points,
         "payload_schema": {key: {"data_type": kind, "points": points} for key, kind in indexes.items()},
-        "config": {"params": params.model_dump(mode="json", exclude_none=True), "metadata": metadata, **DEFAULTS},
+        "config": {**config, "optimizer_config": {**OPTIMIZER, "flush_interval_sec": 5}},
     }
 
 
@@ -257,15 +233,12 @@ def _point(point: models.PointStruct) -> edge.Point:
     given: Any = point.vector if isinstance(point.vector, Mapping) else {"": point.vector}
     vectors: dict[str, Any] = {}
     for name, vector in given.items():
-        sparse = isinstance(vector, models.SparseVector)
-        values = np.asarray(vector.values if sparse else vector, dtype=np.float32)
-        if not np.isfinite(values).all():
-            raise StoreError(f"point {point.id}: vector {name!r} holds a value that is not a finite number")
-        # One without terms has nothing to be found by, and the engine would count it.
-        if values.size:
-            vectors[name] = edge.SparseVector(vector.indices, vector.values) if sparse else values.tolist()
-    key: Any = point.id if isinstance(point.id, int) else str(point.id)
-    return edge.Point(key, vectors, json.loads(json.dumps(point.payload or {}, default=str)))
+        if not isinstance(vector, models.SparseVector):
+            vectors[name] = vector
+        elif vector.indices:  # one without terms has nothing to be found by, and the engine would count it
+            vectors[name] = edge.SparseVector(vector.indices, vector.values)
+    key: Any = point.id
+    return edge.Point(key, vectors, point.payload)
 
 
 def _settled(shard: edge.EdgeShard, folder: Path) -> int:
@@ -291,7 +264,5 @@ def _check_addresses(folder: Path, size: int) -> None:
     except (ImportError, OSError):  # not on this system
         return
     if limit != resource.RLIM_INFINITY and limit - used < (needed := MAPPED * size + SPARE_ADDRESSES):
-        left = (limit - used) / 1e6
-        raise StoreError(
-            f"{folder} needs {needed / 1e6:,.0f} MB of addresses, ulimit -v leaves {left:,.0f} MB; raise it"
-        )
+        said = f"{folder} needs {needed / 1e6:,.0f} MB of addresses, ulimit -v leaves {(limit - used) / 1e6:,.0f} MB"
+        raise StoreError(f"{said}; raise it")

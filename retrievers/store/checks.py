@@ -11,14 +11,15 @@ from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig
 from retrievers.errors import ConfigError, StoreError
 from retrievers.records import Distance
 from retrievers.store.chunks import to_chunk
-from retrievers.store.collection import CollectionInfo, by_name, least
+from retrievers.store.collection import CollectionInfo, by_name
 from retrievers.store.opening import store_errors
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 SAME_MODEL_COSINE = 0.999
-INDEX_AGAIN = "index the pages again (python -m retrievers index DIR)"
+TRUST = "trust_embedding: true if you know better"
+AGAIN = "index the pages again (python -m retrievers index DIR)"
 
 
 def check_collection(
@@ -38,13 +39,29 @@ def check_collection(
     if config.trust_embedding or (config.python and not info.points):  # of an own store that is empty none can tell
         return
     # By the record first, so that no text is sent to a model that cannot be the one.
-    recorded = None if config.python else info.manifest.get("embedding")
+    recorded, name = None if config.python else info.manifest.get("embedding"), f"collection {info.name!r}"
     if recorded and (other := other_model(config.embedding, recorded)):
-        raise StoreError(
-            f"collection {info.name!r} was embedded by {other[0]}, but the query would be embedded by {other[1]}; set "
-            "embedding to the former, or trust_embedding: true if you know better"
+        said = f"{name} was embedded by {other[0]}, but the query would be embedded by {other[1]}; set embedding to the"
+        raise StoreError(f"{said} former, or {TRUST}")
+    with store_errors(config.store, info.name):
+        records, _ = client.scroll(info.name, limit=3, with_payload=True, with_vectors=True)
+    read = [(to_chunk(r.id, r.payload, config.metadata), by_name(r.vector).get(config.vector_name)) for r in records]
+    pairs = [(chunk.indexed_text, vector) for chunk, vector in read if chunk.text and vector is not None]
+    if not pairs:
+        said = (
+            f"{name} holds no vector with a text under payload key {config.metadata.text_key!r} to check the model by"
         )
-    _check_model(client, config, embeddings, info)
+        raise StoreError(f"{said}; set metadata.text_key (see: python -m retrievers inspect), or {TRUST}")
+    texts, stored = zip(*pairs, strict=True)
+    embedded = embeddings.embed_documents([*texts])
+    if len(embedded[0]) != len(stored[0]):
+        found = f"makes {len(embedded[0])} dimensions, and the collection holds {len(stored[0])}"
+    elif (cosine := least_cosine(embedded, stored)) < SAME_MODEL_COSINE:
+        found = f"gives stored texts a vector of cosine {cosine:.3f} to theirs, expected at least {SAME_MODEL_COSINE}"
+    else:
+        return
+    said = f"{name} was embedded by another model: {getattr(embeddings, 'name', config.embedding.label)} {found}"
+    raise StoreError(f"{said}; set embedding to the model and prefixes it was made with, or {TRUST}")
 
 
 def check_index(settings: IndexSettings, name: str, recorded: Mapping[str, Any]) -> None:
@@ -61,11 +78,10 @@ def check_index(settings: IndexSettings, name: str, recorded: Mapping[str, Any])
     for setting, value in settings.named.items():
         if recorded.get(setting) != value:
             was = f"index.{setting} {recorded.get(setting)!r}" if recorded else "no recorded settings"
-            raise StoreError(
-                f"collection {name!r} was indexed with {was}, but index.{setting} {value!r} is expected; leave "
-                f"index.{setting} out, or index the pages again (python -m retrievers index DIR "
-                f"--{setting.replace('_', '-')} {str(value).lower()} --replace)"
+            said = (
+                f"collection {name!r} was indexed with {was}, but index.{setting} {value!r} is expected; leave it out"
             )
+            raise StoreError(f"{said}, or index the pages again with it and --replace")
 
 
 def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverConfig:
@@ -79,9 +95,7 @@ def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverC
         return settings
     has = f"collection {info.name!r} has the distance {info.distance}"
     if info.distance not in get_args(Distance):
-        raise StoreError(
-            f"{has}, and only cosine and dot are searched: copy its vectors into a collection of one of these"
-        )
+        raise StoreError(f"{has}, and only cosine and dot are searched: copy its vectors into one of these")
     try:
         completed = settings.compared_by(cast(Distance, info.distance))
     except ValidationError as error:
@@ -106,66 +120,26 @@ def least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence[
 def _faults(config: RetrieverConfig, info: CollectionInfo) -> Iterator[str]:
     """Yield why a collection cannot be searched by some settings, as clauses behind its name."""
     if info.manifest.get("state", "complete") != "complete":
-        yield f"is unfinished: an indexing run was interrupted; {INDEX_AGAIN}"
+        yield f"is unfinished: an indexing run was interrupted; {AGAIN}"
     if info.lost:
-        yield f"holds {info.points} of the {info.points + info.lost} points that were indexed; {INDEX_AGAIN}"
-    if config.candidates > least(config.candidates, info.limits.results):
-        yield (
-            f"is in strict mode and allows at most {info.limits.results} results a query (max_query_limit), but "
-            f"candidates is {config.candidates}; set candidates to {info.limits.results} or less"
-        )
+        yield f"holds {info.points} of the {info.points + info.lost} points that were indexed; {AGAIN}"
+    if config.candidates > (most := info.limits.results or config.candidates):
+        yield f"allows at most {most} results a query (strict mode), but candidates is {config.candidates}; lower it"
     if other := config.metadata.unread(info.manifest.get("payload") or config.metadata.layout):
         expected = ", ".join(f"metadata.{key}: {value!r}" for key, value in other.items())
-        yield f"was indexed under other payload keys; set {expected}, or {INDEX_AGAIN}"
-    name, language = config.keyword.vector_name, config.keyword.language
+        yield f"was indexed under other payload keys; set {expected}, or {AGAIN}"
     if config.mode == "semantic":
         return
+    keyword, name, is_bm25 = config.keyword, config.keyword.vector_name, config.keyword.scale == "bm25"
+    or_else = f"set keyword.vector_name, keyword.encoder: python:module:factory, or {AGAIN}"
     if name not in info.sparse_vectors:
-        yield (
-            f"has no sparse vector {name!r}, which mode {config.mode!r} searches: it has "
-            f"{', '.join(map(repr, info.sparse_vectors)) or 'none'}; set keyword.vector_name or mode: semantic, or "
-            f"{INDEX_AGAIN[:-1]} --replace)"
-        )
-    if config.keyword.scale == "bm25" and name in info.without_idf:
-        yield (
-            f"has no IDF modifier on sparse vector {name!r}, so that its scores would not be BM25; set "
-            f"keyword.vector_name, keyword.encoder: python:module:factory for another model, or {INDEX_AGAIN[:-1]} "
-            "--replace)"
-        )
-    recorded = info.manifest.get("bm25", {}).get("language", language)
-    if config.keyword.scale == "bm25" and recorded != language:
-        yield f"was tokenised as {recorded}, but the query would be as {language}; set keyword.language to the former"
-
-
-def _check_model(client: "QdrantClient", config: RetrieverConfig, embeddings: Embeddings, info: CollectionInfo) -> None:
-    """Embed the texts of up to three stored chunks again.
-
-    Raises:
-        StoreError: There is none to check by, or the vectors are others.
-    """
-    with store_errors(config.store, info.name):
-        records, _ = client.scroll(info.name, limit=3, with_payload=True, with_vectors=True)
-    read = [(to_chunk(r.id, r.payload, config.metadata), by_name(r.vector).get(config.vector_name)) for r in records]
-    pairs = [(chunk.indexed_text, vector) for chunk, vector in read if chunk.text and vector is not None]
-    if not pairs:
-        raise StoreError(
-            f"collection {info.name!r} holds no vector with a text under payload key {config.metadata.text_key!r} to "
-            "check the embedding model by; set metadata.text_key (see: python -m retrievers inspect), or "
-            "trust_embedding: true"
-        )
-    stored: list[Sequence[float]] = [vector for _, vector in pairs]
-    embedded = embeddings.embed_documents([text for text, _ in pairs])
-    if len(embedded[0]) != len(stored[0]):
-        found = f"makes {len(embedded[0])} dimensions, and the collection holds {len(stored[0])}"
-    elif (cosine := least_cosine(embedded, stored)) < SAME_MODEL_COSINE:
-        found = f"gives stored texts a vector of cosine {cosine:.3f} to theirs, expected at least {SAME_MODEL_COSINE}"
-    else:
-        return
-    name = getattr(embeddings, "name", config.embedding.label)
-    raise StoreError(
-        f"collection {info.name!r} was embedded by another model: {name} {found}; set embedding to the model and "
-        "prefixes it was made with, or trust_embedding: true if you know better"
-    )
+        has = ", ".join(map(repr, info.sparse_vectors)) or "none"
+        yield f"has no sparse vector {name!r}, which mode {config.mode!r} searches: it has {has}; {or_else}"
+    if is_bm25 and name in info.without_idf:
+        yield f"has no IDF modifier on sparse vector {name!r}, which BM25 needs; {or_else}"
+    recorded = info.manifest.get("bm25", {}).get("language", keyword.language)
+    if is_bm25 and recorded != keyword.language:
+        yield f"was tokenised as {recorded}, but the query would be as {keyword.language}; set keyword.language"
 
 
 def _model(identity: Mapping[str, Any]) -> str:

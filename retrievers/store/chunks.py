@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import UUID
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from retrievers.config import REQUIRED_METADATA, MetadataConfig, RetrieverConfig
 from retrievers.errors import CollectionChangedError, StoreError
 from retrievers.records import ALIASES, METADATA_FIELDS, Chunk
-from retrievers.store.collection import NO_LIMITS, CollectionInfo, Limits, least
+from retrievers.store.collection import NO_LIMITS, CollectionInfo, Limits, by_name, least
 from retrievers.store.opening import store_errors
 
 if TYPE_CHECKING:
@@ -21,22 +21,30 @@ if TYPE_CHECKING:
 
 # Chunks by their number in a chunk table.
 Codes = NDArray[np.int32]
-# Written for readers of the payload, never read back.
-DERIVED_FIELDS = ("chunk_text_preview",)
 SCROLL_PAGE = 1_000
 TEXT, IDENTIFIER, TEXTS = "text", "text or a whole number", "a list of texts"
 COUNT, NUMBER = "a whole number from 0", "a number"
+COUNTS = ("chunk_index", "total_chunks", "chunk_token_count", "start_line", "end_line", "page_number")
 KINDS: Mapping[str, str] = {
     **dict.fromkeys(METADATA_FIELDS, TEXT),
     **dict.fromkeys(("chunk_id", "source_document_id"), IDENTIFIER),
-    **dict.fromkeys(("chunk_index", "total_chunks", "chunk_token_count", "start_line", "end_line"), COUNT),
+    **dict.fromkeys(COUNTS, COUNT),
     **dict.fromkeys(("tags", "chunk_headings"), TEXTS),
-    "page_number": COUNT,
     "sidebar_position": NUMBER,
 }
 """Fields of a chunk to what is expected under their keys."""
+# A value as a chunk holds it, None for one of another kind. In Python a bool is an int, in JSON it is not a number.
+READ: Mapping[str, Callable[[Any], Any]] = {
+    TEXT: lambda raw: _whole(raw) if isinstance(raw, str) and raw.strip() else None,
+    IDENTIFIER: lambda raw: str(raw) if type(raw) is int else READ[TEXT](raw),
+    TEXTS: lambda raw: tuple(map(_whole, raw)) if _are_texts(raw) else None,
+    COUNT: lambda raw: raw if type(raw) is int and raw >= 0 else None,
+    NUMBER: lambda raw: raw if type(raw) in (int, float) else None,
+}
+# The preview is written for readers of the payload, and never read back.
+_WRITTEN = (*METADATA_FIELDS, "chunk_text_preview")
+_OWN = frozenset(_WRITTEN)
 _ALIASES = {name: [alias for alias, known in ALIASES.items() if known == name] for name in METADATA_FIELDS}
-_OWN_KEYS = frozenset((*METADATA_FIELDS, *DERIVED_FIELDS))
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -45,7 +53,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 def to_metadata(chunk: Chunk) -> dict[str, Any]:
     """Return the metadata that indexing writes: every known field, and the preview."""
-    values = {name: getattr(chunk, name) for name in (*METADATA_FIELDS, *DERIVED_FIELDS)}
+    values = {name: getattr(chunk, name) for name in _WRITTEN}
     return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items() if v is not None}
 
 
@@ -60,17 +68,17 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
     values: dict[str, Any] = {}
     problems: list[str] = []
     for name, kind in KINDS.items():
-        raw = _raw(metadata, name, config.map)
-        if raw is not None and (value := _read(raw, kind)) is not None:
+        raw = next((raw for key in _keys(name, config) if (raw := metadata.get(key)) is not None), None)
+        if raw is not None and (value := READ[kind](raw)) is not None:
             values[name] = value
         elif raw is not None:
             problems.append(f"{name}: expected {kind}, got {raw!r}")
     text = payload.get(config.text_key)
     if not isinstance(text, str):
         problems.append(f"text: expected text under payload key {config.text_key!r}, got {text!r}")
-    beside = payload.keys() - {config.text_key, config.nested_under} if config.nested_under else set()
-    extra = {key: payload[key] for key in payload if key in beside}
-    extra |= {key: metadata[key] for key in metadata if key not in _OWN_KEYS and key != config.text_key}
+    beside = payload if config.nested_under else {}
+    extra = {key: value for key, value in beside.items() if key not in (config.text_key, config.nested_under)}
+    extra |= {key: value for key, value in metadata.items() if key not in _OWN and key != config.text_key}
     return Chunk(
         point_id=str(point_id),
         text=_whole(text) if isinstance(text, str) else "",
@@ -96,8 +104,7 @@ def usual_fields(chunks: Sequence[Chunk]) -> tuple[str, ...]:
 
 def payload_keys(name: str, config: MetadataConfig) -> tuple[str, ...]:
     """Return the full payload keys a field may have, e.g. `metadata.source_url`."""
-    canonical = ALIASES.get(name, name)
-    keys = [config.map[canonical]] if canonical in config.map else [canonical, *_ALIASES[canonical]]
+    keys = _keys(ALIASES.get(name, name), config)
     return tuple(f"{config.nested_under}.{key}" if config.nested_under else key for key in keys)
 
 
@@ -106,26 +113,12 @@ def filter_path(key: str) -> str:
     return ".".join(part if re.fullmatch(r"[\w-]+", part) else f'"{part}"' for part in key.split("."))
 
 
-def _raw(metadata: Mapping[str, Any], name: str, renamed: Mapping[str, str]) -> Any:
-    if name in renamed:
-        return metadata.get(renamed[name])
-    return next((raw for key in (name, *_ALIASES[name]) if (raw := metadata.get(key)) is not None), None)
+def _keys(name: str, config: MetadataConfig) -> Sequence[str]:
+    return [config.map[name]] if name in config.map else [name, *_ALIASES[name]]
 
 
-def _read(raw: Any, kind: str) -> Any:
-    """Return a value as a chunk holds it, None for one of another kind."""
-    # In Python a bool is an int, in JSON it is not a number.
-    number, whole = isinstance(raw, int | float) and not isinstance(raw, bool), type(raw) is int
-    if kind == NUMBER:
-        return raw if number else None
-    if kind == COUNT:
-        return raw if whole and raw >= 0 else None
-    if kind == TEXTS:
-        texts = isinstance(raw, list | tuple) and all(isinstance(item, str) for item in raw)
-        return tuple(map(_whole, raw)) if texts else None
-    if kind == IDENTIFIER and whole:
-        return str(raw)
-    return _whole(raw) if isinstance(raw, str) and raw.strip() else None
+def _are_texts(raw: Any) -> bool:
+    return isinstance(raw, list | tuple) and all(isinstance(item, str) for item in raw)
 
 
 def _whole(text: str) -> str:
@@ -213,19 +206,16 @@ def vectors_of(client: "QdrantClient", config: RetrieverConfig, points: Sequence
         return np.empty((0, 0))
     name = config.vector_name
     with store_errors(config.store, config.collection):
-        ids = [as_id(point) for point in points]
+        ids = [point_id(str(point)) for point in points]
         found = client.retrieve(config.collection, ids, with_payload=False, with_vectors=[name] if name else True)
-    stored: dict[str, Any] = {str(record.id): record.vector for record in found}
-    vectors = {point: of.get(name) if isinstance(of, dict) else of for point, of in stored.items()}
+    stored: dict[str, Any] = {str(record.id): by_name(record.vector).get(name) for record in found}
     for point in map(str, points):
-        if point not in vectors:
+        if point not in stored:
             raise _changed(config, point)
-        if vectors[point] is None:
-            raise StoreError(
-                f"point {point} of collection {config.collection!r} has no dense vector {name!r}, which the threshold "
-                "reads; store one for every point, or set vector_name to one that all have"
-            )
-    return np.asarray([vectors[str(point)] for point in points], dtype=float)
+        if stored[point] is None:
+            said = f"point {point} of collection {config.collection!r} has no dense vector {name!r}"
+            raise StoreError(f"{said}, which the threshold reads; set vector_name to one that all points have")
+    return np.asarray([stored[str(point)] for point in points], dtype=float)
 
 
 def without_vector(client: "QdrantClient", config: RetrieverConfig, points: Sequence[str]) -> NoReturn:
@@ -255,6 +245,7 @@ def records(
     *,
     among: "models.Filter | None" = None,
     count: int | None = None,
+    with_vectors: bool = False,
 ) -> "Iterator[models.Record]":
     """Read points with their payloads, page by page, in the store's order.
 
@@ -264,6 +255,7 @@ def records(
         limits: Limits of the collection on one request.
         among: Condition on every point.
         count: Number of at most; all when left out.
+        with_vectors: Read their vectors too.
 
     Raises:
         StoreError: The store failed.
@@ -273,7 +265,9 @@ def records(
     while left > 0:
         size = least(int(min(SCROLL_PAGE, left)), limits.results)
         with store_errors(config.store, config.collection):
-            points, offset = client.scroll(config.collection, among, limit=size, offset=offset, with_payload=True)
+            points, offset = client.scroll(
+                config.collection, among, limit=size, offset=offset, with_payload=True, with_vectors=with_vectors
+            )
         yield from points
         left = 0 if offset is None else left - len(points)
 
@@ -299,17 +293,15 @@ def scroll(
     """
     from qdrant_client import models
 
-    where = where or {}
-    limits = info.limits if info else NO_LIMITS
-    there = info is None or _taken(where, config, info)
-    among = models.Filter(must=[_condition(*each, config) for each in where.items()]) if where and there else None
+    where, limits = where or {}, info.limits if info else NO_LIMITS
+    conditions = [_condition(*each, config) for each in where.items()]
+    keys = [filter_path(key) for name in where if name != "point_id" for key in payload_keys(name, config.metadata)]
+    taken = limits.unindexed or (info and all(info.indexed.get(key) == "keyword" for key in keys))
+    if not taken or any(len(values) > (limits.values or len(values)) for values in where.values()):
+        conditions = []
+    among = models.Filter(must=conditions) if conditions else None
     found = (to_chunk(r.id, r.payload, config.metadata) for r in records(client, config, limits, among=among))
-    return sorted((chunk for chunk in found if there or _matches(chunk, where)), key=lambda chunk: chunk.chunk_id)
-
-
-def as_id(point: Any) -> Any:
-    """Return the id of a point that was found, as Qdrant takes it."""
-    return int(point) if isinstance(point, str) and point.isdecimal() else point
+    return sorted((chunk for chunk in found if _matches(chunk, where)), key=lambda chunk: chunk.chunk_id)
 
 
 def point_id(value: str) -> Any:
@@ -318,14 +310,6 @@ def point_id(value: str) -> Any:
         return int(value) if value.isdecimal() else str(UUID(value))
     except ValueError:
         return None
-
-
-def _taken(where: Mapping[str, Sequence[str]], config: RetrieverConfig, info: CollectionInfo) -> bool:
-    """Return True if the collection takes such conditions: none of too many values, or on a key without an index."""
-    if any(len(values) > least(len(values), info.limits.values) for values in where.values()):
-        return False
-    keys = [filter_path(key) for name in where if name != "point_id" for key in payload_keys(name, config.metadata)]
-    return info.limits.unindexed or all(info.indexed.get(key) == "keyword" for key in keys)
 
 
 def _matches(chunk: Chunk, where: Mapping[str, Sequence[str]]) -> bool:

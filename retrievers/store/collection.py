@@ -1,8 +1,8 @@
-"""The properties of a collection, its limits on one request, and how its server runs it."""
+"""The properties of a collection, and its limits on one request."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrievers.config import RetrieverConfig
 from retrievers.config.indexing import recorded_settings
@@ -12,7 +12,6 @@ from retrievers.store.opening import location, store_errors
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-Response = TypeVar("Response")
 Item = TypeVar("Item")
 MANIFEST_KEY = "retrieval_evals"
 
@@ -51,10 +50,8 @@ class CollectionInfo:
             no vector is without a name, the only one.
         dimension: Length of the vector that will be searched; 0 where there is no dense one of that name.
         distance: Its distance, lower case; empty where there is none.
-        vectors: Every named vector with its length ('' is the unnamed one).
-        multivectors: Those under whose name each point has several vectors.
+        vectors: Every dense vector by its name with its length ('' is the unnamed one), without multi-vectors.
         without_idf: Those of the sparse vectors whose scores the store does not weigh by how rare a term is.
-        shards: Number of parts that it is cut into on its server.
         limits: Limits on one request.
         indexed: The payload keys that have an index, as filters write them, with its type.
         manifest: Record of `retrievers index`: embedding model, state, fingerprint of the pages; empty otherwise.
@@ -68,9 +65,7 @@ class CollectionInfo:
     vectors: Mapping[str, int]
     sparse_vectors: tuple[str, ...]
     manifest: Mapping[str, Any]
-    multivectors: tuple[str, ...] = ()
     without_idf: tuple[str, ...] = ()
-    shards: int = 1
     limits: Limits = NO_LIMITS
     indexed: Mapping[str, str] = field(default_factory=dict)
 
@@ -86,26 +81,19 @@ class CollectionInfo:
         return max(0, recorded - self.points)
 
 
-Deployment: TypeAlias = Mapping[str, Any]
-"""How a server runs a collection: its version, the collection behind an alias, shards, replicas, settings of the index
-(`hnsw`), quantisation and number type (None for float32)."""
-
-
 def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
     """Read the properties of a collection, and check that it has the vector to be searched.
 
     Raises:
         CollectionNotFoundError: There is none of that name; the nearest names are given.
-        StoreError: It has no dense vector of the configured name, or several under it for each point; or the store
-            cannot be asked.
+        StoreError: It has no dense vector of the configured name; or the store cannot be asked.
     """
     info = read_info(client, config)
-    several = {name: " (a multi-vector, which is not searched yet)" for name in info.multivectors}
-    if info.vector_name not in info.vectors or info.vector_name in several:
-        have = ", ".join(f"{name!r}{several.get(name, '')}" for name in info.vectors) or "none"
-        raise StoreError(
-            f"collection {info.name!r} has no dense vector {info.vector_name!r}: it has {have}; set vector_name"
+    if info.vector_name not in info.vectors:
+        have = (
+            f"it has {', '.join(map(repr, info.vectors)) or 'none'} (multi-vectors are not searched); set vector_name"
         )
+        raise StoreError(f"collection {info.name!r} has no dense vector {info.vector_name!r}: {have}")
     return info
 
 
@@ -121,20 +109,17 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         # Asked first: the client's own error for a missing collection differs by transport and version.
         if not client.collection_exists(name):
             names = sorted(each.name for each in client.get_collections().collections)
-            raise CollectionNotFoundError(
-                f"no collection {name!r} at {location(config.store)}: it has "
-                f"{', '.join(map(repr, names[:10])) or 'none'}{nearest(name, names)} "
-                "(set collection to another name, or make it with: python -m retrievers index DIR)"
-            )
+            has = f"it has {', '.join(map(repr, names[:10])) or 'none'}{nearest(name, names)}"
+            remedy = "(set collection to another name, or make it with: python -m retrievers index DIR)"
+            raise CollectionNotFoundError(f"no collection {name!r} at {location(config.store)}: {has} {remedy}")
         known = client.get_collection(name)
         limits = _limits(known.config)
         # A strict server may forbid exact counts; its estimate is better than no run.
         count = client.count(name, exact=limits.exact).count
     params = known.config.params
-    vectors, sparse = by_name(params.vectors), params.sparse_vectors or {}
-    multivectors = tuple(key for key, value in vectors.items() if value.multivector_config)
-    single = [key for key in vectors if key not in multivectors]
-    chosen_name = config.vector_name or (single[0] if "" not in vectors and len(single) == 1 else "")
+    vectors = {key: value for key, value in by_name(params.vectors).items() if not value.multivector_config}
+    sparse = params.sparse_vectors or {}
+    chosen_name = config.vector_name or (next(iter(vectors)) if len(vectors) == 1 else "")
     chosen = vectors.get(chosen_name)
     return CollectionInfo(
         name=name,
@@ -143,43 +128,12 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         dimension=chosen.size if chosen else 0,
         distance=str(chosen.distance.value).lower() if chosen else "",
         vectors={key: value.size for key, value in vectors.items()},
-        multivectors=multivectors,
         sparse_vectors=tuple(sparse),
         without_idf=tuple(key for key, value in sparse.items() if value.modifier != "idf"),
-        shards=getattr(params, "shard_number", None) or 1,
         limits=limits,
         indexed={key: str(index.data_type.value) for key, index in (known.payload_schema or {}).items()},
         manifest=(getattr(known.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
     )
-
-
-def survey(client: "QdrantClient", config: RetrieverConfig) -> tuple[CollectionInfo, Deployment | None]:
-    """Read the current properties of a collection, and its deployment; an embedded store has none.
-
-    A key for this collection alone is enough: hidden properties are left out.
-
-    Raises:
-        CollectionNotFoundError: There is none of that name.
-        StoreError: The store cannot be asked.
-    """
-    info = read_info(client, config)
-    if not config.store.url:
-        return info, None
-    with store_errors(config.store, config.collection):
-        known = client.get_collection(config.collection).config
-    chosen = by_name(known.params.vectors).get(info.vector_name)
-    version, aliases = _shown(config, client.info), _shown(config, client.get_aliases)
-    names = {alias.alias_name: alias.collection_name for alias in aliases.aliases} if aliases else {}
-    datatype = getattr(chosen, "datatype", None)
-    return info, {
-        "version": version.version if version else None,
-        "shards": info.shards,
-        "replicas": known.params.replication_factor or 1,
-        "hnsw": _plain(known.hnsw_config) | _plain(getattr(chosen, "hnsw_config", None)),
-        "quantization": _plain(getattr(chosen, "quantization_config", None) or known.quantization_config) or None,
-        "datatype": datatype and str(datatype.value),
-        "alias_of": names.get(config.collection),
-    }
 
 
 def least(size: int, *limits: int | None) -> int:
@@ -210,18 +164,3 @@ def _limits(config: Any) -> Limits:
 def by_name(vectors: Any) -> Mapping[str, Any]:
     """Return the dense vectors of a point or of a collection by name; '' is that of a vector without one."""
     return vectors if isinstance(vectors, dict) else {"": vectors} if vectors else {}
-
-
-def _plain(settings: Any) -> dict[str, Any]:
-    return settings.model_dump(mode="json", exclude_none=True) if settings else {}
-
-
-def _shown(config: RetrieverConfig, ask: Callable[[], Response]) -> Response | None:
-    """Return the server's answer; None where this key may not see it."""
-    try:
-        with store_errors(config.store, config.collection):
-            return ask()
-    except StoreError as error:
-        if error.transient:
-            raise
-        return None

@@ -18,8 +18,6 @@ from qdrant_client.http.models import QueryResponse
 from retrievers.errors import CollectionNotFoundError, StoreError, nearest
 from retrievers.store import building
 
-# How often a collection is looked for that is built anew meanwhile.
-TRIES = 5
 RENAMED = {"query_filter": "filter", "with_vectors": "with_vector"}
 
 
@@ -43,19 +41,12 @@ class EmbeddedClient:
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = Path(path)
         collections = self.path / "collections"
-        with building.engine_errors(f"the embedded store at {path} cannot be opened"):
-            try:
-                if create:
-                    collections.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise StoreError(
-                    f"the embedded store at {path} cannot be opened: {error}; name another place with --store.path"
-                ) from error
-            if not collections.is_dir():
-                raise StoreError(
-                    f"no embedded store at {path}: index pages into it first (python -m retrievers index DIR), "
-                    "or name another place with --store.path or --store.url"
-                )
+        with building.engine_errors(f"the embedded store at {path} cannot be opened; name another with --store.path"):
+            if create:
+                collections.mkdir(parents=True, exist_ok=True)
+        if not collections.is_dir():
+            said = f"no embedded store at {path}: index pages into it first (python -m retrievers index DIR)"
+            raise StoreError(f"{said}, or name another place with --store.path or --store.url")
         self._lock = Lock()
         self._opened: dict[str, _Opened] = {}
 
@@ -155,26 +146,24 @@ class EmbeddedClient:
     @contextmanager
     def _reading(self, name: str) -> Iterator[_Opened]:
         with building.engine_errors(f"collection {name!r} at {self.path}"):
-            opened = self._current(name)
-            yield opened
+            yield self._current(name)
 
-    def _current(self, name: str, tries: int = TRIES) -> _Opened:
+    def _current(self, name: str) -> _Opened:
         """Return the collection as it stands, opened; one that is replaced while it is opened is looked for again."""
-        found = building.find(self.path, name)
-        if found is None:
-            known = building.names(self.path)
-            raise CollectionNotFoundError(f"no collection {name!r} at {self.path}{nearest(name, known)}")
-        folder, stamp = found
-        with self._lock:
-            opened = self._opened.get(name)
-            if opened is None or opened.stamp != stamp:
-                try:
-                    self._opened[name] = opened = _Opened(stamp, *building.opened(folder))
-                except CollectionNotFoundError:
-                    if tries <= 1 or building.find(self.path, name) == found:
-                        raise
-                    opened = None
-        return opened or self._current(name, tries - 1)
+        while found := building.find(self.path, name):
+            folder, stamp = found
+            with self._lock:
+                opened = self._opened.get(name)
+                if opened is None or opened.stamp != stamp:
+                    try:
+                        self._opened[name] = opened = _Opened(stamp, *building.opened(folder))
+                    except CollectionNotFoundError:
+                        if building.find(self.path, name) == found:
+                            raise
+                        continue
+            return opened
+        near = nearest(name, building.names(self.path))
+        raise CollectionNotFoundError(f"no collection {name!r} at {self.path}{near}")
 
 
 def is_embedded(client: Any) -> TypeGuard[EmbeddedClient]:
@@ -190,21 +179,13 @@ def to_engine(given: Any) -> Any:
     """
     if given is None or isinstance(given, bool):
         return given
-    if isinstance(given, list):
-        return [*map(to_engine, given)]
     if type(given) not in CONVERTED:
-        raise StoreError(
-            f"filter condition {type(given).__name__}: the embedded engine is used without it; use equality, any-of, "
-            "all-but or a range of numbers"
-        )
+        raise StoreError(f"filter condition {type(given).__name__}: an embedded store has values and ranges of numbers")
     return CONVERTED[type(given)](given)
 
 
-def _filter(given: models.Filter) -> edge.Filter:
-    several = {name: conditions for name, conditions in given if name != "min_should"}
-    listed = {name: each if isinstance(each, list) else each and [each] for name, each in several.items()}
-    parts = {name: to_engine(conditions) for name, conditions in listed.items()}
-    return edge.Filter(**parts, min_should=to_engine(given.min_should))
+def _all(conditions: Any) -> Any:
+    return conditions and [*map(to_engine, conditions if isinstance(conditions, list) else [conditions])]
 
 
 def _field(given: models.FieldCondition) -> edge.FieldCondition:
@@ -219,8 +200,8 @@ def _match_value(given: models.MatchValue) -> edge.MatchValue:
 
 
 CONVERTED: Mapping[type, Callable[[Any], Any]] = {
-    models.Filter: _filter,
-    models.MinShould: lambda given: edge.MinShould(to_engine(given.conditions), given.min_count),
+    models.Filter: lambda f: edge.Filter(_all(f.must), _all(f.should), _all(f.must_not), to_engine(f.min_should)),
+    models.MinShould: lambda given: edge.MinShould(_all(given.conditions), given.min_count),
     models.FieldCondition: _field,
     models.MatchValue: _match_value,
     models.MatchAny: lambda given: edge.MatchAny(given.any),
@@ -237,13 +218,9 @@ CONVERTED: Mapping[type, Callable[[Any], Any]] = {
 
 def _request(request: models.QueryRequest) -> edge.QueryRequest:
     """Convert a search for the engine."""
-    several = request.prefetch if isinstance(request.prefetch, list) else [request.prefetch] if request.prefetch else []
-    prefetches = [
-        edge.Prefetch(limit=one.limit or 10, query=_query(one.query, one.using), filter=to_engine(one.filter))
-        for one in several
-    ]
+    sides: list[Any] = [*request.prefetch] if isinstance(request.prefetch, list) else []
     return edge.QueryRequest(
-        prefetches=prefetches,
+        prefetches=[edge.Prefetch(s.limit or 10, _query(s.query, s.using), filter=to_engine(s.filter)) for s in sides],
         limit=request.limit or 10,
         offset=request.offset or 0,
         query=_query(request.query, request.using),
@@ -251,7 +228,7 @@ def _request(request: models.QueryRequest) -> edge.QueryRequest:
         score_threshold=request.score_threshold,
         with_payload=bool(request.with_payload),
         with_vector=request.with_vector or False,
-        params=None if several else edge.SearchParams(exact=True),
+        params=None if sides else edge.SearchParams(exact=True),
     )
 
 
@@ -263,14 +240,9 @@ def _query(query: Any, using: str | None) -> Any:
             return edge.Query.Nearest(edge.SparseVector(query.indices, query.values), using=using or "")
         case list() | tuple() | np.ndarray():
             return edge.Query.Nearest(np.asarray(query, dtype=np.float32).tolist(), using=using or "")
-        case models.RrfQuery():
-            return edge.Fusion.Rrf(k=query.rrf.k or 2, weights=query.rrf.weights)
         case models.FusionQuery():
             return edge.Fusion.Dbsf() if query.fusion == models.Fusion.DBSF else edge.Fusion.Rrf(k=2)
-    raise StoreError(
-        f"a query of type {type(query).__name__}: the embedded engine is asked for the neighbours of a dense or sparse "
-        "vector, or for a fusion of such searches"
-    )
+    raise StoreError(f"a query of type {type(query).__name__}: the embedded engine takes vectors, and fusions of them")
 
 
 def _id(value: Any) -> Any:

@@ -3,8 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from retrievers.config import RetrieverConfig
 from retrievers.records import ALIASES, METADATA_FIELDS
@@ -17,26 +19,6 @@ if TYPE_CHECKING:
 SAMPLE = 256
 # Fields that our own indexing writes under some settings: no other key stands for them, and none is missed.
 OUR_OWN = ("chunk_context", "chunk_headings", "page_number")
-# A place in characters, which is no line and no number of a chunk.
-OFFSETS = {"start_index", "end_index", "start_char", "end_char", "start_offset", "end_offset", "offset"}
-# Keys under which LangChain and Haystack put what describes a text.
-NESTING = ("metadata", "meta")
-TEXT_KEYS = ("page_content", "text", "content", "chunk_text", "chunk", "body", "document", "passage")
-HINTS: Mapping[str, tuple[str, ...]] = {
-    "source_url": ("link", "page_url", "permalink", "href", "source", "uri"),
-    "title": ("page_title", "doc_title", "name", "h1"),
-    "section_path": ("breadcrumb", "headings", "section", "heading_path", "headers"),
-    "heading": ("h2", "section_title", "header"),
-    "file_path": ("path", "filename", "file", "filepath", "source"),
-    "chunk_index": ("chunk_idx", "idx", "index", "chunk_no", "chunk_number", "position", "seq"),
-    "total_chunks": ("chunk_count", "n_chunks", "chunks"),
-    "chunk_id": ("id", "uid", "uuid"),
-    "content_hash": ("hash", "checksum", "sha256", "md5"),
-    "tags": ("keywords", "labels", "categories"),
-    "chunk_token_count": ("tokens", "token_count", "n_tokens"),
-    "start_line": ("line_start", "line"),
-    "end_line": ("line_end",),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,31 +62,22 @@ def payload_keys(payloads: Sequence[Mapping[str, Any]]) -> list[PayloadKey]:
 
 
 def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:
-    """Guess the `metadata` setting: by equal names, then aliases and common names, then near spellings."""
-    nested = next((key for key in NESTING if any(isinstance(p.get(key), Mapping) for p in payloads)), "")
+    """Guess the `metadata` setting: by equal names, then aliases and the names in `payload_names.yaml`."""
+    usual = yaml.safe_load(files(__package__).joinpath("payload_names.yaml").read_text(encoding="utf-8"))
+    nested = next((key for key in usual["nesting"] if any(isinstance(p.get(key), Mapping) for p in payloads)), "")
     inner = [p.get(nested) or {} for p in payloads] if nested else payloads
-    text = next((key for key in TEXT_KEYS if any(isinstance(p.get(key), str) for p in payloads)), None)
+    text = next((key for key in usual["text"] if any(isinstance(p.get(key), str) for p in payloads)), None)
     keys = dict.fromkeys(key for payload in inner for key in payload if key != text)
     same = tuple(name for name in METADATA_FIELDS if name in keys)
     free = {key.lower().replace("-", "_"): key for key in keys if key not in same}
     sought = [name for name in METADATA_FIELDS if name not in (*same, *OUR_OWN)]
     mapping: dict[str, str] = {}
-    # What is certain first: chunk_idx is spelt more like chunk_id than like chunk_index.
-    for guess in (_by_name, _by_spelling):
-        for name in (name for name in sought if name not in mapping):
-            if found := guess(name, free):
-                mapping[name] = free.pop(found)
+    for name in sought:
+        aliases = [alias for alias, canonical in ALIASES.items() if canonical == name]
+        if found := next((each for each in (name, *aliases, *usual["fields"].get(name, ())) if each in free), None):
+            mapping[name] = free.pop(found)
     missing = tuple(name for name in sought if name not in mapping)
     return Proposal(text_key=text, nested_under=nested, map=mapping, same_name=same, missing=missing)
-
-
-def _by_name(name: str, free: Mapping[str, str]) -> str | None:
-    aliases = [alias for alias, canonical in ALIASES.items() if canonical == name]
-    return next((known for known in (name, *aliases, *HINTS.get(name, ())) if known in free), None)
-
-
-def _by_spelling(name: str, free: Mapping[str, str]) -> str | None:
-    return next(iter(get_close_matches(name, free.keys() - OFFSETS, n=1, cutoff=0.8)), None)
 
 
 def _flat(payload: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

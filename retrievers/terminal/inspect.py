@@ -160,7 +160,7 @@ def payload_text(keys: Sequence[PayloadKey], proposal: Proposal, vector_name: st
 
 
 def _with_only_vector(config: RetrieverConfig, info: CollectionInfo) -> RetrieverConfig:
-    single = [name for name in info.vectors if name not in info.multivectors]
+    single = list(info.vectors)
     if config.vector_name or "" in info.vectors or len(single) != 1:
         return config
     return config.model_copy(update={"vector_name": single[0]})

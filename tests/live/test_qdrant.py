@@ -1,6 +1,5 @@
 """What the loopback doubles are taken to do, asked of a real Qdrant server."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,6 @@ from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, StoreError
 from retrievers.net.retry import patient
-from retrievers.store import open_client, survey
 from tests.live.conftest import ENV, URL
 from tests.support.collections import PAGES, index_pages, write_pages
 from tests.support.tcp_proxy import TcpProxy
@@ -79,36 +77,8 @@ def test_the_pages_indexed_again_change_nothing(config: RetrieverConfig, tmp_pat
     assert ranked(config) == before
 
 
-def test_the_server_says_how_it_runs_the_collection(config: RetrieverConfig) -> None:
-    client = open_client(config.store, ENV)
-    try:
-        info, server = survey(client, config)
-    finally:
-        client.close()
-    assert info.points == 9 and server is not None
-    assert re.fullmatch(r"\d+\.\d+\.\d+.*", server["version"] or "")
-    assert (server["shards"], server["alias_of"]) == (1, None) and server["hnsw"]["m"] > 0
-
-
 def test_several_shards_change_no_cosine(config: RetrieverConfig, copy: RetrieverConfig) -> None:
     assert ranked(copy) == ranked(config)
-    with QdrantRetriever.open(copy, env=ENV) as retriever:
-        assert retriever.info.shards == 3
-
-
-def test_an_alias_is_told_with_what_it_stands_for(config: RetrieverConfig, plain: QdrantClient) -> None:
-    alias = f"{config.collection}-alias"
-    made = models.CreateAlias(collection_name=config.collection, alias_name=alias)
-    plain.update_collection_aliases([models.CreateAliasOperation(create_alias=made)])
-    named = config.model_copy(update={"collection": alias})
-    client = open_client(config.store, ENV)
-    try:
-        server = survey(client, named)[1]
-    finally:
-        client.close()
-        gone = models.DeleteAlias(alias_name=alias)
-        plain.update_collection_aliases([models.DeleteAliasOperation(delete_alias=gone)])
-    assert server and server["alias_of"] == config.collection
 
 
 def test_a_missing_collection_is_told_with_its_neighbours(config: RetrieverConfig) -> None:

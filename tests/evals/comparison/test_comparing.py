@@ -160,18 +160,6 @@ def test_what_differs_besides_is_named_and_runs_of_one_kind_have_no_mismatch() -
     assert mismatches(report(SCORES), report(SCORES, rows=rows)) == {"relevant chunks": ("2 chunks", "3 chunks")}
 
 
-def test_how_a_server_runs_the_collection_is_named_where_both_have_one() -> None:
-    def served(**server: Any) -> Report:
-        about = {"name": "robots", "points": 5, "fingerprint": "c0ffee", "server": server or None}
-        return report(SCORES, collection=about)
-
-    assert mismatches(served(hnsw={"m": 16}, shards=1), served(hnsw={"m": 32}, shards=1)) == {
-        "server: hnsw": ("m 16", "m 32")
-    }
-    assert mismatches(served(hnsw={"m": 16}), served()) == {}
-    assert "collection" in mismatches(report(SCORES), served())
-
-
 def test_verdicts_of_two_judges_are_not_compared_and_fail_a_tolerance() -> None:
     first = report({LLM: [1.0, 0.0]}, judge=judge())
     second = report({LLM: [0.0, 0.0]}, judge=judge(fingerprint="2", parameters={"temperature": 0.5}))

@@ -137,11 +137,10 @@ def test_differences_are_said_one_by_one() -> None:
         points=578,
         fingerprint="f",
         content={"sparse_vectors": ["bm25"], "sampled_points": 256, "sample_hash": "a"},
-        server={"shards": 1},
     )
     content = {"sparse_vectors": [], "sampled_points": 256, "sample_hash": "b"}
-    after = before.model_copy(update={"points": 378, "content": content, "server": {"shards": 4}})
+    after = before.model_copy(update={"points": 378, "content": content})
     assert facts.differences(before, before) == ""
     assert facts.differences(before, after) == (
-        "points 578 → 378, sparse vectors ['bm25'] → [], content of the first 256 points, shards 1 → 4"
+        "points 578 → 378, sparse vectors ['bm25'] → [], content of the first 256 points"
     )

@@ -22,7 +22,13 @@ names = ("MISTRAL_API_KEY", "AZURE_OPENAI_API_KEY", "GOOGLE_API_KEY")
 os.environ.update(AWS_ACCESS_KEY_ID=KEY, AWS_SECRET_ACCESS_KEY="s", AWS_EC2_METADATA_DISABLED="true")
 
 def made(key):
-    values = {"model": model, "base_url": server.url + path, "options": options}
+    values = {"model": model, "options": options}
+    provider = model.split(":")[0]
+    address = {"azure_openai": "azure_endpoint", "bedrock": "endpoint_url", "mistralai": "endpoint"}.get(provider)
+    if address:
+        values["options"] = {**options, address: server.url + path}
+    else:
+        values["base_url"] = server.url + path
     if not key:
         os.environ.update(AWS_ACCESS_KEY_ID="another")
     return make_embeddings(EmbeddingConfig.model_validate(values), dict.fromkeys(names, key or "another"))

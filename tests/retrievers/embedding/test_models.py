@@ -90,9 +90,9 @@ class Broken(Embeddings):
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        ([HELLO], "mine returned 1 vectors for 2 texts"),
-        ([HELLO] * 3, "mine returned 3 vectors for 2 texts"),
-        ([[1.0, 0.0], [1.0]], "mine returned vectors of different lengths"),
+        ([HELLO], "mine returned 1 vectors of [2] dimensions for 2 texts, expected one for each"),
+        ([HELLO] * 3, "mine returned 3 vectors of [2] dimensions for 2 texts"),
+        ([[1.0, 0.0], [1.0]], "mine returned 2 vectors of [1, 2] dimensions for 2 texts"),
         ([[1.0, 0.0], [math.nan, 0.0]], "mine made no finite vector for 'b': "),
         (RuntimeError("out of\nmemory"), "mine failed to embed: RuntimeError, out of"),
         (TimeoutError(), "mine failed to embed: TimeoutError, no answer in time"),
@@ -193,8 +193,8 @@ def test_texts_and_queries_go_in_batches_of_96_with_prefixes_and_keep_their_orde
         ("slow", "no answer in time", ATTEMPTS),
         ("truncated", "", 1),
         ("html", "", 1),
-        ("too few", "returned 1 vectors for 2 texts", 1),
-        ("ragged", "returned vectors of different lengths", 1),
+        ("too few", "returned 1 vectors of ", 1),
+        ("ragged", "dimensions for 2 texts, expected one for each, of one number of dimensions", 1),
     ],
 )
 def test_every_fault_is_told_after_a_bounded_number_of_requests_without_the_key(
@@ -254,7 +254,7 @@ def test_dimensions_are_asked_for_and_checked_and_a_server_of_ones_own_needs_no_
         assert server.requests[0].body["dimensions"] == 4
         with (
             server.failing(own.double.FAULTS["too few"]),
-            pytest.raises(EmbeddingError, match="asks for 4"),
+            pytest.raises(EmbeddingError, match="of 4 dimensions"),
         ):
             own.made(dimensions=4).embed_query("a")
         settings = config(provider="openai", base_url=f"{server.url}/v1")
@@ -271,12 +271,13 @@ def test_the_environment_does_not_move_the_address(monkeypatch: pytest.MonkeyPat
 
 
 def test_options_reach_the_class_of_langchain_and_its_refusal_is_told() -> None:
-    azure = {"model": "azure_openai:deployed", "base_url": "https://mine.openai.azure.com"}
+    azure = {"model": "azure_openai:deployed"}
+    options = {"azure_endpoint": "https://mine.openai.azure.com", "api_version": "2024-10-21"}
     env = {"AZURE_OPENAI_API_KEY": "SECRET"}
-    made: Any = make_embeddings(config(**azure, options={"api_version": "2024-10-21"}), env)
-    assert (made.inner.openai_api_version, made.inner.azure_endpoint) == ("2024-10-21", azure["base_url"])
+    made: Any = make_embeddings(config(**azure, options=options), env)
+    assert (made.inner.openai_api_version, made.inner.azure_endpoint) == ("2024-10-21", options["azure_endpoint"])
     with pytest.raises(ConfigError, match="cannot be built: chunk_size: Input should be a valid integer") as caught:
-        make_embeddings(config(**azure, options={"chunk_size": "many"}), env)
+        make_embeddings(config(**azure, options=options | {"chunk_size": "many"}), env)
     assert "SECRET" not in str(caught.value)
 
 

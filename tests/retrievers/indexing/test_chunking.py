@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page, placement, point_id
 from retrievers.indexing.markdown import PageError, parse_page
-from retrievers.indexing.pages import text_page
 from retrievers.records import Chunk
 from tests.support.markdown_pages import GeneratedPage, Shape, pages, shapes, write_page
 
@@ -210,7 +208,7 @@ def test_any_signs_are_chunked_verbatim_and_in_order_or_refused(source: str, bud
         assert solid("".join(chunk.text for chunk in found)) == solid(source)
 
 
-# Context, merging, other splitters
+# Context, merging, whole pages
 
 
 def test_context_is_title_or_headings_and_counts_towards_the_budget() -> None:
@@ -256,38 +254,12 @@ def test_a_merged_chunk_stands_at_its_first_section_and_has_its_parents_context(
     assert (chunk.chunk_context, chunk.section_path) == ("Arms", "Arms > Hands")
 
 
-@given(
-    words=st.lists(
-        st.sampled_from(["arm", "a", "ä€", "🤖", "joint.", "\n", "\n\n", " ", "# T\n", "```\n"]), max_size=80
-    ),
-    size=st.integers(4, 20),
-    overlap=st.integers(0, 3),
-)
-def test_recursive_chunks_are_langchains_at_their_lines(words: list[str], size: int, overlap: int) -> None:
-    text = "start " + "".join(words)
-    chunks = chunk_page(text_page(text, "a.txt", "/a"), size, count_tokens, splitter="recursive", overlap=overlap)
-    splitter = RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=overlap, length_function=count_tokens)
-    assert [chunk.text for chunk in chunks] == splitter.split_text(text)
-    for chunk in chunks:
-        assert chunk.start_line and chunk.end_line
-        assert chunk.text in "\n".join(text.split("\n")[chunk.start_line - 1 : chunk.end_line])
-    assert len({chunk.chunk_id for chunk in chunks}) == len(chunks)
-
-
-def test_recursive_chunks_that_repeat_much_stand_at_their_lines() -> None:
-    text = "\n".join(f"Line {number} says something of its own." for number in range(40))
-    for chunk in chunk_page(text_page(text, "a.txt", "/a"), 32, count_tokens, splitter="recursive", overlap=12):
-        assert chunk.text == "\n".join(text.split("\n")[(chunk.start_line or 1) - 1 : chunk.end_line])
-
-
-def test_a_recursive_chunk_names_its_sections_and_a_whole_page_is_one_chunk() -> None:
+def test_a_whole_page_is_one_chunk_with_its_address_for_an_id() -> None:
     page = parse_page("---\ntitle: T\n---\n\n" + TREE, "arms.md")
     [whole] = chunk_page(page, 16, count_tokens, splitter="whole")
     assert (whole.chunk_id, whole.text, whole.start_line) == (page.source_url, TREE.strip(), 5)
-    [chunk] = chunk_page(page, 256, count_tokens, splitter="recursive", context="path")
-    assert (chunk.text, chunk.start_line, chunk.chunk_context) == (TREE.strip(), 5, "T > Arms")
-    assert chunk.chunk_headings == ("Arms", "Hands", "Grippers", "Fingers", "Welding")
-    assert chunk.point_id == point_id(chunk.chunk_id)
+    assert whole.chunk_headings == ("Arms", "Hands", "Grippers", "Fingers", "Welding")
+    assert whole.point_id == point_id(whole.chunk_id)
 
 
 @pytest.mark.slow

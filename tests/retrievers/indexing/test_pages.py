@@ -69,7 +69,7 @@ def test_a_folder_may_mix_kinds_and_what_is_no_page_is_left_out(docs: Path) -> N
     }
     assert not corpus.faults
     assert corpus.notes == (
-        "manual.pdf: 1 of its 3 pages without text (pictures? a scan?): 2",
+        "manual.pdf: without text (pictures? a scan?): pages 2",
         "documents that are not read: .docx 2, .rst 1; convert them to HTML, PDF or text",
     )
 
@@ -102,18 +102,18 @@ def test_every_fault_is_named_with_its_file_at_once(docs: Path) -> None:
         ("b2.md", "the page has no content"),
         ("b3.md", "not UTF-8 (byte 10: invalid start byte); convert it, for example: iconv -f LATIN1 -t UTF-8"),
         ("b4.md", "cannot be read: No such file or directory"),
-        ("b5.md", "cannot be read: Is a directory"),
+        ("b5.md", "expected a file of at most 268,435,456 bytes, found "),
         ("b6.md", "a link that leads out of the folder is not followed"),
         ("b7.md", "a link that leads out of the folder is not followed"),
-        ("b8.md", "not a file, but a pipe or a device"),
-        ("b9.md", "holds 10,000,000,000 bytes; expected at most 4,194,304 in a page"),
+        ("b8.md", "expected a file of at most 268,435,456 bytes, found 0, or a folder or pipe"),
+        ("b9.md", "expected a file of at most 268,435,456 bytes, found 10,000,000,000"),
         ("na\\udcffme.md", "its name is not UTF-8; rename it"),
         ("two.md", "has the address '/docs/two' of slug.md"),
         ("two.mdx", "has the address '/docs/two' of slug.md"),
         ("x1.txt", "the file has no text"),
         ("x2.html", "the page shows no text"),
         ("x3.txt", "not UTF-16"),
-        ("x4.pdf", "its page has no text: a scan?"),
+        ("x4.pdf", "none of its 1 pages has text: a scan?"),
     ]
     corpus = read_corpus(docs)
     assert [page.file_path for page in corpus.pages] == ["one/alpha.md", "one/beta.mdx", "slug.md"]
@@ -191,16 +191,12 @@ def go():
 """
 
 
-def test_an_html_file_has_sections_at_its_own_lines() -> None:
+def test_an_html_file_has_sections_without_lines() -> None:
     assert placed(html_file(FILE, "arms.html", "/docs/arms.html")) == [
-        ("arms.html:4-6", "Arms", "Arms\nAn arm has seven joints."),
-        ("arms.html:9-12", "Arms > Code", "Code\ndef go():\n    return 1"),
-        ("arms.html:15-15", "Arms > Nothing > Table", "Table\na b"),
+        ("arms.html", "Arms", "Arms\nAn arm has seven joints."),
+        ("arms.html", "Arms > Code", "Code\ndef go():\n    return 1"),
+        ("arms.html", "Arms > Nothing > Table", "Table\na b"),
     ]
-    one_line = html_file("<h1>A</h1><p>a<h2>B</h2><p>b", "a.html", "/a.html")
-    assert placed(one_line) == [("a.html:1-1", "A", "A\na"), ("a.html:1-1", "A > B", "B\nb")]
-    behind = html_file("<p>a\n" + "b\n" * 70_000 + "<p>c", "a.html", "/a.html")
-    assert behind.origins == ((1, 70_001), (70_002, 70_002)), "libxml2 stops to count at 65,535"
 
 
 @pytest.mark.parametrize("html", ["", "<!-- a -->", "<nav>a</nav><h1>b</h1>", "a\0"])
@@ -263,7 +259,7 @@ def locked() -> bytes:
         (b"", "cannot be read as a PDF"),
         (b"%PDF-1.4\nnot really", "cannot be read as a PDF"),
         (pdf(TEXTS)[:300], "cannot be read as a PDF|has no? text"),
-        (locked(), "protected by a password; save a copy without one"),
+        (locked(), "cannot be read as a PDF without a password"),
     ],
 )
 def test_a_pdf_that_cannot_be_read_says_why(data: bytes, reason: str) -> None:

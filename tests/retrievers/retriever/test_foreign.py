@@ -226,7 +226,7 @@ def test_a_store_lists_its_own_chunks(name: str, label: str, listed: bool) -> No
             for ask in (retriever.chunks, lambda: retriever.sample(3)):
                 with pytest.raises(StoreError, match="lists no chunks; name the store and collection"):
                     ask()
-            assert (retriever.info, retriever.survey()) == (None, None)
+            assert (retriever.info, retriever.describe()) == (None, None)
             return
         assert retriever.info is not None and retriever.info.points == len(retriever.chunks()) == 5
         assert len(retriever.chunks({"source_url": ["/docs/ros/topics"]})) == 2

@@ -159,7 +159,7 @@ def test_a_search_short_of_memory_damages_nothing(client: WritableClient, limit:
         ("gone", "its files have other sizes"),
         ("more", "its files have other sizes"),
         ("no record", "Expecting property name"),
-        ("other engine", r"built by qdrant-edge 0\.1, this is"),
+        ("other engine", r"or are of qdrant-edge 0\.1"),
         ("points", "expected 7 points, found 4"),
     ],
 )
@@ -196,16 +196,9 @@ def test_too_little_room_is_refused_before(client: WritableClient, monkeypatch: 
         check_room(client.path, NAME, 1_000_000)
 
 
-@pytest.mark.parametrize(
-    ("vector", "said"),
-    [
-        ([1.0] * 25, "expected dim: 26, got 25"),
-        ([float("nan")] * 26, "point 7: vector '' holds a value that is not a finite number"),
-    ],
-)
-def test_vectors_that_do_not_fit_are_named(client: WritableClient, vector: Any, said: str) -> None:
-    with pytest.raises(StoreError, match=said):
-        client.upsert(NAME, [models.PointStruct(id=7, vector=vector)])
+def test_a_vector_that_does_not_fit_is_told(client: WritableClient) -> None:
+    with pytest.raises(StoreError, match="expected dim: 26, got 25"):
+        client.upsert(NAME, [models.PointStruct(id=7, vector=[1.0] * 25)])
     assert client.count(NAME).count == 4
 
 

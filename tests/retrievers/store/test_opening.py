@@ -1,5 +1,6 @@
 """Where a store is; a server and Cohere over HTTP with every fault in every stage; a folder of local mode."""
 
+import gc
 import hashlib
 import logging
 import pickle
@@ -84,22 +85,12 @@ def test_whatever_a_client_raises_is_a_store_error() -> None:
 # Keys and refusals
 
 
-@pytest.mark.parametrize(
-    ("env", "said"),
-    [
-        ({}, "answered 401 Unauthorized: it wants an API key, and none was sent"),
-        (
-            {"TEAM_KEY": "SECRET-other"},
-            r"401 Unauthorized: the API key in TEAM_KEY was refused \(Invalid API key or JWT",
-        ),
-    ],
-)
-def test_a_missing_or_wrong_key_names_its_variable_and_not_the_key(
-    server: QdrantServer, env: dict[str, str], said: str
-) -> None:
+@pytest.mark.parametrize("env", [{}, {"TEAM_KEY": "SECRET-other"}])
+def test_a_missing_or_wrong_key_names_its_variable_and_not_the_key(server: QdrantServer, env: dict[str, str]) -> None:
     server.rules.api_key = KEY
     fill(server.client, "mine", [[1.0]], texts("a"))
     config = at(server, store={"url": server.url, "api_key_env": "TEAM_KEY"})
+    said = "answered 401 Unauthorized: .*; the API key in TEAM_KEY was refused, or none was sent"
     with closing(open_client(config.store, env)) as client, pytest.raises(StoreError, match=said) as caught:
         describe(client, config)
     assert "SECRET" not in str(caught.value)
@@ -114,24 +105,23 @@ def test_a_missing_or_wrong_key_names_its_variable_and_not_the_key(
 @pytest.mark.parametrize(
     ("fault", "said", "requests"),
     [
-        ("401", "answered 401 Unauthorized: it wants an API key, and none was sent", 1),
-        ("403", "answered 403 Forbidden: the API key may not do this", 1),
-        ("404", "answered 404 Not Found: not found (no such path); is the address that of Qdrant itself?", 1),
-        ("429", "answered 429 Too Many Requests: requests come too fast (Rate limit); wait, and try again", ATTEMPTS),
+        ("401", "answered 401 Unauthorized: .*the API key in QDRANT_API_KEY was refused, or none was sent", 1),
+        ("403", "answered 403 Forbidden: .*the API key in QDRANT_API_KEY may not do this", 1),
+        ("404", "answered 404 Not Found: no such path; is the address that of Qdrant itself", 1),
+        ("429", "answered 429 Too Many Requests: Rate limit; requests come too fast; wait, and try again", ATTEMPTS),
         ("500", "answered 500 Internal Server Error: panicked; see the log of the server", ATTEMPTS),
         ("503", "answered 503 Service Unavailable: see the log of the server", ATTEMPTS),
         ("502 HTML", "answered 502 Bad Gateway: see the log of the server", ATTEMPTS),
-        ("200 HTML", "answered something that is not Qdrant's; is the address right?", 1),
-        ("200 truncated", "answered something that is not Qdrant's; is the address right?", 1),
-        ("200 other", "answered something that is not Qdrant's; is the address right?", 1),
+        ("200 HTML", r"cannot be read or written \(.*\); is it Qdrant, and the address right", 1),
+        ("200 truncated", r"cannot be read or written \(.*\); is it Qdrant, and the address right", 1),
+        ("200 other", r"cannot be read or written \(.*\); is it Qdrant, and the address right", 1),
     ],
 )
 def test_every_fault_of_a_server_is_a_store_error_with_a_remedy(
     server: QdrantServer, fault: str, said: str, requests: int
 ) -> None:
-    with server.failing(FAULTS[fault]), pytest.raises(StoreError) as caught:
+    with server.failing(FAULTS[fault]), pytest.raises(StoreError, match=f"^collection 'mine' at .*: {said}") as caught:
         described(at(server))
-    assert str(caught.value).startswith(f"collection 'mine' at {server.url}: {said}")
     assert (f" ({ATTEMPTS} attempts in " in str(caught.value)) == (requests == ATTEMPTS)
     assert len(server.requests) == requests
 
@@ -146,24 +136,22 @@ def test_a_server_that_does_not_answer_or_drips_is_a_timeout(server: QdrantServe
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    "body",
     [
-        (b"[" * 100_000 + b"]" * 100_000, "answered something that is not Qdrant's"),
-        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "answered something that is not Qdrant's"),
-        (
-            b'{"result": {"exists": ' + b"9" * 10_000 + b"}}",
-            r"cannot be read or written \(ValueError: Exceeds the limit",
-        ),
-        (None, r"sent an answer of more than .* bytes; is the address right\?"),
+        b"[" * 100_000 + b"]" * 100_000,
+        b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+        b'{"result": {"exists": ' + b"9" * 10_000 + b"}}",
+        None,
     ],
     ids=["nested lists", "nested objects", "a long number", "without end"],
 )
-def test_an_answer_too_large_or_too_deep_is_refused(
-    body: bytes | None, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_too_large_or_too_deep_is_refused(body: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrievers.store.opening.MOST_BYTES", 5_000_000)
     whole = [] if body is None else [HEAD + b"Content-Length: %d\r\n\r\n" % len(body), body]
-    with raw_server(lambda _: whole or flood(HEAD + b"\r\n")) as host, pytest.raises(StoreError, match=said):
+    with (
+        raw_server(lambda _: whole or flood(HEAD + b"\r\n")) as host,
+        pytest.raises(StoreError, match=r"cannot be read or written .* is it Qdrant, and the address right"),
+    ):
         described(settings(store={"url": f"http://{host}", "timeout_s": 5}))
 
 
@@ -171,7 +159,7 @@ def test_an_old_server_that_drops_the_metadata_is_searched_and_not_written_to(
     server: QdrantServer, tmp_path: Path
 ) -> None:
     server.keeps_metadata = False
-    with pytest.raises(StoreError, match=r"keeps no collection metadata: it needs version 1\.16"):
+    with pytest.raises(StoreError, match=r"keeps no collection metadata: Qdrant 1\.16"):
         index_pages(settings(store={"url": server.url}, collection="pages"), write_pages(tmp_path))
     assert server.client.get_collections().collections == []
     fill(server.client, "mine", [*TABLE.values()], texts(*TABLE))
@@ -387,7 +375,9 @@ def test_the_standard_variable_names_the_authority_of_a_server(
     ca, context = authority(tmp_path)
     with QdrantServer(tls=context) as server:
         config = settings(store={"url": server.url}, collection="pages")
-        with pytest.raises(StoreError, match=r"certificate is not trusted \(.*name the authority.* in SSL_CERT_FILE$"):
+        with pytest.raises(
+            StoreError, match=r"certificate verify failed.* the authority of its certificate named in SSL_CERT_FILE\?$"
+        ):
             described(config)
         monkeypatch.setenv("SSL_CERT_FILE", str(ca))
         index_pages(config, write_pages(tmp_path / "pages"))
@@ -395,7 +385,7 @@ def test_the_standard_variable_names_the_authority_of_a_server(
     (tmp_path / "other").mkdir()
     ca, context = authority(tmp_path / "other", "127.0.0.2")
     monkeypatch.setenv("SSL_CERT_FILE", str(ca))
-    with QdrantServer(tls=context) as server, pytest.raises(StoreError, match="certificate is not trusted"):
+    with QdrantServer(tls=context) as server, pytest.raises(StoreError, match="certificate verify failed"):
         described(settings(store={"url": server.url}))
     assert clock.waits == []
 
@@ -435,47 +425,24 @@ def local(folder: Path) -> RetrieverConfig:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    files = (path for path in folder.rglob("*") if path.is_file())
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def test_it_is_searched_as_the_store_itself_does_and_stays_as_it_is(tutorial: Path) -> None:
     before = hashes(tutorial)
-    with QdrantRetriever.open(local(tutorial)) as retriever, closing(open_client(local(tutorial).store, {})) as second:
+    own = QdrantVectorStore.from_existing_collection("my_documents", StaticEmbeddings(), path=str(tutorial))
+    expected = own.similarity_search_with_score("what counts turns?", k=3)
+    own.client.close()
+    with QdrantRetriever.open(local(tutorial)) as retriever:
         found = retriever.search("what counts turns?").chunks
-        assert second.count("my_documents").count == 3
-        # The folder is free while the retriever is open.
-        own = QdrantVectorStore.from_existing_collection("my_documents", StaticEmbeddings(), path=str(tutorial))
         [document] = retriever.invoke("what counts turns?")[:1]
-        expected = own.similarity_search_with_score("what counts turns?", k=3)
-        own.client.close()
     assert [hit.chunk.text for hit in found] == [document.page_content for document, _ in expected]
     assert [hit.score for hit in found] == pytest.approx([max(0.0, score) for _, score in expected], abs=1e-6)
     assert document.metadata.items() >= {"source": "docs/0.md", "start_index": 0}.items()
-    with pytest.raises(StoreError, match="never written to: name another folder"):
+    with pytest.raises(StoreError, match="It is never written to"):
         open_client(local(tutorial).store, {}, create=True)
     assert hashes(tutorial) == before
-
-
-def test_an_open_client_holds_it(tutorial: Path) -> None:
-    with (
-        closing(QdrantClient(path=str(tutorial))),
-        pytest.raises(StoreError, match=r"db: a client of .*local mode has this folder open.* call its close\(\)"),
-    ):
-        open_client(local(tutorial).store, {})
-
-
-@pytest.mark.parametrize("damage", [b"no database", b""])
-def test_damage_is_named(tutorial: Path, tmp_path: Path, damage: bytes) -> None:
-    with pytest.raises(StoreError, match=r"expected a folder that qdrant-client's local mode has made"):
-        open_client(local(tmp_path / "db").store, {})
-    shutil.copytree(tutorial, tmp_path / "db")
-    (tmp_path / "db" / "collection" / "my_documents" / "storage.sqlite").write_bytes(damage)
-    (tmp_path / "db" / "meta.json").write_text('{"collections": {"my_documents": 3}}')
-    with pytest.raises(
-        StoreError, match=r"db: the folder of qdrant-client's local mode cannot be read, is damaged, or"
-    ):
-        open_client(local(tmp_path / "db").store, {})
 
 
 class Evil:
@@ -488,19 +455,34 @@ class Evil:
         return Path.touch, (self.file,)
 
 
-@pytest.mark.parametrize("create", [False, True])
-def test_a_plain_path_unpickles_nothing_and_says_what_to_write(tutorial: Path, tmp_path: Path, create: bool) -> None:
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """Clients that failed to open are collected here, with the files that they leave open."""
+    yield
+    gc.collect()
+
+
+@pytest.mark.usefixtures("forgotten")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_cannot_be_opened_is_told_and_a_plain_path_unpickles_nothing(tutorial: Path, tmp_path: Path) -> None:
+    with (
+        closing(QdrantClient(path=str(tutorial))),
+        pytest.raises(StoreError, match=r"db: .* close the client that has"),
+    ):
+        open_client(local(tutorial).store, {})
     folder, ran = tmp_path / "db", tmp_path / "ran"
+    with pytest.raises(StoreError, match="a folder of qdrant-client's local mode, and no other, is named local:FOLDER"):
+        open_client(local(folder).store, {})
     shutil.copytree(tutorial, folder)
     [file] = folder.rglob("storage.sqlite")
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("UPDATE points SET point = ?", (pickle.dumps(Evil(ran)),))
-    plain = StoreConfig.model_validate({"path": str(folder)})
-    with pytest.raises(StoreError, match=r"write --store\.path local:.*/db\. Opening it runs the pickles in it"):
-        open_client(plain, {}, create=create)
+    for create in (False, True):
+        with pytest.raises(StoreError, match=r"is named local:FOLDER.* runs the pickles in it: only one"):
+            open_client(StoreConfig.model_validate({"path": str(folder)}), {}, create=create)
     assert not ran.exists()
     # The test would see it: said explicitly, the folder is opened.
-    with pytest.raises(StoreError, match="is damaged"):
+    with pytest.raises(StoreError, match="local mode cannot open it"):
         open_client(local(folder).store, {})
     assert ran.exists()
 
