@@ -232,7 +232,7 @@ def run_label(retriever: RetrieverConfig) -> str:
     That is about twelve letters, which is what MLflow's tables show of a run's name. A retriever of the user's own has
     the name of its factory in place of the mode.
     """
-    return label(retriever.python or retriever.mode, retriever.rerank, retriever.top_k, retriever.used_threshold)
+    return label(retriever.python or retriever.mode, retriever.rerank, retriever.top_k, retriever.threshold)
 
 
 def label(which: str, rerank: str, top_k: int, threshold: float | None) -> str:

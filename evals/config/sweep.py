@@ -114,17 +114,17 @@ AXES: Mapping[str, Axis] = {
 
 def in_force(settings: RetrieverConfig) -> dict[str, Any]:
     """Return the settings of a sweep that decide which candidates are found; None for one that means nothing here."""
-    is_hybrid, reranks = settings.mode == "hybrid", settings.reranker.make is not None
+    is_hybrid, reranks = settings.mode == "hybrid", settings.rerank != "none"
     # Chunks deep in the list decide what comes first; otherwise the answer is its beginning.
     is_deep = settings.python is not None or settings.mode != "semantic" or reranks or settings.group_by is not None
     return {
         "mode": settings.mode,
-        "fusion": settings.used_fusion if is_hybrid else None,
+        "fusion": settings.fusion if is_hybrid else None,
         "rerank": settings.rerank if reranks else "none",
-        "semantic_weight": settings.semantic_weight if is_hybrid and settings.used_fusion != "dbsf" else None,
-        "mmr_lambda": settings.mmr_lambda if "mmr_lambda" in settings.reranker.settings else None,
+        "semantic_weight": settings.semantic_weight if is_hybrid and settings.fusion != "dbsf" else None,
+        "mmr_lambda": settings.mmr_lambda if settings.rerank == "mmr" else None,
         "candidates": settings.candidates if is_deep else None,
-        "threshold_on": settings.threshold_on if settings.used_threshold is not None else None,
+        "threshold_on": settings.threshold_on if settings.threshold is not None else None,
     }
 
 

@@ -119,7 +119,7 @@ def run_names(config: ExperimentConfig, sweep: Plan | None) -> tuple[str, str]:
 def _grid_label(sweep: Plan) -> str:
     every = [variant.settings for variant in sweep.variants]
     which = dict.fromkeys(one.python.rpartition(":")[2] if one.python else one.mode for one in every)
-    cells = sum(1 if one.used_threshold is None else len(sweep.thresholds) for one in every) * len(sweep.top_ks)
+    cells = sum(1 if one.threshold is None else len(sweep.thresholds) for one in every) * len(sweep.top_ks)
     return f"grid {cells} cells {','.join(which)}"
 
 

@@ -125,7 +125,7 @@ def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
         *FREE_GROUPS,
     ]
     plain = flatten(settings.model_dump(mode="json"), unopened=tables(RetrieverConfig))
-    others = {"distance": settings.used_distance} | {
+    others = {"distance": settings.distance} | {
         name: value
         for name, value in plain
         if name not in swept | FREE and not name.startswith(tuple(idle)) and not name.endswith(FREE_ENDINGS)

@@ -28,10 +28,10 @@ from evals.golden.chunks import (
     spread,
 )
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, RetrieverConfig
-from retrievers.config.languages import words
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import nearest
 from retrievers.records import Chunk
+from retrievers.text import words
 
 QUOTE_WORDS = 60
 MOST_TRACES = 10_000

@@ -32,9 +32,9 @@ from evals.report.model import QueryRow, Report
 from evals.report.parsing import MOST_BYTES, parse
 from evals.stats.intervals import Z
 from retrievers.config.files import read_text
-from retrievers.config.languages import words
 from retrievers.embedding.models import make_embeddings
 from retrievers.records import Chunk
+from retrievers.text import words
 
 # Examples of a finding that are shown.
 SHOWN = 5

@@ -31,7 +31,7 @@ def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> Abstaining | N
     """
     cell = grid.cell(index)
     settings = grid.configurations[cell.configuration].settings
-    if settings.used_threshold is None:
+    if settings.threshold is None:
         return None
     inside, outside = best_scores(grid.pool, cell.configuration, settings)
     scale = settings.threshold_scale

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from evals.config.sweep import AXES, Axis, SweepConfig
 from evals.errors import ExperimentError
-from retrievers.config import RERANKERS, RetrieverConfig
+from retrievers.config import RetrieverConfig
 
 CELL_AXES = tuple(name for name, axis in AXES.items() if axis.cuts)
 """The axes that cut candidates; all others decide which candidates there are."""
@@ -65,10 +65,6 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
     cut = {"top_k": max(top_ks), **({} if widest is None else {"threshold": widest})}
     found, notes = dict[tuple[tuple[str, Any], ...], RetrieverConfig](), dict[str, None]()
     for changes in _combinations(base, sweep):
-        rerank, mode = changes.get("rerank", "none"), changes.get("mode", base.mode)
-        if RERANKERS[rerank].fusion and mode != "hybrid":
-            notes[f"rerank {rerank} fuses two searches: left out in mode {mode}"] = None
-            continue
         try:
             settings = _changed(base, changes | cut)
         except ValidationError as error:
@@ -79,8 +75,6 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
         if same.candidates != settings.candidates:
             notes[f"the candidate depth changes nothing in mode {settings.mode} without reranking: one for all"] = None
         found[key] = min(same, settings, key=lambda one: one.candidates)
-    if not found:
-        raise ExperimentError("sweep: no combination is left: " + "; ".join(notes))
     variants = tuple(_named(settings, sweep) for settings in found.values())
     return Plan(variants=variants, top_ks=top_ks, thresholds=thresholds, notes=tuple(notes), axes=dict(sweep.axes))
 
@@ -92,7 +86,7 @@ def _thresholds(base: RetrieverConfig, sweep: SweepConfig) -> tuple[tuple[float,
         ExperimentError: One of them is none on the scale that it is held against.
     """
     if not sweep.threshold:
-        return ((0.0,), None) if base.used_threshold is None else ((base.used_threshold,), base.used_threshold)
+        return ((0.0,), None) if base.threshold is None else ((base.threshold,), base.threshold)
     for threshold in sweep.threshold:
         try:
             _changed(base, {"threshold": threshold})
@@ -137,7 +131,7 @@ def _changed(base: RetrieverConfig, changes: Mapping[str, Any]) -> RetrieverConf
         axis = AXES[name]
         *groups, last = axis.setting.split(".")
         reduce(lambda group, key: group.setdefault(key, {}), groups, plain)[last] = value
-    return RetrieverConfig.model_validate(plain, context={"distance": base.distance})
+    return base.replaced_by(plain)
 
 
 def _said(error: ValidationError) -> str:

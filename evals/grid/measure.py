@@ -189,7 +189,7 @@ def alone(config: ExperimentConfig) -> Plan:
     return Plan(
         variants=(Variant(name="", parameters={}, settings=settings),),
         top_ks=(settings.top_k,),
-        thresholds=(settings.used_threshold or 0.0,),
+        thresholds=(settings.threshold or 0.0,),
     )
 
 

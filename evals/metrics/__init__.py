@@ -12,7 +12,7 @@ from evals.metrics.declaration import Declaration, Metric, Need, QueryMetric, Ru
 from evals.metrics.outcomes import PASS_RATE
 from evals.metrics.own import PREFIX, own_metric
 from retrievers.config import RetrieverConfig
-from retrievers.config.removed import removed
+from retrievers.config.layers import removed
 from retrievers.errors import nearest
 
 TABLE: tuple[Metric, ...] = (

@@ -7,9 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from retrievers.config.registry import one_of
-from retrievers.config.running_options import of_the_model
-from retrievers.config.settings import TABLE, Settings, UnshownError, VariableName, address
+from retrievers.config.settings import TABLE, Settings, UnshownError, VariableName, address, one_of
 
 # Names of arguments that may not stand in a file.
 SECRET = re.compile(r"(key|secret|password|credentials?|token|headers?)$", re.IGNORECASE)
@@ -145,10 +143,9 @@ class EmbeddingConfig(ModelConfig):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides which vector a text gets: provider and model, and what else is set of these."""
+        """What a collection records of its model: provider and model, and length and prefixes where they are set."""
         chosen = {name: getattr(self, name) for name in ("dimensions", "query_prefix", "document_prefix")}
-        chosen |= {"options": of_the_model(self.options)}
-        named = {name: value for name, value in chosen.items() if value not in (None, {})}
+        named = {name: value for name, value in chosen.items() if value is not None}
         return {"provider": self.provider, "model": self.resolved_model, **named}
 
 

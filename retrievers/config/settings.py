@@ -1,13 +1,15 @@
 """The base of all settings."""
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from retrievers.config.files import user_path, without_mark
+from retrievers.errors import nearest
 
 # Marks a setting whose mapping has keys of the user's own: taken whole, and replaced whole by a higher layer.
 TABLE: dict[str, Any] = {"table": True}
@@ -82,6 +84,25 @@ def host(name: str) -> str:
             "expected hosts such as docs.example.com or localhost:3000, without scheme, path and credentials"
         )
     return name
+
+
+def one_of(registry: Mapping[str, object], note: Callable[[str], str] = lambda name: "") -> AfterValidator:
+    """Return a check that a setting is a name of the registry, which may grow later.
+
+    Args:
+        registry: Its keys are the names.
+        note: What to add to the name that is nearest to an unknown one; to none where none is near.
+    """
+
+    def check(name: str) -> str:
+        if name not in registry:
+            *names, last = map(repr, registry)
+            near = nearest(name, registry, limit=1)
+            added = note(near.split("'")[1] if near else "")
+            raise ValueError(f"Input should be {', '.join(names)} or {last}{near}{added}")
+        return name
+
+    return AfterValidator(check)
 
 
 def _variable(name: Any) -> str:

@@ -256,7 +256,8 @@ def _compare(
 def _embed(chunks: Sequence[Chunk], config: EmbeddingConfig, embeddings: Embeddings, progress: Progress) -> Vectors:
     """Return the vector of each text, embedded once; those of a hosted model are kept in the user's file of vectors."""
     texts = list(dict.fromkeys(chunk.indexed_text for chunk in chunks))
-    model = json.dumps({**config.identity, "base_url": config.base_url}, sort_keys=True, default=str)
+    asked = {**config.identity, "base_url": config.base_url, "options": dict(config.options)}
+    model = json.dumps(asked, sort_keys=True, default=str)
     kept = open_embedding_cache(os.environ, hosted=config.declared.hosted is True)
     vectors: dict[str, NDArray[np.float32]] = {}
     for batch in parts(texts, EMBED_BATCH):

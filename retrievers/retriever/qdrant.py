@@ -219,7 +219,7 @@ class QdrantRetriever(BaseRetriever):
         settings = self.settings
         if settings.mode != "hybrid" or settings.python is None:
             return ()
-        ours = f"{settings.candidates} candidates a side, fused by {settings.used_fusion}"
+        ours = f"{settings.candidates} candidates a side, fused by {settings.fusion}"
         return (f"{self.label} is searched to {ours}; its as_retriever() measures langchain-qdrant's own hybrid",)
 
     @property

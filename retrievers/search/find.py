@@ -66,7 +66,7 @@ class Search:
             StoreError: A candidate has no vector, and so no cosine.
             StoreError: The store failed.
         """
-        mode, fusion = self.config.mode, self.config.used_fusion
+        mode, fusion = self.config.mode, self.config.fusion
         requests = [{side: self._request(side, vector) for side, vector in query.items()} for query in queries]
         with store_errors(self.config.store, self.config.collection):
             found = self._sides(requests, ("semantic", "keyword") if mode == "hybrid" else (mode,))
@@ -98,13 +98,13 @@ class Search:
             {name: column[kept] for name, column in columns.items()},
             self.chunks,
             scales=(self._scale,) * len(queries),
-            distances=(self.config.used_distance,) * len(queries),
+            distances=(self.config.distance,) * len(queries),
         )
 
     @property
     def _scale(self) -> str:
-        by_mode = {"semantic": self.config.used_distance, "keyword": self.config.keyword.scale}
-        return by_mode.get(self.config.mode, self.config.used_fusion)
+        by_mode = {"semantic": self.config.distance, "keyword": self.config.keyword.scale}
+        return by_mode.get(self.config.mode, self.config.fusion)
 
     def _request(self, side: str, vector: Vector) -> "models.QueryRequest":
         from qdrant_client import models
@@ -141,9 +141,7 @@ class Search:
         query = np.repeat([n for n, _, _ in answers], [len(codes) for _, codes, _ in answers]).astype(np.int64)
         codes = np.concatenate([np.empty(0, np.int32), *(codes for _, codes, _ in answers)])
         scores = np.concatenate([np.empty(0), *(scores for _, _, scores in answers)])
-        order = in_order(
-            query, codes, scores, self.chunks, edge=None if self.config.used_fusion == "rrf" else self.depth
-        )
+        order = in_order(query, codes, scores, self.chunks, edge=None if self.config.fusion == "rrf" else self.depth)
         places = _places(query)
         order, places = order[places < self.depth], places[places < self.depth]
         return Found(query[order] << 32 | codes[order], scores[order], (places + 1).astype(np.float64))
@@ -199,7 +197,7 @@ class Search:
                 scores = np.asarray([point.score for point in answer.points], dtype=np.float32)
                 if np.isnan(scores).any():
                     raise StoreError(f"collection {name!r} returned a score that is no number; its vectors are broken")
-                if isinstance(request.query, list) and self.config.used_distance == "cosine":
+                if isinstance(request.query, list) and self.config.distance == "cosine":
                     scores = np.clip(scores, 0, 1) + np.float32(0)  # makes -0 a plain 0
                 yield self.chunks.codes(point.id for point in answer.points), scores.astype(np.float64)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import isfinite
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def make_reranker(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank |
         ConfigError: A package is not installed, or the user's class cannot be loaded.
     """
     make = settings.reranker.make
-    return make(settings, env) if make else None
+    return resolve_name(make)(settings, env) if make else None
 
 
 def reranked(

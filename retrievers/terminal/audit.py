@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from retrievers.config import RetrieverConfig
-from retrievers.config.filters import comparisons, parse, qdrant_filter
+from retrievers.config.filters import conditions, is_qdrants, to_filter
 from retrievers.embedding.bm25 import B, Bm25Encoder, K
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import RetrievalError
@@ -229,8 +229,9 @@ def _duplicates(read: Reading) -> str:
 def _filter_index(read: Reading) -> str:
     """Say that a field which the settings filter or group by has no payload index."""
     filters, metadata = read.config.filters, read.config.metadata
-    conditions = comparisons(parse(filters)) if filters and not qdrant_filter(filters) else ()
-    used = {condition.field for condition in conditions} | ({read.config.group_by} - {None})
+    tree = to_filter(filters) if filters and not is_qdrants(filters) else None
+    used = {condition.key for condition in conditions(tree)} if tree else set()
+    used |= {read.config.group_by} if read.config.group_by else set()
     fields = [(name,) if "." in name else keys_of(ALIASES.get(name, name), metadata) for name in map(str, used)]
     bare = sorted(keys[0] for keys in fields if read.info.indexed.keys().isdisjoint(keys))
     calls = "; ".join(f"client.create_payload_index({read.info.name!r}, {key!r}, 'keyword')" for key in bare)

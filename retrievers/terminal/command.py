@@ -16,7 +16,7 @@ from types import FrameType
 from typing import NoReturn, Protocol
 
 from retrievers.config.files import make_private, user_path
-from retrievers.config.removed import removed
+from retrievers.config.layers import removed
 from retrievers.errors import ConfigError, RetrievalError, nearest
 from retrievers.text.printable import json_text, printable
 from retrievers.text.quoting import quoted, shortened

@@ -8,7 +8,7 @@ import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
 from numpy.typing import NDArray
 
-from retrievers.search.rerank import Pool, Reranking
+from retrievers.search.rerank import Pool, Rerank, Reranking
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -26,6 +26,11 @@ def farthest_first(pool: Pool) -> Reranking:
     order = np.argsort(-scores)
     lengths = [len(pool.texts[index]) for index in order]
     return Reranking(order=order.tolist(), scores=scores[order].tolist(), components={"length": lengths})
+
+
+def make_farthest(*_: Any) -> Rerank:
+    """Make the reranker, whatever the settings."""
+    return farthest_first
 
 
 class Scorer:

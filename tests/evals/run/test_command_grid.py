@@ -182,7 +182,6 @@ def test_a_grid_that_cannot_be_ranked_is_incomplete_and_kept(run: Run, folder: P
         (["--sweep.top-k", "1:4", "--objective.metrics", "ranking/ndgc"], "objective: no metric 'ranking/ndgc'"),
         (["--sweep.top-k", "1:4", "--objective.metrics", "ragas/llm_context_recall"], "needs a judge"),
         (["--sweep.top-k", "1:4", "--objective.constraints", "{scope/false_answer: '< 0'}"], "none of 4 cells has"),
-        (["--sweep.rerank", "rrf"], "no combination is left: rerank rrf fuses two searches"),
     ],
 )
 def test_bad_input_is_told_in_words(run: Run, folder: Path, arguments: list[str], said: str) -> None:

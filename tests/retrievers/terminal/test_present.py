@@ -95,7 +95,10 @@ def test_a_verbose_session_has_whole_texts_all_scores_and_all_of_the_confidence(
             "hybrid, weighted · top_k 5 · threshold 0.3 on the final score",
         ),
         ({"threshold_on": "best"}, "semantic · top_k 5 · threshold 0.3 on the best cosine"),
-        ({"mode": "hybrid", "fusion": "rrf", "rerank": "rrf"}, "hybrid, rrf · top_k 5 · threshold 0.3 on the cosine"),
+        (
+            {"mode": "hybrid", "fusion": "rrf", "rerank": "mmr"},
+            "hybrid, rrf, mmr · top_k 5 · threshold 0.3 on the cosine",
+        ),
         ({"rerank": "mmr"}, "semantic, mmr · top_k 5 · threshold 0.3"),
         ({"rerank": "cross-encoder"}, "semantic, cross-encoder · top_k 5 · threshold 0.3 on the cosine"),
         (
