@@ -3,8 +3,10 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Annotated, Any, ClassVar, Self
 
+import yaml
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from retrievers.config.settings import TABLE, Settings, UnshownError, VariableName, address, one_of
@@ -30,30 +32,11 @@ class Provider:
     hosted: bool | None = True
 
 
-# Those of LangChain's `init_embeddings`, and two of our own.
-EMBEDDING_PROVIDERS: Mapping[str, Provider] = {
-    "wordllama": Provider(default_model="l2_supercat_256", hosted=False),
-    "cohere": Provider(default_model="embed-english-v3.0", key_env="COHERE_API_KEY", title="Cohere"),
-    "openai": Provider(default_model="text-embedding-3-small", key_env="OPENAI_API_KEY"),
-    "azure_openai": Provider(key_env="AZURE_OPENAI_API_KEY"),
-    "azure_ai": Provider(key_env="AZURE_AI_API_KEY"),
-    "bedrock": Provider(),
-    "google_genai": Provider(key_env="GOOGLE_API_KEY"),
-    "google_vertexai": Provider(),
-    "mistralai": Provider(default_model="mistral-embed", key_env="MISTRAL_API_KEY"),
-    "ollama": Provider(),
-    "huggingface": Provider(default_model="sentence-transformers/all-MiniLM-L6-v2", hosted=False),
-    "python": Provider(hosted=None),
-}
+_TABLES = yaml.safe_load(files("retrievers.config").joinpath("providers.yaml").read_text(encoding="utf-8"))
+EMBEDDING_PROVIDERS: Mapping[str, Provider] = {name: Provider(**known) for name, known in _TABLES["embedding"].items()}
 CROSS_ENCODER_PROVIDERS: Mapping[str, Provider] = {
-    "cohere": Provider(default_model="rerank-v3.5", key_env="COHERE_API_KEY", title="Cohere Rerank"),
-    "sentence-transformers": Provider(default_model="cross-encoder/ms-marco-MiniLM-L6-v2", hosted=False),
-    "python": Provider(hosted=None),
+    name: Provider(**known) for name, known in _TABLES["cross_encoder"].items()
 }
-
-
-def _any_other(nearest: str) -> str:
-    return "" if nearest else " (python: any other LangChain Embeddings, by embedding.model python:MODULE:FACTORY)"
 
 
 class ModelConfig(Settings):
@@ -73,7 +56,13 @@ class ModelConfig(Settings):
         """Split `provider:model`, and fill in the provider's variable of the key."""
         if not isinstance(values, Mapping):
             return values
-        values = {**values, **split(values, cls.providers)}
+        model, provider = values.get("model"), values.get("provider")
+        named, colon, rest = model.partition(":") if isinstance(model, str) else ("", "", "")
+        # The names of some models have a colon too.
+        if colon and (provider is None or (provider != "python" and named in cls.providers)):
+            if provider not in (None, named):
+                raise ValueError(f"model {model!r} is not of provider {provider!r}; leave one of them out")
+            values = {**values, "provider": named, "model": rest}
         declared = cls.providers.get(str(values.get("provider")))
         return {"api_key_env": declared.key_env, **values} if declared and declared.key_env else values
 
@@ -81,11 +70,8 @@ class ModelConfig(Settings):
     @classmethod
     def _url_without_secrets(cls, url: str | None, info: ValidationInfo) -> str | None:
         declared = cls.providers.get(info.data.get("provider", ""), Provider())
-        return (
-            None
-            if url is None
-            else address(url, "https://api.example.com", declared.key_env or "that api_key_env names")
-        )
+        key = declared.key_env or "that api_key_env names"
+        return None if url is None else address(url, "https://api.example.com", key)
 
     @model_validator(mode="after")
     def _model_of_provider(self) -> Self:
@@ -124,7 +110,7 @@ class EmbeddingConfig(ModelConfig):
     """
 
     providers: ClassVar[Mapping[str, Provider]] = EMBEDDING_PROVIDERS
-    provider: Annotated[str, one_of(EMBEDDING_PROVIDERS, _any_other)] = Field("wordllama", description="who embeds")
+    provider: Annotated[str, one_of(EMBEDDING_PROVIDERS)] = Field("wordllama", description="who embeds")
     dimensions: int | None = Field(None, ge=1, description="length of the vectors, where the provider can shorten them")
     query_prefix: str | None = Field(None, description="text before a query, such as 'query: '")
     document_prefix: str | None = Field(None, description="text before a text to store, such as 'passage: '")
@@ -157,23 +143,3 @@ class CrossEncoderConfig(ModelConfig):
 
     providers: ClassVar[Mapping[str, Provider]] = CROSS_ENCODER_PROVIDERS
     provider: Annotated[str, one_of(CROSS_ENCODER_PROVIDERS)] = Field("cohere", description="who reranks")
-
-
-def split(values: Mapping[str, Any], providers: Mapping[str, Provider]) -> dict[str, str]:
-    """Return provider and model from `model: "provider:model"`, nothing where the model is named without its provider.
-
-    Raises:
-        ValueError: `provider` names another one.
-    """
-    model, separate = values.get("model"), values.get("provider")
-    if not isinstance(model, str) or separate == "python":
-        return {}
-    provider, colon, name = model.partition(":")
-    # The names of some models have a colon too.
-    if not colon or (separate is not None and provider not in providers):
-        return {}
-    if separate not in (None, provider):
-        raise ValueError(
-            f"model {model!r} is of provider {provider!r}, but provider is {separate!r}; leave one of them out"
-        )
-    return {"provider": provider, "model": name}

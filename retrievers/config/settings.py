@@ -1,7 +1,7 @@
 """The base of all settings."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import SplitResult, urlsplit
@@ -86,20 +86,13 @@ def host(name: str) -> str:
     return name
 
 
-def one_of(registry: Mapping[str, object], note: Callable[[str], str] = lambda name: "") -> AfterValidator:
-    """Return a check that a setting is a name of the registry, which may grow later.
-
-    Args:
-        registry: Its keys are the names.
-        note: What to add to the name that is nearest to an unknown one; to none where none is near.
-    """
+def one_of(registry: Mapping[str, object]) -> AfterValidator:
+    """Return a check that a setting is a name of the registry, which may grow later."""
 
     def check(name: str) -> str:
         if name not in registry:
             *names, last = map(repr, registry)
-            near = nearest(name, registry, limit=1)
-            added = note(near.split("'")[1] if near else "")
-            raise ValueError(f"Input should be {', '.join(names)} or {last}{near}{added}")
+            raise ValueError(f"Input should be {', '.join(names)} or {last}{nearest(name, registry, limit=1)}")
         return name
 
     return AfterValidator(check)

@@ -36,6 +36,7 @@ from retrievers.text.printable import json_text
 if TYPE_CHECKING:
     from retrievers.indexing.pages import Corpus
     from retrievers.indexing.rows import RowCorpus
+    from retrievers.terminal.inspect import Look
 
 GENERIC_FOLDERS = {"docs", "doc", "content", "pages", "corpus", "data", "train", ""}
 
@@ -104,16 +105,12 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
     from retrievers.indexing.index import IndexOptions, index_corpus
     from retrievers.net.retry import patient
     from retrievers.store import location, open_client
-    from retrievers.terminal.inspect import look, write_experiment
 
     if config.python is not None:
         raise ConfigError(f"python: index works on a collection, not on {config.python!r}; leave python out")
     _check_new(namespace.write)
-    options = IndexOptions(
-        settings=build(IndexSettings, [flag_layer(namespace, IndexSettings)]),
-        skip_broken=namespace.skip_broken,
-        replace=namespace.replace,
-    )
+    settings = build(IndexSettings, [flag_layer(namespace, IndexSettings)])
+    options = IndexOptions(settings=settings, skip_broken=namespace.skip_broken, replace=namespace.replace)
     corpus = _corpus(namespace)
     embeddings = make_embeddings(config.embedding, env)
     client = open_client(config.store, env, create=True)
@@ -124,24 +121,46 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
         client.close()
     for fault in report.skipped:
         print_error(f"skipped: {fault}")
-    said = [
+    for note in () if namespace.quiet else corpus.notes:
+        print_error(f"note: {note}")
+    said = (
         f"{report.pages} {corpus.unit}, {report.chunks} chunks in collection {config.collection!r} at "
         f"{location(config.store)}: {report.added} added, {report.refreshed} refreshed, {report.removed} removed, "
         f"{report.unchanged} unchanged"
-    ]
-    if namespace.write:
-        write_experiment(namespace.write, look(config, env), env)
-        said.append(f"Written: {namespace.write}, for golden data in {namespace.write.parent / 'golden.jsonl'}")
+    )
     if not namespace.quiet:
-        for note in corpus.notes:
-            print_error(f"note: {note}")
-        print_out("\n".join(said))
-    return 0
+        print_out(said)
+    return _written(namespace, None, config, env)
+
+
+def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
+    from retrievers.terminal.inspect import look
+
+    _check_new(namespace.write)
+    seen = look(config, env)
+    print_out(seen.text())
+    return _written(namespace, seen, config, env)
 
 
 def _check_new(file: Path | None) -> None:
     if file and file.exists():
         raise ConfigError(f"{file}: exists already; name another file with --write")
+
+
+def _written(namespace: argparse.Namespace, seen: "Look | None", config: RetrieverConfig, env: dict[str, str]) -> int:
+    """Write the experiment that is asked for, and say what comes next."""
+    from retrievers.terminal.inspect import look, write_experiment
+
+    if namespace.write:
+        write_experiment(namespace.write, seen or look(config, env), env)
+        golden = namespace.write.parent / "golden.jsonl"
+        following = (
+            f"Written: {namespace.write}. Next: python -m evals.golden init --config {namespace.write} --out {golden}, "
+            f"then fill in its queries and: python -m evals.run --config {namespace.write}"
+        )
+        if not namespace.quiet:
+            print_out(following)
+    return 0
 
 
 def _corpus(namespace: argparse.Namespace) -> "Corpus | RowCorpus":
@@ -158,22 +177,6 @@ def _corpus(namespace: argparse.Namespace) -> "Corpus | RowCorpus":
     if str(namespace.folder).startswith(HUB) and not hub["revision"]:
         raise ConfigError(f"{namespace.folder}: name the commit or tag with --revision, so that it stays the same")
     return RowCorpus(namespace.folder, columns, hub)
-
-
-def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
-    from retrievers.terminal.inspect import look, write_experiment
-
-    _check_new(namespace.write)
-    seen = look(config, env)
-    print_out(seen.text())
-    if namespace.write:
-        write_experiment(namespace.write, seen, env)
-        golden = namespace.write.parent / "golden.jsonl"
-        print_out(
-            f"\nWritten: {namespace.write}. Next: python -m evals.golden init --config {namespace.write} --out "
-            f"{golden}, then fill in its queries and: python -m evals.run --config {namespace.write}"
-        )
-    return 0
 
 
 # Flags

@@ -14,7 +14,7 @@ from retrievers.records import ALIASES
 from retrievers.retriever.opened import open_retriever
 from retrievers.store import CollectionInfo, describe, embedded_folder, open_client, read_info
 from retrievers.store.chunks import all_metadata
-from retrievers.store.inspection import SAMPLE, PayloadKey, Proposal, payload_keys, propose, sample
+from retrievers.store.inspection import SAMPLE, Proposal, payload_keys, propose, sample
 from retrievers.terminal.audit import audit
 
 # Asked of a retriever whose chunks cannot be listed, so that it shows some.
@@ -46,17 +46,53 @@ class Look:
 
     def text(self) -> str:
         """Render what was seen for the terminal."""
-        payload = payload_text(payload_keys(self.payloads), self.proposal, self.config.vector_name)
-        if self.info is None:
-            return (
-                f"Retriever    python {self.config.python}\nCollection   not known: its chunks cannot be listed\n"
-                f"Looked at    {len(self.payloads)} documents, which it returned for {QUESTION!r}\n\n{payload}"
-            )
-        checks = [
+        head = [
+            f"Retriever    python {self.config.python}",
+            "Collection   not known: its chunks cannot be listed",
+            f"Looked at    {len(self.payloads)} documents, which it returned for {QUESTION!r}",
+        ]
+        lines = [*(_of_collection(self.info) if self.info else head), "", *self._of_payload()]
+        if self.health:
+            lines += ["", f"Checked on {self.read:,} points:"]
+        lines += [
             f"  {'FAULT ' if fault else 'ok    '}{name}{fault and ': '}{fault}" for name, fault in self.health.items()
         ]
-        health = ["", f"Checked on {self.read:,} points:", *checks] if checks else []
-        return "\n".join([collection_text(self.info), "", payload, *health])
+        return "\n".join(lines)
+
+    def _of_payload(self) -> list[str]:
+        """Render payload keys, and the settings that are proposed for them and for the vector."""
+        keys, proposal = payload_keys(self.payloads), self.proposal
+        width = max((len(key.key) for key in keys), default=0)
+        types = [", ".join(f"{kind} × {count}" for kind, count in key.types.items()) for key in keys]
+        metadata: dict[str, Any] = {"text_key": proposal.text_key or "?", "nested_under": proposal.nested_under}
+        metadata |= {"map": dict(proposal.map)} if proposal.map else {}
+        named = {"vector_name": self.config.vector_name} if self.config.vector_name else {}
+        return [
+            "Payload keys (of the first points):",
+            *(f"  {key.key:<{width}}  {kinds:<12}  {key.example}" for key, kinds in zip(keys, types, strict=True)),
+            "",
+            "Proposed setting for your experiment file (check it against the examples above):",
+            yaml.safe_dump({"retriever": named | {"metadata": metadata}}, sort_keys=False).rstrip(),
+            "",
+            f"Found under their own names: {', '.join(proposal.same_name) or 'none'}",
+            f"Not found: {', '.join(proposal.missing) or 'none'}",
+        ]
+
+
+def _of_collection(info: CollectionInfo) -> list[str]:
+    """Render a collection: size, vectors, recorded model and settings of indexing."""
+    recorded = info.manifest.get("embedding")
+    vectors = ", ".join(f"{name or '(unnamed)'}: {size}" for name, size in info.vectors.items())
+    lost = f" of the {info.points + info.lost:,} that were indexed" if info.lost else ""
+    return [
+        f"Collection   {info.name}",
+        f"Points       {info.points:,}{lost}",
+        f"Vectors      {vectors}; distance {info.distance}",
+        f"Sparse       {', '.join(info.sparse_vectors) or 'none'}",
+        f"Embedded by  {'{provider}:{model}'.format(**recorded) if recorded else 'none recorded'}",
+        f"Index        {', '.join(f'{k} {str(v).lower()}' for k, v in info.index.items()) or 'none recorded'}",
+        f"State        {info.manifest.get('state', 'not made by retrievers index')}",
+    ]
 
 
 def look(config: RetrieverConfig, env: Mapping[str, str]) -> Look:
@@ -104,9 +140,9 @@ def write_experiment(file: Path, seen: Look, env: Mapping[str, str]) -> None:
         path = Path(f"{mark}{embedded_folder(config.store).absolute()}")
         changes["store"] = config.store.model_copy(update={"path": path})
     keyword = config.keyword.vector_name
-    if not is_own and seen.info and "mode" not in config.model_fields_set:
-        by_terms = keyword in seen.info.sparse_vectors and keyword not in seen.info.without_idf
-        changes |= {"mode": "hybrid"} if by_terms else {}
+    has_terms = seen.info is not None and keyword in seen.info.sparse_vectors and keyword not in seen.info.without_idf
+    if has_terms and not is_own and "mode" not in config.model_fields_set:
+        changes["mode"] = "hybrid"
     settings = config.model_copy(update=changes)
     open_retriever(settings, env=env).close()
     written: dict[str, Any] = {} if is_own else {"name": config.collection}
@@ -117,46 +153,6 @@ def write_experiment(file: Path, seen: Look, env: Mapping[str, str]) -> None:
             target.write(yaml.safe_dump(written, sort_keys=False))
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written ({error.strerror}); name another file with --write") from error
-
-
-def collection_text(info: CollectionInfo) -> str:
-    """Render a collection: size, vectors, recorded model and settings of indexing."""
-    recorded = info.manifest.get("embedding")
-    model = f"{recorded['provider']}:{recorded['model']}" if recorded else "none recorded"
-    vectors = ", ".join(f"{name or '(unnamed)'}: {size}" for name, size in info.vectors.items())
-    lost = f" of the {info.points + info.lost:,} that were indexed" if info.lost else ""
-    return "\n".join(
-        (
-            f"Collection   {info.name}",
-            f"Points       {info.points:,}{lost}",
-            f"Vectors      {vectors}; distance {info.distance}",
-            f"Sparse       {', '.join(info.sparse_vectors) or 'none'}",
-            f"Embedded by  {model}",
-            f"Index        {', '.join(f'{k} {str(v).lower()}' for k, v in info.index.items()) or 'none recorded'}",
-            f"State        {info.manifest.get('state', 'not made by retrievers index')}",
-        )
-    )
-
-
-def payload_text(keys: Sequence[PayloadKey], proposal: Proposal, vector_name: str = "") -> str:
-    """Render payload keys, and the settings that are proposed for them and for a vector of that name."""
-    width = max((len(key.key) for key in keys), default=0)
-    types = {key.key: ", ".join(f"{kind} × {count}" for kind, count in key.types.items()) for key in keys}
-    metadata: dict[str, Any] = {"text_key": proposal.text_key or "?", "nested_under": proposal.nested_under}
-    metadata |= {"map": dict(proposal.map)} if proposal.map else {}
-    named = {"vector_name": vector_name} if vector_name else {}
-    return "\n".join(
-        (
-            "Payload keys (of the first points):",
-            *(f"  {key.key:<{width}}  {types[key.key]:<12}  {key.example}" for key in keys),
-            "",
-            "Proposed setting for your experiment file (check it against the examples above):",
-            yaml.safe_dump({"retriever": named | {"metadata": metadata}}, sort_keys=False).rstrip(),
-            "",
-            f"Found under their own names: {', '.join(proposal.same_name) or 'none'}",
-            f"Not found: {', '.join(proposal.missing) or 'none'}",
-        )
-    )
 
 
 def _with_only_vector(config: RetrieverConfig, info: CollectionInfo) -> RetrieverConfig:

@@ -15,7 +15,8 @@ INDENT = " " * 11
 def session_json(session: RetrievalSession) -> dict[str, Any]:
     """Convert a session to plain JSON values: every field, chunks with their whole metadata."""
     chunks = {name: [*map(_chunk_json, getattr(session, name))] for name in ("chunks", "below_threshold")}
-    return _plain(session) | {"sources": dict(session.sources)} | chunks
+    plain: dict[str, Any] = _plain(session)
+    return plain | {"sources": dict(session.sources)} | chunks
 
 
 def _chunk_json(result: RetrievedChunk) -> dict[str, Any]:

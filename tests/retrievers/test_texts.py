@@ -12,7 +12,7 @@ import pytest
 from retrievers.config.layers import api_key, environment
 from retrievers.errors import ConfigError, IndexingError, StoreError, nearest
 from retrievers.text.charsets import charset, decoded, decoded_html
-from retrievers.text.language import NAMES, Languages, differing
+from retrievers.text.language import Languages, differing, names
 from retrievers.text.printable import json_text, printable
 from retrievers.text.quoting import clipped, quoted, shortened
 from retrievers.text.secrets import redacted, remember, remember_password, without_secrets
@@ -227,7 +227,7 @@ def test_the_language_is_that_of_what_was_found() -> None:
     # A query most of whose words were found is in that language.
     assert differing(BUS, [*ENGLISH, "Was ist ein Bus, und wozu brauche ich: ein Zitat."]) is None
     assert [differing(BUS, few) for few in ([], [""], ["def f(): pass"])] == [None] * 3
-    assert len({*NAMES.values()}) == len(NAMES)
+    assert len({*names().values()}) == len(names())
 
 
 def test_at_most_one_english_query_of_the_handbook_is_taken_for_another_language(handbook: Path) -> None:
