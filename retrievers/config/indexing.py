@@ -80,6 +80,4 @@ def recorded_settings(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that a collection was made with; empty where `retrievers index` did not make it."""
     if "embedding" not in manifest:
         return {}
-    # Earlier versions recorded the budget alone.
-    earlier = {name: manifest[name] for name in ("max_tokens",) if name in manifest}
-    return {**DEFAULTS, **earlier, **manifest.get("index", {})}
+    return {**DEFAULTS, **manifest.get("index", {})}

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
@@ -17,6 +16,9 @@ TABLE: dict[str, Any] = {"table": True}
 
 # Names by POSIX's rules; a longer stretch of letters and digits is more likely a key.
 VARIABLE = re.compile(r"(?!.*[A-Z0-9]{25})[A-Z_][A-Z0-9_]{0,63}")
+ADDRESS = re.compile(r"https?://(?:\[[0-9A-Fa-f:.]+\]|[^\s/@?#:\[\]]+)(?::(?P<port>\d{1,5}))?(?:/[^\s@?#]*)?")
+MOST_PORT = 65_535
+PAGE_BASE = re.compile(r"https?://[^\s/@?#]+(?:/[^?#]*)?|(?!//)(?![^/]*[@:])[^?#]*")
 HOST = re.compile(r"(?:[\w-]+(?:\.[\w-]+)*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 
 
@@ -46,13 +48,12 @@ def address(url: str, example: str, key: str) -> str:
     Raises:
         ValueError: It is none, or carries credentials; `example` shows one, `key` says where a key belongs.
     """
-    if any(mark in url for mark in "@?#"):
+    found = ADDRESS.fullmatch(url)
+    if not found or int(found["port"] or 0) > MOST_PORT:  # a port that is none may be the beginning of a password
         raise UnshownError(
-            f"must not carry credentials, a query or a fragment; put the key into the environment variable {key}"
+            f"expected an http:// or https:// address such as {example}, without credentials, query and fragment; put "
+            f"the key into the environment variable {key}"
         )
-    parts = _split(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in url):
-        raise ValueError(f"expected an http:// or https:// address such as {example}")
     return url.rstrip("/")
 
 
@@ -62,10 +63,7 @@ def page_base(url: str) -> str:
     Raises:
         ValueError: It is neither, or carries credentials, a query or a fragment, which every page would show.
     """
-    parts = _split(url)
-    site = parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
-    path = not parts.scheme and not parts.netloc and "@" not in url.partition("/")[0]
-    if not (site or path) or any(mark in url for mark in "?#"):
+    if not PAGE_BASE.fullmatch(url):
         raise UnshownError(
             "expected a path such as /docs or an address such as https://docs.example.com, "
             "without credentials, query and fragment: they would stand in the address of every page"
@@ -108,18 +106,6 @@ def _variable(name: Any) -> str:
 
 # The name of an environment variable that holds a key. A key given in its place is refused, and not shown.
 VariableName = Annotated[str, BeforeValidator(_variable)]
-
-
-def _split(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-    except ValueError:  # its text may quote the address
-        raise UnshownError("expected an address; its brackets or characters are not those of one") from None
-    try:
-        _ = parts.port
-    except ValueError:  # which may be the beginning of a password
-        raise UnshownError("the port is not a number from 0 to 65535") from None
-    return parts
 
 
 def dump(settings: BaseModel) -> dict[str, Any]:

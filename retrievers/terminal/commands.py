@@ -87,8 +87,7 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
     from retrievers.retriever.opened import open_retriever
     from retrievers.terminal.present import session_json, session_text
 
-    index = build(IndexSettings, [flag_layer(namespace, IndexSettings)])
-    with open_retriever(config, env=env, index=index) as retriever:
+    with open_retriever(config, env=env) as retriever:
         session = retriever.search(namespace.query)
     if session.status != "success":
         print_error(f"error: {session.error}")
@@ -198,8 +197,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
     for command in (index, inspect):
         about_file = "write an experiment on the collection, for evals.run --config"
         command.add_argument("--write", type=path_argument, metavar="FILE", help=about_file)
-    for command in (search, index):
-        add_flags(command, IndexSettings)
+    add_flags(index, IndexSettings)
     for command in (search, index, inspect):
         command.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")
         add_logging_flags(command, quiet="print the result and errors alone: no progress, no warnings of the log")

@@ -13,28 +13,24 @@ from retrievers.errors import ConfigError
 from retrievers.records import ALIASES
 from retrievers.retriever.opened import open_retriever
 from retrievers.store import CollectionInfo, describe, embedded_folder, open_client, read_info
-from retrievers.store.chunks import all_metadata
 from retrievers.store.inspection import SAMPLE, Proposal, payload_keys, propose, sample
 from retrievers.terminal.audit import audit
-
-# Asked of a retriever whose chunks cannot be listed, so that it shows some.
-QUESTION = "What is this about?"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What was seen of a collection, or of the user's own retriever.
+    """What was seen of a collection.
 
     Attributes:
         config: The settings; where they name no vector, and the collection has one alone under a name, with that name.
-        info: Properties of the collection; None where it is not known.
-        payloads: Payloads of some chunks, or the metadata of what the user's retriever returns for a question.
+        info: Properties of the collection.
+        payloads: Payloads of some chunks.
         health: The names of the checks, each with the fault and its remedy, empty where there is none.
         read: Number of points that the checks read.
     """
 
     config: RetrieverConfig
-    info: CollectionInfo | None
+    info: CollectionInfo
     payloads: Sequence[Mapping[str, Any]]
     health: Mapping[str, str] = field(default_factory=dict)
     read: int = 0
@@ -46,12 +42,7 @@ class Look:
 
     def text(self) -> str:
         """Render what was seen for the terminal."""
-        head = [
-            f"Retriever    python {self.config.python}",
-            "Collection   not known: its chunks cannot be listed",
-            f"Looked at    {len(self.payloads)} documents, which it returned for {QUESTION!r}",
-        ]
-        lines = [*(_of_collection(self.info) if self.info else head), "", *self._of_payload()]
+        lines = [*_of_collection(self.info), "", *self._of_payload()]
         if self.health:
             lines += ["", f"Checked on {self.read:,} points:"]
         lines += [
@@ -96,10 +87,10 @@ def _of_collection(info: CollectionInfo) -> list[str]:
 
 
 def look(config: RetrieverConfig, env: Mapping[str, str]) -> Look:
-    """Look at a collection, at that behind the user's own retriever, or at what this returns. Nothing is written.
+    """Look at a collection, or at that behind the user's own retriever. Nothing is written.
 
     Raises:
-        RetrievalError: The store or the retriever failed.
+        RetrievalError: The store or the retriever failed, or its chunks cannot be listed.
     """
     if config.python is None:
         client = open_client(config.store, env)
@@ -112,13 +103,12 @@ def look(config: RetrieverConfig, env: Mapping[str, str]) -> Look:
         finally:
             client.close()
     with open_retriever(config, env=env) as retriever:
-        if retriever.info is not None:
-            payloads = [payload for _, payload in retriever.sample(SAMPLE)]
-            return Look(config=config, info=retriever.info, payloads=payloads)
-        session = retriever.search(QUESTION)
-    if session.error:
-        raise ConfigError(f"{session.error} (it was asked {QUESTION!r})")
-    return Look(config=config, info=None, payloads=[_payload(hit.chunk) for hit in session.chunks])
+        if retriever.info is None:
+            raise ConfigError(
+                f"python {config.python!r}: its chunks cannot be listed, so that there is nothing to look at; name the "
+                "collection that it reads from (store and collection)"
+            )
+        return Look(config=config, info=retriever.info, payloads=[payload for _, payload in retriever.sample(SAMPLE)])
 
 
 def write_experiment(file: Path, seen: Look, env: Mapping[str, str]) -> None:
@@ -140,7 +130,7 @@ def write_experiment(file: Path, seen: Look, env: Mapping[str, str]) -> None:
         path = Path(f"{mark}{embedded_folder(config.store).absolute()}")
         changes["store"] = config.store.model_copy(update={"path": path})
     keyword = config.keyword.vector_name
-    has_terms = seen.info is not None and keyword in seen.info.sparse_vectors and keyword not in seen.info.without_idf
+    has_terms = keyword in seen.info.sparse_vectors and keyword not in seen.info.without_idf
     if has_terms and not is_own and "mode" not in config.model_fields_set:
         changes["mode"] = "hybrid"
     settings = config.model_copy(update=changes)
@@ -160,12 +150,6 @@ def _with_only_vector(config: RetrieverConfig, info: CollectionInfo) -> Retrieve
     if config.vector_name or "" in info.vectors or len(single) != 1:
         return config
     return config.model_copy(update={"vector_name": single[0]})
-
-
-def _payload(chunk: Any) -> dict[str, Any]:
-    stand_ins = {ALIASES[key] for key in chunk.extra if key in ALIASES}
-    own = {k: v for k, v in all_metadata(chunk).items() if k not in ("chunk_id", "chunk_text_preview", *stand_ins)}
-    return {"page_content": chunk.text, "metadata": own}
 
 
 def _differing(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

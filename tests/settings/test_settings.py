@@ -84,8 +84,8 @@ SECOND = {"model": "cohere:large", "sample": 0.1}
           for name in ("  ", "..", "a/b", "a\\b", "a?b", "<a>", "a\nb")),
         *((RETRIEVER, {"store": {"url": url}}, "store.url", "expected an http:// or https:// address")
           for url in ("localhost:6333", "ftp://host", "http://", "http://ho st", "")),
-        (RETRIEVER, {"store": {"url": "http://h:99999"}}, "store.url", "port is not a number from 0 to 65535"),
-        (RETRIEVER, {"store": {"url": "http://[bad"}}, "store.url", "expected an address"),
+        (RETRIEVER, {"store": {"url": "http://h:99999"}}, "store.url", "expected an http:// or https:// address"),
+        (RETRIEVER, {"store": {"url": "http://[bad"}}, "store.url", "expected an http:// or https:// address"),
         (RETRIEVER, {"store": {"path": "a", "url": "http://h"}}, "store", "give either url or path, got both"),
         (RETRIEVER, {"store": {"timeout_s": float("inf")}}, "store.timeout_s", "less than or equal to 3600"),
         (RETRIEVER, {"threshold": float("nan")}, "threshold", "expected a number from 0 to 1"),
@@ -178,7 +178,7 @@ def test_the_settings_of_indexing_are_the_collections_where_none_are_named() -> 
     with pytest.raises(ConfigError, match=r"index\.overlap does nothing under index\.splitter whole"):
         IndexSettings(splitter="whole", overlap=8).over({})
     assert recorded_settings({}) == {}
-    assert recorded_settings({"embedding": {}, "max_tokens": 64}) == {**DEFAULTS, "max_tokens": 64}
+    assert recorded_settings({"embedding": {}, "index": {"max_tokens": 64}}) == {**DEFAULTS, "max_tokens": 64}
 
 
 # Notations
