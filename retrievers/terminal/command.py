@@ -29,6 +29,8 @@ EXIT_TERMINATED = 143
 # What a command's name begins with, however it was started: `python -m evals.golden` is `retrieval-evals golden`.
 MODULE = re.compile(r"^python -m (evals\.|evals$|retrievers) ?")
 INVALID_CHOICE = re.compile(r"(?:invalid choice:|unknown command) '([^']*)'")
+# Flags of the retriever's settings that errors name as a remedy.
+FLAG = re.compile(r"(?<![\w.-])--(?=(?:store\.(?:url|path)|embedding\.provider|collection|rerank|top-k)(?![\w-]|\.\w))")
 LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
 # Loggers whose errors the user sees as the last message of the command.
 SEARCHES = "retrievers.retriever."
@@ -121,7 +123,7 @@ def _ending(error: BaseException, prefix: str, *, terminated: bool) -> tuple[int
         case KeyboardInterrupt():
             return (EXIT_TERMINATED, "terminated") if terminated else (EXIT_INTERRUPTED, "interrupted")
         case RetrievalError():
-            return EXIT_USER_ERROR, f"error: {_with_prefix(str(error), prefix)}"
+            return EXIT_USER_ERROR, f"error: {FLAG.sub(f'--{prefix}', str(error))}"
         case MemoryError():
             return EXIT_USER_ERROR, "error: this process may take no more memory; raise its limit (ulimit -v)"
         case ImportError():
@@ -129,17 +131,6 @@ def _ending(error: BaseException, prefix: str, *, terminated: bool) -> tuple[int
     # It must not pass for a criterion that failed, which exits with 1.
     said = f"internal error, please report it with the lines above: {type(error).__name__}: {error}"
     return EXIT_INCOMPLETE, said
-
-
-def _with_prefix(message: str, prefix: str) -> str:
-    """Replace a setting such as `--store.path` in a message by the flag that this command has for it."""
-    if not prefix:
-        return message
-    from retrievers.config import RetrieverConfig
-    from retrievers.config.layers import leaves
-
-    flags = "|".join(re.escape(name.replace("_", "-")) for name in leaves(RetrieverConfig))
-    return re.sub(rf"(?<![\w.-])--(?=(?:{flags})(?![\w-]|\.\w))", f"--{prefix}", message)
 
 
 @contextmanager
