@@ -33,13 +33,8 @@ class IndexSettings(Settings):
         merge_small: True to put neighbouring sections of one parent into one chunk while they fit into the budget.
     """
 
-    context: Context | None = Field(
-        None,
-        description="embedded before a chunk's text: none, title, or path (headings; the default where there are any)",
-    )
-    splitter: Splitter | None = Field(
-        None, description="how text is cut: sections, whole, or recursive (LangChain's splitter)"
-    )
+    context: Context | None = Field(None, description="embedded before a chunk's text: none, title, or path (headings)")
+    splitter: Splitter | None = Field(None, description="how text is cut: sections, whole, or recursive (LangChain's)")
     max_tokens: int | None = Field(None, ge=16, le=4096, description="token budget of a chunk with its context")
     overlap: int | None = Field(None, ge=0, description="tokens that a chunk repeats of the one before, at most")
     merge_small: bool | None = Field(None, description="put small neighbouring sections of one parent into one chunk")
@@ -69,10 +64,8 @@ class IndexSettings(Settings):
                 raise ConfigError(f"index.{name} does nothing under index.splitter {filled['splitter']}; leave it out")
             filled[name] = DEFAULTS[name]
         if filled["overlap"] >= filled["max_tokens"]:
-            raise ConfigError(
-                f"index.overlap: expected less than max_tokens, which is {filled['max_tokens']} in the collection, got "
-                f"{filled['overlap']}; set index.max_tokens too"
-            )
+            most = f"less than max_tokens, which is {filled['max_tokens']} in the collection"
+            raise ConfigError(f"index.overlap: expected {most}, got {filled['overlap']}; set index.max_tokens too")
         return self.model_copy(update=filled)
 
 

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
@@ -139,23 +139,17 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
     for name, info in leaves(model).items():
         title = name.rpartition(".")[0] or "settings"
         group = groups.setdefault(title, parser.add_argument_group(title))
-        default = default_text(info)
-        group.add_argument(
-            f"--{name.replace('_', '-')}",
-            dest=name,
-            # A missing flag stays out of the namespace, so that no default of it overrides lower layers.
-            default=argparse.SUPPRESS,
-            metavar=name.rpartition(".")[2].upper(),
-            help=f"{info.description}{f' (default: {default})' if default else ''}".replace("%", "%%"),
-        )
+        default, flag, metavar = default_text(info), f"--{name.replace('_', '-')}", name.rpartition(".")[2].upper()
+        said = f"{info.description}{f' (default: {default})' if default else ''}".replace("%", "%%")
+        # A missing flag stays out of the namespace, so that no default of it overrides lower layers.
+        group.add_argument(flag, dest=name, default=argparse.SUPPRESS, metavar=metavar, help=said)
 
 
 def default_text(info: FieldInfo) -> str:
     """Return the default of a setting as it is written; empty for none."""
     default = None if info.is_required() else info.get_default(call_default_factory=True)
-    if isinstance(default, list | tuple):
-        return ", ".join(map(str, default))
-    return "" if default in (None, "") or isinstance(default, BaseModel | dict) else str(default)
+    several = default if isinstance(default, list | tuple) else [default]
+    return ", ".join(str(each) for each in several if each is not None and not isinstance(each, BaseModel | dict))
 
 
 def flag_layer(namespace: argparse.Namespace, model: type[BaseModel]) -> Layer:
@@ -228,7 +222,7 @@ def tables(model: type[BaseModel]) -> frozenset[str]:
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "", unopened: Container[str] = ()) -> Iterator[tuple[str, Any]]:
-    """Flatten nested mappings to (dotted name, value); an empty mapping is a value, and so is one in `unopened`."""
+    """Return (dotted name, value) of nested mappings; an empty mapping is a value, and so is one in `unopened`."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value and f"{prefix}{key}" not in unopened:
             yield from flatten(value, f"{prefix}{key}.", unopened)
@@ -241,10 +235,7 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for name, value in flat.items():
         *parents, last = name.split(".")
-        node = tree
-        for parent in parents:
-            node = node.setdefault(parent, {})
-        node[last] = value
+        reduce(lambda node, parent: node.setdefault(parent, {}), parents, tree)[last] = value
     return tree
 
 

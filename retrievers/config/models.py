@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 import yaml
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from retrievers.config.settings import TABLE, Settings, UnshownError, VariableName, address, one_of
+from retrievers.config.settings import Settings, UnshownError, VariableName, address, one_of, table
 
 # Names of arguments that may not stand in a file.
 SECRET = re.compile(r"(key|secret|password|credentials?|token|headers?)$", re.IGNORECASE)
@@ -46,9 +46,7 @@ class ModelConfig(Settings):
     provider: str = Field("python", description="whose model")
     model: str | None = Field(None, description="model name; for python `module:factory`")
     base_url: str | None = Field(None, description="address of the provider's API, if not its own")
-    api_key_env: VariableName = Field(
-        "COHERE_API_KEY", description="environment variable that holds the provider's API key"
-    )
+    api_key_env: VariableName = Field("COHERE_API_KEY", description="environment variable of the provider's API key")
 
     @model_validator(mode="before")
     @classmethod
@@ -114,9 +112,7 @@ class EmbeddingConfig(ModelConfig):
     dimensions: int | None = Field(None, ge=1, description="length of the vectors, where the provider can shorten them")
     query_prefix: str | None = Field(None, description="text before a query, such as 'query: '")
     document_prefix: str | None = Field(None, description="text before a text to store, such as 'passage: '")
-    options: Mapping[str, Any] = Field(
-        default_factory=dict, description="further arguments of the provider's class", json_schema_extra=TABLE
-    )
+    options: Mapping[str, Any] = table("further arguments of the provider's class")
 
     @field_validator("options")
     @classmethod

@@ -23,7 +23,7 @@ from pydantic import (
 from retrievers.config.files import user_path, without_mark
 from retrievers.config.filters import to_filter
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig, ModelConfig
-from retrievers.config.settings import TABLE, Settings, VariableName, address, one_of, section
+from retrievers.config.settings import TABLE, Settings, VariableName, address, one_of, section, table
 from retrievers.errors import ConfigError, nearest
 from retrievers.records import ALIASES, METADATA_FIELDS, Distance, ScoreScale
 
@@ -102,16 +102,10 @@ class StoreConfig(Settings):
     """
 
     url: str | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
-    path: Path | None = Field(
-        None, description="folder of the embedded store; local:FOLDER for a trusted one of qdrant-client's local mode"
-    )
-    api_key_env: VariableName = Field(
-        "QDRANT_API_KEY", description="environment variable that holds the server's API key"
-    )
+    path: Path | None = Field(None, description="folder of the embedded store; local:FOLDER for a trusted local mode")
+    api_key_env: VariableName = Field("QDRANT_API_KEY", description="environment variable of the server's API key")
     timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take")
-    wait_s: float = Field(
-        60.0, ge=0, le=86_400, description="seconds for which a run or indexing repeats a request that fails"
-    )
+    wait_s: float = Field(60.0, ge=0, le=86_400, description="seconds for which a run repeats a request that fails")
 
     @property
     def local_mode(self) -> Path | None:
@@ -137,9 +131,7 @@ class MetadataConfig(Settings):
     text_key: str = Field("page_content", description="payload key of the chunk's text")
     nested_under: str = Field("metadata", description="payload key that holds the other fields; '' if they are flat")
     map: Mapping[str, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
-    required: tuple[str, ...] | None = Field(
-        None, description="fields that every chunk must have (default: the usual ones that half of the chunks have)"
-    )
+    required: tuple[str, ...] | None = Field(None, description="fields of every chunk (default: usual ones of half)")
 
     @property
     def layout(self) -> dict[str, Any]:
@@ -190,9 +182,7 @@ class KeywordConfig(Settings):
     vector_name: str = Field("bm25", min_length=1, description="name of the sparse vector in the collection")
     encoder: str = Field("bm25", description="encoder of queries: bm25, or python:module:factory")
     language: str = Field("english", description="language of stop words and stemmer")
-    synonyms: Mapping[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="term: [terms to search in addition]", json_schema_extra=TABLE
-    )
+    synonyms: Mapping[str, tuple[str, ...]] = table("term: [terms to search in addition]")
 
     @property
     def scale(self) -> ScoreScale:
@@ -258,42 +248,30 @@ class RetrieverConfig(Settings):
         trust_embedding: Skip the check that a collection without a recorded model was embedded by the configured one.
     """
 
-    python: Annotated[str, AfterValidator(_factory)] | None = Field(
-        None, description="a LangChain retriever of your own, as module:factory"
-    )
+    python: Annotated[str, AfterValidator(_factory)] | None = Field(None, description="your retriever: module:factory")
     store: StoreConfig = section(StoreConfig, "location of the collection")
     collection: str = Field("physical_ai_handbook", min_length=1, max_length=255, description="name of the collection")
     embedding: EmbeddingConfig = section(EmbeddingConfig, "model")
     mode: Mode = Field("semantic", description="search of candidates: semantic, keyword or hybrid")
     fusion: Fusion = Field("weighted", description="fusion of the two sides of hybrid: weighted, rrf or dbsf")
-    semantic_weight: float = Field(
-        0.7, ge=0, le=1, description="share of the semantic side in hybrid; the keyword side has the rest"
-    )
+    semantic_weight: float = Field(0.7, ge=0, le=1, description="share of the semantic side in hybrid")
     rrf_constant: float = Field(60.0, gt=0, description="constant of reciprocal rank fusion")
     rerank: RerankerName = Field("none", description="none, cross-encoder or mmr")
     mmr_lambda: float = Field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
-    threshold_on: ThresholdOn = Field(
-        "each", description="each chunk's similarity; best: the highest one, for all; or the final score"
-    )
+    threshold_on: ThresholdOn = Field("each", description="each chunk's similarity, the best one's, or the final score")
     threshold: Threshold = Field(None, description="least score of a returned chunk (default: none)")
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
     search_params: Mapping[str, Any] | None = Field(
-        None, description="how Qdrant searches: its SearchParams, e.g. {hnsw_ef: 256}", json_schema_extra=TABLE
+        None, description="Qdrant's SearchParams, e.g. {hnsw_ef: 256}", json_schema_extra=TABLE
     )
     vector_name: str = Field("", description="name of the dense vector in the collection; '' if it has none")
     metadata: MetadataConfig = section(MetadataConfig, "names of the fields in the payload")
     keyword: KeywordConfig = section(KeywordConfig, "BM25")
     cross_encoder: CrossEncoderConfig = section(CrossEncoderConfig, "the cross-encoder")
-    abbreviations: Mapping[str, str] = Field(
-        default_factory=dict, description="short form: meaning, for embedding", json_schema_extra=TABLE
-    )
-    filters: str | Mapping[str, Any] | None = Field(
-        None, description="condition on every candidate", json_schema_extra=TABLE
-    )
-    group_by: Annotated[str, AfterValidator(known_field)] | None = Field(
-        None, description="field of which each value is returned once"
-    )
+    abbreviations: Mapping[str, str] = table("short form: meaning, for embedding")
+    filters: str | Mapping[str, Any] | None = Field(None, description="what candidates meet", json_schema_extra=TABLE)
+    group_by: Annotated[str, AfterValidator(known_field)] | None = Field(None, description="field of distinct values")
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
     _distance: Distance | None = PrivateAttr(default=None)
 
@@ -376,8 +354,8 @@ class RetrieverConfig(Settings):
         try:
             return SearchParams.model_validate(given).model_dump(exclude_unset=True)
         except ValidationError as error:
-            faults = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
-            raise ValueError(f"no SearchParams of Qdrant: {'; '.join(faults)}") from None
+            fault = error.errors()[0]
+            raise ValueError(f"no SearchParams of Qdrant: {'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
 
     @field_validator("filters")
     @classmethod
@@ -408,10 +386,9 @@ class RetrieverConfig(Settings):
         if self.mode == "hybrid" and self.fusion == "weighted" and self.distance != "cosine":
             yield f"fusion 'weighted' adds scores from 0 to 1, not {self.distance} scores; use fusion: rrf or dbsf"
         if self.threshold_on == "final" and self.score_scale in UNSCALED:
-            yield (
-                f"threshold_on 'final' would compare the threshold with {self.score_scale} scores, which have no fixed "
-                "scale; use threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
-            )
+            read = f"the threshold with {self.score_scale} scores, which have no fixed scale"
+            remedy = "use threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
+            yield f"threshold_on 'final' would compare {read}; {remedy}"
 
     @model_serializer(mode="wrap")
     def _in_force(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

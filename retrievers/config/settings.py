@@ -33,6 +33,11 @@ class Settings(BaseModel):
         return user_path(value) if isinstance(value, Path) else value
 
 
+def table(about: str) -> Any:
+    """Return a field that holds a mapping whose keys are the user's own, by default empty."""
+    return Field(default_factory=dict, description=about, json_schema_extra=TABLE)
+
+
 def section(model: type[BaseModel], about: str) -> Any:
     """Return a field that holds settings of their own, by default all as they are when left out."""
     return Field(default_factory=lambda: model.model_validate({}), description=about)
@@ -50,10 +55,8 @@ def address(url: str, example: str, key: str) -> str:
     """
     found = ADDRESS.fullmatch(url)
     if not found or int(found["port"] or 0) > MOST_PORT:  # a port that is none may be the beginning of a password
-        raise UnshownError(
-            f"expected an http:// or https:// address such as {example}, without credentials, query and fragment; put "
-            f"the key into the environment variable {key}"
-        )
+        plain = "without credentials, query and fragment"
+        raise UnshownError(f"expected an http:// or https:// address such as {example}, {plain}; a key goes into {key}")
     return url.rstrip("/")
 
 
@@ -64,10 +67,8 @@ def page_base(url: str) -> str:
         ValueError: It is neither, or carries credentials, a query or a fragment, which every page would show.
     """
     if not PAGE_BASE.fullmatch(url):
-        raise UnshownError(
-            "expected a path such as /docs or an address such as https://docs.example.com, "
-            "without credentials, query and fragment: they would stand in the address of every page"
-        )
+        plain = "without credentials, query and fragment, which every page would show"
+        raise UnshownError(f"expected a path such as /docs or an address such as https://docs.example.com, {plain}")
     return url
 
 
@@ -78,9 +79,7 @@ def host(name: str) -> str:
         ValueError: It is anything else, such as an address.
     """
     if not HOST.fullmatch(name):
-        raise UnshownError(
-            "expected hosts such as docs.example.com or localhost:3000, without scheme, path and credentials"
-        )
+        raise UnshownError("expected hosts such as docs.example.com or localhost:3000, and nothing before or behind")
     return name
 
 
@@ -98,9 +97,7 @@ def one_of(registry: Mapping[str, object]) -> AfterValidator:
 
 def _variable(name: Any) -> str:
     if not isinstance(name, str) or not VARIABLE.fullmatch(name):
-        raise UnshownError(
-            "expected the name of an environment variable in capitals, such as COHERE_API_KEY, and not the key itself"
-        )
+        raise UnshownError("expected the name of a variable, such as COHERE_API_KEY, and not the key itself")
     return name
 
 

@@ -141,10 +141,9 @@ def _average_length(read: Reading) -> str:
     actual, assumed = fmean(filter(None, lengths)) if used else 0.0, median(used or [0.0])
     if abs(assumed - actual) <= TOLERATED * actual:
         return ""
-    return (
-        f"BM25 weights were made for {assumed:.0f} terms a chunk, and {sum(map(bool, lengths))} chunks have "
-        f"{actual:.0f}, so that long chunks gain or lose on short ones; make them again with that average (avg_len)"
-    )
+    chunks = sum(map(bool, lengths))
+    seen = f"BM25 weights were made for {assumed:.0f} terms a chunk, and {chunks} chunks have {actual:.0f}"
+    return f"{seen}, so that long chunks gain or lose on short ones; make them again with that average (avg_len)"
 
 
 def _optimiser(read: Reading) -> str:

@@ -8,16 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrievers.config import IndexSettings, RetrieverConfig, page_base
-from retrievers.config.layers import (
-    Layer,
-    add_flags,
-    build,
-    environment,
-    environment_layer,
-    file_layer,
-    flag_layer,
-    flatten,
-)
+from retrievers.config.layers import Layer, add_flags, build, environment, environment_layer, file_layer, flag_layer
 from retrievers.errors import ConfigError
 from retrievers.terminal.command import (
     EXIT_USER_ERROR,
@@ -62,7 +53,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if namespace.config:
         layers.append(file_layer(namespace.config, RetrieverConfig))
     layers.append(flag_layer(namespace, RetrieverConfig))
-    if namespace.command == "index" and not any("collection" in dict(flatten(layer.values)) for layer in layers):
+    if namespace.command == "index" and not any("collection" in layer.values for layer in layers):
         layers.insert(0, Layer(label="the folder's name", values={"collection": default_collection(namespace.folder)}))
     config = build(RetrieverConfig, layers)
     match namespace.command:
@@ -122,13 +113,10 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
         print_error(f"skipped: {fault}")
     for note in () if namespace.quiet else corpus.notes:
         print_error(f"note: {note}")
-    said = (
-        f"{report.pages} {corpus.unit}, {report.chunks} chunks in collection {config.collection!r} at "
-        f"{location(config.store)}: {report.added} added, {report.refreshed} refreshed, {report.removed} removed, "
-        f"{report.unchanged} unchanged"
-    )
+    where = f"{report.chunks} chunks in collection {config.collection!r} at {location(config.store)}"
+    changes = ", ".join(f"{getattr(report, name)} {name}" for name in ("added", "refreshed", "removed", "unchanged"))
     if not namespace.quiet:
-        print_out(said)
+        print_out(f"{report.pages} {corpus.unit}, {where}: {changes}")
     return _written(namespace, None, config, env)
 
 
@@ -153,12 +141,10 @@ def _written(namespace: argparse.Namespace, seen: "Look | None", config: Retriev
     if namespace.write:
         write_experiment(namespace.write, seen or look(config, env), env)
         golden = namespace.write.parent / "golden.jsonl"
-        following = (
-            f"Written: {namespace.write}. Next: python -m evals.golden init --config {namespace.write} --out {golden}, "
-            f"then fill in its queries and: python -m evals.run --config {namespace.write}"
-        )
+        init = f"python -m evals.golden init --config {namespace.write} --out {golden}"
+        run_it = f"then fill in its queries and: python -m evals.run --config {namespace.write}"
         if not namespace.quiet:
-            print_out(following)
+            print_out(f"Written: {namespace.write}. Next: {init}, {run_it}")
     return 0
 
 
@@ -185,18 +171,14 @@ def parser(prog: str) -> argparse.ArgumentParser:
     """Return the parser of the commands, called `prog` in its messages."""
     arguments = Parser(prog=prog, description="Index pages into Qdrant, search them, look at a collection.")
     commands = arguments.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    about = {
-        "search": "search a collection",
-        "index": "index a folder of pages: Markdown, HTML, text and PDF; or a dataset",
-        "inspect": "look at a collection, propose a map of its payload, audit it; nothing is written there",
-    }
-    search, index, inspect = (commands.add_parser(name, help=text, description=text) for name, text in about.items())
+    search = commands.add_parser("search", help="search a collection")
+    index = commands.add_parser("index", help="index a folder of pages (Markdown, HTML, text, PDF), or a dataset")
+    inspect = commands.add_parser("inspect", help="look at a collection, propose a map of its payload, audit it")
     search.add_argument("query", help="what to look for")
     search.add_argument("--json", action="store_true", help="print the whole session as JSON")
     _add_sources(index)
     for command in (index, inspect):
-        about_file = "write an experiment on the collection, for evals.run --config"
-        command.add_argument("--write", type=path_argument, metavar="FILE", help=about_file)
+        command.add_argument("--write", type=path_argument, metavar="FILE", help="write an experiment for evals.run")
     add_flags(index, IndexSettings)
     for command in (search, index, inspect):
         command.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")
@@ -206,21 +188,16 @@ def parser(prog: str) -> argparse.ArgumentParser:
 
 
 def _add_sources(index: argparse.ArgumentParser) -> None:
-    index.add_argument(
-        "folder",
-        type=path_argument,
-        metavar="SOURCE",
-        help="folder of .md, .mdx, .html, .txt and .pdf files; or a dataset: a .jsonl, .csv, .tsv or .parquet file, a "
-        "folder of them (BEIR's too), a saved Hugging Face dataset, or hub:OWNER/NAME",
-    )
+    dataset = "a dataset: .jsonl, .csv, .tsv, .parquet, a folder (BEIR's too), a saved one, or hub:OWNER/NAME"
+    about = f"folder of .md, .mdx, .html, .txt and .pdf files; or {dataset}"
+    index.add_argument("folder", type=path_argument, metavar="SOURCE", help=about)
     rows = index.add_argument_group("of a dataset")
     for part in ("text", "title", "url", "id"):
         rows.add_argument(f"--{part}-column", metavar="NAME", help=f"column of a document's {part}")
     for part, meaning in (("revision", "commit or tag"), ("subset", "configuration"), ("split", "split (train)")):
         rows.add_argument(f"--{part}", metavar="NAME", help=f"{meaning} of a Hugging Face dataset")
-    index.add_argument(
-        "--base-url", type=_base, default="/docs", help="what page addresses begin with (default: /docs)"
-    )
+    start = "what page addresses begin with (default: /docs)"
+    index.add_argument("--base-url", type=_base, default="/docs", help=start)
     index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
     index.add_argument("--replace", action="store_true", help="allow more than half of the stored chunks to be removed")
 
