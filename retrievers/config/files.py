@@ -35,12 +35,11 @@ def read_text(file: Path, expected: str, most_bytes: int, error: Callable[[str],
         RetrievalError: It is missing, no regular file (a pipe might never end), too large, or not UTF-8.
     """
     try:
-        status = file.stat()
-        if not stat.S_ISREG(status.st_mode):
-            kind = "a folder" if file.is_dir() else "a pipe or device"
-            raise error(f"{file}: expected {expected}, found {kind}; name a file")
-        if status.st_size > most_bytes:
-            raise error(f"{file}: expected {expected} of at most {most_bytes:,} bytes, found {status.st_size:,}")
+        size = file.stat().st_size
+        if not file.is_file():
+            raise error(f"{file}: expected {expected}, found a folder, pipe or device; name a file")
+        if size > most_bytes:
+            raise error(f"{file}: expected {expected} of at most {most_bytes:,} bytes, found {size:,}")
         return file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         raise error(f"{file}: not UTF-8 (byte {fault.start}: {fault.reason}); expected {expected}") from None

@@ -131,7 +131,7 @@ class MetadataConfig(Settings):
     text_key: str = Field("page_content", description="payload key of the chunk's text")
     nested_under: str = Field("metadata", description="payload key that holds the other fields; '' if they are flat")
     map: Mapping[str, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
-    required: tuple[str, ...] | None = Field(None, description="fields of every chunk (default: usual ones of half)")
+    required: tuple[str, ...] | None = Field(None, description="fields that every chunk must have")
 
     @property
     def layout(self) -> dict[str, Any]:

@@ -108,13 +108,10 @@ VariableName = Annotated[str, BeforeValidator(_variable)]
 def dump(settings: BaseModel) -> dict[str, Any]:
     """Return the settings as plain JSON values, paths absolute, so that they mean the same in any folder."""
     plain = settings.model_dump(mode="json")
-    return {name: _absolute(value, plain[name]) for name, value in settings if name in plain}
-
-
-def _absolute(value: Any, plain: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return dump(value)
-    if not isinstance(value, Path):
-        return plain
-    mark, path = without_mark(value)
-    return f"{mark}{user_path(path).absolute()}"
+    for name, value in settings:
+        if name in plain and isinstance(value, BaseModel):
+            plain[name] = dump(value)
+        elif name in plain and isinstance(value, Path):
+            mark, path = without_mark(value)
+            plain[name] = f"{mark}{user_path(path).absolute()}"
+    return plain

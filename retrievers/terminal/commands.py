@@ -114,9 +114,9 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
     for note in () if namespace.quiet else corpus.notes:
         print_error(f"note: {note}")
     where = f"{report.chunks} chunks in collection {config.collection!r} at {location(config.store)}"
-    changes = ", ".join(f"{getattr(report, name)} {name}" for name in ("added", "refreshed", "removed", "unchanged"))
+    changes = f"{report.added} added, {report.refreshed} refreshed, {report.removed} removed"
     if not namespace.quiet:
-        print_out(f"{report.pages} {corpus.unit}, {where}: {changes}")
+        print_out(f"{report.pages} {corpus.unit}, {where}: {changes}, {report.unchanged} unchanged")
     return _written(namespace, None, config, env)
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +108,7 @@ TABLES: dict[str, Any] = {
         ({"metadata__map": {"title": "t"}}, {"metadata__map": {}}, "metadata.map", {}),
         ({"metadata__map": {}}, {"metadata__map": {"title": "t"}}, "metadata.map", {"title": "t"}),
         (TABLES, {"filters": {"tags": "a"}}, "filters", {"tags": "a"}),
-        (TABLES, {"filters": "tags = a"}, "filters", "tags = a"),
         ({"filters": "tags = a"}, TABLES, "filters", TABLES["filters"]),
-        (TABLES, {"abbreviations": {"IMU": "sensor"}}, "abbreviations", {"IMU": "sensor"}),
         (TABLES, {"keyword__synonyms": {}}, "keyword.synonyms", {}),
     ],
 )
@@ -122,11 +119,6 @@ def test_a_mapping_of_the_users_own_keys_is_replaced_as_a_whole(
     for part in name.split("."):
         found = getattr(found, part)
     assert found == value
-
-
-def test_a_value_above_a_section_replaces_it_as_a_whole() -> None:
-    (fault,) = faults(layer("low", store__path="p"), layer("high", store="somewhere"))
-    assert fault.startswith("store: Input should be a valid dictionary") and fault.endswith("(set by high)")
 
 
 BELOW = layer(
@@ -228,21 +220,6 @@ def test_a_file_that_is_none_of_settings_is_named_with_its_line(text: str, said:
     assert str(caught.value).startswith(str(file)) and said in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read_is_named(file: Path) -> None:
-    (file.parent / "latin.yaml").write_bytes(b"name: \xe9")
-    os.mkfifo(file.parent / "pipe")
-    (file.parent / "huge.yaml").write_bytes(b"#" * (1 << 21))
-    said = {"gone.yaml": "No such file", "latin.yaml": "not UTF-8", "pipe": "found a pipe", "huge.yaml": "1,048,576"}
-    for name, reason in said.items():
-        with pytest.raises(ConfigError, match=reason):
-            file_layer(file.parent / name, RetrieverConfig)
-
-
-def test_an_experiment_is_read_for_its_retriever(file: Path) -> None:
-    layers = [read(file, "seed: 3\nretriever: {top_k: 0}\n")]
-    assert faults(*layers) == [f"top_k: Input should be greater than or equal to 1, got 0 (set by {file})"]
-
-
 # Flags
 
 
@@ -283,13 +260,6 @@ def test_every_setting_has_a_flag_with_its_default(model: Any) -> None:
     assert "most chunks to return (default: 5)" in " ".join(shown)
     assert all(info.description for info in leaves(model).values())
     assert vars(parser.parse_args([])) == {}
-
-
-@pytest.mark.parametrize("written", ["none", "null"])
-def test_no_threshold_is_one_that_was_chosen(file: Path, written: str) -> None:
-    low = read(file, "threshold: 0.28\n")
-    assert build(RetrieverConfig, [low, flags("--threshold", written)]).threshold is None
-    assert "got 'null'" in faults(flags("--top-k", "null"))[0]
 
 
 # Faults

@@ -90,22 +90,6 @@ def test_a_refused_certificate_and_errors_that_cause_each_other_are_known() -> N
     assert is_transient(one)
 
 
-def test_what_the_libraries_raise_on_the_wire() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and never answers
-        host = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(requests.RequestException) as late:
-            requests.get(host, timeout=0.1)
-        with (
-            openai.OpenAI(api_key="k", base_url=host, timeout=0.1, max_retries=0) as client,
-            pytest.raises(openai.OpenAIError) as later,
-        ):
-            client.models.list()
-    with pytest.raises(requests.RequestException) as refused:
-        requests.get("http://127.0.0.1:1", timeout=5)
-    found = [(is_transient(caught.value), timed_out(caught.value)) for caught in (late, later, refused)]
-    assert found == [LATE, LATE, PASSES]
-
-
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [

@@ -155,14 +155,3 @@ def test_rank_and_score_from_before_reranking_are_shown() -> None:
     assert (chunk["score"], chunk["original_rank"], chunk["original_score"]) == (0.9, 7, 0.6128)
     (plain,) = session_json(SESSION)["chunks"]
     assert (plain["original_rank"], plain["original_score"]) == (None, None)
-
-
-def test_a_session_without_scores_and_threshold_is_shown_as_such() -> None:
-    bare = replace(FOUND, score=None, score_scale="none", scores={})
-    parameters = {"python": "mine:make", "collection": None, "top_k": 5, "threshold": None, "candidates": 100}
-    made = replace(SESSION, chunks=(bare,), parameters=parameters, timings=StageTimings(total_ms=3.75), confidence=None)
-    text = session_text(made, verbose=True)
-    assert text.startswith(" 1    –    ros2/topics.md:6-8")
-    assert "· mine:make · top_k 5 · no threshold\n3.8 ms\n" in text
-    shown = json.loads(json.dumps(session_json(made), allow_nan=False))
-    assert (shown["chunks"][0]["score"], shown["chunks"][0]["score_scale"]) == (None, "none")
