@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import (
     AfterValidator,
@@ -273,7 +273,8 @@ class RetrieverConfig(Settings):
     filters: str | Mapping[str, Any] | None = Field(None, description="what candidates meet", json_schema_extra=TABLE)
     group_by: Annotated[str, AfterValidator(known_field)] | None = Field(None, description="field of distinct values")
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
-    _distance: Distance | None = PrivateAttr(default=None)
+    # The collection tells it when it is opened.
+    _distance = PrivateAttr(default=cast(Distance | None, None))
 
     def compared_by(self, distance: Distance) -> Self:
         """Return the settings for a collection of that distance.
