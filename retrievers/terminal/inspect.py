@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from retrievers.config import RetrieverConfig, dump
+from retrievers.config import RetrieverConfig
 from retrievers.config.files import LOCAL_MODE
 from retrievers.errors import ConfigError
 from retrievers.records import ALIASES
@@ -104,10 +104,8 @@ def look(config: RetrieverConfig, env: Mapping[str, str]) -> Look:
             client.close()
     with open_retriever(config, env=env) as retriever:
         if retriever.info is None:
-            raise ConfigError(
-                f"python {config.python!r}: its chunks cannot be listed, so that there is nothing to look at; name the "
-                "collection that it reads from (store and collection)"
-            )
+            remedy = "name the collection that it reads from (store and collection)"
+            raise ConfigError(f"python {config.python!r}: its chunks cannot be listed, to be looked at; {remedy}")
         return Look(config=config, info=retriever.info, payloads=[payload for _, payload in retriever.sample(SAMPLE)])
 
 
@@ -125,7 +123,7 @@ def write_experiment(file: Path, seen: Look, env: Mapping[str, str]) -> None:
     if not is_own or proposal.text_key not in (None, "page_content"):
         metadata |= {"text_key": proposal.text_key or config.metadata.text_key, "nested_under": proposal.nested_under}
     changes: dict[str, Any] = {"metadata": config.metadata.model_copy(update=metadata)}
-    if not is_own and config.store.url is None:
+    if config.store.url is None and (not is_own or config.names_collection):
         mark = LOCAL_MODE if config.store.local_mode else ""
         path = Path(f"{mark}{embedded_folder(config.store).absolute()}")
         changes["store"] = config.store.model_copy(update={"path": path})
@@ -136,7 +134,7 @@ def write_experiment(file: Path, seen: Look, env: Mapping[str, str]) -> None:
     settings = config.model_copy(update=changes)
     open_retriever(settings, env=env).close()
     written: dict[str, Any] = {} if is_own else {"name": config.collection}
-    written["retriever"] = _differing(dump(settings), dump(RetrieverConfig.model_validate({})))
+    written["retriever"] = settings.model_dump(mode="json", exclude_defaults=True)
     written["dataset"] = {"path": "golden.jsonl"}
     try:
         with file.open("x", encoding="utf-8") as target:
@@ -150,14 +148,3 @@ def _with_only_vector(config: RetrieverConfig, info: CollectionInfo) -> Retrieve
     if config.vector_name or "" in info.vectors or len(single) != 1:
         return config
     return config.model_copy(update={"vector_name": single[0]})
-
-
-def _differing(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that are not as by default."""
-    return {
-        name: _differing(value, defaults[name])
-        if isinstance(value, dict) and name != "map" and defaults[name]
-        else value
-        for name, value in values.items()
-        if value != defaults[name]
-    }
