@@ -110,7 +110,7 @@ def run_names(config: ExperimentConfig, sweep: Plan | None) -> tuple[str, str]:
     """
     # UTC, so that names of runs sort alike on every machine.
     stamp, own, settings = f"{datetime.now(UTC):%Y%m%d-%H%M%S}", config.tracking.run_name, config.retriever
-    named = label(settings.python or settings.mode, settings.rerank, settings.top_k, settings.used_threshold)
+    named = label(settings.python or settings.mode, settings.rerank, settings.top_k, settings.threshold)
     if sweep:
         every = [variant.settings for variant in sweep.variants]
         which = dict.fromkeys(one.python.rpartition(":")[2] if one.python else one.mode for one in every)

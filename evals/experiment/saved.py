@@ -96,7 +96,7 @@ def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
     plain = dict(flatten(settings.model_dump(mode="json"), unopened=tables(RetrieverConfig)))
     others = {name: value for name, value in plain.items() if FREE.isdisjoint(name.split("."))}
     found = {name: value for name, value in effective(settings).items() if name != "candidates"}
-    return {**others, **found, "distance": settings.used_distance}
+    return {**others, **found, "distance": settings.distance}
 
 
 def save(

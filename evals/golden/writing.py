@@ -166,7 +166,7 @@ def _model(namespace: argparse.Namespace, env: Mapping[str, str]) -> JudgeConfig
     if namespace.config:
         whole = file_layer(experiment_file(namespace.config), ModelSettings, named_folders(env))
         judge = {name: value for name, value in whole.values.items() if name == "judge"}
-        layers.append(Layer(label=whole.label, values=judge, lines=whole.lines))
+        layers.append(Layer(label=whole.label, values=judge))
     return build(ModelSettings, [*layers, flag_layer(namespace, ModelSettings)]).judge
 
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from evals.config.sweep import SweepConfig
 from evals.errors import ExperimentError
-from retrievers.config import FOREIGN_SETTINGS, RERANKERS, RetrieverConfig
+from retrievers.config import FOREIGN_SETTINGS, RetrieverConfig
 
 CELL_AXES = ("top_k", "threshold")
 """The axes that cut candidates; all others decide which candidates there are."""
@@ -62,10 +62,6 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
     cut = {"top_k": max(top_ks), **({} if widest is None else {"threshold": widest})}
     found, notes = dict[tuple[tuple[str, Any], ...], RetrieverConfig](), dict[str, None]()
     for changes in _combinations(base, sweep):
-        rerank, mode = changes.get("rerank", "none"), changes.get("mode", base.mode)
-        if RERANKERS[rerank].fusion and mode != "hybrid":
-            notes[f"rerank {rerank} fuses two searches: left out in mode {mode}"] = None
-            continue
         try:
             settings = _changed(base, changes | cut)
         except ValidationError as error:
@@ -89,7 +85,7 @@ def _thresholds(base: RetrieverConfig, sweep: SweepConfig) -> tuple[tuple[float,
         ExperimentError: One of them is none on the scale that it is held against.
     """
     if not sweep.threshold:
-        return (base.used_threshold or 0.0,), base.used_threshold
+        return (base.threshold or 0.0,), base.threshold
     for threshold in sweep.threshold:
         try:
             _changed(base, {"threshold": threshold})
@@ -110,10 +106,10 @@ def effective(settings: RetrieverConfig) -> dict[str, Any]:
     is_deep = settings.python is not None or settings.mode != "semantic" or reranks or settings.group_by is not None
     values = {
         "mode": settings.mode,
-        "fusion": settings.used_fusion if is_hybrid else None,
+        "fusion": settings.fusion if is_hybrid else None,
         "rerank": settings.rerank if reranks else "none",
         "candidates": settings.candidates if is_deep else None,
-        "threshold_on": None if settings.used_threshold is None else settings.threshold_on,
+        "threshold_on": None if settings.threshold is None else settings.threshold_on,
     }
     return own | {name: values[name] for name in _axes_of(settings) if values[name] is not None}
 

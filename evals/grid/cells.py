@@ -143,7 +143,7 @@ class Grid:
             raise IndexError(f"expected a cell from 0 to {len(self) - 1}, got {index!r}")
         number, (threshold, cut) = index // self.size, divmod(index % self.size, len(self.top_ks))
         configuration, cuts = self.configurations[number], dict[str, Any](top_k=self.top_ks[cut])
-        if configuration.settings.used_threshold is not None:
+        if configuration.settings.threshold is not None:
             cuts["threshold"] = configuration.thresholds[threshold]
         parameters = {**configuration.parameters, **cuts}
         return Cell(index=index, configuration=number, parameters=parameters, **{"threshold": None, **cuts})
@@ -292,7 +292,7 @@ def _select(
     """
     found = lists.codes[rows] >= 0
     read = np.zeros(found.shape)
-    if settings.used_threshold is not None:
+    if settings.threshold is not None:
         read = lists.column("score" if settings.threshold_on == "final" else "semantic")[rows]
     if settings.threshold_on == "best":
         read = np.where(found, read, -np.inf).max(axis=1, keepdims=True, initial=-np.inf) * np.ones(found.shape)

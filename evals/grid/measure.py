@@ -182,7 +182,7 @@ def measure_pool(
 def alone(config: ExperimentConfig) -> Plan:
     """Return the sweep of one cell: the retriever of an experiment as it is."""
     settings = config.retriever
-    thresholds = (settings.used_threshold or 0.0,)
+    thresholds = (settings.threshold or 0.0,)
     only = Variant(name="", parameters={}, settings=settings, thresholds=thresholds)
     return Plan(variants=(only,), top_ks=(settings.top_k,))
 

@@ -28,7 +28,7 @@ def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> tuple[str, tup
     """
     number = grid.cell(index).configuration
     settings = grid.configurations[number].settings
-    if settings.used_threshold is None:
+    if settings.threshold is None:
         return "", ()
     inside, outside = _best_scores(grid.pool, number, settings)
     scale, wanted = settings.threshold_scale, sorted({rate for rate in rates if rate and outside}, reverse=True)

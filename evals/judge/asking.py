@@ -6,6 +6,7 @@ import random
 from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
+import portalocker
 from pydantic import BaseModel
 
 from evals.collect.observations import Failure, Unscored
@@ -16,7 +17,6 @@ from evals.judge.budget import Account, Pace, Tokens
 from evals.judge.chat import Chat
 from evals.judge.faults import Fault, Kind, read_fault
 from evals.judge.store import VerdictStore
-from retrievers.config.files import FileLock
 from retrievers.embedding.tokens import count_tokens
 from retrievers.text.secrets import without_secrets
 
@@ -85,7 +85,7 @@ class Engine:
         self._proved = self._judged = account.usage.tokens_out > 0
         self._in_a_row = 0
         self._first, self._turn = asyncio.Lock(), asyncio.Lock()
-        self._lock: FileLock | None = None
+        self._lock: portalocker.Lock | None = None
 
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
         """Return the verdict on a prompt, bought at most once.

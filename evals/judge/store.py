@@ -7,12 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import portalocker
 from pydantic import BaseModel
 
 from evals.errors import JudgeError
 from evals.judge.answers import checked
 from evals.judge.budget import Tokens
-from retrievers.config.files import FileLock, LockBusyError, make_private, open_sqlite
+from retrievers.config.files import file_lock, make_private, open_sqlite
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS verdicts (
@@ -59,7 +60,7 @@ class VerdictStore:
         statement = f"INSERT OR REPLACE INTO verdicts ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         self._run(statement, key, model, kind, answer, *tokens, time.time(), time.time())
 
-    def buying(self, model: str) -> FileLock | None:
+    def buying(self, model: str) -> portalocker.Lock | None:
         """Return the lock of whoever buys verdicts of a model; None while another process holds it.
 
         The system releases it at any end of a process.
@@ -69,8 +70,8 @@ class VerdictStore:
         file = self.file.with_name(f"{self.file.name}.{name}.lock")
         try:
             make_private(file)
-            return FileLock(file)
-        except LockBusyError:
+            return file_lock(file, wait=False)
+        except portalocker.AlreadyLocked:
             return None
         except OSError as error:
             raise self._unusable(error) from error

@@ -26,7 +26,7 @@ from evals.metrics.declaration import (
 )
 from evals.metrics.outcomes import PASS_RATE
 from retrievers.config import RetrieverConfig
-from retrievers.config.removed import removed
+from retrievers.config.layers import removed
 from retrievers.errors import nearest
 
 DEPTH = re.compile(r"_at_(\d+)$")

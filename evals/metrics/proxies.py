@@ -26,8 +26,8 @@ from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.ranking import evidence_recall
 from evals.metrics.results import Results, Values, as_bits
 from evals.metrics.texts import average_precision
-from retrievers.config.languages import words
 from retrievers.records import Chunk
+from retrievers.text import words
 
 # Share of the words of the reference answer from which on a chunk without labels counts as useful.
 USEFUL = 1 / 3

@@ -110,7 +110,7 @@ def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: 
 
 def _settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
     """Return the settings that matter most, in a line; of fusion and reranking those that are in force."""
-    threshold, distance, params = retriever.used_threshold, retriever.used_distance, retriever.search_params or {}
+    threshold, distance, params = retriever.threshold, retriever.distance, retriever.search_params or {}
     is_plain = distance == "cosine"
     read = READ_BY[retriever.threshold_on].format(distance)
     if not is_plain and retriever.threshold_on == "each":
@@ -118,7 +118,7 @@ def _settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
     found = [
         retriever.mode,
         "" if is_plain else f"distance {distance}",
-        f"fusion {retriever.used_fusion}" if retriever.mode == "hybrid" else "",
+        f"fusion {retriever.fusion}" if retriever.mode == "hybrid" else "",
         f"rerank {retriever.rerank}" if RERANKERS[retriever.rerank].make else "",
         *(f"{name} {str(value).lower()}" for name, value in flatten({"search_params": params}) if value),
     ]

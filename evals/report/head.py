@@ -135,4 +135,4 @@ def _next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collectio
     if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors:
         flags = WITHOUT_KEYWORDS.get(cause, flags)
     # A fusion that weighs scores without bounds has no meaning.
-    return flags if retriever.used_distance == "cosine" else flags.replace("hybrid", "hybrid --retriever.fusion rrf")
+    return flags if retriever.distance == "cosine" else flags.replace("hybrid", "hybrid --retriever.fusion rrf")

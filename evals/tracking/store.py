@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote, urlsplit
 from evals.config.experiment import TrackingConfig
 from evals.config.files import probe
 from evals.errors import TrackingError
-from retrievers.config.files import FileLock
+from retrievers.config.files import file_lock
 from retrievers.errors import ConfigError, RetrievalError
 from retrievers.text.secrets import redacted, remember_password
 
@@ -223,7 +223,7 @@ def _lock_of(uri: str) -> contextlib.AbstractContextManager[object]:
     if file is None:
         return contextlib.nullcontext()
     file.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(file.with_name(f".{file.name}.lock"), create=True, wait=True)
+    return file_lock(file.with_name(f".{file.name}.lock"))
 
 
 @contextlib.contextmanager

@@ -2,19 +2,16 @@
 
 from retrievers.config.indexing import IndexSettings
 from retrievers.config.models import (
-    CROSS_ENCODER_PROVIDERS,
     EMBEDDING_PROVIDERS,
     CrossEncoderConfig,
     EmbeddingConfig,
     ModelConfig,
-    Provider,
 )
 from retrievers.config.retriever import (
     FOREIGN_SETTINGS,
     MAX_QUERY_CHARACTERS,
     MAX_QUERY_WORDS,
     MAX_TOP_K,
-    REQUIRED_METADATA,
     RERANKERS,
     Fusion,
     KeywordConfig,
@@ -40,13 +37,11 @@ from retrievers.config.settings import (
 )
 
 __all__ = [
-    "CROSS_ENCODER_PROVIDERS",
     "EMBEDDING_PROVIDERS",
     "FOREIGN_SETTINGS",
     "MAX_QUERY_CHARACTERS",
     "MAX_QUERY_WORDS",
     "MAX_TOP_K",
-    "REQUIRED_METADATA",
     "RERANKERS",
     "TABLE",
     "CrossEncoderConfig",
@@ -57,7 +52,6 @@ __all__ = [
     "MetadataConfig",
     "Mode",
     "ModelConfig",
-    "Provider",
     "Reranker",
     "RerankerName",
     "RetrieverConfig",

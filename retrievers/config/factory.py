@@ -45,9 +45,7 @@ def find(target: str, setting: str) -> Callable[[], Any]:
         raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}{where}") from error
     factory: Any = getattr(module, attribute, None)
     if not callable(factory):
-        names = [defined for defined, value in vars(module).items() if callable(value) and defined[0] != "_"]
-        raise ConfigError(
-            f"{setting} {target!r}: expected a function or class of {name}, found none{nearest(attribute, names)}"
-        )
+        near = nearest(attribute, (defined for defined, value in vars(module).items() if callable(value)))
+        raise ConfigError(f"{setting} {target!r}: expected a function or class of {name}, found none{near}")
     call: Callable[[], Any] = factory
     return call

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any
 
 import portalocker
 
@@ -18,8 +18,6 @@ from retrievers.text.quoting import quoted
 
 # Before the path of a folder of qdrant-client's local mode, whose points are pickled: the user says that it is trusted.
 LOCAL_MODE = "local:"
-# pathlib makes folders one within another, and cannot do so for ever.
-DEEPEST = 200
 # Seconds to wait for another process that is writing an SQLite file.
 TIMEOUT_S = 30.0
 
@@ -37,44 +35,35 @@ def read_text(file: Path, expected: str, most_bytes: int, error: Callable[[str],
         RetrievalError: It is missing, no regular file (a pipe might never end), too large, or not UTF-8.
     """
     try:
-        status = file.stat()
-        if not stat.S_ISREG(status.st_mode):
-            kind = "a folder" if file.is_dir() else "a pipe or device"
-            raise error(f"{file}: expected {expected}, found {kind}; name a file")
-        if status.st_size > most_bytes:
-            raise error(f"{file}: expected {expected} of at most {most_bytes:,} bytes, found {status.st_size:,}")
+        size = file.stat().st_size
+        if not file.is_file():
+            raise error(f"{file}: expected {expected}, found a folder, pipe or device; name a file")
+        if size > most_bytes:
+            raise error(f"{file}: expected {expected} of at most {most_bytes:,} bytes, found {size:,}")
         return file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         raise error(f"{file}: not UTF-8 (byte {fault.start}: {fault.reason}); expected {expected}") from None
     except (OSError, ValueError) as fault:  # a name that no file can have
-        raise error(f"{file}: cannot be read: {_reason(fault)}; expected {expected}") from None
-
-
-def _reason(fault: Exception) -> object:
-    return getattr(fault, "strerror", None) or fault
+        reason = getattr(fault, "strerror", None) or fault
+        raise error(f"{file}: cannot be read: {reason}; expected {expected}") from None
 
 
 # JSON
 
 
 def load_json(text: str) -> Any:
-    """Parse a JSON text without repeated keys, NaN and infinity.
+    """Parse a JSON text without repeated names, NaN, infinity and halves of characters.
 
     Raises:
-        ValueError: It is not valid, or ambiguous; the fault, and where where that is known.
+        ValueError: It is not valid, or ambiguous; the fault, and where that is known.
     """
     try:
         value = json.loads(
-            text, object_pairs_hook=_unambiguous, parse_int=_number, parse_float=_number, parse_constant=_no_number
+            text, object_pairs_hook=_unambiguous, parse_int=_number, parse_float=_number, parse_constant=_number
         )
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
         return value
-    except json.JSONDecodeError as error:
-        line = f"line {error.lineno}, " if "\n" in text else ""
-        raise ValueError(f"not valid JSON: {error.msg} at {line}column {error.colno}") from None
-    except UnicodeEncodeError:
-        raise ValueError("not valid JSON: half of a surrogate pair, which is no character") from None
     except RecursionError:
         raise ValueError("not valid JSON: nested too deep") from None
     except ValueError as error:
@@ -91,12 +80,8 @@ def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _number(text: str) -> int | float:
     if not isfinite(float(text)):
-        raise ValueError(f"{quoted(text)} is larger than any number of a computer")
+        raise ValueError(f"{quoted(text)} is no finite number")
     return int(text) if text.removeprefix("-").isdigit() else float(text)
-
-
-def _no_number(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")
 
 
 # Paths
@@ -114,16 +99,14 @@ def user_path(text: str | Path) -> Path:
     Raises:
         ValueError: `~name` names no user, or no file can have such a name.
     """
-    path = Path(text)
-    if len(path.parts) > DEEPEST:
-        raise ValueError(f"expected a path of at most {DEEPEST} folders, got one of {len(path.parts) - 1:,}")
     try:
-        path = path.expanduser()
+        path = Path(text).expanduser()
         path.lstat()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         pass  # the open that follows reports it
     except (OSError, ValueError, RuntimeError) as error:
-        raise ValueError(f"expected the path of a file or folder ({_reason(error)})") from None
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"expected the path of a file or folder ({reason})") from None
     return path
 
 
@@ -149,53 +132,26 @@ def make_private(file: Path) -> None:
 # Locks, and SQLite
 
 
-class LockBusyError(Exception):
-    """Another holder has the lock; its callers say so in their own words."""
-
-
-class FileLock:
-    """A lock on a file, held from the start until it is released; the system releases it at any end of the process.
-
-    Two locks conflict in one process as they do in two.
+def file_lock(path: Path, *, wait: bool = True) -> portalocker.Lock:
+    """Take the lock on a file, which is made where there is none; the system releases it at any end of the process.
 
     Args:
-        path: The file; an exclusive lock makes it when `create` is set, a shared one never writes.
-        shared: True if others may hold it at the same time (readers), False for one holder (a writer).
-        create: True to make a missing file.
+        path: The file.
         wait: True to wait for another holder, False to refuse at once.
 
     Raises:
-        LockBusyError: Another holder has the lock, and `wait` is not set.
+        portalocker.AlreadyLocked: Another holder has it, in this process or another, and `wait` is not set.
         OSError: The file cannot be opened, or the file system cannot lock.
     """
-
-    _fd: int | None = None
-
-    def __init__(self, path: Path, *, shared: bool = False, create: bool = False, wait: bool = False) -> None:
-        self._fd = os.open(path, os.O_RDONLY if shared else os.O_RDWR | (os.O_CREAT if create else 0), 0o644)
-        kind = portalocker.LockFlags.SHARED if shared else portalocker.LockFlags.EXCLUSIVE
-        try:
-            portalocker.lock(self._fd, kind if wait else kind | portalocker.LockFlags.NON_BLOCKING)
-        except portalocker.LockException as error:
-            self.release()
-            if isinstance(error, portalocker.AlreadyLocked):
-                raise LockBusyError(str(path)) from error
-            raise OSError(f"{path}: cannot be locked: {error}") from error
-
-    def release(self) -> None:
-        """Let go; a second call does nothing."""
-        descriptor, self._fd = self._fd, None
-        if descriptor is not None:
-            os.close(descriptor)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-    def __del__(self) -> None:
-        self.release()
+    kind = portalocker.LockFlags.EXCLUSIVE
+    lock = portalocker.Lock(path, flags=kind if wait else kind | portalocker.LockFlags.NON_BLOCKING)
+    try:
+        lock.acquire(fail_when_locked=not wait)
+    except portalocker.AlreadyLocked:
+        raise
+    except portalocker.LockException as error:
+        raise OSError(f"{path}: cannot be locked: {error}") from error
+    return lock
 
 
 def open_sqlite(file: Path, schema: str, probe: str) -> sqlite3.Connection:
@@ -212,9 +168,10 @@ def open_sqlite(file: Path, schema: str, probe: str) -> sqlite3.Connection:
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     make_private(file)
-    with FileLock(file.with_name(f"{file.name}.lock"), create=True, wait=True):
+    with file_lock(file.with_name(f"{file.name}.lock")):
         # Two processes that switch a new file to the write-ahead log at once can both fail.
-        database = connect(file.absolute().as_uri())
+        # Each statement is a transaction unless one is begun.
+        database = sqlite3.connect(file, timeout=TIMEOUT_S, check_same_thread=False, isolation_level=None)
         try:
             for statement in (schema, probe, "PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL"):
                 database.execute(statement)
@@ -222,8 +179,3 @@ def open_sqlite(file: Path, schema: str, probe: str) -> sqlite3.Connection:
             database.close()
             raise
     return database
-
-
-def connect(address: str) -> sqlite3.Connection:
-    """Connect to the file at a URI; each statement is a transaction unless one is begun."""
-    return sqlite3.connect(address, timeout=TIMEOUT_S, check_same_thread=False, isolation_level=None, uri=True)

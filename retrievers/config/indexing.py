@@ -68,10 +68,8 @@ class IndexSettings(Settings):
                 raise ConfigError(f"index.{name} does nothing under index.splitter {filled['splitter']}; leave it out")
             filled[name] = DEFAULTS[name]
         if filled["overlap"] >= filled["max_tokens"]:
-            raise ConfigError(
-                f"index.overlap: expected less than max_tokens, which is {filled['max_tokens']} in the collection, got "
-                f"{filled['overlap']}; set index.max_tokens too"
-            )
+            most = f"less than max_tokens, which is {filled['max_tokens']} in the collection"
+            raise ConfigError(f"index.overlap: expected {most}, got {filled['overlap']}; set index.max_tokens too")
         return self.model_copy(update=filled)
 
 
@@ -79,6 +77,4 @@ def recorded_settings(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that a collection was made with; empty where `retrievers index` did not make it."""
     if "embedding" not in manifest:
         return {}
-    # Earlier versions recorded the budget alone.
-    earlier = {name: manifest[name] for name in ("max_tokens",) if name in manifest}
-    return {**DEFAULTS, **earlier, **manifest.get("index", {})}
+    return {**DEFAULTS, **manifest.get("index", {})}

@@ -8,7 +8,10 @@ import argparse
 import os
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache, reduce
+from importlib.resources import files
+from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType, NoneType
 from typing import Any, TypeVar, get_args, get_origin
@@ -20,7 +23,6 @@ from pydantic.fields import FieldInfo
 
 from retrievers.config import TABLE, UnshownError
 from retrievers.config.files import read_text, without_mark
-from retrievers.config.removed import removed
 from retrievers.errors import ConfigError, nearest
 from retrievers.text.quoting import quoted
 from retrievers.text.secrets import redacted, remember, remember_environment
@@ -34,41 +36,29 @@ ENVIRONMENT: Mapping[str, str] = {
     "RAG_SIMILARITY_THRESHOLD": "threshold",
     "RAG_SEARCH_MODE": "mode",
 }
-# A setting, and what lower layers say that means nothing beside it. The retriever's have no prefix here.
-REPLACES: Mapping[str, tuple[str, ...]] = {
-    "store.url": ("store.path",),
+# A setting of a lower layer, and what a higher one says beside which it means nothing. The retriever's have no prefix.
+REPLACED_BY: Mapping[str, tuple[str, ...]] = {
     "store.path": ("store.url",),
-    "dataset.path": ("dataset.hub", "baseline"),
-    "dataset.hub": ("dataset.path", "baseline"),
-    "dataset.split": ("baseline",),
-    "dataset.ids": ("baseline",),
+    "store.url": ("store.path",),
+    "dataset.hub": ("dataset.path",),
+    "dataset.path": ("dataset.hub",),
+    "baseline": ("dataset.path", "dataset.hub", "dataset.split", "dataset.ids"),
 }
 # Settings of lower layers that still count when a higher layer names the user's own retriever (`python`).
 KEPT = ("top_k", "candidates", "metadata")
-# Settings of a model that fit no other provider's.
-OF_PROVIDER = frozenset(
+# Settings of a model that mean nothing beside another one.
+OF_MODEL = frozenset(
     ("model", "provider", "base_url", "api_key_env", "dimensions", "query_prefix", "document_prefix", "options")
 )
-MAX_FAULTS_SHOWN = 50
 MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """Nested settings and where they came from, for error messages.
-
-    Attributes:
-        lines: The line of each setting in the file named by the label, by its dotted name.
-    """
+    """Nested settings and where they came from, for error messages."""
 
     label: str
     values: Mapping[str, Any]
-    lines: Mapping[str, int] = field(default_factory=dict)
-
-    def place(self, name: str) -> str:
-        """Return the origin of a setting, or of the nearest one above it."""
-        known = next((part for part in (name, *above(name)) if part in self.lines), None)
-        return f"{self.label}:{self.lines[known]}" if known else self.label
 
 
 # The layers
@@ -121,24 +111,17 @@ def file_layer(path: Path, model: type[BaseModel], folders: Mapping[str, Path] =
     Raises:
         ConfigError: The file cannot be read, is not YAML, is not a mapping, or says one thing twice.
     """
-    text = read_text(path, "a YAML file of settings", MOST_BYTES)
-    try:
-        values, lines = _load(text, _Settings)
-    except (ValueError, yaml.YAMLError) as error:  # a date that is none, too
-        mark = getattr(error, "problem_mark", None)
-        raise ConfigError(f"{path}{f':{mark.line + 1}' if mark else ''}: not valid YAML: {_problem(error)}") from None
+    values = _load(read_text(path, "a YAML file of settings", MOST_BYTES), str(path))
     if not isinstance(values, dict):
         actual = "and the file is empty" if values is None else f"got {quoted(values)}"
         raise ConfigError(f"{path}: expected a mapping of settings, {actual}")
     # An experiment is read for its retriever, where that is what is wanted.
     if isinstance(values.get("retriever"), dict) and "retriever" not in model.model_fields:
         values = values["retriever"]
-        lines = {name.removeprefix("retriever."): line for name, line in lines.items()}
     pairs = [*flatten(values, unopened=tables(model))]
-    flat, names = dict(pairs), [name for name, _ in pairs]
-    if clash := next((n for n in names if names.count(n) > 1 or not flat.keys().isdisjoint(above(n))), None):
-        place = Layer(label=str(path), values={}, lines=lines).place(clash)
-        raise ConfigError(f"{place}: {clash} is given twice, nested and dotted; leave one of them out")
+    if clash := next((name for (name, _), (other, _) in combinations(pairs, 2) if _overlaps(name, other)), None):
+        raise ConfigError(f"{path}: {clash} is given twice, nested and dotted; leave one of them out")
+    flat = dict(pairs)
     for name, info in leaves(model).items():
         if Path in _types(info) and isinstance(flat.get(name), str):
             mark, written = without_mark(flat[name])
@@ -146,7 +129,7 @@ def file_layer(path: Path, model: type[BaseModel], folders: Mapping[str, Path] =
             inside = folders[folder] / rest if folder in folders else path.parent / written
             if not written.startswith("~"):
                 flat[name] = mark + os.path.abspath(inside)  # noqa: PTH100 - of what no file can be called, too
-    return Layer(label=str(path), values=nest(flat), lines=lines)
+    return Layer(label=str(path), values=nest(flat))
 
 
 def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
@@ -155,23 +138,17 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
     for name, info in leaves(model).items():
         title = name.rpartition(".")[0] or "settings"
         group = groups.setdefault(title, parser.add_argument_group(title))
-        default = default_text(info)
-        group.add_argument(
-            f"--{name.replace('_', '-')}",
-            dest=name,
-            # A missing flag stays out of the namespace, so that no default of it overrides lower layers.
-            default=argparse.SUPPRESS,
-            metavar=name.rpartition(".")[2].upper(),
-            help=f"{info.description}{f' (default: {default})' if default else ''}".replace("%", "%%"),
-        )
+        default, flag, metavar = default_text(info), f"--{name.replace('_', '-')}", name.rpartition(".")[2].upper()
+        said = f"{info.description}{f' (default: {default})' if default else ''}".replace("%", "%%")
+        # A missing flag stays out of the namespace, so that no default of it overrides lower layers.
+        group.add_argument(flag, dest=name, default=argparse.SUPPRESS, metavar=metavar, help=said)
 
 
 def default_text(info: FieldInfo) -> str:
     """Return the default of a setting as it is written; empty for none."""
     default = None if info.is_required() else info.get_default(call_default_factory=True)
-    if isinstance(default, list | tuple):
-        return ", ".join(map(str, default))
-    return "" if default in (None, "") or isinstance(default, BaseModel | dict) else str(default)
+    several = default if isinstance(default, list | tuple) else [default]
+    return ", ".join(str(each) for each in several if each is not None and not isinstance(each, BaseModel | dict))
 
 
 def flag_layer(namespace: argparse.Namespace, model: type[BaseModel]) -> Layer:
@@ -200,44 +177,30 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
     merged: dict[str, Any] = {}
     for layer in layers:
         values = dict(flatten(layer.values, unopened=tables(model)))
-        _drop_replaced(merged, values)
-        merged |= values
+        merged = {name: value for name, value in merged.items() if not _is_replaced(name, values)} | values
     try:
         return model.model_validate(nest(merged))
     except ValidationError as error:
-        items = error.errors(include_url=False)
-        faults = [_explain(model, dict(item), layers) for item in items[:MAX_FAULTS_SHOWN]]
-        more = [f"… and {len(items) - MAX_FAULTS_SHOWN} more"] if len(items) > MAX_FAULTS_SHOWN else []
-        raise ConfigError("\n".join([*faults, *more])) from None
+        faults = [_explain(model, dict(item), layers) for item in error.errors(include_url=False)]
+        raise ConfigError("\n".join(faults)) from None
 
 
-def _drop_replaced(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Drop of the lower layers what the values of the next one replace, or what means nothing beside them."""
-    given = {name.removeprefix("retriever.") for name, value in values.items() if value is not None}
-    replaced = {name for setting in given for name in REPLACES.get(setting, ())}
-    uppers = {upper for name in values for upper in above(name)}
-    for name in [*merged]:
-        # A mapping replaces single entries below it, and the other way round.
-        overlaps = name in uppers or not values.keys().isdisjoint(above(name))
-        short = name.removeprefix("retriever.")
-        of_retriever = "retriever.python" not in values or short != name
-        idle = "python" in given and of_retriever and short.partition(".")[0] not in KEPT
-        if overlaps or idle or short in replaced:
-            del merged[name]
-    for group in {name.rpartition(".")[0] for name in values if name.endswith((".model", ".provider"))}:
-        new, old = _provider(values, group), _provider(merged, group)
-        if old and not new:  # a model by its name alone is another of the same provider
-            merged[f"{group}.provider"] = old
-        elif old != new:
-            for name in [n for n in merged if n.startswith(f"{group}.")]:
-                if name.removeprefix(f"{group}.").partition(".")[0] in OF_PROVIDER:
-                    del merged[name]
+def _is_replaced(name: str, values: Mapping[str, Any]) -> bool:
+    """Return True if the values of a higher layer replace a setting, or leave no meaning to it."""
+    group, _, last = name.rpartition(".")
+    given = {other.removeprefix("retriever.") for other, value in values.items() if value is not None}
+    short = name.removeprefix("retriever.")
+    of_retriever = "retriever.python" not in values or short != name
+    return (
+        any(_overlaps(name, other) for other in values)
+        or not given.isdisjoint(REPLACED_BY.get(short, ()))
+        or (last in OF_MODEL and not values.keys().isdisjoint({f"{group}.model", f"{group}.provider"}))
+        or ("python" in given and of_retriever and short.partition(".")[0] not in KEPT)
+    )
 
 
-def _provider(values: Mapping[str, Any], group: str) -> str | None:
-    """Return the provider that a group of settings names, also as `provider:model`; None where it names none."""
-    name, colon, _ = str(values.get(f"{group}.model") or "").partition(":")
-    return values.get(f"{group}.provider") or (name if colon else None)
+def _overlaps(name: str, other: str) -> bool:
+    return name == other or other.startswith(f"{name}.") or name.startswith(f"{other}.")
 
 
 def leaves(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
@@ -258,7 +221,7 @@ def tables(model: type[BaseModel]) -> frozenset[str]:
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "", unopened: Container[str] = ()) -> Iterator[tuple[str, Any]]:
-    """Flatten nested mappings to (dotted name, value); an empty mapping is a value, and so is one in `unopened`."""
+    """Return (dotted name, value) of nested mappings; an empty mapping is a value, and so is one in `unopened`."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value and f"{prefix}{key}" not in unopened:
             yield from flatten(value, f"{prefix}{key}.", unopened)
@@ -271,17 +234,8 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for name, value in flat.items():
         *parents, last = name.split(".")
-        node = tree
-        for parent in parents:
-            node = node.setdefault(parent, {})
-        node[last] = value
+        reduce(lambda node, parent: node.setdefault(parent, {}), parents, tree)[last] = value
     return tree
-
-
-def above(name: str) -> Iterator[str]:
-    """Return the dotted names that contain a name."""
-    while name := name.rpartition(".")[0]:
-        yield name
 
 
 # YAML
@@ -291,12 +245,12 @@ class _Settings(yaml.SafeLoader):
     """The safe loader with unique keys, and without numbers in base 60: `1:20` is a range, as in YAML 1.2."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        lines: dict[str, int] = {}
+        names: set[str] = set()
         for key, _ in node.value:
-            if (name := str(key.value)) in lines:
-                problem = f"{name!r} is given twice, first at line {lines[name]}; leave one of them out"
+            if key.value in names:
+                problem = f"{str(key.value)!r} is given twice; leave one of them out"
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-            lines[name] = key.start_mark.line + 1
+            names.add(str(key.value))
         return super().construct_mapping(node, deep)
 
 
@@ -306,28 +260,13 @@ _Settings.yaml_implicit_resolvers = {
 }
 
 
-class _Words(_Settings):
-    """The same with all scalars left text: an id 12 is no number, `yes` no boolean."""
-
-
-_Words.yaml_implicit_resolvers = {}
-
-
-def _load(text: str, loader: type[_Settings]) -> tuple[Any, dict[str, int]]:
-    """Return the value of a YAML text, and the line of each key by its dotted name."""
-    reading = loader(text)
-    node = reading.get_single_node()
-    return (None, {}) if node is None else (reading.construct_document(node), dict(_lines(node)))
-
-
-def _lines(node: yaml.Node, prefix: str = "") -> Iterator[tuple[str, int]]:
-    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
-        yield f"{prefix}{key.value}", key.start_mark.line + 1
-        yield from _lines(value, f"{prefix}{key.value}.")
-
-
-def _problem(error: Exception) -> str:
-    return ": ".join(filter(None, (getattr(error, "context", None), getattr(error, "problem", None)))) or str(error)
+def _load(text: str, where: str) -> Any:
+    try:
+        return yaml.load(text, _Settings)
+    except (ValueError, RecursionError, yaml.YAMLError) as error:  # a date that is none, too
+        mark = getattr(error, "problem_mark", None)
+        line, said = f":{mark.line + 1}" if mark else "", getattr(error, "problem", None) or error
+        raise ConfigError(f"{where}{line}: not valid YAML: {said}") from None
 
 
 def _types(info: FieldInfo) -> set[Any]:
@@ -346,15 +285,10 @@ def _flag(name: str, raw: str, info: FieldInfo) -> Any:
     if raw == "null" and NoneType in kinds:
         return None
     is_list = not kinds.isdisjoint({list, tuple, Sequence}) and Mapping not in kinds
-    if not raw.lstrip().startswith(("{", "[") if is_list else "{") or not (is_list or Mapping in kinds):
-        # pydantic converts numbers and booleans from text, with the setting's own message.
-        return [part.strip() for part in raw.split(",")] if is_list else raw
-    try:
-        # Values of any type are as YAML reads them, all others as pydantic does.
-        return _load(raw, _Settings if Any in kinds else _Words)[0]
-    except yaml.YAMLError as error:
-        problem = f"{quoted(raw)} is not valid YAML: {_problem(error)}"
-        raise ConfigError(f"--{name.replace('_', '-')}: {problem}") from None
+    if raw.lstrip().startswith(("{", "[") if is_list else "{") and (is_list or Mapping in kinds):
+        return _load(raw, f"--{name.replace('_', '-')} {quoted(raw)}")
+    # pydantic converts numbers and booleans from text, with the setting's own message.
+    return [part.strip() for part in raw.split(",")] if is_list else raw
 
 
 # The faults
@@ -363,22 +297,40 @@ def _flag(name: str, raw: str, info: FieldInfo) -> Any:
 def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Layer]) -> str:
     name, value = ".".join(map(str, item["loc"])), item["input"]
     # The highest layer that sets the name, or a part of it, is at fault.
-    origin = next((la for la in reversed(layers) if any(_same(name, n) for n, _ in flatten(la.values))), None)
-    where = f" (set by {origin.place(name)})" if origin else ""
+    origin = next((la.label for la in reversed(layers) if any(_overlaps(name, n) for n, _ in flatten(la.values))), None)
+    where = f" (set by {origin})" if origin else ""
     if item["type"] == "extra_forbidden":
         if successor := removed(name):
             return f"{name}: is no setting any more{where}: {successor}"
         return f"{name}: unknown setting{where}{nearest(name, leaves(model))}"
     if successor := removed(name, value):
-        given = value[0] if isinstance(value, list) else value
-        return f"{name}: {quoted(given)} is no value any more{where}: {successor}"
-    if item["type"] == "missing":
-        return f"{name}: this setting is required"
+        return f"{name}: {quoted(value)} is no value any more{where}: {successor}"
     # A whole section would bury the message, and may hold secrets.
     secret = isinstance(item.get("ctx", {}).get("error"), UnshownError)
     got = "" if secret or isinstance(value, Mapping | BaseModel) else f", got {redacted(quoted(value))}"
     return f"{name or 'settings'}: {str(item['msg']).removeprefix('Value error, ')}{got}{where}"
 
 
-def _same(name: str, other: str) -> bool:
-    return name == other or other.startswith(f"{name}.") or name.startswith(f"{other}.")
+def removed(name: str, value: object = None) -> str:
+    """Return what took the place of a setting, flag, metric or subcommand of an earlier version; empty for others.
+
+    Args:
+        name: Dotted name of a setting, with or without `retriever.`; a flag with its dashes; a metric; or the
+            subcommand as `retrieval-evals COMMAND`.
+        value: Its value, where the name itself is still known.
+    """
+    setting = re.sub(r"\.\d+$", "", name.removeprefix("--").replace("-", "_").removeprefix("retriever."))
+    # `retrievers index` has the settings of indexing without their prefix.
+    names = [name, setting, f"index.{setting}"]
+    if value is None:
+        names += [setting[: dot.start()] for dot in re.finditer(r"\.", setting)]
+    else:
+        value = value[0] if isinstance(value, list) and len(value) == 1 else value
+        names = [f"{each}={value}" for each in names]
+    successors = _successors()
+    return next((successors[each] for each in names if each in successors), "")
+
+
+@cache
+def _successors() -> dict[str, str]:
+    return dict(yaml.safe_load(files("retrievers.config").joinpath("removed.yaml").read_text(encoding="utf-8")))

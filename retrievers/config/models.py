@@ -3,13 +3,13 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Annotated, Any, ClassVar, Self
 
+import yaml
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from retrievers.config.registry import one_of
-from retrievers.config.running_options import of_the_model
-from retrievers.config.settings import TABLE, Settings, UnshownError, VariableName, address
+from retrievers.config.settings import Settings, UnshownError, VariableName, address, one_of, table
 
 # Names of arguments that may not stand in a file.
 SECRET = re.compile(r"(key|secret|password|credentials?|token|headers?)$", re.IGNORECASE)
@@ -32,30 +32,11 @@ class Provider:
     hosted: bool | None = True
 
 
-# Those of LangChain's `init_embeddings`, and two of our own.
-EMBEDDING_PROVIDERS: Mapping[str, Provider] = {
-    "wordllama": Provider(default_model="l2_supercat_256", hosted=False),
-    "cohere": Provider(default_model="embed-english-v3.0", key_env="COHERE_API_KEY", title="Cohere"),
-    "openai": Provider(default_model="text-embedding-3-small", key_env="OPENAI_API_KEY"),
-    "azure_openai": Provider(key_env="AZURE_OPENAI_API_KEY"),
-    "azure_ai": Provider(key_env="AZURE_AI_API_KEY"),
-    "bedrock": Provider(),
-    "google_genai": Provider(key_env="GOOGLE_API_KEY"),
-    "google_vertexai": Provider(),
-    "mistralai": Provider(default_model="mistral-embed", key_env="MISTRAL_API_KEY"),
-    "ollama": Provider(),
-    "huggingface": Provider(default_model="sentence-transformers/all-MiniLM-L6-v2", hosted=False),
-    "python": Provider(hosted=None),
-}
+_TABLES = yaml.safe_load(files("retrievers.config").joinpath("providers.yaml").read_text(encoding="utf-8"))
+EMBEDDING_PROVIDERS: Mapping[str, Provider] = {name: Provider(**known) for name, known in _TABLES["embedding"].items()}
 CROSS_ENCODER_PROVIDERS: Mapping[str, Provider] = {
-    "cohere": Provider(default_model="rerank-v3.5", key_env="COHERE_API_KEY", title="Cohere Rerank"),
-    "sentence-transformers": Provider(default_model="cross-encoder/ms-marco-MiniLM-L6-v2", hosted=False),
-    "python": Provider(hosted=None),
+    name: Provider(**known) for name, known in _TABLES["cross_encoder"].items()
 }
-
-
-def _any_other(nearest: str) -> str:
-    return "" if nearest else " (python: any other LangChain Embeddings, by embedding.model python:MODULE:FACTORY)"
 
 
 class ModelConfig(Settings):
@@ -65,9 +46,7 @@ class ModelConfig(Settings):
     provider: str = Field("python", description="whose model")
     model: str | None = Field(None, description="model name; for python `module:factory`")
     base_url: str | None = Field(None, description="address of the provider's API, if not its own")
-    api_key_env: VariableName = Field(
-        "COHERE_API_KEY", description="environment variable that holds the provider's API key"
-    )
+    api_key_env: VariableName = Field("COHERE_API_KEY", description="environment variable of the provider's API key")
 
     @model_validator(mode="before")
     @classmethod
@@ -75,7 +54,13 @@ class ModelConfig(Settings):
         """Split `provider:model`, and fill in the provider's variable of the key."""
         if not isinstance(values, Mapping):
             return values
-        values = {**values, **split(values, cls.providers)}
+        model, provider = values.get("model"), values.get("provider")
+        named, colon, rest = model.partition(":") if isinstance(model, str) else ("", "", "")
+        # The names of some models have a colon too.
+        if colon and (provider is None or (provider != "python" and named in cls.providers)):
+            if provider not in (None, named):
+                raise ValueError(f"model {model!r} is not of provider {provider!r}; leave one of them out")
+            values = {**values, "provider": named, "model": rest}
         declared = cls.providers.get(str(values.get("provider")))
         return {"api_key_env": declared.key_env, **values} if declared and declared.key_env else values
 
@@ -83,11 +68,8 @@ class ModelConfig(Settings):
     @classmethod
     def _url_without_secrets(cls, url: str | None, info: ValidationInfo) -> str | None:
         declared = cls.providers.get(info.data.get("provider", ""), Provider())
-        return (
-            None
-            if url is None
-            else address(url, "https://api.example.com", declared.key_env or "that api_key_env names")
-        )
+        key = declared.key_env or "that api_key_env names"
+        return None if url is None else address(url, "https://api.example.com", key)
 
     @model_validator(mode="after")
     def _model_of_provider(self) -> Self:
@@ -126,13 +108,11 @@ class EmbeddingConfig(ModelConfig):
     """
 
     providers: ClassVar[Mapping[str, Provider]] = EMBEDDING_PROVIDERS
-    provider: Annotated[str, one_of(EMBEDDING_PROVIDERS, _any_other)] = Field("wordllama", description="who embeds")
+    provider: Annotated[str, one_of(EMBEDDING_PROVIDERS)] = Field("wordllama", description="who embeds")
     dimensions: int | None = Field(None, ge=1, description="length of the vectors, where the provider can shorten them")
     query_prefix: str | None = Field(None, description="text before a query, such as 'query: '")
     document_prefix: str | None = Field(None, description="text before a text to store, such as 'passage: '")
-    options: Mapping[str, Any] = Field(
-        default_factory=dict, description="further arguments of the provider's class", json_schema_extra=TABLE
-    )
+    options: Mapping[str, Any] = table("further arguments of the provider's class")
 
     @field_validator("options")
     @classmethod
@@ -145,10 +125,9 @@ class EmbeddingConfig(ModelConfig):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides which vector a text gets: provider and model, and what else is set of these."""
+        """What a collection records of its model: provider and model, and length and prefixes where they are set."""
         chosen = {name: getattr(self, name) for name in ("dimensions", "query_prefix", "document_prefix")}
-        chosen |= {"options": of_the_model(self.options)}
-        named = {name: value for name, value in chosen.items() if value not in (None, {})}
+        named = {name: value for name, value in chosen.items() if value is not None}
         return {"provider": self.provider, "model": self.resolved_model, **named}
 
 
@@ -160,23 +139,3 @@ class CrossEncoderConfig(ModelConfig):
 
     providers: ClassVar[Mapping[str, Provider]] = CROSS_ENCODER_PROVIDERS
     provider: Annotated[str, one_of(CROSS_ENCODER_PROVIDERS)] = Field("cohere", description="who reranks")
-
-
-def split(values: Mapping[str, Any], providers: Mapping[str, Provider]) -> dict[str, str]:
-    """Return provider and model from `model: "provider:model"`, nothing where the model is named without its provider.
-
-    Raises:
-        ValueError: `provider` names another one.
-    """
-    model, separate = values.get("model"), values.get("provider")
-    if not isinstance(model, str) or separate == "python":
-        return {}
-    provider, colon, name = model.partition(":")
-    # The names of some models have a colon too.
-    if not colon or (separate is not None and provider not in providers):
-        return {}
-    if separate not in (None, provider):
-        raise ValueError(
-            f"model {model!r} is of provider {provider!r}, but provider is {separate!r}; leave one of them out"
-        )
-    return {"provider": provider, "model": name}

@@ -1,10 +1,11 @@
 """The settings of a retriever: all that decides what a query gets back."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import (
     AfterValidator,
@@ -20,11 +21,9 @@ from pydantic import (
 )
 
 from retrievers.config.files import user_path, without_mark
-from retrievers.config.filters import parse, qdrant_filter
-from retrievers.config.languages import DEFAULT_LANGUAGE, check_language, words
+from retrievers.config.filters import to_filter
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig, ModelConfig
-from retrievers.config.registry import late, one_of
-from retrievers.config.settings import TABLE, Settings, VariableName, address, section
+from retrievers.config.settings import TABLE, Settings, VariableName, address, one_of, section, table
 from retrievers.errors import ConfigError, nearest
 from retrievers.records import ALIASES, METADATA_FIELDS, Distance, ScoreScale
 
@@ -37,10 +36,15 @@ ALWAYS_THERE = ("point_id", "text", "chunk_text_preview")
 FOREIGN_SETTINGS = ("python", "store", "collection", "metadata", "top_k", "threshold", "candidates")
 # What a `QdrantVectorStore` of the user's own brings along; all else may be set for one.
 OF_THE_STORE = ("embedding", "vector_name")
-# The distance of a collection that was not opened yet.
-UNOPENED: Distance | None = None
 # Scales without fixed bounds, on which a threshold means something else for every query.
 UNSCALED = ("rrf", "dbsf", "bm25", "sparse")
+
+# Languages for suggestions; the library itself decides.
+LANGUAGES = (
+    "arabic azerbaijani basque bengali catalan chinese danish dutch english finnish french german greek hebrew "
+    "hinglish hungarian indonesian italian japanese kazakh nepali norwegian portuguese romanian russian slovene "
+    "spanish swedish tajik turkish"
+).split()
 
 Mode = Literal["semantic", "keyword", "hybrid"]
 Fusion = Literal["weighted", "rrf", "dbsf"]
@@ -56,39 +60,32 @@ class Reranker:
     """A declaration of a reranker, whose code is in `retrievers.search.rerank`.
 
     Attributes:
-        make: Makes a `retrievers.search.rerank.Rerank` from the settings and the environment that holds API keys;
-            None where nothing is reranked after the search.
+        make: `module:function` that makes a `retrievers.search.rerank.Rerank` from the settings and the environment
+            that holds API keys; None where nothing is reranked.
         scale: Scale of the scores it gives; None where candidates keep the scores of the search.
         needs_texts: It reads the texts of the candidates.
         needs_vectors: It reads the stored vectors of the candidates.
         diversifies: It moves candidates that are like earlier ones down.
-        fusion: The fusion that it stands for, which needs mode `hybrid`.
-        settings: Names of the retriever's settings that only this reranker reads.
         model: The settings of the model that it calls.
     """
 
-    make: "Callable[[RetrieverConfig, Mapping[str, str]], Any] | None" = None
+    make: str | None = None
     scale: ScoreScale | None = None
     needs_texts: bool = False
     needs_vectors: bool = False
     diversifies: bool = False
-    fusion: Fusion | None = None
-    settings: tuple[str, ...] = ()
     model: "Callable[[RetrieverConfig], ModelConfig] | None" = None
 
 
 RERANKERS: dict[str, Reranker] = {
     "none": Reranker(),
     "cross-encoder": Reranker(
-        make=late("retrievers.search.rerank:cross_encoder"),
+        make="retrievers.search.rerank:cross_encoder",
         scale="rerank",
         needs_texts=True,
         model=lambda settings: settings.cross_encoder,
     ),
-    "mmr": Reranker(
-        make=late("retrievers.search.rerank:mmr"), needs_vectors=True, diversifies=True, settings=("mmr_lambda",)
-    ),
-    "rrf": Reranker(fusion="rrf"),
+    "mmr": Reranker(make="retrievers.search.rerank:mmr", needs_vectors=True, diversifies=True),
 }
 RerankerName = Annotated[str, one_of(RERANKERS)]
 
@@ -105,16 +102,10 @@ class StoreConfig(Settings):
     """
 
     url: str | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
-    path: Path | None = Field(
-        None, description="folder of the embedded store; local:FOLDER for a trusted one of qdrant-client's local mode"
-    )
-    api_key_env: VariableName = Field(
-        "QDRANT_API_KEY", description="environment variable that holds the server's API key"
-    )
+    path: Path | None = Field(None, description="folder of the embedded store; local:FOLDER for a trusted local mode")
+    api_key_env: VariableName = Field("QDRANT_API_KEY", description="environment variable of the server's API key")
     timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take")
-    wait_s: float = Field(
-        60.0, ge=0, le=86_400, description="seconds for which a run or indexing repeats a request that fails"
-    )
+    wait_s: float = Field(60.0, ge=0, le=86_400, description="seconds for which a run repeats a request that fails")
 
     @property
     def local_mode(self) -> Path | None:
@@ -140,9 +131,7 @@ class MetadataConfig(Settings):
     text_key: str = Field("page_content", description="payload key of the chunk's text")
     nested_under: str = Field("metadata", description="payload key that holds the other fields; '' if they are flat")
     map: Mapping[str, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
-    required: tuple[str, ...] | None = Field(
-        None, description="fields that every chunk must have (default: the usual ones that half of the chunks have)"
-    )
+    required: tuple[str, ...] | None = Field(None, description="fields that every chunk must have")
 
     @property
     def layout(self) -> dict[str, Any]:
@@ -184,19 +173,16 @@ class KeywordConfig(Settings):
     """The keyword side: a sparse vector, by default of BM25, whose terms come from a library's tokeniser and stemmer.
 
     Attributes:
-        encoder: `bm25`: queries are encoded here. `server`: the Qdrant server encodes them, as `qdrant/bm25`.
-            `python:module:factory`: a model of the user's own, such as SPLADE, BM42 or miniCOIL, as the collection's
-            vector is of; the factory returns a function from a text to a sparse vector, or an object with `embed_query`
-            (LangChain) or `query_embed` (FastEmbed).
+        encoder: `bm25`, or `python:module:factory`: a model of the user's own, such as SPLADE, BM42 or miniCOIL, as
+            the collection's vector is of; the factory returns a function from a text to a sparse vector, or an object
+            with `embed_query` (LangChain) or `query_embed` (FastEmbed).
         synonyms: Term or phrase to further terms, which are searched along at half the weight of the query's own.
     """
 
     vector_name: str = Field("bm25", min_length=1, description="name of the sparse vector in the collection")
-    encoder: str = Field("bm25", description="encoder of queries: bm25, server, or python:module:factory")
-    language: str = Field(DEFAULT_LANGUAGE, description="language of stop words and stemmer")
-    synonyms: Mapping[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="term: [terms to search in addition]", json_schema_extra=TABLE
-    )
+    encoder: str = Field("bm25", description="encoder of queries: bm25, or python:module:factory")
+    language: str = Field("english", description="language of stop words and stemmer")
+    synonyms: Mapping[str, tuple[str, ...]] = table("term: [terms to search in addition]")
 
     @property
     def scale(self) -> ScoreScale:
@@ -206,24 +192,25 @@ class KeywordConfig(Settings):
     @field_validator("language")
     @classmethod
     def _known_language(cls, name: str) -> str:
-        # A question to the library costs its import.
-        if name != DEFAULT_LANGUAGE:
-            check_language(name)
+        if name != "english":  # a question to the library costs its import
+            from qdrant_edge import Bm25, Bm25Config
+
+            try:
+                Bm25(Bm25Config(language=name))
+            except ValueError:
+                raise ValueError(f"no stop words and stemmer for {name!r}{nearest(name, LANGUAGES)}") from None
         return name
 
     @field_validator("encoder")
     @classmethod
     def _known_encoder(cls, name: str) -> str:
-        kind, _, target = name.partition(":")
-        if name not in ("bm25", "server") and not (kind == "python" and all(map(str.strip, target.partition(":")))):
-            raise ValueError("expected bm25, server, or python:module:factory")
+        if name != "bm25" and not re.fullmatch(r"python:[^:\s]+:[^:\s]+", name):
+            raise ValueError("expected bm25, or python:module:factory")
         return name
 
     @field_validator("synonyms")
     @classmethod
-    def _findable(cls, synonyms: Mapping[str, tuple[str, ...]], others: ValidationInfo) -> Mapping[str, Any]:
-        if blank := [term for term in synonyms if not words(term)]:
-            raise ValueError(f"{blank[0]!r} holds no word to be found by")
+    def _of_bm25(cls, synonyms: Mapping[str, tuple[str, ...]], others: ValidationInfo) -> Mapping[str, Any]:
         if synonyms and others.data.get("encoder", "bm25") != "bm25":
             raise ValueError(f"encoder {others.data['encoder']!r} makes a query's terms by itself; leave synonyms out")
         return synonyms
@@ -256,49 +243,38 @@ class RetrieverConfig(Settings):
             the collection has it. A keyword search is exact; of these only `indexed_only` concerns it.
         semantic_weight: Share of the semantic side in a hybrid search; the keyword side has the rest.
         abbreviations: Short form to meaning, set behind it before a query is embedded.
-        filters: An expression (see `retrievers.config.filters`) that every candidate meets.
+        filters: A condition that every candidate meets (see `retrievers.config.filters`).
         group_by: A field of which each value is returned once, with its best chunk.
         trust_embedding: Skip the check that a collection without a recorded model was embedded by the configured one.
     """
 
-    python: Annotated[str, AfterValidator(_factory)] | None = Field(
-        None, description="a LangChain retriever of your own, as module:factory"
-    )
+    python: Annotated[str, AfterValidator(_factory)] | None = Field(None, description="your retriever: module:factory")
     store: StoreConfig = section(StoreConfig, "location of the collection")
     collection: str = Field("physical_ai_handbook", min_length=1, max_length=255, description="name of the collection")
     embedding: EmbeddingConfig = section(EmbeddingConfig, "model")
     mode: Mode = Field("semantic", description="search of candidates: semantic, keyword or hybrid")
     fusion: Fusion = Field("weighted", description="fusion of the two sides of hybrid: weighted, rrf or dbsf")
-    semantic_weight: float = Field(
-        0.7, ge=0, le=1, description="share of the semantic side in hybrid; the keyword side has the rest"
-    )
+    semantic_weight: float = Field(0.7, ge=0, le=1, description="share of the semantic side in hybrid")
     rrf_constant: float = Field(60.0, gt=0, description="constant of reciprocal rank fusion")
-    rerank: RerankerName = Field("none", description="none, cross-encoder, mmr, or rrf (hybrid with rrf fusion)")
+    rerank: RerankerName = Field("none", description="none, cross-encoder or mmr")
     mmr_lambda: float = Field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
-    threshold_on: ThresholdOn = Field(
-        "each", description="each chunk's similarity; best: the highest one, for all; or the final score"
-    )
+    threshold_on: ThresholdOn = Field("each", description="each chunk's similarity, the best one's, or the final score")
     threshold: Threshold = Field(None, description="least score of a returned chunk (default: none)")
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
     search_params: Mapping[str, Any] | None = Field(
-        None, description="how Qdrant searches: its SearchParams, e.g. {hnsw_ef: 256}", json_schema_extra=TABLE
+        None, description="Qdrant's SearchParams, e.g. {hnsw_ef: 256}", json_schema_extra=TABLE
     )
     vector_name: str = Field("", description="name of the dense vector in the collection; '' if it has none")
     metadata: MetadataConfig = section(MetadataConfig, "names of the fields in the payload")
     keyword: KeywordConfig = section(KeywordConfig, "BM25")
     cross_encoder: CrossEncoderConfig = section(CrossEncoderConfig, "the cross-encoder")
-    abbreviations: Mapping[str, str] = Field(
-        default_factory=dict, description="short form: meaning, for embedding", json_schema_extra=TABLE
-    )
-    filters: str | Mapping[str, Any] | None = Field(
-        None, description="condition on every candidate", json_schema_extra=TABLE
-    )
-    group_by: Annotated[str, AfterValidator(known_field)] | None = Field(
-        None, description="field of which each value is returned once"
-    )
+    abbreviations: Mapping[str, str] = table("short form: meaning, for embedding")
+    filters: str | Mapping[str, Any] | None = Field(None, description="what candidates meet", json_schema_extra=TABLE)
+    group_by: Annotated[str, AfterValidator(known_field)] | None = Field(None, description="field of distinct values")
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
-    _distance = PrivateAttr(default=UNOPENED)
+    # The collection tells it when it is opened.
+    _distance = PrivateAttr(default=cast(Distance | None, None))
 
     def compared_by(self, distance: Distance) -> Self:
         """Return the settings for a collection of that distance.
@@ -308,20 +284,18 @@ class RetrieverConfig(Settings):
         """
         return type(self).model_validate(self.model_dump(exclude_unset=True), context={"distance": distance})
 
-    @property
-    def distance(self) -> Distance | None:
-        """The distance of the collection's dense vectors; None until it is opened."""
-        return self._distance
+    def replaced_by(self, plain: Mapping[str, Any]) -> Self:
+        """Return other settings for the same collection.
+
+        Raises:
+            ValidationError: They cannot be, or mean nothing with its distance.
+        """
+        return type(self).model_validate(plain, context={"distance": self._distance})
 
     @property
-    def used_distance(self) -> Distance:
-        """The distance in force: a cosine unless an opened collection has another."""
+    def distance(self) -> Distance:
+        """The distance of the dense vectors: a cosine unless an opened collection has another."""
         return self._distance or "cosine"
-
-    @property
-    def used_threshold(self) -> float | None:
-        """The threshold in force, None for none."""
-        return self.threshold
 
     @property
     def least(self) -> float:
@@ -331,7 +305,7 @@ class RetrieverConfig(Settings):
     @property
     def threshold_scale(self) -> ScoreScale:
         """The scale of the scores that the threshold reads."""
-        return self.score_scale if self.threshold_on == "final" else self.used_distance
+        return self.score_scale if self.threshold_on == "final" else self.distance
 
     @property
     def reranker(self) -> Reranker:
@@ -339,15 +313,10 @@ class RetrieverConfig(Settings):
         return RERANKERS[self.rerank]
 
     @property
-    def used_fusion(self) -> Fusion:
-        """The fusion in force: reranking by rrf is fusion by rrf."""
-        return self.reranker.fusion or self.fusion
-
-    @property
     def score_scale(self) -> ScoreScale:
         """The scale of the final scores."""
         of_mode: dict[Mode, ScoreScale] = {
-            "semantic": self.used_distance, "keyword": self.keyword.scale, "hybrid": self.used_fusion,
+            "semantic": self.distance, "keyword": self.keyword.scale, "hybrid": self.fusion,
         }  # fmt: skip
         return self.reranker.scale or of_mode[self.mode]
 
@@ -386,24 +355,17 @@ class RetrieverConfig(Settings):
         try:
             return SearchParams.model_validate(given).model_dump(exclude_unset=True)
         except ValidationError as error:
-            faults = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
-            raise ValueError(f"no SearchParams of Qdrant: {'; '.join(faults)}") from None
+            fault = error.errors()[0]
+            raise ValueError(f"no SearchParams of Qdrant: {'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
 
     @field_validator("filters")
     @classmethod
     def _readable(cls, filters: str | Mapping[str, Any] | None) -> str | Mapping[str, Any] | None:
         try:
-            _ = filters is None or qdrant_filter(filters) or parse(filters)
+            _ = filters is None or to_filter(filters)
         except ConfigError as error:
             raise ValueError(str(error).removeprefix("filters: ")) from None
         return filters
-
-    @field_validator("abbreviations")
-    @classmethod
-    def _not_blank(cls, abbreviations: Mapping[str, str]) -> Mapping[str, str]:
-        if any(not short.strip() for short in abbreviations):
-            raise ValueError("a blank is no abbreviation")
-        return abbreviations
 
     @model_validator(mode="after")
     def _together(self, info: ValidationInfo) -> Self:
@@ -422,17 +384,12 @@ class RetrieverConfig(Settings):
         if self.top_k > self.candidates:
             depth = f"the candidate depth {self.candidates}; raise candidates or lower top_k"
             yield f"top_k is {self.top_k} and exceeds {depth}"
-        if self.reranker.fusion and self.mode != "hybrid":
-            yield f"rerank {self.rerank!r} fuses two searches and needs mode 'hybrid', got mode {self.mode!r}"
-        if self.keyword.encoder == "server" and self.mode != "semantic" and not self.store.url:
-            yield "keyword.encoder 'server' needs a Qdrant server, in store.url; leave keyword.encoder out"
-        if self.mode == "hybrid" and self.used_fusion == "weighted" and self.used_distance != "cosine":
-            yield f"fusion 'weighted' adds scores from 0 to 1, not {self.used_distance} scores; use fusion: rrf or dbsf"
+        if self.mode == "hybrid" and self.fusion == "weighted" and self.distance != "cosine":
+            yield f"fusion 'weighted' adds scores from 0 to 1, not {self.distance} scores; use fusion: rrf or dbsf"
         if self.threshold_on == "final" and self.score_scale in UNSCALED:
-            yield (
-                f"threshold_on 'final' would compare the threshold with {self.score_scale} scores, which have no fixed "
-                "scale; use threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
-            )
+            read = f"the threshold with {self.score_scale} scores, which have no fixed scale"
+            remedy = "use threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
+            yield f"threshold_on 'final' would compare {read}; {remedy}"
 
     @model_serializer(mode="wrap")
     def _in_force(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

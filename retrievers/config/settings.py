@@ -1,13 +1,14 @@
 """The base of all settings."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import SplitResult, urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from retrievers.config.files import user_path, without_mark
+from retrievers.errors import nearest
 
 # Marks a setting whose mapping has keys of the user's own: taken whole, and replaced whole by a higher layer.
 TABLE: dict[str, Any] = {"table": True}
@@ -15,6 +16,9 @@ TABLE: dict[str, Any] = {"table": True}
 
 # Names by POSIX's rules; a longer stretch of letters and digits is more likely a key.
 VARIABLE = re.compile(r"(?!.*[A-Z0-9]{25})[A-Z_][A-Z0-9_]{0,63}")
+ADDRESS = re.compile(r"https?://(?:\[[0-9A-Fa-f:.]+\]|[^\s/@?#:\[\]]+)(?::(?P<port>\d{1,5}))?(?:/[^\s@?#]*)?")
+MOST_PORT = 65_535
+PAGE_BASE = re.compile(r"https?://[^\s/@?#]+(?:/[^?#]*)?|(?!//)(?![^/]*[@:])[^?#]*")
 HOST = re.compile(r"(?:[\w-]+(?:\.[\w-]+)*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 
 
@@ -27,6 +31,11 @@ class Settings(BaseModel):
     @classmethod
     def _at_home(cls, value: Any) -> Any:
         return user_path(value) if isinstance(value, Path) else value
+
+
+def table(about: str) -> Any:
+    """Return a field that holds a mapping whose keys are the user's own, by default empty."""
+    return Field(default_factory=dict, description=about, json_schema_extra=TABLE)
 
 
 def section(model: type[BaseModel], about: str) -> Any:
@@ -44,13 +53,10 @@ def address(url: str, example: str, key: str) -> str:
     Raises:
         ValueError: It is none, or carries credentials; `example` shows one, `key` says where a key belongs.
     """
-    if any(mark in url for mark in "@?#"):
-        raise UnshownError(
-            f"must not carry credentials, a query or a fragment; put the key into the environment variable {key}"
-        )
-    parts = _split(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in url):
-        raise ValueError(f"expected an http:// or https:// address such as {example}")
+    found = ADDRESS.fullmatch(url)
+    if not found or int(found["port"] or 0) > MOST_PORT:  # a port that is none may be the beginning of a password
+        plain = "without credentials, query and fragment"
+        raise UnshownError(f"expected an http:// or https:// address such as {example}, {plain}; a key goes into {key}")
     return url.rstrip("/")
 
 
@@ -60,14 +66,9 @@ def page_base(url: str) -> str:
     Raises:
         ValueError: It is neither, or carries credentials, a query or a fragment, which every page would show.
     """
-    parts = _split(url)
-    site = parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
-    path = not parts.scheme and not parts.netloc and "@" not in url.partition("/")[0]
-    if not (site or path) or any(mark in url for mark in "?#"):
-        raise UnshownError(
-            "expected a path such as /docs or an address such as https://docs.example.com, "
-            "without credentials, query and fragment: they would stand in the address of every page"
-        )
+    if not PAGE_BASE.fullmatch(url):
+        plain = "without credentials, query and fragment, which every page would show"
+        raise UnshownError(f"expected a path such as /docs or an address such as https://docs.example.com, {plain}")
     return url
 
 
@@ -78,17 +79,25 @@ def host(name: str) -> str:
         ValueError: It is anything else, such as an address.
     """
     if not HOST.fullmatch(name):
-        raise UnshownError(
-            "expected hosts such as docs.example.com or localhost:3000, without scheme, path and credentials"
-        )
+        raise UnshownError("expected hosts such as docs.example.com or localhost:3000, and nothing before or behind")
     return name
+
+
+def one_of(registry: Mapping[str, object]) -> AfterValidator:
+    """Return a check that a setting is a name of the registry, which may grow later."""
+
+    def check(name: str) -> str:
+        if name not in registry:
+            *names, last = map(repr, registry)
+            raise ValueError(f"Input should be {', '.join(names)} or {last}{nearest(name, registry, limit=1)}")
+        return name
+
+    return AfterValidator(check)
 
 
 def _variable(name: Any) -> str:
     if not isinstance(name, str) or not VARIABLE.fullmatch(name):
-        raise UnshownError(
-            "expected the name of an environment variable in capitals, such as COHERE_API_KEY, and not the key itself"
-        )
+        raise UnshownError("expected the name of a variable, such as COHERE_API_KEY, and not the key itself")
     return name
 
 
@@ -96,28 +105,13 @@ def _variable(name: Any) -> str:
 VariableName = Annotated[str, BeforeValidator(_variable)]
 
 
-def _split(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-    except ValueError:  # its text may quote the address
-        raise UnshownError("expected an address; its brackets or characters are not those of one") from None
-    try:
-        _ = parts.port
-    except ValueError:  # which may be the beginning of a password
-        raise UnshownError("the port is not a number from 0 to 65535") from None
-    return parts
-
-
 def dump(settings: BaseModel) -> dict[str, Any]:
     """Return the settings as plain JSON values, paths absolute, so that they mean the same in any folder."""
     plain = settings.model_dump(mode="json")
-    return {name: _absolute(value, plain[name]) for name, value in settings if name in plain}
-
-
-def _absolute(value: Any, plain: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return dump(value)
-    if not isinstance(value, Path):
-        return plain
-    mark, path = without_mark(value)
-    return f"{mark}{user_path(path).absolute()}"
+    for name, value in settings:
+        if name in plain and isinstance(value, BaseModel):
+            plain[name] = dump(value)
+        elif name in plain and isinstance(value, Path):
+            mark, path = without_mark(value)
+            plain[name] = f"{mark}{user_path(path).absolute()}"
+    return plain

@@ -10,24 +10,22 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Protocol
 
 from retrievers.config import KeywordConfig, factory
-from retrievers.config.languages import words
 from retrievers.errors import ConfigError, EmbeddingError
 from retrievers.net.faults import cause
+from retrievers.text import words
 
 if TYPE_CHECKING:
-    from qdrant_client.models import Document, SparseVector
+    from qdrant_client.models import SparseVector
     from qdrant_edge import Bm25
 
 K, B = 1.2, 0.75
 # A k so large that, with b = 0, the weight of a term is its frequency: tf · (k + 1) / (tf + k) is tf.
 UNSATURATED = 1e12
 DEFAULT_AVERAGE_LENGTH = 256.0
-SERVER_MODEL = "qdrant/bm25"
 METHODS = ("embed_query", "query_embed", "encode_query")
-Terms: TypeAlias = Union["SparseVector", "Document"]
 
 
 @dataclass(frozen=True)
@@ -73,8 +71,8 @@ def _bm25(language: str, k: float, b: float, average_length: float) -> "Bm25":
 class QueryEncoder(Protocol):
     """Encodes queries for the sparse vector that is searched."""
 
-    def query(self, text: str, expansions: Sequence[str] = (), expansion_weight: float = 0.5) -> Terms:
-        """Return the weights of a query's terms, or the query for the server to encode; see `Bm25Encoder.query`."""
+    def query(self, text: str, expansions: Sequence[str] = (), expansion_weight: float = 0.5) -> "SparseVector":
+        """Return the weights of a query's terms (see `Bm25Encoder.query`)."""
 
 
 def query_encoder(config: KeywordConfig) -> QueryEncoder:
@@ -83,8 +81,6 @@ def query_encoder(config: KeywordConfig) -> QueryEncoder:
     Raises:
         ConfigError: The user's factory cannot be loaded, or makes nothing that encodes.
     """
-    if config.encoder == "server":
-        return ServerEncoder(config.language)
     if config.encoder == "bm25":
         return Bm25Encoder(config.language)
     target = config.encoder.removeprefix("python:")
@@ -96,20 +92,6 @@ def query_encoder(config: KeywordConfig) -> QueryEncoder:
             f"{' or '.join(METHODS)}; the factory made {type(encoder).__name__}"
         )
     return OwnEncoder(target, method)
-
-
-@dataclass(frozen=True)
-class ServerEncoder:
-    """Leaves the encoding to a Qdrant server: BM25 of its own, which weighs a repeated term of a query once."""
-
-    language: str
-
-    def query(self, text: str, *_: Any) -> "Document":
-        """Return the text for the server to encode."""
-        from qdrant_client.models import Document
-
-        options = {} if self.language == "english" else {"options": {"language": self.language}}
-        return Document(text=text, model=SERVER_MODEL, **options)
 
 
 @dataclass(frozen=True)

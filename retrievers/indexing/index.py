@@ -230,7 +230,8 @@ def _embed(
 ) -> dict[str, Vector]:
     """Return the vector of each text, embedded once; those of a hosted model are kept in the user's file of vectors."""
     texts, model = list(dict.fromkeys(given)), config.embedding
-    key = json.dumps({**model.identity, "base_url": model.base_url}, sort_keys=True, default=str), "search_document"
+    asked = {**model.identity, "base_url": model.base_url, "options": dict(model.options)}
+    key = json.dumps(asked, sort_keys=True, default=str), "search_document"
     cache = open_embedding_cache(os.environ, hosted=model.declared.hosted is True)
     vectors: dict[str, Vector] = {}
     for batch in parts(texts, EMBED_BATCH):

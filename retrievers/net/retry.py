@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 import stamina
@@ -31,32 +30,24 @@ log = logging.getLogger(__name__)
 logging.getLogger("stamina").addFilter(lambda record: __name__ not in str(record.__dict__.get("stamina.callable")))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Patience:
-    """How long one request is tried again, by which setting, and the stages that were told to ask for a wait."""
-
-    wait_s: float = SEARCH_S
-    setting: str = ""
-    busy: set[str] = field(default_factory=set)
-
-
 # By thread: a wait of one search must not shorten the measured time of another.
 class _Lost(threading.local):
     seconds = 0.0
 
 
-_patience: ContextVar[Patience | None] = ContextVar("retrievers.net.retry", default=None)
+# Seconds for which a run tries a request again; None for an application's search.
+_wait_s: ContextVar[float | None] = ContextVar("retrievers.net.retry", default=None)
 _lost = _Lost()
 
 
 @contextmanager
 def patient(wait_s: float) -> Iterator[None]:
     """Try requests inside for up to `wait_s` seconds; 0 sends each once. Threads have to be given the context."""
-    token = _patience.set(Patience(wait_s=wait_s, setting=" (store.wait_s)"))
+    token = _wait_s.set(wait_s)
     try:
         yield
     finally:
-        _patience.reset(token)
+        _wait_s.reset(token)
 
 
 def working_time() -> float:
@@ -75,19 +66,21 @@ def attempt(action: Callable[[], Result], *, name: str, retried: bool = True) ->
     Raises:
         RetrievalError: Error of the last attempt, with the number of attempts and their duration.
     """
-    run = _patience.get()
-    patience, began, before = run or Patience(), time.monotonic(), time.perf_counter()
+    of_run = _wait_s.get()
+    wait_s, setting = (SEARCH_S, "") if of_run is None else (of_run, " (store.wait_s)")
+    began, before = time.monotonic(), time.perf_counter()
     attempts, last = 0, before
 
     def passes(error: Exception) -> bool | float:
-        late = time.monotonic() - began >= patience.wait_s
+        late = time.monotonic() - began >= wait_s
         if late or not isinstance(error, RetrievalError) or not error.transient:
             return False
         asked = error.retry_after_s or 0.0
-        if asked > patience.wait_s:
+        if asked > wait_s:
             return False
         if attempts == 1:
-            _tell(error, name, patience)
+            plan = f"waiting {asked:g} s, as asked" if asked else f"trying again for up to {wait_s:g} s{setting}"
+            log.warning("%s: %s: %s", name, plan, error, extra={"stage": name, "attempt": 1})
         return asked if asked >= FIRST_S else True
 
     def once() -> Result:
@@ -97,32 +90,18 @@ def attempt(action: Callable[[], Result], *, name: str, retried: bool = True) ->
 
     # stamina costs 50 µs a call, which models in this process do without.
     tried = once
-    if retried and patience.wait_s > 0:
-        waits = {"timeout": patience.wait_s, "wait_initial": FIRST_S, "wait_max": MOST_S, "wait_jitter": JITTER_S}
+    if retried and wait_s > 0:
+        waits = {"timeout": wait_s, "wait_initial": FIRST_S, "wait_max": MOST_S, "wait_jitter": JITTER_S}
         tried = stamina.retry(on=passes, attempts=None, **waits)(once)
     try:
         result = tried()
     except RetrievalError as error:
         error.stage, error.attempts = name, attempts
-        error.args = (f"{error}{_said(error, attempts, time.monotonic() - began, patience)}",)
+        remarks = [f"{attempts} attempts in {time.monotonic() - began:.1f} s"] if attempts > 1 else []
+        if (asked := error.retry_after_s or 0.0) > wait_s:
+            remarks.append(f"asked to wait {asked:.0f} s, more than {wait_s:g} s{setting}")
+        error.args = (f"{error} ({'; '.join(remarks)})" if remarks else str(error),)
         raise
-    if run:
+    if of_run is not None:
         _lost.seconds += last - before
     return result
-
-
-def _tell(error: RetrievalError, name: str, patience: Patience) -> None:
-    """Tell of a request that will be repeated; in a run once of a stage that asks to wait."""
-    level, plan = logging.WARNING, f"trying again for up to {patience.wait_s:g} s{patience.setting}"
-    if error.retry_after_s:
-        level = logging.DEBUG if name in patience.busy else logging.WARNING
-        plan = f"waiting {error.retry_after_s:g} s, as asked"
-        patience.busy.add(name)
-    log.log(level, "%s: %s: %s", name, plan, error, extra={"stage": name, "attempt": 1})
-
-
-def _said(error: RetrievalError, attempts: int, seconds: float, patience: Patience) -> str:
-    remarks = [f"{attempts} attempts in {seconds:.1f} s"] if attempts > 1 else []
-    if (asked := error.retry_after_s or 0.0) > patience.wait_s:
-        remarks.append(f"asked to wait {asked:.0f} s, more than {patience.wait_s:g} s{patience.setting}")
-    return f" ({'; '.join(remarks)})" if remarks else ""

@@ -30,7 +30,7 @@ from retrievers.retriever.vector_store import QueryTerms, make_store, own_terms,
 from retrievers.search.candidates import Candidates
 from retrievers.search.find import Search
 from retrievers.search.query import check_query, compile_filters, embedded, encode
-from retrievers.search.rerank import Rerank, reranked
+from retrievers.search.rerank import Rerank, make_reranker, reranked
 from retrievers.search.selection import BELOW_SHOWN, answered, parameters, select
 from retrievers.store import (
     check_collection,
@@ -149,7 +149,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
     ) -> Self:
         """Check the collection, and put the parts together over a store, ours if none is given."""
         terms = QueryTerms(settings, own_terms(store) if store else None)
-        rerank = settings.reranker.make(settings, env) if settings.reranker.make else None
+        rerank = make_reranker(settings, env)
         with client_errors(settings.collection):
             info = describe(client, settings)
             settings = with_distance(settings, info)
@@ -213,7 +213,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
         settings = self.settings
         if settings.mode != "hybrid" or settings.python is None:
             return ()
-        ours = f"{settings.candidates} candidates a side, fused by {settings.used_fusion}"
+        ours = f"{settings.candidates} candidates a side, fused by {settings.fusion}"
         return (f"{self.label} is searched to {ours}; its as_retriever() measures langchain-qdrant's own hybrid",)
 
     def candidates(

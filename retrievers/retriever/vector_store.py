@@ -7,7 +7,7 @@ from langchain_qdrant import QdrantVectorStore, RetrievalMode, SparseEmbeddings,
 from qdrant_client import models
 
 from retrievers.config import Mode, RetrieverConfig, StoreConfig
-from retrievers.embedding.bm25 import OwnEncoder, Terms, expand, query_encoder
+from retrievers.embedding.bm25 import OwnEncoder, expand, query_encoder
 from retrievers.errors import EmbeddingError
 from retrievers.text.secrets import redacted
 
@@ -23,19 +23,13 @@ class QueryTerms(SparseEmbeddings):
         if settings.mode != "semantic":
             self._encoder = OwnEncoder(type(own).__name__, own.embed_query) if own else query_encoder(settings.keyword)
 
-    def of(self, query: str) -> Terms | None:
+    def of(self, query: str) -> models.SparseVector | None:
         """Return the weights of a query's terms and their synonyms; None where only its meaning is searched for."""
         return self._encoder.query(query, expand(query, self._synonyms)) if self._encoder else None
 
     def embed_query(self, text: str) -> SparseVector:
-        """Return the weights of a query's terms, synonyms included.
-
-        Raises:
-            EmbeddingError: The server encodes queries.
-        """
-        terms = self.of(text)
-        if not isinstance(terms, models.SparseVector):
-            raise EmbeddingError("keyword.encoder server encodes in Qdrant; langchain-qdrant wants the terms here")
+        """Return the weights of a query's terms, synonyms included."""
+        terms = self.of(text) or models.SparseVector(indices=[], values=[])
         return SparseVector(indices=terms.indices, values=terms.values)
 
     def embed_documents(self, texts: list[str]) -> list[SparseVector]:
@@ -56,7 +50,7 @@ def make_store(settings: RetrieverConfig, client: Any, embeddings: Any, terms: Q
         vector_name=settings.vector_name,
         content_payload_key=settings.metadata.text_key,
         metadata_payload_key=settings.metadata.nested_under,
-        distance=models.Distance(settings.used_distance.title()),
+        distance=models.Distance(settings.distance.title()),
         sparse_embedding=None if settings.mode == "semantic" else terms,
         sparse_vector_name=settings.keyword.vector_name,
         validate_collection_config=False,

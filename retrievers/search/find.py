@@ -86,12 +86,12 @@ class Search:
             laid[at] = values[order]
             return laid
 
-        scale = {"semantic": config.used_distance, "keyword": config.keyword.scale}.get(config.mode, config.used_fusion)
+        scale = {"semantic": config.distance, "keyword": config.keyword.scale}.get(config.mode, config.fusion)
         return Candidates(
             codes=matrix(codes, -1).astype(np.int64),
             columns={name: matrix(column, np.nan) for name, column in columns.items()},
             chunks=self.chunks,
-            facts=(Facts(scale=scale, distance=config.used_distance),) * len(queries),
+            facts=(Facts(scale=scale, distance=config.distance),) * len(queries),
         )
 
     def _final(self, columns: Mapping[str, Floats], pairs: Integers, sides: Mapping[str, Side]) -> Floats:
@@ -99,11 +99,11 @@ class Search:
         config = self.config
         if config.mode != "hybrid":
             return columns[config.mode]
-        if config.used_fusion == "weighted":
+        if config.fusion == "weighted":
             return weighted(pairs >> 32, columns["semantic"], columns["keyword"], config.semantic_weight)
         fused, shares = np.zeros(len(pairs)), (config.semantic_weight, 1 - config.semantic_weight)
         for side, share in zip(sides.values(), shares, strict=True):
-            if config.used_fusion == "rrf":  # Cormack, Clarke and Büttcher (2009): w / (c + rank)
+            if config.fusion == "rrf":  # Cormack, Clarke and Büttcher (2009): w / (c + rank)
                 terms = share / (config.rrf_constant + side.ranks)
             else:
                 terms = standing(side.pairs >> 32, side.scores)
@@ -146,14 +146,14 @@ class Search:
         query = np.repeat([n for n, _, _ in answers], [len(codes) for _, codes, _ in answers]).astype(np.int64)
         codes = np.concatenate([np.empty(0, np.int32), *(codes for _, codes, _ in answers)])
         scores = np.concatenate([np.empty(0), *(scores for _, _, scores in answers)])
-        edge = None if self.config.used_fusion == "rrf" else self.depth
+        edge = None if self.config.fusion == "rrf" else self.depth
         order, places = in_order(query, codes, scores, self.chunks, edge=edge), _places(query)
         order, places = order[places < self.depth], places[places < self.depth]
         return Side(query[order] << 32 | codes[order], scores[order], (places + 1).astype(np.float64))
 
     def _fill(self, columns: Mapping[str, Floats], pairs: Integers, queries: Sequence[Requests]) -> None:
         """Ask for the scores that candidates lack, as only another side found them, and write them into the columns."""
-        weighs = self.config.mode == "hybrid" and self.config.used_fusion == "weighted"
+        weighs = self.config.mode == "hybrid" and self.config.fusion == "weighted"
         starts = np.searchsorted(pairs, np.arange(len(queries) + 1) << 32)
         lacking = [
             (side, number, part)
@@ -200,7 +200,7 @@ class Search:
                 scores = np.asarray([point.score for point in answer.points], dtype=np.float32)
                 if np.isnan(scores).any():
                     raise StoreError(f"collection {name!r} returned a score that is no number; its vectors are broken")
-                if isinstance(request.query, list) and self.config.used_distance == "cosine":
+                if isinstance(request.query, list) and self.config.distance == "cosine":
                     scores = np.clip(scores, 0, 1) + np.float32(0)  # makes -0 a plain 0
                 yield self.chunks.codes(point.id for point in answer.points), scores.astype(np.float64)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +58,17 @@ Rerank = Callable[[Pool], Order]
 """Reorders a pool that is not empty. Raises RerankError on failure."""
 Scored = Sequence[tuple[int, float | None]]
 """What a cross-encoder says: places in its order, each with its score, None where it gives only the order."""
+
+
+def make_reranker(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank | None:
+    """Make the reranker that the settings name; None where nothing is reranked after the search.
+
+    Raises:
+        MissingKeyError: Its provider needs a key that `env` lacks.
+        ConfigError: A package is not installed, or the user's class cannot be loaded.
+    """
+    make = settings.reranker.make
+    return resolve_name(make)(settings, env) if make else None
 
 
 def reranked(

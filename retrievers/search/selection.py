@@ -113,8 +113,8 @@ def parameters(settings: RetrieverConfig) -> dict[str, Any]:
     always = {name: getattr(settings, name) for name in ("collection", "mode", "top_k", "threshold", "candidates")}
     chosen = {
         "python": settings.python,
-        "distance": settings.used_distance if settings.used_distance != "cosine" else None,
-        "fusion": settings.used_fusion if settings.mode == "hybrid" else None,
+        "distance": settings.distance if settings.distance != "cosine" else None,
+        "fusion": settings.fusion if settings.mode == "hybrid" else None,
         "rerank": settings.rerank if settings.rerank != "none" else None,
         "threshold_on": settings.threshold_on if settings.threshold_on != "each" else None,
         **{name: getattr(settings, name) for name in ("search_params", "filters", "group_by")},

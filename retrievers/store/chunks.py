@@ -10,7 +10,8 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from retrievers.config import REQUIRED_METADATA, MetadataConfig, RetrieverConfig
+from retrievers.config import MetadataConfig, RetrieverConfig
+from retrievers.config.retriever import REQUIRED_METADATA
 from retrievers.errors import CollectionChangedError, StoreError
 from retrievers.records import ALIASES, METADATA_FIELDS, Chunk
 from retrievers.store.collection import NO_LIMITS, CollectionInfo, Limits, by_name, least

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from retrievers.config import RetrieverConfig
-from retrievers.config.filters import comparisons, parse, qdrant_filter
+from retrievers.config.filters import conditions, is_qdrants, to_filter
 from retrievers.embedding.bm25 import B, Bm25Encoder, K
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import RetrievalError
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 # Points whose texts and vectors are read, those of one request, and those whose texts are embedded again.
 POINTS, PAGE, EMBEDDED_AGAIN = 512, 100, 8
-TINY_WORDS = 5
-# Share of the texts from which tiny ones are a fault.
-MANY_TINY = 0.05
+# Words of a tiny text, and the share of the texts from which tiny ones are a fault.
+TINY_WORDS, MANY_TINY = 5, 0.05
 # KB of vectors up to which a server builds no index by default.
 UNINDEXED_KB = 10_000
 # Relative deviation of the average length from which scores of short and long chunks shift by more than a tenth.
@@ -52,10 +51,6 @@ class Reading:
     chunks: Sequence[Chunk]
     dense: Sequence[Sequence[float] | None]
     weights: Sequence[Sequence[float]]
-
-    def call(self, arguments: str) -> str:
-        """Return the call of qdrant-client that changes the collection."""
-        return f"client.update_collection({self.info.name!r}, {arguments})"
 
 
 def audit(
@@ -93,8 +88,8 @@ def _records(client: "QdrantClient", info: CollectionInfo, *, drawn: bool) -> li
     chance, offset = models.SampleQuery(sample=models.Sample.RANDOM), None
     for _ in range(POINTS // PAGE + (not drawn)):
         if drawn:
-            found = client.query_points(info.name, query=chance, limit=PAGE, with_payload=True, with_vectors=True)
-            records |= {point.id: point for point in found.points}
+            answer = client.query_points(info.name, query=chance, limit=PAGE, with_payload=True, with_vectors=True)
+            records |= {point.id: point for point in answer.points}
         elif not records or offset is not None:
             page, offset = client.scroll(info.name, limit=PAGE, offset=offset, with_payload=True, with_vectors=True)
             records |= {record.id: record for record in page}
@@ -104,35 +99,30 @@ def _records(client: "QdrantClient", info: CollectionInfo, *, drawn: bool) -> li
 def _same_model(read: Reading) -> str:
     """Say that the collection holds vectors of another model than the configured one."""
     embedding, recorded = read.config.embedding, read.info.manifest.get("embedding")
-    if recorded and (models := other_model(embedding, recorded)):
-        remedy = "set embedding to what is recorded, or index into another collection"
-        return f"it was embedded by {models[0]}, and queries would be by {models[1]}; {remedy}"
-    chosen = [(c.indexed_text, vector) for c, vector in zip(read.chunks, read.dense, strict=True) if vector and c.text]
-    chosen = chosen[:: max(1, len(chosen) // EMBEDDED_AGAIN)][:EMBEDDED_AGAIN]
-    if not chosen:
+    if recorded and (names := other_model(embedding, recorded)):
+        return f"it was embedded by {names[0]}, and queries would be by {names[1]}; set embedding to what is recorded"
+    stored = [(c.indexed_text, vector) for c, vector in zip(read.chunks, read.dense, strict=True) if vector and c.text]
+    stored = stored[:: max(1, len(stored) // EMBEDDED_AGAIN)][:EMBEDDED_AGAIN]
+    if not stored:
         return "no point has both a vector and a text to embed again; see metadata.text_key and vector_name"
     try:
-        vectors = make_embeddings(embedding, read.env).embed_documents([text for text, _ in chosen])
+        vectors = make_embeddings(embedding, read.env).embed_documents([text for text, _ in stored])
     except RetrievalError as error:
         return f"no text could be embedded again, so that it is not known: {error}"
     if len(vectors[0]) != read.info.dimension:
         return f"{embedding.label} makes {len(vectors[0])} dimensions, its vectors have {read.info.dimension}"
-    least = least_cosine(vectors, [vector for _, vector in chosen])
-    if least >= SAME_MODEL_COSINE:
-        return ""
-    return (
-        f"of {len(chosen)} texts embedded again by {embedding.label}, one has cosine {least:.3f} to its stored vector, "
-        f"expected at least {SAME_MODEL_COSINE}; configure the model and prefixes it was made with"
-    )
+    least = least_cosine(vectors, [vector for _, vector in stored])
+    seen = f"of {len(stored)} texts embedded again by {embedding.label}, one has cosine {least:.3f} to its vector"
+    remedy = f"expected at least {SAME_MODEL_COSINE}; configure the model and prefixes it was made with"
+    return f"{seen}, {remedy}" if least < SAME_MODEL_COSINE else ""
 
 
 def _idf(read: Reading) -> str:
     """Say that the terms of BM25 are not weighed by how rare they are."""
     name = read.config.keyword.vector_name
-    if name not in read.info.without_idf or read.config.keyword.scale != "bm25":
-        return ""
-    idf = f"sparse_vectors_config={{{name!r}: models.SparseVectorParams(modifier=models.Modifier.IDF)}}"
-    return f"sparse vector {name!r} has no IDF modifier, so that its scores are not BM25; {read.call(idf)}"
+    lacks = name in read.info.without_idf and read.config.keyword.scale == "bm25"
+    seen = f"sparse vector {name!r} has no IDF modifier, so that its scores are not BM25"
+    return f"{seen}; set modifier=models.Modifier.IDF by client.update_collection" if lacks else ""
 
 
 def _average_length(read: Reading) -> str:
@@ -140,33 +130,30 @@ def _average_length(read: Reading) -> str:
 
     A weight v of a term that stands once gives the average A in use: v = (k + 1) / (1 + k · (1 − b + b · length / A)).
     """
+    if read.config.keyword.scale != "bm25":
+        return ""
     encoder = Bm25Encoder(read.config.keyword.language)
-    pairs = zip(read.chunks, read.weights, strict=True) if read.config.keyword.scale == "bm25" else ()
-    of_text = [(encoder.length(chunk.indexed_text), min(weights, default=0.0)) for chunk, weights in pairs]
-    lengths = [length for length, _ in of_text if length]
-    parts = [(length, (K + 1) / least - 1 - K * (1 - B)) for length, least in of_text if length and least > 0]
+    lengths = [encoder.length(chunk.indexed_text) for chunk in read.chunks]
+    least = [min(weights, default=0.0) for weights in read.weights]
+    parts = [(n, (K + 1) / v - 1 - K * (1 - B)) for n, v in zip(lengths, least, strict=True) if n and v > 0]
     # Short of 0 by rounding, or weights of another kind than BM25: no average gives them.
     used = [K * B * length / part for length, part in parts if part > 0]
-    if not used:
-        return ""
-    actual, assumed = sum(lengths) / len(lengths), median(used)
+    actual, assumed = fmean(filter(None, lengths)) if used else 0.0, median(used or [0.0])
     if abs(assumed - actual) <= TOLERATED * actual:
         return ""
-    return (
-        f"BM25 weights were made for {assumed:.0f} terms a chunk, and {len(lengths)} chunks have {actual:.0f}, so that "
-        "long chunks gain or lose on short ones; make them again with that average (avg_len of the encoder)"
-    )
+    chunks = sum(map(bool, lengths))
+    seen = f"BM25 weights were made for {assumed:.0f} terms a chunk, and {chunks} chunks have {actual:.0f}"
+    return f"{seen}, so that long chunks gain or lose on short ones; make them again with that average (avg_len)"
 
 
 def _optimiser(read: Reading) -> str:
     """Say that the optimiser failed, is at work, or waits."""
-    start = read.call("optimizers_config=models.OptimizersConfigDiff()")
     optimiser = read.stored.optimizer_status
     words = "" if isinstance(optimiser, str) else getattr(optimiser, "error", "no reason given")
     return {
-        "red": f"it failed ({words}); see the log of the server, free its disk or memory, then {start}",
+        "red": f"it failed ({words}); see the log of the server, and free its disk or memory",
         "yellow": "it is at work, so that recall and latency change; measure when the status is green",
-        "grey": f"it waits for the next write, and the index lacks what was written last; {start}",
+        "grey": "it waits for the next write, and the index lacks what was written last; write a point again",
     }.get("red" if words else read.stored.status, "")
 
 
@@ -174,15 +161,12 @@ def _hnsw(read: Reading) -> str:
     """Say that a collection large enough for an index has none."""
     kilobytes = read.info.points * read.info.dimension * 4 / 1024
     config = read.stored.config
-    if kilobytes <= UNINDEXED_KB or not read.config.store.url:
+    off = {"m": config.hnsw_config.m, "indexing_threshold": config.optimizer_config.indexing_threshold}
+    none = next((name for name, value in off.items() if value == 0), "")
+    if kilobytes <= UNINDEXED_KB or not read.config.store.url or not none:
         return ""
     seen = f"no index of {kilobytes:,.0f} KB of vectors, so that every search reads them all"
-    if config.hnsw_config.m == 0:
-        return f"{seen} (m is 0); {read.call('hnsw_config=models.HnswConfigDiff(m=16)')}"
-    if config.optimizer_config.indexing_threshold == 0:
-        threshold = f"optimizers_config=models.OptimizersConfigDiff(indexing_threshold={UNINDEXED_KB})"
-        return f"{seen} (indexing_threshold is 0); {read.call(threshold)}"
-    return ""
+    return f"{seen} ({none} is 0); raise it by client.update_collection"
 
 
 def _quantisation(read: Reading) -> str:
@@ -201,41 +185,36 @@ def _quantisation(read: Reading) -> str:
 
 def _empty(read: Reading) -> str:
     """Say that chunks have no text."""
-    empty = [chunk.point_id for chunk in read.chunks if not chunk.text.strip()]
-    where = f"payload key {read.config.metadata.text_key!r} (the first: point {empty[0]})" if empty else ""
-    seen = f"{len(empty)} of {len(read.chunks)} chunks have no text under {where}"
+    empty = sum(not chunk.text.strip() for chunk in read.chunks)
+    seen = f"{empty} of {len(read.chunks)} chunks have no text under payload key {read.config.metadata.text_key!r}"
     return f"{seen}; set metadata.text_key, or delete those points" if empty else ""
 
 
 def _tiny(read: Reading) -> str:
     """Say that many chunks hold a few words, which are near to many queries and answer none."""
-    tiny = [text for chunk in read.chunks if 0 < len((text := chunk.text.strip()).split()) < TINY_WORDS]
-    if len(tiny) <= MANY_TINY * len(read.chunks):
-        return ""
-    seen = f"{len(tiny)} of {len(read.chunks)} chunks have fewer than {TINY_WORDS} words, such as {tiny[0][:40]!r}"
-    return f"{seen}; join them to their neighbours (index.merge_small)"
+    tiny = [chunk.text for chunk in read.chunks if 0 < len(chunk.text.split()) < TINY_WORDS]
+    seen = f"{len(tiny)} of {len(read.chunks)} chunks have fewer than {TINY_WORDS} words"
+    many = len(tiny) > MANY_TINY * len(read.chunks)
+    return f"{seen}, such as {tiny[0][:40]!r}; join them to their neighbours (index.merge_small)" if many else ""
 
 
 def _duplicates(read: Reading) -> str:
     """Say that texts are stored more than once, and take the places of others in a result."""
-    counts = Counter(" ".join(chunk.text.split()) for chunk in read.chunks)
-    counts.pop("", None)
+    counts = Counter(text for chunk in read.chunks if (text := " ".join(chunk.text.split())))
     again = counts.total() - len(counts)
-    [(text, count)] = counts.most_common(1) or [("", 0)]
-    seen = f"{again} of {len(read.chunks)} texts repeat another, such as {text[:50]!r} ({count} times)"
-    return f"{seen}; keep one of each" if again else ""
+    often = "".join(f"{text[:50]!r} ({count} times)" for text, count in counts.most_common(1))
+    return f"{again} of {len(read.chunks)} texts repeat another, such as {often}; keep one of each" if again else ""
 
 
 def _filter_index(read: Reading) -> str:
     """Say that a field which the settings filter or group by has no payload index."""
-    filters, metadata = read.config.filters, read.config.metadata
-    conditions = comparisons(parse(filters)) if filters and not qdrant_filter(filters) else ()
-    used = {condition.field for condition in conditions} | ({read.config.group_by} - {None})
-    fields = [(name,) if "." in name else keys_of(ALIASES.get(name, name), metadata) for name in map(str, used)]
-    bare = sorted(keys[0] for keys in fields if read.info.indexed.keys().isdisjoint(keys))
-    calls = "; ".join(f"client.create_payload_index({read.info.name!r}, {key!r}, 'keyword')" for key in bare)
-    is_slow = bare and read.config.store.url
-    return f"none on {', '.join(bare)}, so that every payload is read; {calls}" if is_slow else ""
+    filters, group_by = read.config.filters, read.config.group_by
+    tree = to_filter(filters) if filters and not is_qdrants(filters) else None
+    used = {*(condition.key for condition in (conditions(tree) if tree else ())), *filter(None, [group_by])}
+    keys = [(name,) if "." in name else keys_of(ALIASES.get(name, name), read.config.metadata) for name in used]
+    bare = ", ".join(sorted(each[0] for each in keys if read.info.indexed.keys().isdisjoint(each)))
+    seen = f"none on {bare}, so that every payload is read"
+    return f"{seen}; make one by client.create_payload_index" if bare and read.config.store.url else ""
 
 
 CHECKS: Mapping[str, Callable[[Reading], str]] = {

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import NoReturn, Protocol
 
 from retrievers.config.files import make_private, user_path
-from retrievers.config.removed import removed
+from retrievers.config.layers import removed
 from retrievers.errors import ConfigError, RetrievalError, nearest
 from retrievers.text.printable import json_text, printable
 from retrievers.text.quoting import quoted, shortened
@@ -29,9 +29,11 @@ EXIT_TERMINATED = 143
 # What a command's name begins with, however it was started: `python -m evals.golden` is `retrieval-evals golden`.
 MODULE = re.compile(r"^python -m (evals\.|evals$|retrievers) ?")
 INVALID_CHOICE = re.compile(r"(?:invalid choice:|unknown command) '([^']*)'")
+# Flags of the retriever's settings that errors name as a remedy.
+FLAG = re.compile(r"(?<![\w.-])--(?=(?:store\.(?:url|path)|embedding\.provider|collection|rerank|top-k)(?![\w-]|\.\w))")
 LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
 # Loggers whose errors the user sees as the last message of the command.
-SHOWN_AT_THE_END = ("retrievers.retriever.protocol",)
+SEARCHES = "retrievers.retriever."
 log = logging.getLogger(__name__)
 
 
@@ -48,22 +50,21 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the message, with the nearest known flag or what took its place, and exit with 2."""
         text, mark, unknown = message.partition("unrecognized arguments: ")
-        flag = unknown.split()[0].partition("=")[0] if mark else ""
-        choice = INVALID_CHOICE.search(message)
+        flag, choice = unknown.partition(" ")[0].partition("=")[0], INVALID_CHOICE.search(message)
         name = flag or (f"{MODULE.sub('retrieval-evals ', self.prog).strip()} {choice[1]}" if choice else "")
         if successor := removed(name):
             self.exit(EXIT_USER_ERROR, f"{self.prog}: {name} is gone: {successor}\n")
         # The rest of the line may be a key.
         said = shortened(redacted(f"{text}{mark}{flag}" if flag.startswith("-") else message))
-        near = nearest(flag, (option for option in _options(self) if option.startswith("--"))) if flag else ""
+        near = nearest(flag, _flags(self)) if flag else ""
         self.exit(EXIT_USER_ERROR, f"{printable(f'{self.prog}: {said}{near} (see --help)')}\n")
 
 
-def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
     for action in parser._actions:
         yield from action.option_strings
         for subparser in action.choices.values() if isinstance(action, argparse._SubParsersAction) else ():
-            yield from _options(subparser)
+            yield from _flags(subparser)
 
 
 def path_argument(text: str) -> Path:
@@ -122,7 +123,7 @@ def _ending(error: BaseException, prefix: str, *, terminated: bool) -> tuple[int
         case KeyboardInterrupt():
             return (EXIT_TERMINATED, "terminated") if terminated else (EXIT_INTERRUPTED, "interrupted")
         case RetrievalError():
-            return EXIT_USER_ERROR, f"error: {_with_prefix(str(error), prefix)}"
+            return EXIT_USER_ERROR, f"error: {FLAG.sub(f'--{prefix}', str(error))}"
         case MemoryError():
             return EXIT_USER_ERROR, "error: this process may take no more memory; raise its limit (ulimit -v)"
         case ImportError():
@@ -130,17 +131,6 @@ def _ending(error: BaseException, prefix: str, *, terminated: bool) -> tuple[int
     # It must not pass for a criterion that failed, which exits with 1.
     said = f"internal error, please report it with the lines above: {type(error).__name__}: {error}"
     return EXIT_INCOMPLETE, said
-
-
-def _with_prefix(message: str, prefix: str) -> str:
-    """Replace a setting such as `--store.path` in a message by the flag that this command has for it."""
-    if not prefix:
-        return message
-    from retrievers.config import RetrieverConfig
-    from retrievers.config.layers import leaves
-
-    flags = "|".join(re.escape(name.replace("_", "-")) for name in leaves(RetrieverConfig))
-    return re.sub(rf"(?<![\w.-])--(?=(?:{flags})(?![\w-]|\.\w))", f"--{prefix}", message)
 
 
 @contextmanager
@@ -242,8 +232,8 @@ def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False)
     """
     console = logging.StreamHandler()
     console.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
-    console.addFilter(lambda record: record.name not in SHOWN_AT_THE_END or record.levelno < logging.ERROR)
-    console.setFormatter(_Lines("%(levelname)s %(name)s: %(message)s"))
+    console.addFilter(lambda record: not record.name.startswith(SEARCHES) or record.levelno < logging.ERROR)
+    console.setFormatter(_Formatter(as_json=False))
     handlers: list[logging.Handler] = [console, *([_opened(log_file)] if log_file else [])]
     ours = [logging.getLogger(name) for name in ("retrievers", "evals")]
     # Both loggers share their handlers; a set closes each once.
@@ -256,7 +246,7 @@ def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False)
         logger.handlers[:] = handlers
 
 
-def _opened(file: Path) -> "_LogFile":
+def _opened(file: Path) -> logging.Handler:
     if file.exists() and not file.is_file():
         raise ConfigError(f"--log-file {file}: expected a file to append to, found a folder, device or pipe")
     try:
@@ -267,7 +257,7 @@ def _opened(file: Path) -> "_LogFile":
         handler = _LogFile(file, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"--log-file {file}: cannot be written: {error.strerror}") from error
-    handler.setFormatter(_JsonLines())
+    handler.setFormatter(_Formatter(as_json=True))
     return handler
 
 
@@ -283,22 +273,23 @@ class _LogFile(logging.FileHandler):
             super().close()
 
 
-class _Lines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(redacted(super().format(record)))
+class _Formatter(logging.Formatter):
+    """A record as a line for the terminal, or as JSON with all that is known."""
 
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__("%(levelname)s %(name)s: %(message)s")
+        self._as_json = as_json
 
-class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        entry: dict[str, object] = {
+        if not self._as_json:
+            return printable(redacted(super().format(record)))
+        entry = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname,
             "logger": record.name,
             "message": redacted(record.getMessage()),
+            **{name: without_secrets(str(vars(record)[name])) for name in LOG_FIELDS if name in vars(record)},
         }
-        for name in LOG_FIELDS:
-            if (value := getattr(record, name, None)) is not None:
-                entry[name] = value if isinstance(value, int) else without_secrets(str(value))
         if record.exc_info:
             entry["exception"] = redacted(self.formatException(record.exc_info))
         return json_text(entry)
@@ -323,13 +314,8 @@ def progress_bar(*, shown: bool) -> Iterator[Progress]:
     from rich import progress
     from rich.console import Console
 
-    columns = (
-        progress.TextColumn("{task.description:<12}"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeRemainingColumn(),
-        progress.TextColumn("{task.fields[detail]}"),
-    )
+    named, detailed = progress.TextColumn("{task.description:<12}"), progress.TextColumn("{task.fields[detail]}")
+    columns = (named, progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeRemainingColumn(), detailed)
     with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, progress.TaskID] = {}
 

@@ -8,16 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrievers.config import IndexSettings, RetrieverConfig, page_base
-from retrievers.config.layers import (
-    Layer,
-    add_flags,
-    build,
-    environment,
-    environment_layer,
-    file_layer,
-    flag_layer,
-    flatten,
-)
+from retrievers.config.layers import Layer, add_flags, build, environment, environment_layer, file_layer, flag_layer
 from retrievers.errors import ConfigError
 from retrievers.terminal.command import (
     EXIT_USER_ERROR,
@@ -36,6 +27,7 @@ from retrievers.text.printable import json_text
 if TYPE_CHECKING:
     from retrievers.indexing.pages import Corpus
     from retrievers.indexing.rows import RowCorpus
+    from retrievers.terminal.inspect import Look
 
 GENERIC_FOLDERS = {"docs", "doc", "content", "pages", "corpus", "data", "train", ""}
 
@@ -61,7 +53,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if namespace.config:
         layers.append(file_layer(namespace.config, RetrieverConfig))
     layers.append(flag_layer(namespace, RetrieverConfig))
-    if namespace.command == "index" and not any("collection" in dict(flatten(layer.values)) for layer in layers):
+    if namespace.command == "index" and not any("collection" in layer.values for layer in layers):
         layers.insert(0, Layer(label="the folder's name", values={"collection": default_collection(namespace.folder)}))
     config = build(RetrieverConfig, layers)
     match namespace.command:
@@ -86,8 +78,7 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
     from retrievers.retriever.opened import open_retriever
     from retrievers.terminal.present import session_json, session_text
 
-    index = build(IndexSettings, [flag_layer(namespace, IndexSettings)])
-    with open_retriever(config, env=env, index=index) as retriever:
+    with open_retriever(config, env=env) as retriever:
         session = retriever.search(namespace.query)
     if session.status != "success":
         print_error(f"error: {session.error}")
@@ -104,16 +95,12 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
     from retrievers.indexing.index import IndexOptions, index_corpus
     from retrievers.net.retry import patient
     from retrievers.store import location, open_client
-    from retrievers.terminal.inspect import look, write_experiment
 
     if config.python is not None:
         raise ConfigError(f"python: index works on a collection, not on {config.python!r}; leave python out")
     _check_new(namespace.write)
-    options = IndexOptions(
-        settings=build(IndexSettings, [flag_layer(namespace, IndexSettings)]),
-        skip_broken=namespace.skip_broken,
-        replace=namespace.replace,
-    )
+    settings = build(IndexSettings, [flag_layer(namespace, IndexSettings)])
+    options = IndexOptions(settings=settings, skip_broken=namespace.skip_broken, replace=namespace.replace)
     corpus = _corpus(namespace)
     embeddings = make_embeddings(config.embedding, env)
     client = open_client(config.store, env, create=True)
@@ -124,24 +111,41 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
         client.close()
     for fault in report.skipped:
         print_error(f"skipped: {fault}")
-    said = [
-        f"{report.pages} {corpus.unit}, {report.chunks} chunks in collection {config.collection!r} at "
-        f"{location(config.store)}: {report.added} added, {report.refreshed} refreshed, {report.removed} removed, "
-        f"{report.unchanged} unchanged"
-    ]
-    if namespace.write:
-        write_experiment(namespace.write, look(config, env), env)
-        said.append(f"Written: {namespace.write}, for golden data in {namespace.write.parent / 'golden.jsonl'}")
+    for note in () if namespace.quiet else corpus.notes:
+        print_error(f"note: {note}")
+    where = f"{report.chunks} chunks in collection {config.collection!r} at {location(config.store)}"
+    changes = f"{report.added} added, {report.refreshed} refreshed, {report.removed} removed"
     if not namespace.quiet:
-        for note in corpus.notes:
-            print_error(f"note: {note}")
-        print_out("\n".join(said))
-    return 0
+        print_out(f"{report.pages} {corpus.unit}, {where}: {changes}, {report.unchanged} unchanged")
+    return _written(namespace, None, config, env)
+
+
+def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
+    from retrievers.terminal.inspect import look
+
+    _check_new(namespace.write)
+    seen = look(config, env)
+    print_out(seen.text())
+    return _written(namespace, seen, config, env)
 
 
 def _check_new(file: Path | None) -> None:
     if file and file.exists():
         raise ConfigError(f"{file}: exists already; name another file with --write")
+
+
+def _written(namespace: argparse.Namespace, seen: "Look | None", config: RetrieverConfig, env: dict[str, str]) -> int:
+    """Write the experiment that is asked for, and say what comes next."""
+    from retrievers.terminal.inspect import look, write_experiment
+
+    if namespace.write:
+        write_experiment(namespace.write, seen or look(config, env), env)
+        golden = namespace.write.parent / "golden.jsonl"
+        init = f"python -m evals.golden init --config {namespace.write} --out {golden}"
+        run_it = f"then fill in its queries and: python -m evals.run --config {namespace.write}"
+        if not namespace.quiet:
+            print_out(f"Written: {namespace.write}. Next: {init}, {run_it}")
+    return 0
 
 
 def _corpus(namespace: argparse.Namespace) -> "Corpus | RowCorpus":
@@ -160,22 +164,6 @@ def _corpus(namespace: argparse.Namespace) -> "Corpus | RowCorpus":
     return RowCorpus(namespace.folder, columns, hub)
 
 
-def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
-    from retrievers.terminal.inspect import look, write_experiment
-
-    _check_new(namespace.write)
-    seen = look(config, env)
-    print_out(seen.text())
-    if namespace.write:
-        write_experiment(namespace.write, seen, env)
-        golden = namespace.write.parent / "golden.jsonl"
-        print_out(
-            f"\nWritten: {namespace.write}. Next: python -m evals.golden init --config {namespace.write} --out "
-            f"{golden}, then fill in its queries and: python -m evals.run --config {namespace.write}"
-        )
-    return 0
-
-
 # Flags
 
 
@@ -183,20 +171,15 @@ def parser(prog: str) -> argparse.ArgumentParser:
     """Return the parser of the commands, called `prog` in its messages."""
     arguments = Parser(prog=prog, description="Index pages into Qdrant, search them, look at a collection.")
     commands = arguments.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    about = {
-        "search": "search a collection",
-        "index": "index a folder of pages: Markdown, HTML, text and PDF; or a dataset",
-        "inspect": "look at a collection, propose a map of its payload, audit it; nothing is written there",
-    }
-    search, index, inspect = (commands.add_parser(name, help=text, description=text) for name, text in about.items())
+    search = commands.add_parser("search", help="search a collection")
+    index = commands.add_parser("index", help="index a folder of pages (Markdown, HTML, text, PDF), or a dataset")
+    inspect = commands.add_parser("inspect", help="look at a collection, propose a map of its payload, audit it")
     search.add_argument("query", help="what to look for")
     search.add_argument("--json", action="store_true", help="print the whole session as JSON")
     _add_sources(index)
     for command in (index, inspect):
-        about_file = "write an experiment on the collection, for evals.run --config"
-        command.add_argument("--write", type=path_argument, metavar="FILE", help=about_file)
-    for command in (search, index):
-        add_flags(command, IndexSettings)
+        command.add_argument("--write", type=path_argument, metavar="FILE", help="write an experiment for evals.run")
+    add_flags(index, IndexSettings)
     for command in (search, index, inspect):
         command.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")
         add_logging_flags(command, quiet="print the result and errors alone: no progress, no warnings of the log")
@@ -205,21 +188,16 @@ def parser(prog: str) -> argparse.ArgumentParser:
 
 
 def _add_sources(index: argparse.ArgumentParser) -> None:
-    index.add_argument(
-        "folder",
-        type=path_argument,
-        metavar="SOURCE",
-        help="folder of .md, .mdx, .html, .txt and .pdf files; or a dataset: a .jsonl, .csv, .tsv or .parquet file, a "
-        "folder of them (BEIR's too), a saved Hugging Face dataset, or hub:OWNER/NAME",
-    )
+    dataset = "a dataset: .jsonl, .csv, .tsv, .parquet, a folder (BEIR's too), a saved one, or hub:OWNER/NAME"
+    about = f"folder of .md, .mdx, .html, .txt and .pdf files; or {dataset}"
+    index.add_argument("folder", type=path_argument, metavar="SOURCE", help=about)
     rows = index.add_argument_group("of a dataset")
     for part in ("text", "title", "url", "id"):
         rows.add_argument(f"--{part}-column", metavar="NAME", help=f"column of a document's {part}")
     for part, meaning in (("revision", "commit or tag"), ("subset", "configuration"), ("split", "split (train)")):
         rows.add_argument(f"--{part}", metavar="NAME", help=f"{meaning} of a Hugging Face dataset")
-    index.add_argument(
-        "--base-url", type=_base, default="/docs", help="what page addresses begin with (default: /docs)"
-    )
+    start = "what page addresses begin with (default: /docs)"
+    index.add_argument("--base-url", type=_base, default="/docs", help=start)
     index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
     index.add_argument("--replace", action="store_true", help="allow more than half of the stored chunks to be removed")
 

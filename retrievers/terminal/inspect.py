@@ -7,34 +7,30 @@ from typing import Any
 
 import yaml
 
-from retrievers.config import RetrieverConfig, dump
+from retrievers.config import RetrieverConfig
 from retrievers.config.files import LOCAL_MODE
 from retrievers.errors import ConfigError
 from retrievers.records import ALIASES
 from retrievers.retriever.opened import open_retriever
 from retrievers.store import CollectionInfo, describe, embedded_folder, open_client, read_info
-from retrievers.store.chunks import all_metadata
-from retrievers.store.inspection import SAMPLE, PayloadKey, Proposal, payload_keys, propose, sample
+from retrievers.store.inspection import SAMPLE, Proposal, payload_keys, propose, sample
 from retrievers.terminal.audit import audit
-
-# Asked of a retriever whose chunks cannot be listed, so that it shows some.
-QUESTION = "What is this about?"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What was seen of a collection, or of the user's own retriever.
+    """What was seen of a collection.
 
     Attributes:
         config: The settings; where they name no vector, and the collection has one alone under a name, with that name.
-        info: Properties of the collection; None where it is not known.
-        payloads: Payloads of some chunks, or the metadata of what the user's retriever returns for a question.
+        info: Properties of the collection.
+        payloads: Payloads of some chunks.
         health: The names of the checks, each with the fault and its remedy, empty where there is none.
         read: Number of points that the checks read.
     """
 
     config: RetrieverConfig
-    info: CollectionInfo | None
+    info: CollectionInfo
     payloads: Sequence[Mapping[str, Any]]
     health: Mapping[str, str] = field(default_factory=dict)
     read: int = 0
@@ -46,24 +42,55 @@ class Look:
 
     def text(self) -> str:
         """Render what was seen for the terminal."""
-        payload = payload_text(payload_keys(self.payloads), self.proposal, self.config.vector_name)
-        if self.info is None:
-            return (
-                f"Retriever    python {self.config.python}\nCollection   not known: its chunks cannot be listed\n"
-                f"Looked at    {len(self.payloads)} documents, which it returned for {QUESTION!r}\n\n{payload}"
-            )
-        checks = [
+        lines = [*_of_collection(self.info), "", *self._of_payload()]
+        if self.health:
+            lines += ["", f"Checked on {self.read:,} points:"]
+        lines += [
             f"  {'FAULT ' if fault else 'ok    '}{name}{fault and ': '}{fault}" for name, fault in self.health.items()
         ]
-        health = ["", f"Checked on {self.read:,} points:", *checks] if checks else []
-        return "\n".join([collection_text(self.info), "", payload, *health])
+        return "\n".join(lines)
+
+    def _of_payload(self) -> list[str]:
+        """Render payload keys, and the settings that are proposed for them and for the vector."""
+        keys, proposal = payload_keys(self.payloads), self.proposal
+        width = max((len(key.key) for key in keys), default=0)
+        types = [", ".join(f"{kind} × {count}" for kind, count in key.types.items()) for key in keys]
+        metadata: dict[str, Any] = {"text_key": proposal.text_key or "?", "nested_under": proposal.nested_under}
+        metadata |= {"map": dict(proposal.map)} if proposal.map else {}
+        named = {"vector_name": self.config.vector_name} if self.config.vector_name else {}
+        return [
+            "Payload keys (of the first points):",
+            *(f"  {key.key:<{width}}  {kinds:<12}  {key.example}" for key, kinds in zip(keys, types, strict=True)),
+            "",
+            "Proposed setting for your experiment file (check it against the examples above):",
+            yaml.safe_dump({"retriever": named | {"metadata": metadata}}, sort_keys=False).rstrip(),
+            "",
+            f"Found under their own names: {', '.join(proposal.same_name) or 'none'}",
+            f"Not found: {', '.join(proposal.missing) or 'none'}",
+        ]
+
+
+def _of_collection(info: CollectionInfo) -> list[str]:
+    """Render a collection: size, vectors, recorded model and settings of indexing."""
+    recorded = info.manifest.get("embedding")
+    vectors = ", ".join(f"{name or '(unnamed)'}: {size}" for name, size in info.vectors.items())
+    lost = f" of the {info.points + info.lost:,} that were indexed" if info.lost else ""
+    return [
+        f"Collection   {info.name}",
+        f"Points       {info.points:,}{lost}",
+        f"Vectors      {vectors}; distance {info.distance}",
+        f"Sparse       {', '.join(info.sparse_vectors) or 'none'}",
+        f"Embedded by  {'{provider}:{model}'.format(**recorded) if recorded else 'none recorded'}",
+        f"Index        {', '.join(f'{k} {str(v).lower()}' for k, v in info.index.items()) or 'none recorded'}",
+        f"State        {info.manifest.get('state', 'not made by retrievers index')}",
+    ]
 
 
 def look(config: RetrieverConfig, env: Mapping[str, str]) -> Look:
-    """Look at a collection, at that behind the user's own retriever, or at what this returns. Nothing is written.
+    """Look at a collection, or at that behind the user's own retriever. Nothing is written.
 
     Raises:
-        RetrievalError: The store or the retriever failed.
+        RetrievalError: The store or the retriever failed, or its chunks cannot be listed.
     """
     if config.python is None:
         client = open_client(config.store, env)
@@ -76,13 +103,10 @@ def look(config: RetrieverConfig, env: Mapping[str, str]) -> Look:
         finally:
             client.close()
     with open_retriever(config, env=env) as retriever:
-        if retriever.info is not None:
-            payloads = [payload for _, payload in retriever.sample(SAMPLE)]
-            return Look(config=config, info=retriever.info, payloads=payloads)
-        session = retriever.search(QUESTION)
-    if session.error:
-        raise ConfigError(f"{session.error} (it was asked {QUESTION!r})")
-    return Look(config=config, info=None, payloads=[_payload(hit.chunk) for hit in session.chunks])
+        if retriever.info is None:
+            remedy = "name the collection that it reads from (store and collection)"
+            raise ConfigError(f"python {config.python!r}: its chunks cannot be listed, to be looked at; {remedy}")
+        return Look(config=config, info=retriever.info, payloads=[payload for _, payload in retriever.sample(SAMPLE)])
 
 
 def write_experiment(file: Path, seen: Look, env: Mapping[str, str]) -> None:
@@ -99,18 +123,18 @@ def write_experiment(file: Path, seen: Look, env: Mapping[str, str]) -> None:
     if not is_own or proposal.text_key not in (None, "page_content"):
         metadata |= {"text_key": proposal.text_key or config.metadata.text_key, "nested_under": proposal.nested_under}
     changes: dict[str, Any] = {"metadata": config.metadata.model_copy(update=metadata)}
-    if not is_own and config.store.url is None:
+    if config.store.url is None and (not is_own or config.names_collection):
         mark = LOCAL_MODE if config.store.local_mode else ""
         path = Path(f"{mark}{embedded_folder(config.store).absolute()}")
         changes["store"] = config.store.model_copy(update={"path": path})
     keyword = config.keyword.vector_name
-    if not is_own and seen.info and "mode" not in config.model_fields_set:
-        by_terms = keyword in seen.info.sparse_vectors and keyword not in seen.info.without_idf
-        changes |= {"mode": "hybrid"} if by_terms else {}
+    has_terms = keyword in seen.info.sparse_vectors and keyword not in seen.info.without_idf
+    if has_terms and not is_own and "mode" not in config.model_fields_set:
+        changes["mode"] = "hybrid"
     settings = config.model_copy(update=changes)
     open_retriever(settings, env=env).close()
     written: dict[str, Any] = {} if is_own else {"name": config.collection}
-    written["retriever"] = _differing(dump(settings), dump(RetrieverConfig.model_validate({})))
+    written["retriever"] = settings.model_dump(mode="json", exclude_defaults=True)
     written["dataset"] = {"path": "golden.jsonl"}
     try:
         with file.open("x", encoding="utf-8") as target:
@@ -119,65 +143,8 @@ def write_experiment(file: Path, seen: Look, env: Mapping[str, str]) -> None:
         raise ConfigError(f"{file}: cannot be written ({error.strerror}); name another file with --write") from error
 
 
-def collection_text(info: CollectionInfo) -> str:
-    """Render a collection: size, vectors, recorded model and settings of indexing."""
-    recorded = info.manifest.get("embedding")
-    model = f"{recorded['provider']}:{recorded['model']}" if recorded else "none recorded"
-    vectors = ", ".join(f"{name or '(unnamed)'}: {size}" for name, size in info.vectors.items())
-    lost = f" of the {info.points + info.lost:,} that were indexed" if info.lost else ""
-    return "\n".join(
-        (
-            f"Collection   {info.name}",
-            f"Points       {info.points:,}{lost}",
-            f"Vectors      {vectors}; distance {info.distance}",
-            f"Sparse       {', '.join(info.sparse_vectors) or 'none'}",
-            f"Embedded by  {model}",
-            f"Index        {', '.join(f'{k} {str(v).lower()}' for k, v in info.index.items()) or 'none recorded'}",
-            f"State        {info.manifest.get('state', 'not made by retrievers index')}",
-        )
-    )
-
-
-def payload_text(keys: Sequence[PayloadKey], proposal: Proposal, vector_name: str = "") -> str:
-    """Render payload keys, and the settings that are proposed for them and for a vector of that name."""
-    width = max((len(key.key) for key in keys), default=0)
-    types = {key.key: ", ".join(f"{kind} × {count}" for kind, count in key.types.items()) for key in keys}
-    metadata: dict[str, Any] = {"text_key": proposal.text_key or "?", "nested_under": proposal.nested_under}
-    metadata |= {"map": dict(proposal.map)} if proposal.map else {}
-    named = {"vector_name": vector_name} if vector_name else {}
-    return "\n".join(
-        (
-            "Payload keys (of the first points):",
-            *(f"  {key.key:<{width}}  {types[key.key]:<12}  {key.example}" for key in keys),
-            "",
-            "Proposed setting for your experiment file (check it against the examples above):",
-            yaml.safe_dump({"retriever": named | {"metadata": metadata}}, sort_keys=False).rstrip(),
-            "",
-            f"Found under their own names: {', '.join(proposal.same_name) or 'none'}",
-            f"Not found: {', '.join(proposal.missing) or 'none'}",
-        )
-    )
-
-
 def _with_only_vector(config: RetrieverConfig, info: CollectionInfo) -> RetrieverConfig:
     single = list(info.vectors)
     if config.vector_name or "" in info.vectors or len(single) != 1:
         return config
     return config.model_copy(update={"vector_name": single[0]})
-
-
-def _payload(chunk: Any) -> dict[str, Any]:
-    stand_ins = {ALIASES[key] for key in chunk.extra if key in ALIASES}
-    own = {k: v for k, v in all_metadata(chunk).items() if k not in ("chunk_id", "chunk_text_preview", *stand_ins)}
-    return {"page_content": chunk.text, "metadata": own}
-
-
-def _differing(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that are not as by default."""
-    return {
-        name: _differing(value, defaults[name])
-        if isinstance(value, dict) and name != "map" and defaults[name]
-        else value
-        for name, value in values.items()
-        if value != defaults[name]
-    }

@@ -2,23 +2,14 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
-NAMES = {
-    "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "cs": "Czech", "da": "Danish", "de": "German",
-    "el": "Greek", "en": "English", "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian", "fi": "Finnish",
-    "fr": "French", "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "hy": "Armenian",
-    "id": "Indonesian", "it": "Italian", "ja": "Japanese", "ka": "Georgian", "kk": "Kazakh", "ko": "Korean",
-    "lt": "Lithuanian", "lv": "Latvian", "mk": "Macedonian", "ne": "Nepali", "nl": "Dutch", "no": "Norwegian",
-    "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sk": "Slovak", "sl": "Slovenian",
-    "sq": "Albanian", "sr": "Serbian", "sv": "Swedish", "ta": "Tamil", "te": "Telugu", "th": "Thai", "tr": "Turkish",
-    "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "zh": "Chinese",
-}  # fmt: skip
-"""Languages that are detected. Those that differ from one of these in little, such as Catalan, are left out."""
 # Log-likelihood ratio of two languages for a query. Of 434 English queries and 24 lines of code one is above, of 52
 # queries in other languages one below.
 LEAST_MARGIN = 7.0
@@ -30,6 +21,12 @@ OF_EACH, OF_ALL, LEAST_CHARACTERS = 200, 600, 120
 # Share of a query's words in the texts: of queries in another language, with names and terms, at most two thirds.
 SHARED = 0.75
 WORD = re.compile(r"[^\W\d_]+")
+
+
+@cache
+def names() -> dict[str, str]:
+    """Return the languages that are detected, by code."""
+    return dict(yaml.safe_load(files("retrievers.text").joinpath("languages.yaml").read_text(encoding="utf-8")))
 
 
 class Languages(NamedTuple):
@@ -63,7 +60,7 @@ def differing(query: str, texts: Sequence[str]) -> Languages | None:
     if len(words & _words(texts)) > SHARED * len(words):
         return None
     codes = _identifier().nb_classes
-    return Languages(NAMES[codes[asked]], NAMES[codes[of_chunks]])
+    return Languages(names()[codes[asked]], names()[codes[of_chunks]])
 
 
 def _words(texts: Iterable[str]) -> set[str]:
@@ -81,11 +78,11 @@ def _likelihoods(text: str) -> NDArray[np.float32]:
 _kept_likelihoods = lru_cache(maxsize=4_096)(_likelihoods)
 
 
-@lru_cache(maxsize=1)
+@cache
 def _identifier() -> Any:
     # Loading the model takes 0.1 s.
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_pickled_model(MODEL_FILE)
-    identifier.set_languages([*NAMES])
+    identifier.set_languages([*names()])
     return identifier

@@ -6,8 +6,6 @@ from retrievers.text.secrets import without_secrets
 
 # Characters of a value, of a name or a formatted value, and of a line that a message shows.
 LONGEST, LONGEST_NAME, LONGEST_LINE = 100, 200, 2_000
-# Bits up to which an integer is written out.
-LONGEST_INTEGER = 1_000
 
 
 class _Short(Repr):
@@ -18,10 +16,6 @@ class _Short(Repr):
         self.maxlevel, self.maxdict, self.maxlist, self.maxtuple = 4, 8, 10, 10
         self.maxstring = self.maxlong = self.maxother = LONGEST
         self.fillvalue = "…"
-
-    def repr_int(self, x: int, level: int) -> str:
-        few = x.bit_length() < LONGEST_INTEGER
-        return super().repr_int(x, level) if few else f"an integer of {x.bit_length():,} bits"
 
 
 _short = _Short()

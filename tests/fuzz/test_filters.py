@@ -1,6 +1,6 @@
 import pytest
 
-from retrievers.config.filters import parse
+from retrievers.config.filters import to_filter
 from tests.support.fuzz import fuzz, mutated
 
 SEEDS = (
@@ -15,5 +15,5 @@ TOKENS = (*"()[],.9-=\"'\\", *JOINS, "!=", ">=")
 
 @pytest.mark.slow
 def test_any_text_is_a_filter_or_refused() -> None:
-    fuzzed = fuzz(parse, lambda random: mutated(random, SEEDS, TOKENS))
+    fuzzed = fuzz(to_filter, lambda random: mutated(random, SEEDS, TOKENS))
     assert fuzzed.read > 1_000 and fuzzed.refused > 1_000

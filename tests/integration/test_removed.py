@@ -1,14 +1,18 @@
 """Names of earlier versions: each answers with one line that says what took its place, and exit code 2."""
 
 import shlex
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
+import yaml
 
 from evals.__main__ import main
-from retrievers.config.removed import REMOVED
 from tests.support.command import call
 
+REMOVED: dict[str, str] = yaml.safe_load(
+    files("retrievers.config").joinpath("removed.yaml").read_text(encoding="utf-8")
+)
 COMMANDS = [name for name in REMOVED if name.startswith("retrieval-evals ")]
 FLAGS = [name for name in REMOVED if name.startswith("--")]
 METRICS = [name for name in REMOVED if "/" in name]

@@ -8,10 +8,8 @@ import pytest
 from qdrant_client import QdrantClient
 
 from retrievers import QdrantRetriever
-from retrievers.config import RetrieverConfig
 from retrievers.records import Distance
 from tests.live.conftest import ENV
-from tests.live.test_qdrant import ranked
 from tests.support.collections import settings
 from tests.support.distances import DISTANCES, EMBEDDINGS, QUERIES, chunk_id, make, semantic
 from tests.support.distances import ranked as expected
@@ -37,10 +35,3 @@ def test_every_distance(plain: QdrantClient, store: dict[str, Any], name: str, d
             assert [hit.chunk.chunk_id for hit in found] == [chunk_id(n) for n in expected(scores)]
             best = [scores[n] for n in expected(scores)]
             assert [hit.score for hit in found] == pytest.approx(best, abs=1e-4)
-
-
-@pytest.mark.parametrize("mode", ["keyword", "hybrid"])
-def test_a_server_encodes_as_bm25_does(config: RetrieverConfig, mode: str) -> None:
-    keyword = config.keyword
-    there = keyword.model_copy(update={"encoder": "server"})
-    assert ranked(config, mode=mode, keyword=there) == ranked(config, mode=mode, keyword=keyword)

@@ -306,7 +306,7 @@ class Runner:
 
 def _renamed(text: str, tree: Path) -> str:
     """Return a command, or an experiment file of the kit, as the tree at work wants it written."""
-    if (tree / "retrievers" / "config" / "removed.py").exists():  # which the old tree lacks
+    if any((tree / "retrievers" / "config").glob("removed.*")):  # which the old tree lacks
         for before, now in RENAMED.items():
             text = text.replace(before, now)
     return text

@@ -18,7 +18,7 @@ from tests.support.experiment import CASES, Experiment, index_once, make_experim
 OPTIONS: Mapping[str, list[Any]] = {
     "retriever.mode": ["semantic", "keyword", "hybrid"],
     "retriever.fusion": ["weighted", "rrf", "dbsf"],
-    "retriever.rerank": ["none", "mmr", "rrf"],
+    "retriever.rerank": ["none", "mmr"],
     "retriever.threshold": [None, 0.3, 1.0],
     "retriever.threshold_on": ["each", "best", "final"],
     "retriever.top_k": [1, 3, 10],

@@ -49,7 +49,7 @@ def test_a_dataset_is_indexed_by_its_columns_and_brought_up_to_date(
     assert index("notes.jsonl", *columns, "--write", "notes.yaml") == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("5 documents, 5 chunks in collection 'notes' at .qdrant: 5 added")
-    assert "Written: notes.yaml, for golden data in golden.jsonl" in shown.out
+    assert "Written: notes.yaml. Next: python -m evals.golden init --config notes.yaml --out golden.jsonl" in shown.out
     assert "note: 1 rows without text were left out, from notes.jsonl:6 on" in shown.err
     rows[3]["note"] = "Another note."  # under the same id, and so in the same point
     file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")

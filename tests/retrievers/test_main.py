@@ -89,15 +89,6 @@ def test_a_bad_query_is_refused_before_anything_is_opened(capsys: Captured) -> N
         assert said in refused(["search", query, "--store.path", "nowhere"], capsys)
 
 
-def test_search_says_when_nothing_reaches_the_threshold(store: list[str], capsys: Captured) -> None:
-    assert main(["search", "what is the capital of France", "--threshold", "1", *store]) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith("No result.\n")
-    assert "Best matches below the threshold (not part of the result):" in shown
-    assert "Warning: all 9 candidates are below the threshold 1" in shown
-    assert "Try: lower the threshold to 0." in shown
-
-
 # Modes, filters, reranking, groups
 
 
@@ -129,10 +120,10 @@ def test_everything_at_once(store: list[str], capsys: Captured) -> None:
     ("filters", "found"),
     [
         ("tags contains [ros2, topics]", {"/docs/ros2/topics"}),
-        ("{tags: {contains: [ros2, topics]}}", {"/docs/ros2/topics"}),
         ('{"sidebar_position": 2}', {"/docs/ros2/services"}),
         ("sidebar_position <= 1 or url = /docs/motion/imu", {"/docs/ros2/topics", "/docs/motion/imu"}),
-        ("{any: [{sidebar_position: {lte: 1}}, {url: /docs/motion/imu}]}", {"/docs/ros2/topics", "/docs/motion/imu"}),
+        ("{module: ros2, sidebar_position: [1, 5]}", {"/docs/ros2/topics"}),
+        ("module = ros2 and not sidebar_position = 1", {"/docs/ros2/services"}),
     ],
 )
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
@@ -143,43 +134,25 @@ def test_filters_are_text_or_a_mapping(
     assert {chunk["metadata"]["source_url"] for chunk in session["chunks"]} == found
 
 
-def test_a_file_holds_the_same(store: list[str], tmp_path: Path, capsys: Captured) -> None:
-    ways = {
-        "mode": "keyword",
-        "filters": {"metadata.module": "ros2", "chunk_token_count": {"gte": 5}},
-        "keyword": {"synonyms": {"bus": ["stream"]}},
-    }
-    (tmp_path / "r.yaml").write_text(yaml.safe_dump(ways))
-    session = session_of(["a bus", "--config", "r.yaml", *store], capsys)
-    assert [chunk["metadata"]["heading"] for chunk in session["chunks"]] == ["Topics"]
-    assert session["chunks"][0]["score_scale"] == "bm25"
-
-
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
         (["--top-k", "0"], "top_k: Input should be greater than or equal to 1, got '0' (set by the command line)"),
         (["--threshold", "1.5"], "collection 'pages' has the distance cosine: expected a number from 0 to 1"),
         (["--embedding.provider", "opneai"], "embedding.provider: Input should be 'wordllama', 'cohere', 'openai'"),
-        (["--metadata.map", "{a"], "--metadata.map: '{a' is not valid YAML"),
+        (["--metadata.map", "{a"], "--metadata.map '{a':1: not valid YAML"),
         (["--config", "none.yaml"], "none.yaml: cannot be read: No such file or directory"),
         (["--log-file", "."], "--log-file .: expected a file to append to, found a folder"),
         (
             ["--filters", "modul = ros2"],
             "filters: the collection's payload has no field 'modul'; did you mean 'module'",
         ),
-        (["--filters", "tags in []"], "filters: tags: the list of values is empty, so nothing could match"),
         (["--filters", "module ="], "filters: 'module =': expected conditions such as `module = a`"),
-        (["--rerank", "cross-encoder"], "Cohere Rerank needs an API key: expected it in COHERE_API_KEY"),
         (
             ["--rerank", "cross-encoder", "--cross-encoder.provider", "sentence-transformers"],
             "cross_encoder.provider sentence-transformers needs an extra: pip install 'retrieval-evals[rerank]'",
         ),
-        (["--rerank", "rrf"], "settings: rerank 'rrf' fuses two searches and needs mode 'hybrid', got mode 'semantic'"),
-        (
-            ["--mode", "hybrid", "--fusion", "rrf", "--threshold-on", "final"],
-            "settings: threshold_on 'final' would compare the threshold with rrf scores",
-        ),
+        (["--rerank", "rrf"], "rerank: 'rrf' is no value any more (set by the command line): mode: hybrid with fusion"),
         (["--mode", "hybrid", "--keyword.language", "german"], "collection 'pages' was tokenised as english, but"),
         (["--mode", "hybrid", "--keyword.vector-name", "terms"], "collection 'pages' has no sparse vector 'terms'"),
     ],
@@ -211,14 +184,6 @@ def test_a_cross_encoder_over_http_reranks(store: list[str], capsys: Captured, m
             shown = refused(["search", "robot", *flags, *store], capsys)
         assert "error: cohere:rerank-v3.5 failed to rerank 9 texts: UnauthorizedError, status 401, the API key" in shown
         assert COHERE_KEY not in shown
-
-
-def test_an_unknown_flag_names_the_nearest_once(capsys: Captured) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["search", "robot", "--store.pth", "x"])
-    assert caught.value.code == 2
-    shown = capsys.readouterr().err
-    assert shown.count("'--store.path'") == 1
 
 
 @pytest.mark.parametrize("command", [["search", "robot"], ["inspect"]])
@@ -309,7 +274,7 @@ def without_examples(shown: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", [["search", "robot"], ["inspect"]])
-@pytest.mark.parametrize("fault", ["401", "500", "502 HTML", "200 HTML"])
+@pytest.mark.parametrize("fault", ["401", "200 HTML"])
 def test_a_server_that_fails_is_told(server: QdrantServer, command: list[str], fault: str, capsys: Captured) -> None:
     with server.failing(FAULTS[fault]):
         shown = refused([*command, "--store.url", server.url], capsys)
@@ -448,22 +413,11 @@ class TestForeign:
         assert {chunk["score_scale"] for chunk in session["chunks"]} == {"cosine"}
         assert all(chunk["score"] >= 0.3 for chunk in session["chunks"])
 
-    def test_is_nothing_to_index(self, capsys: Captured) -> None:
-        said = refused(["index", ".", *self.FLAGS], capsys)
-        assert "python: index works on a collection, not on 'tests.support.foreign:plain'" in said
-
-    @pytest.mark.parametrize(
-        ("name", "looked"),
-        [("dense", "Points       5\n"), ("plain", "documents, which it returned for 'What is this about?'\n")],
-    )
-    def test_is_inspected_by_its_collection_or_by_what_it_returns(
-        self, name: str, looked: str, capsys: Captured
-    ) -> None:
-        assert main(["inspect", "--python", f"tests.support.foreign:{name}"]) == 0
+    def test_is_inspected_by_its_collection(self, capsys: Captured) -> None:
+        assert main(["inspect", "--python", "tests.support.foreign:dense"]) == 0
         said = capsys.readouterr().out
-        assert looked in said
-        assert "metadata.source_url" in said
-        assert "Found under their own names: " in said
+        assert "Points       5\n" in said and "metadata.source_url" in said and "Found under their own names: " in said
+        assert "its chunks cannot be listed" in refused(["inspect", "--python", "tests.support.foreign:plain"], capsys)
 
     def test_that_fails_is_named(self, capsys: Captured) -> None:
         said = refused(["search", "robot", "--python", "tests.support.foreign:one_string"], capsys)

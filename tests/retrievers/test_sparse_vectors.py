@@ -153,7 +153,7 @@ def test_the_named_dense_vector_is_searched_by_its_own_distance(store: dict[str,
         assert [n for n, _ in found(retriever)] == best
     products = LARGE @ np.asarray(LARGE_QUERY)
     with opened(store, 4, vector_name="large") as retriever:
-        assert (retriever.info.dimension, retriever.settings.used_distance) == (4, "dot")
+        assert (retriever.info.dimension, retriever.settings.distance) == (4, "dot")
         assert [n for n, _ in found(retriever)] == np.argsort(-products).tolist()
 
 
@@ -198,18 +198,3 @@ def test_faults_of_an_encoder_are_typed(store: dict[str, Any]) -> None:
     keyword["encoder"] = f"python:{__name__}:none"
     with pytest.raises(ConfigError, match=r"expected a function from a text to a sparse vector, .* made int"):
         QdrantRetriever.open(config(store, mode="keyword", keyword=keyword), embeddings=EMBEDDED[3])
-
-
-@pytest.mark.parametrize("mode", ["keyword", "hybrid"])
-def test_a_server_encodes_the_query_itself(mode: str) -> None:
-    with QdrantServer() as server:
-        fill(server.client)
-        url = {"url": server.url}
-        with opened(url, mode=mode, keyword={"vector_name": "words", "encoder": "server"}) as retriever:
-            assert len(found(retriever)) > 10
-            scale = "bm25" if mode == "keyword" else "weighted"
-            assert {c.score_scale for c in retriever.candidates([QUERY])[0]} == {scale}
-        bodies = [request.body or {} for request in server.requests]
-        queries = [search.get("query") for body in bodies for search in body.get("searches", [body])]
-    asked = [query.get("nearest", query) for query in queries if isinstance(query, dict)]
-    assert {"text": QUERY, "model": "qdrant/bm25"} in asked

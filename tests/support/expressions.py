@@ -1,91 +1,69 @@
-"""Filter expressions for tests: random trees, both ways of writing them, and a brute-force evaluator of payloads."""
+"""Filter expressions for tests: random trees, how they are typed, and a brute-force evaluator of payloads.
+
+A tree is a condition `(field, operator, *values)`, `("not", tree)`, `("and", *trees)` or `("or", *trees)`.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import ge, gt, le, lt
-from typing import Any
+from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
-from retrievers.config.filters import All, AnyOf, Compare, Expression, Not, Operator
-
-SYMBOLS: Mapping[Operator, str] = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-RANGES: Mapping[Operator, Callable[[Any, Any], bool]] = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
+Tree: TypeAlias = tuple[Any, ...]
+RANGES: Mapping[str, Callable[[Any, Any], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le}
 
 
-def as_text(expression: Expression) -> str:
+def as_text(tree: Tree) -> str:
     """Return the expression as it is typed, every part in parentheses."""
-    if isinstance(expression, Compare):
-        field = _literal(expression.field)
-        if expression.operator in SYMBOLS:
-            return f"{field} {SYMBOLS[expression.operator]} {_literal(expression.values[0])}"
-        return f"{field} {expression.operator} [{', '.join(map(_literal, expression.values))}]"
-    if isinstance(expression, Not):
-        return f"not ({as_text(expression.part)})"
-    word = " and " if isinstance(expression, All) else " or "
-    return word.join(f"({as_text(part)})" for part in expression.parts)
+    if tree[0] in ("and", "or"):
+        return f" {tree[0]} ".join(f"({as_text(part)})" for part in tree[1:])
+    if tree[0] == "not":
+        return f"not ({as_text(tree[1])})"
+    field, operator, *values = tree
+    listed = operator in ("in", "contains")
+    return f"{_literal(field)} {operator} {'[' * listed}{', '.join(map(_literal, values))}{']' * listed}"
 
 
-def as_mapping(expression: Expression) -> dict[str, Any]:
-    """Return the expression as YAML or JSON holds it."""
-    if isinstance(expression, Compare):
-        several = expression.operator in ("in", "contains")
-        return {expression.field: {expression.operator: list(expression.values) if several else expression.values[0]}}
-    if isinstance(expression, Not):
-        return {"not": as_mapping(expression.part)}
-    name = "all" if isinstance(expression, All) else "any"
-    return {name: [as_mapping(part) for part in expression.parts]}
-
-
-def holds(expression: Expression, value_of: Callable[[str], Any]) -> bool:
+def holds(tree: Tree, value_of: Callable[[str], Any]) -> bool:
     """Return True if a payload meets the expression, by the language; `value_of` gives a field's value or None."""
-    if isinstance(expression, All):
-        return all(holds(part, value_of) for part in expression.parts)
-    if isinstance(expression, AnyOf):
-        return any(holds(part, value_of) for part in expression.parts)
-    if isinstance(expression, Not):
-        return not holds(expression.part, value_of)
-    value = value_of(expression.field)
+    if tree[0] in ("and", "or"):
+        return (all if tree[0] == "and" else any)(holds(part, value_of) for part in tree[1:])
+    if tree[0] == "not":
+        return not holds(tree[1], value_of)
+    field, operator, *values = tree
+    value = value_of(field)
     found = value if isinstance(value, list | tuple) else [] if value is None else [value]
-    if expression.operator in RANGES:
-        meets, limit = RANGES[expression.operator], expression.values[0]
-        return any(_is_number(one) and meets(one, limit) for one in found)
-    held = [any(_same(one, wanted) for one in found) for wanted in expression.values]
-    return all(held) if expression.operator == "contains" else any(held)
+    if operator in RANGES:
+        return any(_is_number(each) and RANGES[operator](each, values[0]) for each in found)
+    held = [any(_same(each, wanted) for each in found) for wanted in values]
+    return all(held) if operator == "contains" else any(held) != (operator == "!=")
 
 
-def trees(conditions: st.SearchStrategy[Compare], size: int = 6) -> st.SearchStrategy[Expression]:
-    """Return random expressions of these conditions, AND, OR and NOT nested as it comes."""
+def trees(values: Mapping[str, Sequence[Any]], size: int = 6) -> st.SearchStrategy[Tree]:
+    """Return random expressions on these fields with these values, AND, OR and NOT nested as it comes."""
 
-    def deeper(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
-        parts = st.lists(inner, min_size=2, max_size=3).map(tuple)
-        return st.one_of(
-            inner.map(lambda part: Not(part=part)),
-            parts.map(lambda several: All(parts=several)),
-            parts.map(lambda several: AnyOf(parts=several)),
-        )
+    def deeper(inner: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
+        parts = st.lists(inner, min_size=2, max_size=3)
+        joined = st.builds(lambda word, several: (word, *several), st.sampled_from(["and", "or"]), parts)
+        return st.one_of(inner.map(lambda part: ("not", part)), joined)
 
-    return st.recursive(conditions, deeper, max_leaves=size)
-
-
-def conditions(values: Mapping[str, Sequence[Any]]) -> st.SearchStrategy[Compare]:
-    """Return conditions on these fields with these values, ranges where a value is a number."""
-
-    def of(field: str) -> st.SearchStrategy[Compare]:
-        value = st.sampled_from(values[field])
-        several = st.lists(value, min_size=1, max_size=3).map(tuple)
-        lists = st.builds(_compare, st.just(field), st.sampled_from(["in", "contains"]), several)
-        equal = st.builds(_compare, st.just(field), st.just("eq"), value.map(lambda one: (one,)))
-        numbers = [one for one in values[field] if _is_number(one)]
-        if not numbers:
-            return st.one_of(lists, equal)
-        limit = st.sampled_from(numbers).map(lambda one: (one,))
-        return st.one_of(lists, equal, st.builds(_compare, st.just(field), st.sampled_from(list(RANGES)), limit))
-
-    return st.sampled_from(sorted(values)).flatmap(of)
+    return st.recursive(
+        st.sampled_from(sorted(values)).flatmap(lambda field: _conditions(field, values)), deeper, max_leaves=size
+    )
 
 
-def _compare(field: str, operator: Operator, values: tuple[Any, ...]) -> Compare:
-    return Compare(field=field, operator=operator, values=values)
+def _conditions(field: str, values: Mapping[str, Sequence[Any]]) -> st.SearchStrategy[Tree]:
+    value = st.sampled_from(values[field])
+    several = st.builds(
+        lambda operator, given: (field, operator, *given),
+        st.sampled_from(["in", "contains"]),
+        st.lists(value, min_size=1, max_size=3),
+    )
+    single = st.builds(lambda operator, given: (field, operator, given), st.sampled_from(["=", "!="]), value)
+    if not (numbers := [each for each in values[field] if _is_number(each)]):
+        return st.one_of(several, single)
+    limit = st.sampled_from(numbers)
+    return st.one_of(several, single, st.builds(lambda o, n: (field, o, n), st.sampled_from(sorted(RANGES)), limit))
 
 
 def _literal(value: Any) -> str:

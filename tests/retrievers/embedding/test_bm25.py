@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from qdrant_client.models import SparseVector
 from qdrant_edge import Bm25, Bm25Config
 
-from retrievers.config import MAX_QUERY_CHARACTERS
-from retrievers.config.languages import LANGUAGES, check_language
+from retrievers.config import MAX_QUERY_CHARACTERS, KeywordConfig
+from retrievers.config.retriever import LANGUAGES
 from retrievers.embedding.bm25 import B, Bm25Encoder, K, expand, spell_out
 from tests.support.bm25 import BruteForceBm25
 
@@ -103,7 +103,7 @@ def test_expansions_weigh_less_and_neither_lessen_nor_raise_a_term_of_the_query(
 
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_every_language_named_is_known(name: str) -> None:
-    check_language(name)
+    assert KeywordConfig(language=name).language == name
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_every_language_named_is_known(name: str) -> None:
 )
 def test_an_unknown_language_is_refused_with_the_nearest(name: str, said: str) -> None:
     with pytest.raises(ValueError) as caught:
-        check_language(name)
-    assert str(caught.value).startswith(said)
+        KeywordConfig(language=name)
+    assert said in str(caught.value)
 
 
 def test_another_language_has_its_own_stems_and_stop_words() -> None:

@@ -1,7 +1,6 @@
 """Requests: which faults may pass, how long they are repeated, by a clock of our own; and answers that fit."""
 
 import gzip
-import logging
 import socket
 import ssl
 import time
@@ -87,22 +86,6 @@ def test_errors_that_cause_each_other_are_known() -> None:
     one, other = httpx.ConnectError("a"), ValueError("b")
     one.__cause__, other.__cause__ = other, one
     assert is_transient(one)
-
-
-def test_what_the_libraries_raise_on_the_wire() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and never answers
-        host = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(requests.RequestException) as late:
-            requests.get(host, timeout=0.1)
-        with (
-            openai.OpenAI(api_key="k", base_url=host, timeout=0.1, max_retries=0) as client,
-            pytest.raises(openai.OpenAIError) as later,
-        ):
-            client.models.list()
-    with pytest.raises(requests.RequestException) as refused:
-        requests.get("http://127.0.0.1:1", timeout=5)
-    found = [(is_transient(caught.value), timed_out(caught.value)) for caught in (late, later, refused)]
-    assert found == [LATE, LATE, PASSES]
 
 
 @pytest.mark.parametrize(
@@ -246,12 +229,10 @@ def test_a_run_outlives_a_store_that_restarts_and_says_so_once(
     assert caplog.messages == ["store: trying again for up to 60 s (store.wait_s): gone"]
 
 
-def test_a_run_tells_once_that_it_is_asked_to_wait(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_tells_that_it_is_asked_to_wait(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     with patient(60):
-        for _ in range(3):
-            tried(Action(clock, [asking(7), None]))
-    warned = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert warned == ["store: waiting 7 s, as asked: busy"]
+        tried(Action(clock, [asking(7), None]))
+    assert caplog.messages == ["store: waiting 7 s, as asked: busy"]
 
 
 def test_what_a_run_waited_is_no_latency() -> None:

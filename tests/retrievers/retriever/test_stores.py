@@ -137,7 +137,7 @@ def test_a_collection_is_searched_by_its_own_distance(kind: str, distance: Dista
     with distances.collection(kind, distance, tmp_path) as store:
         config = settings(store=store, top_k=DEPTH, **own)
         with QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS) as retriever:
-            assert retriever.settings.used_distance == distance
+            assert retriever.settings.distance == distance
             unit = distances.VECTORS / np.linalg.norm(distances.VECTORS, axis=1, keepdims=True)
             for number, query in enumerate(distances.QUERIES):
                 scores, terms = distances.semantic(distance, number), distances.keyword(number)

@@ -8,11 +8,11 @@ from hypothesis import given
 from qdrant_client import QdrantClient
 
 from retrievers import QdrantRetriever
-from retrievers.config.filters import Expression
 from retrievers.errors import ConfigError, StoreError
-from retrievers.search.query import SAMPLE, compile_filters
+from retrievers.search.query import compile_filters
+from retrievers.store.inspection import SAMPLE
 from tests.support.collections import embedded, fill, index_pages, settings, write_pages
-from tests.support.expressions import as_mapping, conditions, holds, trees
+from tests.support.expressions import Tree, as_text, holds, trees
 from tests.support.qdrant_server import QdrantServer
 
 METADATA: tuple[dict[str, Any], ...] = (
@@ -73,10 +73,13 @@ def memory() -> Iterator[QdrantClient]:
     client.close()
 
 
-@given(expression=trees(conditions(FIELDS)))
-def test_what_a_filter_lets_through_is_what_brute_force_does(collection: Collection, expression: Expression) -> None:
-    expected = [place for place, payload in enumerate(METADATA) if holds(expression, payload.get)]
-    assert collection.matches(as_mapping(expression)) == expected
+@given(tree=trees(FIELDS))
+def test_what_a_filter_lets_through_is_what_brute_force_does(collection: Collection, tree: Tree) -> None:
+    if expected := [place for place, payload in enumerate(METADATA) if holds(tree, payload.get)]:
+        assert collection.matches(as_text(tree)) == expected
+        return
+    with pytest.raises(ConfigError, match="lets no chunk of collection 'c' through"):
+        collection.matches(as_text(tree))
 
 
 @pytest.mark.parametrize(
@@ -122,20 +125,27 @@ def test_an_unknown_field_is_an_error_with_the_nearest_name(
     memory: QdrantClient, metadata: Any, field: str, said: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        Collection(memory, metadata=metadata).matches({"not": {field: "x"}})
+        Collection(memory, metadata=metadata).matches("not " + as_text((field, "=", "x")))
     assert str(caught.value).startswith(f"filters: the collection's payload has {said}")
 
 
-@pytest.mark.parametrize("filters", ["n = '5'", {"draft": "True"}, "module = none"])
-def test_a_filter_that_no_chunk_passes_is_an_error(collection: Collection, filters: Any) -> None:
+@pytest.mark.parametrize("filters", ["module > 5", "n = '5'", {"draft": "True"}, {"module": "imu", "n": 6}])
+def test_a_filter_that_lets_no_chunk_through_is_an_error(collection: Collection, filters: Any) -> None:
     with pytest.raises(ConfigError) as caught:
-        compile_filters(collection.client, settings(collection="c", filters=filters, **collection.values))
-    assert str(caught.value).startswith(f"filters: no chunk of collection 'c' passes {filters}; ")
+        collection.matches(filters)
+    assert str(caught.value) == (
+        f"filters: {filters!r} lets no chunk of collection 'c' through; numbers and text differ (`n = 5`, `n = '5'`); "
+        "see its values by python -m retrievers inspect"
+    )
 
 
-def test_a_field_that_few_chunks_have_is_found_in_the_whole_collection(memory: QdrantClient) -> None:
-    collection = Collection(memory, [*([{"n": 5}] * (SAMPLE + 5)), {"rare": 7, "source_url": "/last"}])
-    assert collection.matches("url = /last or rare = 6") == [SAMPLE + 5]
+def test_fields_that_few_chunks_have_are_found_in_the_whole_collection(memory: QdrantClient) -> None:
+    rest = {"module": "m", "n": 5}
+    rare = [{"n": "text"}, {"rare": 7, "source_url": "/last", "n": True}]
+    collection = Collection(memory, [*([rest] * (SAMPLE + 5)), *rare])
+    first = SAMPLE + 5
+    assert collection.matches("n = text") == [first]
+    assert collection.matches("n = true or url = /last or rare = 6") == [first + 1]
     with pytest.raises(ConfigError, match="has no field 'rate'"):
         collection.matches("rare = 7 and rate = 7")
 
@@ -149,7 +159,7 @@ def test_a_payload_key_may_have_any_characters(memory: QdrantClient, key: str) -
 
 
 def test_a_field_that_is_always_empty_exists(memory: QdrantClient) -> None:
-    assert Collection(memory, [{"tags": []}]).matches("tags contains a") == []
+    assert Collection(memory, [{"tags": []}]).matches("not tags contains a") == [0]
 
 
 def test_where_a_server_filters_by_indexed_keys_alone_it_says_so_when_the_retriever_is_opened(tmp_path: Any) -> None:

@@ -223,23 +223,6 @@ def test_a_collection_reads_as_size_vectors_and_model() -> None:
     assert MANIFEST_KEY not in "".join(lines)
 
 
-def test_a_foreign_collection_says_so() -> None:
-    lines = shown(INFO).splitlines()
-    assert lines[3:7] == [
-        "Sparse       none",
-        "Embedded by  none recorded",
-        "Index        none recorded",
-        "State        not made by retrievers index",
-    ]
-    assert "Found under their own names: none" in lines
-
-
-def test_payload_keys_are_shown_with_types_and_an_example() -> None:
-    text = shown(INFO, {"body": "some text", "n": 1}, {"body": 5, "n": 2})
-    assert "  body  str × 1, int × 1  some text" in text
-    assert "  n     int × 2       1" in text
-
-
 def test_the_proposed_setting_can_be_pasted_into_a_file() -> None:
     text = shown(INFO, {"body": "some text", "href": "/a", "title": "A"})
     start = text.index("retriever:")
