@@ -37,20 +37,9 @@ def test_a_documents_weights_are_the_formulas(text: str, average: float) -> None
     assert list(found.indices) == sorted(found.indices)
 
 
-def test_a_weight_by_hand() -> None:
-    """Three terms, one of them twice; average 4: 2 · 2.2 / (2 + 1.2 · (0.25 + 0.75 · 3/4)) and 2.2 / (1 + 0.975)."""
-    found = sorted(Bm25Encoder("english", 4.0).document("the robot and the robots sense").values)
-    assert found == pytest.approx([2.2 / 1.975, 4.4 / 2.975], rel=1e-6)
-
-
 @given(TEXTS)
 def test_the_length_is_the_number_of_terms_repeated_ones_included(text: str) -> None:
     assert ENCODER.length(text) == len(BruteForceBm25({}, 1).terms(text))
-
-
-@pytest.mark.parametrize("count", [1, 100, 1_000])
-def test_a_term_repeated_often_is_counted_each_time(count: int) -> None:
-    assert ENCODER.length("robot " * count + "the sensor") == count + 1
 
 
 # Queries
@@ -187,9 +176,3 @@ ABBREVIATIONS = {
 def test_abbreviations_are_spelt_out_once_the_longest_first(query: str, spelt: str) -> None:
     assert spell_out(query, ABBREVIATIONS) == spelt
     assert spell_out(query, dict(reversed(ABBREVIATIONS.items()))) == spelt, "whatever the order of the table"
-
-
-@given(st.text("IMUROS 2.+x", max_size=12))
-def test_without_abbreviations_a_query_stays_as_it_is(query: str) -> None:
-    assert spell_out(query, {}) == query
-    assert spell_out(query, {"NONE": "x"}) == query

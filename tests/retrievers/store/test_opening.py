@@ -29,7 +29,7 @@ from tests.support.checked import TABLE, at, described, texts
 from tests.support.clock import ATTEMPTS, TRIED, Clock, patient
 from tests.support.cohere_server import CohereServer
 from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages
-from tests.support.loopback import Fault, LoopbackServer, Reply, Request, free_port
+from tests.support.loopback import Fault, LoopbackServer, Reply, Request
 from tests.support.qdrant_server import FAULTS, KEY, QdrantServer
 from tests.support.raw_server import HEAD, drip, flood, raw_server
 from tests.support.tls import authority
@@ -297,30 +297,6 @@ def test_invoke_raises_the_type_of_the_stage(world: World, clock: Clock, stage: 
         other.invoke(f"{QUERY} {stage}")
     error = caught.value
     assert (error.transient, error.attempts, error.stage) == (True, ATTEMPTS, STAGES[stage].name)
-
-
-def test_a_server_that_restarts_for_five_seconds_is_outlived_in_a_run(world: World, clock: Clock) -> None:
-    back = clock.time + 5
-
-    def come_back() -> None:
-        if clock.time >= back:
-            world.store.fault = None
-
-    with world.store.failing(world.fault("search", "reset", meanwhile=come_back)), patient(60):
-        assert world.search().status == "success"
-    assert 5 <= sum(clock.waits) < 9
-
-
-def test_nobody_listening_is_told_in_either_place(world: World, clock: Clock) -> None:
-    nobody = f"http://127.0.0.1:{free_port()}"
-    gone = world.config.model_copy(update={"store": settings(store={"url": nobody}).store})
-    with pytest.raises(
-        StoreError, match=r"cannot be reached \(ConnectError.*is the server running.*\(6 attempts in 5\.8"
-    ):
-        QdrantRetriever.open(gone, env=ENV)
-    embedding = world.config.embedding.model_copy(update={"base_url": nobody})
-    with pytest.raises(EmbeddingError, match=r"ConnectError.*\(6 attempts in 5\.8 s\)$"):
-        QdrantRetriever.open(world.config.model_copy(update={"embedding": embedding}), env=ENV)
 
 
 @pytest.mark.slow
