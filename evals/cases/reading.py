@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -250,8 +251,7 @@ def cells_of(file: Path) -> Iterator[Row]:
 
 
 def _rows_in_memory(data: Any) -> Iterator[Row]:
-    # JSON knows no numbers and arrays of numpy, and no NaN in place of an empty cell.
-    rows = json.loads(data.to_json(orient="records")) if hasattr(data, "iterrows") else data
+    rows = data.to_dict("records") if hasattr(data, "iterrows") else data
     if isinstance(rows, Mapping) or not isinstance(rows, Iterable):
         expected = "expected a path, a list of dictionaries, a DataFrame or a dataset"
         raise DatasetError(f"{expected}, got {type(data).__name__}")
@@ -377,7 +377,7 @@ def _fields(cells: Any, columns: Mapping[str, str] | None = None) -> Any:
     """Return the fields of a case that a row holds, or the error that it is none."""
     if not isinstance(cells, Mapping):
         return cells if isinstance(cells, Exception) else ValueError(f"expected a JSON object, got {quoted(cells)}")
-    plain = {name: value for name, cell in cells.items() if (value := _without_none(cell)) not in (None, "", [])}
+    plain = {name: value for name, cell in cells.items() if (value := _plain(cell)) not in (None, "", [])}
     known = {**(RAGAS if "user_input" in plain and "query" not in plain else {}), **(columns or {})}
     if known or columns is not None:
         plain = {name: value for name, value in plain.items() if name in FIELDS and name not in known} | {
@@ -392,11 +392,14 @@ def _fields(cells: Any, columns: Mapping[str, str] | None = None) -> Any:
     return values
 
 
-def _without_none(value: Any) -> Any:
-    """Return a value without the empty fields that a table adds to records."""
+def _plain(value: Any) -> Any:
+    """Return a value in the types of JSON, without the empty fields that a table adds."""
     if isinstance(value, Mapping):
-        return {name: _without_none(inner) for name, inner in value.items() if inner is not None}
-    return [_without_none(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {name: inner for name, cell in value.items() if (inner := _plain(cell)) is not None}
+    value = value.tolist() if hasattr(value, "tolist") else value  # numpy's arrays and numbers
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and isnan(value) else value
 
 
 def _value(name: str, cell: Any) -> Any:

@@ -211,7 +211,8 @@ def both_sides(cases: Sequence[Case]) -> str:
             quotes[normalise(item.quote or "")].setdefault(case.split or "", case.id)
     shared = {quote: splits for quote, splits in quotes.items() if quote and len(splits) > 1}
     examples = [f"{' and '.join(splits.values())}: {quote[:80]!r}" for quote, splits in shared.items()]
-    return part("Evidence on both sides of a split", [f"{len(shared)} quotes"], examples, doubtful=bool(shared))
+    line = f"{len(shared)} quotes are evidence in several splits"
+    return part("Evidence on both sides of a split", [line], examples, doubtful=bool(shared))
 
 
 def copies(cases: Sequence[Case]) -> str:

@@ -212,6 +212,7 @@ def test_tables_are_golden_data_as_they_are(tmp_path: Path) -> None:
     frame.to_parquet(tmp_path / "g.parquet")
     assert load(tmp_path / "g.parquet").cases == golden_set(frame).cases == load(tmp_path / "g.parquet").cases
     assert golden_set(frame).cases[0].tags == ["x", "y"]
+    assert golden_set(frame.to_dict("records")).cases == golden_set(frame).cases
 
 
 @pytest.mark.parametrize("made", ["t.csv", "t.jsonl", "rows", "evaluation.csv"])

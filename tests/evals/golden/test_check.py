@@ -76,7 +76,10 @@ def test_repeated_queries_and_shared_evidence_across_splits(check: Check) -> Non
     assert "3 pairs with a cosine of 0.85 and above, 2 of them across splits, so that" in done.out
     pairs = [line.split(" (")[0].strip() for line in done.out.splitlines() if " and " in line and "): " in line]
     assert pairs == ["a and b", "b and c", "a and c"]
-    assert "! Evidence on both sides of a split\n  1 quotes\n    a and b: 'A stepper turns at up to" in done.out
+    assert (
+        "! Evidence on both sides of a split\n  1 quotes are evidence in several splits\n    a and b: 'A stepper"
+        in done.out
+    )
 
 
 def test_queries_that_copy_their_passage_or_stand_in_a_chunk(check: Check) -> None:
