@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evals.comparison.records import Mismatch, Pairing, SettingChange
-from evals.report.headline import deepest
+from evals.report.head import deepest
 from evals.report.model import Facts, Report
 from retrievers.config.layers import flatten
 
@@ -52,13 +52,16 @@ def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[Setti
     """
     first, second = dict(flatten(baseline)), dict(flatten(other))
     judged = first.get("judge.model") or second.get("judge.model")
-    without = WITHOUT_SCORES if judged else WITHOUT_SCORES | {"judge"}
+
+    def has_scores(name: str) -> bool:
+        part, _, rest = name.partition(".")
+        is_bought = not judged or rest.partition(".")[0] in OF_BUYING
+        return part not in WITHOUT_SCORES and not (part == "judge" and is_bought)
+
     return [
         SettingChange(name, first.get(name), second.get(name))
         for name in {**first, **second}
-        if name.partition(".")[0] not in without
-        and not (name.startswith("judge.") and name.split(".")[1] in OF_BUYING)
-        and first.get(name) != second.get(name)
+        if first.get(name) != second.get(name) and has_scores(name)
     ]
 
 
@@ -106,13 +109,13 @@ def _judged(baseline: Report, other: Report) -> Iterator[Mismatch]:
     """Yield that the golden data judge far more of what one run returns."""
     name = deepest("ranking/judged_at_K", baseline.metrics, other.metrics)
     shares = [run.metrics[name].value for run in (baseline, other) if name in run.metrics]
-    measured = [share for share in shares if share is not None]
-    if len(measured) == 2 and abs(measured[0] - measured[1]) > FAR_APART:
+    known = [share for share in shares if share is not None]
+    if len(known) == 2 and abs(known[0] - known[1]) > FAR_APART:
         meaning = (
             "unjudged chunks count as not relevant, which is unfair to the run that returns more of them; "
             "ranking/condensed_ndcg_at_K and ranking/bpref leave them out"
         )
-        yield Mismatch("judged chunks", "known", f"{measured[0]:.0%} ({name})", f"{measured[1]:.0%}", meaning)
+        yield Mismatch("judged chunks", "known", f"{known[0]:.0%} ({name})", f"{known[1]:.0%}", meaning)
 
 
 def _recorded(baseline: Report, other: Report) -> Iterator[Mismatch]:
@@ -132,7 +135,7 @@ def _recorded(baseline: Report, other: Report) -> Iterator[Mismatch]:
 
 def _told(report: Report) -> Iterator[tuple[str, str]]:
     """Yield each fact by its name, in one line."""
-    facts, grid, found, judge = report.facts, report.grid, report.facts.collection, report.facts.judge
+    facts, grid, collection, judge = report.facts, report.grid, report.facts.collection, report.facts.judge
     yield "relevance", f"resolved in {WHERE[facts.relevance]}"
     if grid:
         where = f" where {grid.ranking.where}" if grid.ranking.where else ""
@@ -140,19 +143,16 @@ def _told(report: Report) -> Iterator[tuple[str, str]]:
         yield "objective", f"{grid.ranking.objective}{where}{margin}"
         for name, values in grid.axes.items():
             yield f"sweep: {name}", ", ".join(map(str, values))
-    if found:
-        yield "collection", f"{found.name}, {found.points:,} points, {found.fingerprint[:DIGITS]}"
-        for name in OF_A_SERVER if found.server else ():
-            value = (found.server or {}).get(name)
-            plain = flatten(value) if isinstance(value, Mapping) else ()
-            text = ", ".join(f"{key} {item}" for key, item in plain)
-            yield f"server: {name}", text or ("none" if value in (None, {}) else str(value))
+    if collection:
+        yield "collection", f"{collection.name}, {collection.points:,} points, {collection.fingerprint[:DIGITS]}"
+    for name in OF_A_SERVER if collection and collection.server else ():
+        value = collection.server.get(name) if collection and collection.server else None
+        plain = flatten(value) if isinstance(value, Mapping) else ()
+        text = ", ".join(f"{key} {item}" for key, item in plain)
+        yield f"server: {name}", text or ("none" if value in (None, {}) else str(value))
     if judge:
         yield "judge", f"{judge.provider}:{judge.model}"
         for name, value in flatten({**judge.parameters, "ragas": judge.ragas}):
             yield f"judge: {name}", str(value)
-    for name in OF_A_RUN:
-        if (fact := getattr(facts, name)) is not None:
-            yield name, str(fact)
-    for name, value in facts.versions.items():
-        yield f"version of {name}", value
+    yield from ((name, str(fact)) for name in OF_A_RUN if (fact := getattr(facts, name)) is not None)
+    yield from ((f"version of {name}", value) for name, value in facts.versions.items())

@@ -7,16 +7,15 @@ from pathlib import Path
 from evals.collect.observations import Gate
 from evals.collect.pool import ground
 from evals.comparison.comparing import ComparisonOptions, compare, moved
-from evals.comparison.records import Comparison, Moved, Run
+from evals.comparison.records import Comparison, Difference, Moved, Run
 from evals.experiment.facts import gather
 from evals.experiment.inputs import Inputs
 from evals.grid.measure import measure
 from evals.metrics import choose, declared, reach
 from evals.metrics.collaborators import Collaborators
 from evals.report.build import build_report
-from evals.report.head import decided
-from evals.report.headline import LEADING, NO_WORSE, first_of, headline
-from evals.report.model import ComparedSection, Difference, FlipEntry, Report
+from evals.report.head import LEADING, NO_WORSE, decided, first_of, headline
+from evals.report.model import ComparedSection, DifferenceEntry, FlipEntry, Report
 
 # Needs of metrics that are not measured for the reference.
 OF_THE_RUN_ALONE = {"latency", "determinism", "index", "judge", "judge usage"}
@@ -108,7 +107,7 @@ def _section(comparison: Comparison) -> ComparedSection:
         settings=run.report.settings,
         started_at=facts.started_at,
         commit=facts.commit,
-        differences=tuple(each for each in comparison.differences if each.difference is not None),
+        differences=tuple(DifferenceEntry.of(each) for each in comparison.differences if each.difference is not None),
         flipped=_flips(moved(comparison.pairing, [leading]), paired[leading]) if leading else [],
         by_query={graded: {move.other.id: move.after - move.before for move in moves}} if graded else {},
     )
@@ -116,7 +115,7 @@ def _section(comparison: Comparison) -> ComparedSection:
 
 def _flips(moves: Sequence[Moved], difference: Difference) -> list[FlipEntry]:
     """Return the queries that moved by a metric, those in the direction of the mean first."""
-    better = difference.wins >= difference.losses
+    better = (difference.wins or 0) >= (difference.losses or 0)
 
     def order(move: Moved) -> tuple[bool, bool, float]:
         # A query with two results shows more than one that returned nothing.

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from evals.cases.case import Case
 from evals.cases.reading import FIELDS, rows_of, validate_rows
 from evals.cases.relevance import LEAST_CHARACTERS, normalise
@@ -16,9 +14,7 @@ from evals.config.files import check_writable, write
 from evals.config.telemetry import silence
 from evals.errors import DatasetError
 from evals.golden.chunks import (
-    Embed,
     check_new,
-    embedder,
     json_lines,
     named_chunks,
     next_check,
@@ -27,14 +23,10 @@ from evals.golden.chunks import (
     say,
     spread,
 )
-from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, RetrieverConfig
-from retrievers.config.languages import words
-from retrievers.embedding.models import make_embeddings
 from retrievers.errors import nearest
 from retrievers.records import Chunk
 
 QUOTE_WORDS = 60
-MOST_TRACES = 10_000
 SHOWN = 5
 # Least similarity, 0 to 100, of a text and a stretch of a chunk that counts as it (rapidfuzz's `partial_ratio`).
 ALIKE = 85.0
@@ -47,8 +39,6 @@ def init(namespace: argparse.Namespace) -> int:
         DatasetError: The file exists, or there is nothing to begin with.
     """
     check_new(namespace.out, force=namespace.force)
-    if namespace.traces:
-        return _from_traces(namespace)
     chunks = named_chunks(namespace, needed=True) or []
     rows = skeletons(chunks, namespace.count, namespace.out_of_scope, namespace.seed)
     write(namespace.out, json_lines(rows))
@@ -86,52 +76,6 @@ def skeletons(chunks: Sequence[Chunk], count: int, out_of_scope: int, seed: int)
         for number in range(out_of_scope)
     ]
     return [row | {"split": ("dev", "test")[number % 2]} for number, row in enumerate(rows)]
-
-
-def _from_traces(namespace: argparse.Namespace) -> int:
-    from evals.tracking import read_queries
-
-    queries = read_queries(namespace.traces, namespace.uri, most=MOST_TRACES)
-    usable = [q for q in queries if len(q) <= MAX_QUERY_CHARACTERS and len(q.split()) <= MAX_QUERY_WORDS]
-    embed = embedder(make_embeddings(RetrieverConfig.model_validate({}).embedding, {}))
-    groups = clusters(usable, embed, namespace.near)
-    rows = [
-        {"id": f"case-{number:03d}", "query": group[0], "tags": ["traced"]} for number, group in enumerate(groups, 1)
-    ]
-    write(namespace.out, json_lines(rows))
-    count = f"{namespace.out}: {len(rows)} skeletons of {len(queries)} traced queries, the most frequent first"
-    too_long = f"; {len(queries) - len(usable)} were too long" if len(usable) < len(queries) else ""
-    examples = [f"  {len(group)} × {group[0]!r}" for group in groups[:SHOWN]]
-    return say(namespace, [count + too_long, *examples, _without_labels(len(rows), namespace.out)])
-
-
-def clusters(queries: Sequence[str], embed: Embed, near: float) -> list[list[str]]:
-    """Return groups of queries, the most frequent group first; in each the most frequent wording first.
-
-    Queries of the same words are one. Then each joins the most frequent one that it is near to.
-
-    Args:
-        queries: Queries, repeated as often as they were asked.
-        embed: Queries to vectors of length 1.
-        near: Cosine from which on two queries ask the same.
-    """
-    wordings: dict[tuple[str, ...], Counter[str]] = {}
-    for query in queries:
-        wordings.setdefault(tuple(words(query)) or (query,), Counter())[query] += 1
-    groups = sorted(wordings.values(), key=lambda wording: (-wording.total(), min(wording)))
-    if not groups:
-        return []
-    vectors = embed([wording.most_common(1)[0][0] for wording in groups])
-    leads, joined = np.zeros_like(vectors), list[Counter[str]]()
-    for vector, wording in zip(vectors, groups, strict=True):
-        cosines = leads[: len(joined)] @ vector
-        if joined and cosines.max() >= near:
-            joined[int(cosines.argmax())] += wording
-        else:
-            leads[len(joined)] = vector
-            joined.append(Counter(wording))
-    ordered = sorted(joined, key=lambda counts: (-counts.total(), min(counts)))
-    return [[query for query, count in counts.most_common() for _ in range(count)] for counts in ordered]
 
 
 class Located(NamedTuple):

@@ -1,20 +1,45 @@
-"""The run in a sentence, whether it passed, and the next command. Pure."""
+"""The run in a sentence, whether it passed, the next command, and the metrics that are shown unasked. Pure."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import get_args
 
 from evals.collect.observations import Gate
 from evals.grid.axes import dotted
 from evals.grid.measure import Measured
 from evals.metrics import OF_AN_INDEX, declared
 from evals.metrics.ranking import ENOUGH
-from evals.report.headline import NO_WORSE, deepest
 from evals.report.model import Cause, HeadSection, Report
-from evals.report.rows import FAILURES
 from retrievers.records import UNBOUNDED
 
+# The metrics that say most about a run, the first ones first; `_at_K` at the deepest that the run has.
+LEADING = (
+    "ranking/hit_rate_at_K",
+    "queries/pass_rate",
+    "index/ann_recall_at_5",
+    "scope/false_answer",
+    "ragas/llm_context_precision",
+    "ragas/llm_context_recall",
+    "judge/agreement",
+    "judge/self_agreement",
+    "ranking/ndcg_at_K",
+    "ranking/recall_at_K",
+    "candidates/ndcg_at_10",
+    "ranking/expected_top3_in_5",
+    "scope/false_abstention",
+    "ragas/id_context_precision",
+    "latency/total_p95_ms",
+    "scope/auroc",
+    "ragas/nonllm_context_precision",
+)
+MOST = 12
+# Condition on a metric that a baseline sets.
+NO_WORSE = "no worse"
+# Metrics of the before and after on the first screen.
+BESIDE_REFERENCE = ("ranking/hit_rate_at_K", "scope/false_answer")
+FAILURES = frozenset(get_args(Cause)) - {"right", "rightly nothing", "not labelled"}
 # Share of the queries that must pass before a run is called good.
-MOST = 0.5
+PASSING = 0.5
 NAMED = {
     "ranking/hit_rate_at_K": "hit rate",
     "ranking/recall_at_K": "recall",
@@ -44,7 +69,7 @@ def decided(report: Report) -> Report:
     """Return a report with what its criteria and its gaps come down to: nothing else decides whether a run passed."""
     incomplete = "; ".join(_incomplete(report))
     passed = not incomplete and all(criterion.passed for criterion in report.criteria)
-    tone = "bad" if not passed else "good" if (report.validation.pass_rate or 0) >= MOST else "mixed"
+    tone = "bad" if not passed else "good" if (report.validation.pass_rate or 0) >= PASSING else "mixed"
     line = criteria_line(report.criteria, incomplete)
     head = report.head and report.head.model_copy(update={"tone": tone, "criteria": line})
     return report.model_copy(update={"passed": passed, "incomplete": incomplete, "head": head})
@@ -148,3 +173,60 @@ def _next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collectio
         flags = WITHOUT_KEYWORDS.get(cause, flags)
     # A fusion that weighs scores without bounds has no meaning.
     return flags if retriever.used_distance == "cosine" else flags.replace("hybrid", "hybrid --retriever.fusion rrf")
+
+
+def leading(measured: Collection[str], wanted: Collection[str], most: int = MOST) -> list[str]:
+    """Return the metrics of the first screen in their order: the wanted ones, filled up with the leading ones.
+
+    Args:
+        measured: The metrics of the run.
+        wanted: Those that have a criterion, or that the experiment names; all are shown.
+        most: Number of rows that are filled up.
+    """
+    shown = dict.fromkeys(name for name in measured if name in wanted)
+    for name in (*(deepest(pattern, measured) for pattern in LEADING), *headline(measured)):
+        if len(shown) < most and name in measured:
+            shown[name] = None
+    return [name for name in measured if name in shown]
+
+
+def most_telling(report: Report) -> list[str]:
+    """Return all metrics of a run that have a value, those that say most about it first."""
+    demanded = (criterion.metric for criterion in report.criteria)
+    measured = [name for name, metric in report.metrics.items() if metric.value is not None]
+    return leading_first(measured, (*demanded, *report.headline))
+
+
+def leading_first(names: Collection[str], further: Collection[str] = ()) -> list[str]:
+    """Return names of metrics: the leading ones, then those of `further`, then the rest."""
+    order = dict.fromkeys((*(deepest(pattern, names) for pattern in LEADING), *further, *names))
+    return [name for name in order if name in names]
+
+
+def headline(*measured: Collection[str]) -> list[str]:
+    """Return the metrics that a comparison of runs shows, in their order; `_at_K` at the deepest that all runs have.
+
+    Args:
+        measured: The metrics of each run.
+    """
+
+    def is_shown(name: str) -> bool:
+        shown, deep = declared(name).headline, name.rstrip("0123456789") + "K"
+        return shown == "always" or (shown == "at the deepest" and name == deepest(deep, *measured))
+
+    return [name for name in dict.fromkeys(name for names in measured for name in names) if is_shown(name)]
+
+
+def deepest(pattern: str, *measured: Collection[str]) -> str:
+    """Return the deepest name for a pattern that ends in `_at_K`, of those that all runs have; others as they are."""
+    stem = pattern.removesuffix("K")
+    if stem == pattern:
+        return pattern
+    of_metrics = [{int(name.removeprefix(stem)) for name in names if name.startswith(stem)} for names in measured]
+    depths = set.intersection(*of_metrics) or set.union(*of_metrics)
+    return f"{stem}{max(depths)}" if depths else pattern
+
+
+def first_of(patterns: Sequence[str], names: Collection[str]) -> str | None:
+    """Return the first of some patterns that a metric has, as that metric's name; None where none has."""
+    return next((name for pattern in patterns if (name := deepest(pattern, names)) in names), None)

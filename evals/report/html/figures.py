@@ -10,7 +10,7 @@ from evals.grid.sampled import has_or_lacks_verdicts
 from evals.metrics import VERDICT_METRIC, declared
 from evals.metrics.declaration import DIGITS
 from evals.report.grid_sections import columns
-from evals.report.model import Explored, FailedValue, GridSection, Report
+from evals.report.model import FailedValue, GridSection, Report, ResultsByCell
 
 Columns = Mapping[str, Any]
 # Metrics of a cell that are drawn beside those of the table of cells.
@@ -33,13 +33,13 @@ def _grid(report: Report, grid: GridSection) -> Columns | None:
     drawn = cells(grid)
     if drawn is None:
         return None
-    return {**drawn, "explored": explored(report, grid, grid.explored) if grid.explored else None}
+    return {**drawn, "explored": explored(report, grid, grid.results) if grid.results else None}
 
 
-def explored(report: Report, grid: GridSection, found: Explored) -> Columns:
+def explored(report: Report, grid: GridSection, found: ResultsByCell) -> Columns:
     """Return what it takes to compare cells query by query; queries, chunks and cells are named by their places."""
     places, decision = {chunk_id: place for place, chunk_id in enumerate(found.chunks)}, grid.decision
-    numbers = {cell: number for number, cell in enumerate(grid.cells.index)}
+    numbers = grid.places()
     limited = [one for one in (decision.levels if decision else ()) if one.cell in numbers and one.limit < ANY]
     return {
         **found.model_dump(exclude={"chunks", "metrics"}),
@@ -62,10 +62,10 @@ def cells(grid: GridSection) -> Columns | None:
     choice = grid.choice
     if choice is None:
         return None
-    place = {cell: number for number, cell in enumerate(grid.cells.index)}
+    place = grid.places()
     standings = [(place[cell], one) for one in choice.standings for cell in one.members if cell in place]
     names = [name for name in dict.fromkeys((*columns(grid), *JUDGED, *SIDES)) if name in grid.metrics]
-    means = {choice.objective: grid.ranking.values} | {name: grid.metrics[name].mean for name in names}
+    means = {grid.ranking.objective: grid.ranking.values} | {name: grid.metrics[name].mean for name in names}
     metrics = [_metric(name) | {"values": list(values)} for name, values in means.items()]
     if grid.decision:
         metrics[0]["name"] = "utility"
@@ -75,10 +75,10 @@ def cells(grid: GridSection) -> Columns | None:
         "metrics": metrics,
         "cost": TOKENS,
         "recommended": place[choice.recommended.cell],
-        "best": place[choice.best.cell],
+        "best": place[choice.standings[0].cell],
         "may_be_best": sorted(number for number, one in standings if one.in_set and not choice.note),
         "allowed": sorted(place[cell] for cell in grid.ranking.order if cell in place),
-        "intervals": {number: [one.interval.low, one.interval.high] for number, one in standings},
+        "intervals": {number: [one.low, one.high] for number, one in standings},
     }
 
 
@@ -113,7 +113,7 @@ def differences(report: Report) -> Columns | None:
     [(metric, moved)] = reference.by_query.items()
     counts = next(one for one in reference.differences if one.metric == metric)
     return _metric(metric) | {
-        **{"n": counts.paired.n if counts.paired else 0, "ties": counts.paired.ties if counts.paired else 0},
+        **{"n": (counts.wins or 0) + (counts.ties or 0) + (counts.losses or 0), "ties": counts.ties},
         **{"wins": counts.wins, "losses": counts.losses},
         "moved": sorted(moved.items(), key=lambda move: -move[1]),
     }

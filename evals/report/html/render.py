@@ -9,12 +9,24 @@ from typing import TYPE_CHECKING, Any, get_args
 import yaml
 
 from evals.report.grid_sections import grid_sections
-from evals.report.headline import deepest
+from evals.report.head import deepest
 from evals.report.html.figures import figure_data
 from evals.report.model import Cause, Report
 from evals.report.section import Cell, Column, Section
-from evals.report.sections import compared, criteria, disagreements, metrics, slices
-from evals.report.text import figure, has_something, judge_lines, rank_and_score, searched, worst, worst_first
+from evals.report.sections import (
+    compared,
+    criteria,
+    disagreements,
+    figure,
+    has_something,
+    judge_lines,
+    metrics,
+    rank_and_score,
+    searched,
+    slices,
+    worst,
+    worst_first,
+)
 from retrievers.config.layers import flatten
 from retrievers.text.printable import json_text, printable
 
@@ -46,7 +58,7 @@ def render_page(report: Report) -> str:
     """
     from markupsafe import Markup
 
-    script, drawn, judge = "".join(map(_text, SCRIPTS)), figure_data(report), report.judge
+    script, drawn = "".join(map(_text, SCRIPTS)), figure_data(report)
     told = [name for name, metric in report.metrics.items() if has_something(metric)]
     rows = report.queries if len(report.queries) <= MOST_QUERIES else worst_first(report.queries, MOST_QUERIES)
     parts = {part.name: part for part in grid_sections(report, report.grid, TOP_CELLS)} if report.grid else {}
@@ -61,7 +73,7 @@ def render_page(report: Report) -> str:
             if report.grid
             else [],
             decision=parts.get("decision"),
-            places={cell: place for place, cell in enumerate(report.grid.cells.index)} if report.grid else {},
+            places=report.grid.places() if report.grid else {},
             cells=parts.get("cells"),
             sections={
                 "criteria": criteria(report),
@@ -78,7 +90,7 @@ def render_page(report: Report) -> str:
             query_scores=_query_scores(report),
             rank_and_score=rank_and_score,
             figure_text=figure,
-            judge=judge_lines(judge) if judge else [],
+            judge=judge_lines(report),
             config=yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True),
             drawn=drawn,
             figures_data=Markup(embedded(drawn)),

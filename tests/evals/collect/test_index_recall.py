@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from evals.collect.index_recall import recall
-from evals.report.description import description
 from evals.report.head import head
 from evals.report.html import render_page
-from evals.report.terminal import render
+from evals.report.terminal import description, render
 from retrievers.search.candidates import Candidates
 from tests.support.candidates import found_candidates
 from tests.support.collections import index_pages

@@ -149,7 +149,6 @@ def test_two_runs_on_different_golden_sets(compare: Compare, folder: Path) -> No
         (["a.json", "queries.json"], "queries.json: expected a report of evals.run, which has a schema_version"),
         (["a.json", "d.json"], "d.json: cannot be read: No such file or directory"),
         (["a.json", "some-run"], "'some-run': no such file, and no MLflow runs either"),
-        (["a.json", "tag:prod"], "'tag:prod': no such file, and no MLflow runs either"),
         (["a.json", "b.json", "--metrics", "rankng/*"], "no metric 'rankng/*' in these runs; did you mean"),
         (["a.json", "b.json", "--metrics", ",,"], "--metrics: expected names separated by commas, and one of them is"),
         (
@@ -202,8 +201,7 @@ def test_real_runs_from_mlflow(
         assert call(evaluate, [*arguments, "--retriever.top-k", top_k], capsys) == Done(0, "", "")
     client = MlflowClient("sqlite:///mlruns/mlflow.db")
     [wide] = client.search_runs(["1"], "attributes.run_name = 'wide'")
-    client.set_tag(wide.info.run_id, "prod", "true")
-    done = call(main, ["--baseline", "tag:prod", "narrow", "--fail-on-regression", "ranking/recall_at_3:0.05"], capsys)
+    done = call(main, ["--baseline", "wide", "narrow", "--fail-on-regression", "ranking/recall_at_3:0.05"], capsys)
     assert (done.code, done.err) == (1, "")
     assert f"MLflow run {wide.info.run_id}" in done.out
     assert "retriever.top_k  3 → 1" in done.out

@@ -9,10 +9,10 @@ import pytest
 from evals.comparison.comparing import ComparisonOptions, compare, pair, parse
 from evals.comparison.differences import WHOLE_RUN
 from evals.comparison.mismatches import changes
-from evals.comparison.records import Comparison, Regression
+from evals.comparison.records import Comparison, Difference, Regression
 from evals.comparison.sections import document, render
 from evals.errors import ExperimentError, ReportError
-from evals.report.model import Difference, Report
+from evals.report.model import Report
 from evals.stats import paired
 from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, TOKENS, Score, hit, judge, report, row, run
 

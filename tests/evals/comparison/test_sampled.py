@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from evals.comparison.comparing import ComparisonOptions, compare
-from evals.comparison.records import Run
+from evals.comparison.records import Difference, Run
 from evals.comparison.sections import render
 from evals.judge.tasks import PRECISION
-from evals.report.model import Difference, FailedValue, Report
+from evals.report.model import FailedValue, Report
 from tests.support.results import report
 from tests.support.sampled import sampled_result
 

@@ -15,7 +15,7 @@ from ragas import EvaluationDataset
 from evals.cases.case import Case
 from evals.cases.reading import golden_set
 from evals.golden import main
-from evals.golden.beginning import clusters, locate, skeletons
+from evals.golden.beginning import locate, skeletons
 from evals.golden.chunks import page_of, prose, spread
 from retrievers.__main__ import main as retrievers
 from retrievers.records import Chunk
@@ -270,11 +270,3 @@ AXES = {"fast": (1.0, 0.0), "quick": (0.9, 0.4359), "why": (0.0, 1.0)}
 
 def embed(queries: Sequence[str]) -> NDArray[np.float64]:
     return np.asarray([AXES[query.lower().rstrip("?")] for query in queries])
-
-
-def test_traced_queries_are_grouped_and_the_most_frequent_wording_comes_first() -> None:
-    asked = ["why?", "Fast", "quick", "fast", "fast?", "fast?", "quick"]
-    found = clusters(asked, embed, 0.85)
-    assert found == [["fast?", "fast?", "quick", "quick", "Fast", "fast"], ["why?"]]
-    assert clusters(asked, embed, 0.95)[1] == ["quick", "quick"]
-    assert (clusters([], embed, 0.9), clusters(["why?"], embed, 0.9)) == ([], [["why?"]])

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from evals import tracking
 from evals.comparison.records import Run, Tracked
 from evals.errors import ReportError, TrackingError
 from evals.tracking.find import open_run, refuse_repeated
@@ -35,7 +34,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, mlflow_database: Path) -> Ite
 
 def log(place: int, name: str) -> str:
     if name == "unreported":
-        client = MlflowClient(tracking_uri=local_uri(tracking.FOLDER))
+        client = MlflowClient(tracking_uri=local_uri())
         run = client.create_run("1", run_name=name, start_time=1767323046000)
         client.set_terminated(run.info.run_id, "KILLED")
         return str(run.info.run_id)
@@ -46,7 +45,7 @@ def log(place: int, name: str) -> str:
 
 @pytest.fixture
 def client(runs: list[str]) -> MlflowClient:
-    return MlflowClient(tracking_uri=local_uri(tracking.FOLDER))
+    return MlflowClient(tracking_uri=local_uri())
 
 
 def read(reference: str, uri: str | None = None, experiment: str = "tests") -> Run:
@@ -74,17 +73,9 @@ def test_by_id_in_whatever_experiment(runs: list[str]) -> None:
 
 
 def test_by_the_address_of_the_store(runs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    uri = local_uri(tracking.FOLDER)
+    uri = local_uri()
     monkeypatch.chdir(tmp_path)
     assert run_id("first", uri) == runs[0]
-
-
-def test_by_tag_the_newest(runs: list[str], client: MlflowClient) -> None:
-    for place, value in ((0, "true"), (1, "no")):
-        client.set_tag(runs[place], "prod", value)
-    assert run_id("tag:prod") == runs[1]
-    assert run_id("tag:prod=true") == runs[0]
-    assert "no run has the tag 'tag:prod=yes' in experiment 'tests' at sqlite:///" in refused("tag:prod=yes")
 
 
 def test_a_name_of_several_runs_lists_them_with_their_times(runs: list[str]) -> None:

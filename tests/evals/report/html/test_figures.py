@@ -8,9 +8,8 @@ from evals.collect.observations import Unscored
 from evals.grid.measure import Measured
 from evals.judge.tasks import PRECISION
 from evals.report.html.figures import best_scores, cells, differences, figure_data, first_ranks, judged
-from evals.report.model import ComparedSection, Difference, Report
+from evals.report.model import ComparedSection, DifferenceEntry, Report
 from evals.stats.intervals import Interval
-from evals.stats.paired import Paired
 from tests.support.grids import choice_of, swept_of, with_swept
 from tests.support.results import UNLISTED, config, report, result, without_scores
 from tests.support.sampled import JUDGED, LABELS, sampled_result
@@ -20,12 +19,8 @@ METRIC = "ranking/ndcg_at_5"
 
 def with_moves(moved: dict[str, float]) -> Report:
     """Return a report beside a reference; two more of its queries are equal."""
-    paired = Paired(
-        n=len(moved) + 2, baseline=0.4, other=0.5, difference=0.1, interval=Interval(low=0.0, high=0.2), p=0.5,
-        p_test=0.5, test="t", rises=sum(value > 0 for value in moved.values()), ties=2,
-        falls=sum(value < 0 for value in moved.values()),
-    )  # fmt: skip
-    entry = Difference(metric=METRIC, better="higher", baseline=0.4, other=0.5, p_adjusted=0.5, paired=paired)
+    rises = sum(value > 0 for value in moved.values())
+    entry = DifferenceEntry(metric=METRIC, baseline=0.4, other=0.5, wins=rises, ties=2, losses=len(moved) - rises)
     section = ComparedSection(
         name="before", settings="", started_at="", commit="", differences=(entry,), flipped=[],
         by_query={METRIC: moved},
