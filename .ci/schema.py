@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from evals.collect.observations import Gate, SampledMean, Summary
+from evals.grid.choice import HeldOut
+from evals.judge.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics.listing import markdown
 from evals.report import model
+from evals.stats.intervals import Interval
 
 ROOT = Path(__file__).parents[1]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # Records of the evaluation that are sections of the report as they are.
-RECORDS = (ChunkVerdict, Claim, Gate, SampledMean, Summary)
+RECORDS = (ChunkVerdict, Claim, Gate, HeldOut, Interval, SampledMean, Summary, Usage)
 
 
 def written() -> dict[Path, str]:

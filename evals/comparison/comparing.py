@@ -7,6 +7,7 @@ difference excludes 0 (which is reported), or when the drop is unknown: the metr
 the runs, or over 5% of the queries scored in one of them are not scored in the other.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
@@ -27,6 +28,7 @@ from retrievers.text.quoting import quoted
 BY = ("ranking/ndcg_at_K", "scope/abstention")
 FLAG = "--fail-on-regression"
 MOST_DROPPED = 0.05
+TOLERATED = re.compile(r"\d+(\.\d*)?(e-?\d+)?|\.\d+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,15 +127,11 @@ def parse(texts: Sequence[str]) -> dict[str, float]:
     drops: dict[str, float] = {}
     for text in texts:
         metric, _, number = text.rpartition(":")
-        try:
-            drop = float(number)
-        except ValueError:
-            drop = -1.0
-        if not metric or metric in drops or not (isfinite(drop) and drop >= 0):
+        if not metric or metric in drops or not TOLERATED.fullmatch(number):
             raise ExperimentError(
                 f"{FLAG}: expected METRIC:TOLERANCE such as ranking/ndcg_at_10:0.02, once a metric, got {quoted(text)}"
             )
-        drops[metric] = drop
+        drops[metric] = float(number)
     return drops
 
 
@@ -161,7 +159,7 @@ def _begun(baseline: Run, other: Run, *, common: bool) -> Comparison:
 
 def _movers(metrics: Sequence[str], differences: Sequence[Difference]) -> list[str]:
     """Return the metrics that queries are ordered by: those given, or the default, or the first that any moved by."""
-    paired = {each.metric: each for each in differences if each.paired}
+    paired = {each.metric: each for each in differences if each.n}
     chosen = [name for name in metrics or [deepest(pattern, paired) for pattern in BY] if name in paired]
     changed = [name for name, each in paired.items() if each.wins or each.losses]
     return chosen if metrics or not changed or not set(chosen).isdisjoint(changed) else changed[:1]
@@ -170,7 +168,7 @@ def _movers(metrics: Sequence[str], differences: Sequence[Difference]) -> list[s
 def _judged(one: Difference, tolerances: Mapping[str, float]) -> Regression:
     """Compare a difference with its tolerance, by the rule at the head of this file."""
     limit, change, dropped = tolerances[one.metric], one.difference, len(one.only_baseline) + len(one.only_other)
-    drop, scored = one.worst if one.failed else change, dropped + (one.paired.n if one.paired else 0)
+    drop, scored = one.worst if one.failed else change, dropped + one.n
     if drop is not None and one.better != "lower":
         drop = -drop
     unknown = ""

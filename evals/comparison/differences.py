@@ -22,6 +22,7 @@ from evals.stats.paired import Paired
 from retrievers.errors import nearest
 
 WHOLE_RUN = "a statistic of the whole run, not paired by query"
+OF_A_PAIR = ("baseline", "other", "n", "ties", "p", "p_test", "test")
 # A query's scores in both runs; None where a run does not have the metric for it.
 Pairs = Sequence[tuple[ScoreValue | None, ScoreValue | None]]
 
@@ -66,10 +67,8 @@ def difference(metric: str, comparison: Comparison) -> Difference:
 
 def adjust(families: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
     """Return the differences of several comparisons, with p values adjusted by Holm over all of them together."""
-    adjusted = iter(paired.holm([each.paired.p for family in families for each in family if each.paired]))
-    return [
-        [replace(each, p_adjusted=next(adjusted)) if each.paired else each for each in family] for family in families
-    ]
+    adjusted = iter(paired.holm([each.p for family in families for each in family if each.p is not None]))
+    return [[each if each.p is None else replace(each, p_adjusted=next(adjusted)) for each in one] for one in families]
 
 
 def score_of(row: QueryRow, metric: str) -> ScoreValue | None:
@@ -105,8 +104,10 @@ def _paired(empty: Difference, pairs: Pairs, pairing: Pairing, seed: int) -> Dif
         result, every = paired.compare(first, second, seed), (*first, *second)
         if known.failed and min(every) >= -SAME and max(every) <= 1 + SAME:
             worst = fmean(b - a for a, b in _numbers(filled))
-    note = "; ".join(filter(None, (note, result.interval.note)))
-    return replace(known, baseline=result.baseline, other=result.other, paired=result, worst=worst, note=note)
+    better, worse = (result.falls, result.rises) if empty.better == "lower" else (result.rises, result.falls)
+    values: dict[str, Any] = {name: getattr(result, name) for name in OF_A_PAIR}
+    values |= {"low": result.interval.low, "high": result.interval.high, "wins": better, "losses": worse}
+    return replace(known, **values, worst=worst, note="; ".join(filter(None, (note, result.interval.note))))
 
 
 def _of_samples(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> tuple[Paired, str]:

@@ -96,7 +96,7 @@ def render_markdown(comparisons: Sequence[Comparison]) -> str:
 def verdict(comparison: Comparison) -> str:
     """Return in a sentence whether the other run is better, where that is proved, and what flipped."""
     better, worse = ([each for each in comparison.differences if each.verdict == way] for way in ("better", "worse"))
-    number, kinds = sum(each.paired is not None for each in comparison.differences), [f.kind for f in flips(comparison)]
+    number, kinds = sum(each.n > 0 for each in comparison.differences), [flip.kind for flip in flips(comparison)]
     said = f"is not distinguishable from {comparison.baseline.name} by any of {number} metrics"
     if better or worse:
         counts = [f"{way} by {len(those)}" for way, those in (("better", better), ("worse", worse)) if those]
@@ -140,7 +140,7 @@ def slices(comparison: Comparison) -> Iterator[tuple[str, str, Paired]]:
 
 def _rows(comparison: Comparison) -> list[tuple[Difference, Mark | None]]:
     """Return the differences, each with its mark where it is one of shares."""
-    told = [(each, _oriented(each)) for each in comparison.differences if each.paired or each.difference]
+    told = [(each, _oriented(each)) for each in comparison.differences if each.n or each.difference]
     span = max((abs(end) for _, ends in told for end in ends), default=0.0) or 1.0
     return [(each, Mark(*(end / span for end in ends)) if ends else None) for each, ends in told]
 
@@ -148,10 +148,10 @@ def _rows(comparison: Comparison) -> list[tuple[Difference, Mark | None]]:
 def _oriented(one: Difference) -> tuple[float, ...]:
     """Return a difference of shares and its ends, turned so that more is better; nothing where it cannot be drawn."""
     is_drawn = one.better != "neither" and declared(one.metric).unit not in DIGITS
-    if one.paired is None or one.low is None or one.high is None or not is_drawn:
+    if one.difference is None or one.low is None or one.high is None or not is_drawn:
         return ()
-    difference = one.paired.difference
-    return (-difference, -one.high, -one.low) if one.better == "lower" else (difference, one.low, one.high)
+    ends = one.difference, one.low, one.high
+    return (-one.difference, -one.high, -one.low) if one.better == "lower" else ends
 
 
 def _ends(paired: Paired) -> str:

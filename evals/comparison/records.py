@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple, Self
 
 from evals.metrics.declaration import Direction
 from evals.report.model import QueryRow, Report
-from evals.stats.paired import Paired
 
 # `forbids`: scores of the two runs must not be compared. `known`: they may be compared with care.
 Grade = Literal["forbids", "known"]
@@ -69,14 +68,18 @@ class Pairing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
-    """A metric in two runs.
+    """A metric in two runs, paired by query where it scores queries.
 
     Attributes:
         metric: Name of the metric.
         better: Which way is better.
         baseline: Mean over the queries scored in both, or a statistic of the whole run.
         other: The same of the other run.
-        paired: The paired comparison, None for a statistic of the whole run and where nothing is scored in both.
+        low: Lower end of the 95% interval of other − baseline; None where it is not computable.
+        high: Upper end.
+        n: Queries scored in both; 0 for a statistic of the whole run.
+        wins: Queries on which the other run is better; `ties`, on which both are equal; `losses`, on which it is worse.
+        p: p value that agrees with the interval; `p_test` that of the test, whose name is `test`.
         p_adjusted: p value adjusted by Holm over all that was tested at once.
         only_baseline: Ids of queries scored in the baseline only.
         only_other: Ids of queries scored in the other only.
@@ -89,7 +92,15 @@ class Difference:
     better: Direction
     baseline: float | None = None
     other: float | None = None
-    paired: Paired | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    wins: int = 0
+    ties: int = 0
+    losses: int = 0
+    p: float | None = None
+    p_test: float | None = None
+    test: str = ""
     p_adjusted: float | None = None
     only_baseline: tuple[str, ...] = ()
     only_other: tuple[str, ...] = ()
@@ -101,31 +112,6 @@ class Difference:
     def difference(self) -> float | None:
         """The other run's value less the baseline's."""
         return None if self.baseline is None or self.other is None else self.other - self.baseline
-
-    @property
-    def low(self) -> float | None:
-        """Lower end of the 95% interval of the difference."""
-        return self.paired.interval.low if self.paired else None
-
-    @property
-    def high(self) -> float | None:
-        """Upper end of it."""
-        return self.paired.interval.high if self.paired else None
-
-    @property
-    def wins(self) -> int | None:
-        """Queries on which the other run is better; None where nothing is paired."""
-        return None if self.paired is None else self.paired.falls if self.better == "lower" else self.paired.rises
-
-    @property
-    def ties(self) -> int | None:
-        """Queries on which both are equal."""
-        return None if self.paired is None else self.paired.ties
-
-    @property
-    def losses(self) -> int | None:
-        """Queries on which the other run is worse."""
-        return None if self.paired is None else self.paired.rises if self.better == "lower" else self.paired.falls
 
     @property
     def verdict(self) -> Literal["better", "worse", ""]:
@@ -153,8 +139,7 @@ class SettingChange(NamedTuple):
     other: Any
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Moved:
+class Moved(NamedTuple):
     """A query whose score by a metric changed, by `gain`: negative where it got worse."""
 
     metric: str

@@ -1,6 +1,7 @@
 """A comparison as it is shown, in sections, and as JSON. Pure."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
 
@@ -18,12 +19,6 @@ COLUMNS = (
     *numbers("95% interval", "p", "Holm", "win/tie/loss", "n", is_needed=False),
     Column(""),
 )
-# Of a difference, of its paired comparison, and of a query that moved, what JSON has.
-OF_A_METRIC = (
-    *("better", "baseline", "other", "difference", "p_adjusted", "only_baseline", "only_other", "failed", "worst"),
-    "note",
-)
-OF_A_PAIR = ("p", "p_test", "test")
 OF_A_MOVE = ("metric", "before", "after", "gain")
 
 
@@ -82,7 +77,7 @@ def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:
 
 def _tested(comparisons: Sequence[Comparison]) -> int:
     """Return the number of p values that were adjusted together."""
-    return sum(item.paired is not None for comparison in comparisons for item in comparison.differences)
+    return sum(item.n > 0 for comparison in comparisons for item in comparison.differences)
 
 
 def head(comparison: Comparison) -> Iterator[Section]:
@@ -116,14 +111,13 @@ def head(comparison: Comparison) -> Iterator[Section]:
 
 def _row(one: Difference) -> list[Cell]:
     *values, counts, verdict = difference(DifferenceEntry.of(one))
-    p_values = (one.paired.p if one.paired else None, one.p_adjusted)
-    tests = [Cell(p, "–" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}") for p in p_values]
-    return [*values, *tests, counts, Cell(one.paired.n) if one.paired else Cell(None, "–"), verdict]
+    tests = [Cell(p, "–" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}") for p in (one.p, one.p_adjusted)]
+    return [*values, *tests, counts, Cell(one.n, str(one.n or "–")), verdict]
 
 
 def _beside(comparison: Comparison, family: int) -> Section:
     """Return what must be known beside the table, and how it is read."""
-    texts, tests = [], dict.fromkeys(each.paired.test for each in comparison.differences if each.paired)
+    texts, tests = [], dict.fromkeys(each.test for each in comparison.differences if each.n)
     for one in comparison.differences:
         before, after, worst = len(one.only_baseline), len(one.only_other), ""
         if one.worst is not None:
@@ -191,7 +185,5 @@ def _run(run: Run) -> dict[str, Any]:
 
 
 def _metric(one: Difference) -> dict[str, Any]:
-    counts = {"wins": one.wins or 0, "losses": one.losses or 0, "ties": one.ties or 0}
-    values = {name: getattr(one, name) for name in OF_A_METRIC} | {"ci_low": one.low, "ci_high": one.high}
-    of_pair = {name: getattr(one.paired, name, None) for name in OF_A_PAIR}
-    return values | counts | {"n": one.paired.n if one.paired else 0} | of_pair
+    values = asdict(one) | {"difference": one.difference, "ci_low": one.low, "ci_high": one.high}
+    return {name: value for name, value in values.items() if name not in ("metric", "low", "high")}

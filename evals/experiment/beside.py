@@ -80,7 +80,7 @@ def _with(report: Report, name: str, comparison: Comparison) -> Report:
 def _no_worse(comparison: Comparison, *, undecided: bool) -> Iterator[Gate]:
     """Yield a criterion for each metric compared: it fails where it is proved worse, by Holm's adjustment over all."""
     for each in comparison.differences:
-        if not each.paired or each.better == "neither":
+        if not each.n or each.better == "neither":
             continue
         worse = each.verdict == "worse"
         reason = "the collection changed during the run" if undecided else ""
@@ -99,7 +99,7 @@ def _no_worse(comparison: Comparison, *, undecided: bool) -> Iterator[Gate]:
 def _section(comparison: Comparison) -> ComparedSection:
     """Return a comparison as a part of the report of its other run."""
     run, facts = comparison.baseline, comparison.baseline.report.facts
-    paired = {each.metric: each for each in comparison.differences if each.paired}
+    paired = {each.metric: each for each in comparison.differences if each.n}
     leading, graded = first_of(LEADING, paired), first_of((GRADED, *LEADING), paired)
     moves = moved(comparison.pairing, [graded]) if graded else []
     return ComparedSection(
@@ -115,7 +115,7 @@ def _section(comparison: Comparison) -> ComparedSection:
 
 def _flips(moves: Sequence[Moved], difference: Difference) -> list[FlipEntry]:
     """Return the queries that moved by a metric, those in the direction of the mean first."""
-    better = (difference.wins or 0) >= (difference.losses or 0)
+    better = difference.wins >= difference.losses
 
     def order(move: Moved) -> tuple[bool, bool, float]:
         # A query with two results shows more than one that returned nothing.

@@ -14,7 +14,7 @@ from evals.judge.verdicts import Judging
 from evals.metrics import OWN, VERDICT_METRIC, declared, metric_named
 from evals.metrics.declaration import QueryMetric, summarise
 from evals.metrics.outcomes import FIRST, is_cut_by_threshold
-from evals.report.grid import grid_report, in_parentheses
+from evals.report.grid import grid_report
 from evals.report.head import decided, head, leading
 from evals.report.model import (
     SCHEMA_VERSION,
@@ -87,7 +87,7 @@ def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: 
         criteria=tuple(result.gates),
         slices=slices(result),
         notes=list(result.notes),
-        judge=_judge(judging, result.context.trust, facts.in_scope, result.summaries) if judging else None,
+        judge=_judge(judging, result.context.trust, facts.in_scope) if judging else None,
         chunks=chunk_entries(result),
         scores=columns(result, result.scores),
         proxies=proxies(result),
@@ -157,51 +157,31 @@ def _of_slice(result: Measured, ids: Sequence[str], passed: Mapping[str, bool]) 
         yield VERDICT_METRIC, summary
 
 
-def _judge(judging: Judging, trust: Trust | None, queries: int, summaries: Sequence[Summary]) -> JudgeSection:
+def _judge(judging: Judging, trust: Trust | None, queries: int) -> JudgeSection:
     """Return the judge of a run: model, cost, why it is incomplete, where labels disagree with it."""
     agreement = trust.agreement if trust else None
     return JudgeSection(
         model=judging.model,
+        usage=judging.whole_usage,
         incomplete=judging.incomplete,
         drawn=None if judging.drawn is None else len(judging.drawn),
-        lines=list(_judge_lines(judging, trust, queries, summaries)),
+        lines=list(_judge_lines(judging, trust, queries)),
         compared=agreement.n_verdicts if agreement else 0,
         disagreements=[Disagreement.of(row) for row in agreement.disagreements] if agreement else [],
     )
 
 
-def _judge_lines(judging: Judging, trust: Trust | None, queries: int, summaries: Sequence[Summary]) -> Iterator[str]:
-    """Yield what judging cost; each judge of several, and people, whose verdicts correct means; what people say."""
-    corrections = trust.corrections if trust else ()
-    by_people = [each for each in corrections if each.weight is not None]
-    tiers = [*judging.tiers] if judging.below or by_people else []
-    if len(tiers) != 1:
-        yield f"{f'{len(tiers)} judges' if tiers else judging.model}: {spent(judging.whole_usage)}"
-    agreements = [*(trust.tiers if trust else ()), *(None for _ in tiers)]
-    for number, (tier, agreement) in enumerate(zip(tiers, agreements, strict=False)):
-        drawn = queries if tier.drawn is None else len(tier.drawn)
-        text = f"{tier.model}: {drawn:,} of {queries:,} queries, {spent(tier.usage)}"
+def _judge_lines(judging: Judging, trust: Trust | None, queries: int) -> Iterator[str]:
+    """Yield of each judge what it judged, what that cost, and how far it agrees with the next; what is missing."""
+    agreements = [*(trust.tiers if trust else ()), *(None for _ in judging.tiers)]
+    for tier, agreement in zip(judging.tiers, agreements, strict=False):
+        drawn = "" if tier.drawn is None else f"{len(tier.drawn):,} of {queries:,} in-scope queries, drawn at random, "
+        same = ""
         if agreement and agreement.accuracy.value is not None:
             kappa = "" if agreement.kappa.value is None else f" (kappa {agreement.kappa.value:.2f})"
-            same = f"{agreement.accuracy.value:.0%} of {agreement.n_verdicts:,} chunks{kappa}"
-            text += f"; says the same as the next on {same}"
-        # A judge corrects no mean of its own.
-        weights = {s.metric: s.sampled.weight for s in summaries if s.sampled and tier is not judging}
-        weights |= {f"{one.metric}_corrected": one.weight or 0.0 for one in by_people if one.judge == number}
-        told = ", ".join(f"{weight:.2f} in {metric}" for metric, weight in weights.items())
-        yield f"{text}; weight {told}" if told else text
-    means = {summary.metric: summary for summary in summaries}
-    for metric in (each.metric for each in corrections):
-        if (mean := means.get(f"{metric}_corrected")) and mean.value is None:
-            yield f"{metric} by people: not computable, {mean.note}"
-        elif mean:
-            ends = in_parentheses(mean.ci_low, mean.ci_high)
-            yield f"{metric} by people, from {mean.n:,} queries: {mean.value:.3f}{ends}"
-    if judging.drawn is not None and len(tiers) < 2:
-        yield (
-            f"The judged sample is {len(judging.drawn)} of {queries} in-scope queries, drawn at random (judge.sample, "
-            "judge.stop); means are corrected by what all have without a judge, as far as it foretells the judge"
-        )
+            verdicts = f"{agreement.accuracy.value:.0%} of {agreement.n_verdicts:,} chunks{kappa}"
+            same = f"; says the same as the next on {verdicts}"
+        yield f"{tier.model}: {drawn}{spent(tier.usage)}{same}"
     if judging.incomplete:
         yield f"Not everything was judged: {judging.incomplete}"
 

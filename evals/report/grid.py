@@ -77,6 +77,7 @@ def grid_section(result: Swept, most: int = MOST_CELLS) -> GridSection:
         ranking=RankingSection.of(vars(ranking) | {"order": order, "values": _numbers(ranking.values[shown])}),
         choice=ChoiceSection.of(choice) if choice else None,
         decision=_decision(decision) if choice and decision else None,
+        held_out=result.held_out if choice else None,
         proof=_proved(result, result.proof) if result.proof else "",
         explanation=list(_explanation(result)),
         abstention=list(dict.fromkeys(told)),

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import get_args
 
 from evals.collect.observations import Gate
@@ -13,25 +14,7 @@ from evals.report.model import Cause, HeadSection, Report
 from retrievers.records import UNBOUNDED
 
 # The metrics that say most about a run, the first ones first; `_at_K` at the deepest that the run has.
-LEADING = (
-    "ranking/hit_rate_at_K",
-    "queries/pass_rate",
-    "index/ann_recall_at_5",
-    "scope/false_answer",
-    "ragas/llm_context_precision",
-    "ragas/llm_context_recall",
-    "judge/agreement",
-    "judge/self_agreement",
-    "ranking/ndcg_at_K",
-    "ranking/recall_at_K",
-    "candidates/ndcg_at_10",
-    "ranking/expected_top3_in_5",
-    "scope/false_abstention",
-    "ragas/id_context_precision",
-    "latency/total_p95_ms",
-    "scope/auroc",
-    "ragas/nonllm_context_precision",
-)
+LEADING = tuple(files("evals.report").joinpath("leading.txt").read_text(encoding="utf-8").split())
 MOST = 12
 # Condition on a metric that a baseline sets.
 NO_WORSE = "no worse"
@@ -53,7 +36,7 @@ JUDGED = {
 }
 PAGE = "--html report.html"
 THRESHOLDS = "--sweep.threshold 0:0.6:0.05"
-# Main cause of failure to flags of evals.run; then where the collection has no keywords to search.
+# Main cause of failure to flags of evals.run.
 FLAGS: Mapping[Cause, str] = {
     "ranked too low": "--sweep.mode semantic,hybrid --sweep.top-k 3,5,10",
     "not a candidate": "--sweep.mode semantic,keyword,hybrid",
@@ -62,7 +45,6 @@ FLAGS: Mapping[Cause, str] = {
     "nothing returned": THRESHOLDS,
     "wrongly answered": THRESHOLDS,
 }
-WITHOUT_KEYWORDS: Mapping[Cause, str] = {"ranked too low": "--sweep.top-k 3,5,10", "not a candidate": PAGE}
 
 
 def decided(report: Report) -> Report:
@@ -131,16 +113,15 @@ def criteria_line(criteria: Sequence[Gate], incomplete: str = "") -> str:
 
 def _verdict(result: Measured) -> Iterator[str]:
     """Yield how many queries pass, then the figures that say most."""
-    found, values = result.validation, {summary.metric: summary.value for summary in result.summaries}
-    decided = found.passed + found.failed
-    parts = [f"{found.passed} of {decided} queries pass ({found.pass_rate:.0%})"] if decided else []
-    if found.unlabelled:
-        parts.append(f"{'t' if parts else 'T'}he judge alone scores the {found.unlabelled} queries without labels")
-    if parts:
-        yield "; ".join(parts)
+    totals, values = result.validation, {summary.metric: summary.value for summary in result.summaries}
+    decided, unlabelled = totals.passed + totals.failed, totals.unlabelled
+    passing = f"{totals.passed} of {decided} queries pass ({totals.pass_rate:.0%})" if decided else ""
+    judged = f"the judge alone scores the {unlabelled} queries without labels" if unlabelled else ""
+    if told := "; ".join(filter(None, (passing, judged))):
+        yield told[0].upper() + told[1:]
     figures = [
         f"{label} {declared(name).written(value)}"
-        for pattern, label in (NAMED | (JUDGED if found.unlabelled else {})).items()
+        for pattern, label in (NAMED | (JUDGED if unlabelled else {})).items()
         if (value := values.get(name := deepest(pattern, values))) is not None
     ]
     if figures:
@@ -161,16 +142,12 @@ def _next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collectio
     if result.swept and result.swept.chosen is not None:
         cell = result.swept.grid.cell(result.swept.chosen).parameters.items()
         return " ".join(f"--retriever.{dotted(k).replace('_', '-')} {v}" for k, v in cell if v is not None)
-    retriever = result.config.retriever
-    # The settings of a user's own retriever are not known.
-    if result.swept or cause is None or retriever.python is not None:
+    retriever, flags = result.config.retriever, FLAGS.get(cause, PAGE) if cause else PAGE
+    # The settings of a user's own retriever are not known; which scores without bounds there are is on the page alone.
+    if result.swept or retriever.python or (retriever.threshold_scale in UNBOUNDED and THRESHOLDS in flags):
         return PAGE
-    flags = FLAGS.get(cause, PAGE)
-    # Which scores without bounds there are is on the page alone.
-    if retriever.threshold_scale in UNBOUNDED and THRESHOLDS in flags:
-        return PAGE
-    if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors:
-        flags = WITHOUT_KEYWORDS.get(cause, flags)
+    if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors and "--sweep.mode" in flags:
+        return "--sweep.top-k 3,5,10" if "--sweep.top-k" in flags else PAGE  # there are no keywords to search
     # A fusion that weighs scores without bounds has no meaning.
     return flags if retriever.used_distance == "cosine" else flags.replace("hybrid", "hybrid --retriever.fusion rrf")
 

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, PrivateAttr
 
 from evals.collect.observations import Gate, Outcome, Summary, Unscored
+from evals.grid.choice import HeldOut
+from evals.judge.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics.declaration import Declaration, Direction
 
@@ -283,7 +285,7 @@ class DifferenceEntry(Section):
         other: The same of the other run.
         low: Lower end of the 95% interval of other − baseline; null without one.
         high: Upper end.
-        wins: Queries on which the other run is better; null for a statistic of the whole run.
+        wins: Queries on which the other run is better; all three are 0 for a statistic of the whole run.
         ties: Queries on which both are equal.
         losses: Queries on which the other run is worse.
         verdict: How the other run is, where that is proved by Holm's adjustment over all metrics.
@@ -294,9 +296,9 @@ class DifferenceEntry(Section):
     other: float | None = None
     low: float | None = None
     high: float | None = None
-    wins: Count | None = None
-    ties: Count | None = None
-    losses: Count | None = None
+    wins: Count = 0
+    ties: Count = 0
+    losses: Count = 0
     verdict: Literal["better", "worse", ""] = ""
 
     @property
@@ -459,6 +461,7 @@ class JudgeSection(Section):
 
     Attributes:
         model: Provider:model, of a cascade the strongest.
+        usage: Cost of judging, by all judges.
         incomplete: Reason why not everything was judged; empty when it was.
         drawn: Number of in-scope queries in the sample that was judged; null where all were.
         lines: What judging took, and what corrects its means, in a few lines: of a cascade a line a judge.
@@ -467,6 +470,7 @@ class JudgeSection(Section):
     """
 
     model: str
+    usage: Usage
     incomplete: str
     drawn: int | None = None
     lines: list[str] = []
@@ -663,6 +667,7 @@ class GridSection(Section):
         choice: The recommended cell, and the evidence for it; null where cells could not be ranked.
         decision: Cells to take for what one can bear; null without both kinds of query.
         results: What every cell returns of every query; absent where that is more than a page can hold.
+        held_out: The unbiased figure; null without held-out queries.
         proof: What the verdicts that were bought prove; empty unless judge.stop has a margin.
         explanation: The choice in three sentences, and the unbiased figure; or why there is none.
         abstention: What thresholds can do about queries that the documents do not answer, a sentence each.
@@ -676,6 +681,7 @@ class GridSection(Section):
     choice: ChoiceSection | None
     decision: DecisionSection | None = None
     results: ResultsByCell | None = None
+    held_out: HeldOut | None = None
     proof: str = ""
     explanation: list[str]
     abstention: list[str] = []

@@ -10,13 +10,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from evals.collect.observations import SampledMean, Summary
+from evals.collect.observations import Summary
 from evals.judge.budget import Usage
 from evals.metrics import NEED_A_JUDGE, declared
 from evals.report.head import BESIDE_REFERENCE, LEADING, NO_WORSE, deepest, first_of
 from evals.report.model import ComparedSection, DifferenceEntry, Facts, FailedValue, Hit, QueryRow, Report
 from evals.report.section import Cell, Column, Line, Section, line
-from evals.sampling.corrected import FEWEST_REGRESSED
 from retrievers.terminal.present import score_text
 
 TONES = {"pass": "good", "FAIL": "bad", "undecided": "fair", "better": "good", "worse": "bad", "": ""}
@@ -112,7 +111,7 @@ def difference(one: DifferenceEntry) -> tuple[Cell, ...]:
         *(Cell(value, figure(one.metric, value)) for value in (one.baseline, one.other)),
         Cell(one.difference, signed(one.metric, one.difference)),
         Cell(None, "–" if one.low is None else f"{signed(one.metric, one.low)} … {signed(one.metric, one.high)}"),
-        Cell(None, "–" if one.wins is None else f"{one.wins}/{one.ties}/{one.losses}"),
+        Cell(None, f"{one.wins}/{one.ties}/{one.losses}" if one.wins + one.ties + one.losses else "–"),
         Cell(one.verdict, tone=TONES[one.verdict]),
     )
 
@@ -245,36 +244,18 @@ def has_something(metric: Summary) -> bool:
 
 def remark(metric: Summary) -> str:
     """Return what must be known beside a value: the counts of missing scores, the bounds these leave, its note."""
-    unscored = 0 if metric.value is None else metric.n_unscored
+    unscored, sampled = 0 if metric.value is None else metric.n_unscored, metric.sampled
     counts = {"unscored": unscored, "failed": metric.n_failed, "of them missing": metric.n_missing}
     parts = [f"{count} {what}" for what, count in counts.items() if count]
-    if metric.sampled:
-        parts += _correction(metric, metric.sampled)
-    elif parts and metric.bound_low is not None:
-        parts[-1] += f", {metric.bound_low:.3f} … {metric.bound_high:.3f}"
+    bounds = "" if metric.bound_low is None else f"{metric.bound_low:.3f} … {metric.bound_high:.3f}"
+    if sampled and metric.n < sampled.queries:
+        by, weight = sampled.proxy, sampled.weight
+        alone = f"mean of the judged queries alone, as {by} does not foretell the judge"
+        parts.append(f"corrected by {by}, weight {weight:.2f}" if weight else alone)
+        parts += [f"judging all would give {bounds} (95%)"] if bounds else []
+    elif parts and bounds and not sampled:
+        parts[-1] += f", {bounds}"
     return ": ".join(filter(None, ("; ".join(parts), metric.note)))
-
-
-def _correction(metric: Summary, sampled: SampledMean) -> Iterator[str]:
-    """Yield how the mean of a sample was corrected, what that gained, and what judging all queries would give."""
-    if metric.n == sampled.queries:
-        yield "all its queries were judged"
-        return
-    if sampled.weight:
-        yield f"corrected by {sampled.proxy}, weight {sampled.weight:.2f}{_gain(metric, sampled)}"
-    else:
-        few = f"fewer than {FEWEST_REGRESSED} are judged" if metric.n < FEWEST_REGRESSED else ""
-        yield f"mean of the judged queries alone, because {few or f'{sampled.proxy} does not foretell the judge'}"
-    if metric.bound_low is not None:
-        yield f"judging all would give {metric.bound_low:.3f} … {metric.bound_high:.3f} (95%)"
-
-
-def _gain(metric: Summary, sampled: SampledMean) -> str:
-    if metric.ci_low is None or metric.ci_high is None or sampled.alone_low is None or sampled.alone_high is None:
-        return ""
-    own, alone = metric.ci_high - metric.ci_low, sampled.alone_high - sampled.alone_low
-    narrower = f"{1 - own / alone:.0%} narrower than" if own < alone else "no narrower than"
-    return f": interval {own:.3f} wide, {narrower} without ({alone:.3f})"
 
 
 def searched(facts: Facts) -> str:

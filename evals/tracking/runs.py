@@ -23,7 +23,6 @@ from evals.tracking.store import FOLDER, check_store, local_uri, mlflow_at, run_
 from evals.tracking.traces import traces
 from evals.tracking.values import (
     cell_runs,
-    curves,
     grid_table,
     metric_values,
     metrics_table,
@@ -45,8 +44,8 @@ REPORT_TAG = "report.sha256"
 PARENT = "mlflow.parentRunId"
 # Characters of a run's name that MLflow's databases hold.
 MAX_NAME = 250
-# Most runs or traces, and most metrics, of one request; traces that are written together.
-AT_ONCE, MOST_METRICS, BATCH = 100, 1_000, 24
+# Most runs or traces of one request; traces that are written together.
+AT_ONCE, BATCH = 100, 24
 
 
 class Written(NamedTuple):
@@ -109,16 +108,10 @@ def _experiment(client: "MlflowClient", config: TrackingConfig) -> str:
     Raises:
         TrackingError: It was deleted; its name stays taken.
     """
-    from mlflow.exceptions import MlflowException
-
     name, location = config.experiment, None if config.uri else (FOLDER / "artifacts").resolve().as_uri()
-    if (experiment := client.get_experiment_by_name(name)) is None:
-        try:
-            return str(client.create_experiment(name, artifact_location=location))
-        except MlflowException:
-            experiment = client.get_experiment_by_name(name)
-            if experiment is None:  # else another run has made it on the server just now
-                raise
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        return str(client.create_experiment(name, artifact_location=location))
     if experiment.lifecycle_stage == "deleted":
         raise TrackingError(
             f"the MLflow experiment {quoted(name)} was deleted, and MLflow keeps its name; restore it (mlflow "
@@ -144,8 +137,6 @@ def _write_values(
     client: "MlflowClient", experiment: str, run_id: str, report: Report, text: str, started: int
 ) -> None:
     """Write the cells of a grid as runs, then metrics, parameters, tags and files of the run."""
-    from mlflow.entities import Metric
-
     with _one_transaction(client):
         # Cells start with the grid, a millisecond before one another: a list by time has them below it, in its order.
         for number, cell in enumerate(cell_runs(report), 1):
@@ -157,9 +148,6 @@ def _write_values(
     shown = [{"path": name, "type": "table"} for name in files if name.startswith("tables/")]
     known = tags(report) | {"mlflow.loggedArtifacts": json.dumps(shown)}
     _log(client, run_id, started, metric_values(report), parameters(report), known)
-    points = [Metric(name, six_digits(value), started, step) for name, step, value in curves(report)]
-    for first in range(0, len(points), MOST_METRICS):
-        client.log_batch(run_id, metrics=points[first : first + MOST_METRICS])
     with TemporaryDirectory() as folder:
         for name, content in files.items():
             file = Path(folder, name)

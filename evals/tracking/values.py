@@ -1,6 +1,6 @@
 """A report in MLflow's terms: parameters, metrics, tags, tables. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import islice
 from pathlib import Path
@@ -11,7 +11,6 @@ import numpy as np
 from evals.collect.observations import SampledMean
 from evals.config.experiment import ExperimentConfig
 from evals.grid.axes import CELL_AXES, dotted
-from evals.grid.objective import TOKENS
 from evals.report.head import leading_first, most_telling
 from evals.report.model import GridSection, QueryRow, Report
 from evals.report.sections import verdict_lines
@@ -37,8 +36,6 @@ MOST_CELLS, MOST_WAYS, MOST_THRESHOLDS = 24, 8, 5
 OBJECTIVE = "by_objective"
 """What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name."""
 OF_A_QUERY = ("id", "query", "in_scope", "query_type", "outcome", "top_score", "time_ms")
-# What is drawn along the threshold and top_k.
-CURVES = {"wrongly_answered": "scope/false_answer", "wrongly_silent": "scope/false_abstention", "tokens": TOKENS}
 
 
 class CellRun(NamedTuple):
@@ -76,30 +73,6 @@ def metric_values(report: Report) -> dict[str, float]:
     names = dict.fromkeys((*(name for name in COLUMNS if name in telling), *telling))
     values = ((name, report.metrics[name].value) for name in islice(names, MOST_METRICS))
     return {name: value for name, value in values if value is not None}
-
-
-def curves(report: Report) -> Iterator[tuple[str, int, float]]:
-    """Yield what changes along the threshold and along top_k of the recommended cell: metric, step and value.
-
-    A step is a `top_k`, or a threshold in thousandths. Nothing of a run, and of cells that are not ranked.
-    """
-    grid = report.grid
-    if grid is None or grid.chosen is None:
-        return
-    cells, chosen = grid.cells, grid.cells.index.index(grid.chosen)
-    told = {name: grid.metrics[metric].mean for name, metric in CURVES.items() if metric in grid.metrics}
-    told |= {"utility" if grid.decision else "objective": grid.ranking.values}
-    ways: Sequence[tuple[str, Sequence[float | None], Sequence[float | None], int]] = (
-        ("threshold", cells.threshold, cells.top_k, 1000),
-        ("top_k", cells.top_k, cells.threshold, 1),
-    )
-    for axis, values, other, scale in ways:
-        fixed = cells.configuration[chosen], other[chosen]
-        along = [place for place, each in enumerate(zip(cells.configuration, other, strict=True)) if each == fixed]
-        for name, means in told.items() if len(along) > 1 else ():
-            for place in along:
-                if (value := values[place]) is not None and (mean := means[place]) is not None:
-                    yield f"by_{axis}/{name}", round(scale * value), mean
 
 
 def six_digits(value: float) -> float:

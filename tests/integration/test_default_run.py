@@ -102,11 +102,7 @@ def test_the_report_has_every_query_of_the_split_every_metric_and_every_criterio
     compared = [metric for metric, condition in conditions[len(default["criteria"]) :] if condition == "no worse"]
     assert len(compared) == len(conditions) - len(default["criteria"]) > 8
     assert set(compared) <= set(report["headline"]) and report["passed"]
-    assert all(
-        one["paired"]["rises"] == one["paired"]["falls"] == 0
-        for one in report["baseline"]["differences"]
-        if one["paired"]
-    )
+    assert all(one["wins"] == one["losses"] == 0 for one in report["baseline"]["differences"])
 
 
 def test_the_run_in_mlflow_is_finished_and_has_the_settings_that_matter(run: Run, report: dict[str, Any]) -> None:
@@ -257,13 +253,8 @@ def test_scope_figures_follow_from_the_best_scores(report: dict[str, Any]) -> No
 
 def test_verdicts_add_up(report: dict[str, Any]) -> None:
     outcomes = [row["outcome"] for row in report["queries"]]
-    validation = report["validation"]
-    assert (validation["total"], validation["passed"]) == (len(outcomes), outcomes.count("SUCCESS"))
-    assert (
-        validation["pass_rate"]
-        == report["metrics"]["queries/pass_rate"]["value"]
-        == fmean(outcome == "SUCCESS" for outcome in outcomes)
-    )
+    rate = fmean(outcome == "SUCCESS" for outcome in outcomes)
+    assert report["metrics"]["queries/pass_rate"]["value"] == rate
     assert all((row["outcome"] == "SUCCESS") == (not row["reasons"]) for row in report["queries"])
 
 

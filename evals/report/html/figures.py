@@ -113,7 +113,7 @@ def differences(report: Report) -> Columns | None:
     [(metric, moved)] = reference.by_query.items()
     counts = next(one for one in reference.differences if one.metric == metric)
     return _metric(metric) | {
-        **{"n": (counts.wins or 0) + (counts.ties or 0) + (counts.losses or 0), "ties": counts.ties},
+        **{"n": counts.wins + counts.ties + counts.losses, "ties": counts.ties},
         **{"wins": counts.wins, "losses": counts.losses},
         "moved": sorted(moved.items(), key=lambda move: -move[1]),
     }

@@ -58,10 +58,21 @@ def render_page(report: Report) -> str:
     """
     from markupsafe import Markup
 
-    script, drawn = "".join(map(_text, SCRIPTS)), figure_data(report)
-    told = [name for name, metric in report.metrics.items() if has_something(metric)]
+    grid, script, drawn = report.grid, "".join(map(_text, SCRIPTS)), figure_data(report)
     rows = report.queries if len(report.queries) <= MOST_QUERIES else worst_first(report.queries, MOST_QUERIES)
-    parts = {part.name: part for part in grid_sections(report, report.grid, TOP_CELLS)} if report.grid else {}
+    # By this digest the policy in the head lets the script run.
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    parts = grid_sections(report, grid, TOP_CELLS) if grid else ()
+    shown: dict[str, Section | None] = {part.name: part for part in parts}
+    shown |= {
+        "criteria": criteria(report),
+        "reference": compared(report.reference, "reference") if report.reference else None,
+        "baseline": compared(report.baseline, "baseline") if report.baseline else None,
+        "slices": slices(report),
+        "metrics": metrics(report, [n for n, one in report.metrics.items() if has_something(one)], remarks=True),
+        "disagreements": disagreements(report),
+        "facts": _facts(report),
+    }
     return (
         environment()
         .get_template("page.html.j2")
@@ -69,25 +80,13 @@ def render_page(report: Report) -> str:
             report=report,
             badge=badge(report),
             searched=searched(report.facts),
-            recommendation=[text for text in (report.grid.proof, *report.grid.explanation) if text]
-            if report.grid
-            else [],
-            decision=parts.get("decision"),
-            places=report.grid.places() if report.grid else {},
-            cells=parts.get("cells"),
-            sections={
-                "criteria": criteria(report),
-                "reference": compared(report.reference, "reference") if report.reference else None,
-                "baseline": compared(report.baseline, "baseline") if report.baseline else None,
-                "slices": slices(report),
-                "metrics": metrics(report, told, remarks=True),
-                "disagreements": disagreements(report),
-                "facts": _facts(report),
-            },
+            recommendation=[text for text in (grid.proof, *grid.explanation) if text] if grid else [],
+            places=grid.places() if grid else {},
+            sections=shown,
             rows={row.id: row for row in report.queries},
             worst=worst(report.queries),
             queries=sorted(rows, key=lambda row: WORST_FIRST.get(row.cause, 0)),
-            query_scores=_query_scores(report),
+            query_scores=[name for p in QUERY_SCORES if (name := deepest(p, report.scores)) in report.scores],
             rank_and_score=rank_and_score,
             figure_text=figure,
             judge=judge_lines(report),
@@ -96,8 +95,7 @@ def render_page(report: Report) -> str:
             figures_data=Markup(embedded(drawn)),
             style=Markup(page_style()),
             script=Markup(script),
-            # By this digest the policy in the head lets the script run.
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            script_hash=digest,
         )
     )
 
@@ -123,11 +121,6 @@ def _facts(report: Report) -> Section:
     """Return fingerprints, versions and times, flat."""
     known = [(name, value) for name, value in flatten(report.facts.model_dump()) if value not in (None, {})]
     return Section(columns=[Column(""), Column("")], rows=[(Cell(name), Cell(value)) for name, value in known])
-
-
-def _query_scores(report: Report) -> list[str]:
-    """Return the metrics that the table of queries shows."""
-    return [name for pattern in QUERY_SCORES if (name := deepest(pattern, report.scores)) in report.scores]
 
 
 def environment() -> "Environment":

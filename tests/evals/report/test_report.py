@@ -15,7 +15,7 @@ from evals.grid.measure import Measured
 from evals.grid.objective import describe
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.grid import grid_section
-from evals.report.head import FLAGS, WITHOUT_KEYWORDS, criteria_line, decided, deepest, head, headline
+from evals.report.head import FLAGS, criteria_line, decided, deepest, head, headline
 from evals.report.model import Cause, FailedValue, Report
 from evals.report.parsing import parse
 from evals.report.sections import worst
@@ -187,7 +187,7 @@ def test_the_criteria_in_a_sentence(own: list[bool], baseline: list[bool], incom
     assert criteria_line(gates, incomplete) == said
 
 
-@pytest.mark.parametrize("flags", sorted({*FLAGS.values(), *WITHOUT_KEYWORDS.values()}))
+@pytest.mark.parametrize("flags", sorted({*FLAGS.values()}))
 def test_every_suggestion_is_a_command_that_is_taken(flags: str) -> None:
     assert load_config(parser().parse_args(flags.split()), {})
 
@@ -196,7 +196,7 @@ def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_re
     failing: list[Cause] = ["ranked too low", "ranked too low", "not a candidate", "right"]
     assert head(result(), failing).next_flags == FLAGS["ranked too low"]
     assert "main cause of failure: ranked too low (2 of 3)" in head(result(), failing).verdict
-    assert head(result(), failing, sparse_vectors=()).next_flags == WITHOUT_KEYWORDS["ranked too low"]
+    assert head(result(), failing, sparse_vectors=()).next_flags == "--sweep.top-k 3,5,10"
     own = result(config=config(python="mine:make"))
     assert head(own, failing).next_flags == head(result(), ["right"]).next_flags == "--html report.html"
     chosen = swept_of(grid).grid.cell(choice_of(grid).recommended.cell)

@@ -270,23 +270,6 @@ def test_the_whole_grid_is_a_table(grid: Run, swept: Report) -> None:
     assert [row["ranking/ndcg_at_10"] for row in rows] == list(swept.grid.metrics["ranking/ndcg_at_10"].mean)
 
 
-def test_curves_along_threshold_and_top_k_are_those_of_the_recommended_cell(grid: Run, swept: Report) -> None:
-    assert swept.grid and swept.grid.chosen is not None
-    columns = swept.grid.cells
-    place = columns.index.index(swept.grid.chosen)
-    for axis, other, scale in (("top_k", columns.threshold, 1), ("threshold", columns.top_k, 1000)):
-        values = getattr(columns, axis)
-        alike = [
-            n
-            for n, configuration in enumerate(columns.configuration)
-            if (configuration, other[n]) == (columns.configuration[place], other[place])
-        ]
-        means = swept.grid.metrics["scope/false_answer"].mean
-        history = client().get_metric_history(grid.info.run_id, f"by_{axis}/wrongly_answered")
-        expected = {round(scale * values[n]): means[n] for n in alike}
-        assert {point.step: point.value for point in history} == pytest.approx(expected, rel=1e-5)
-
-
 # Live, late and again alike
 
 
@@ -458,15 +441,6 @@ def test_a_deleted_experiment_is_named_with_the_way_back() -> None:
     client().delete_experiment(run.info.experiment_id)
     with pytest.raises(TrackingError, match=rf"'gone' was deleted.* restore --experiment-id {run.info.experiment_id}"):
         written(named("again"), experiment="gone")
-
-
-def test_an_experiment_that_another_run_makes_meanwhile_is_shared(
-    server: MlflowServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(MlflowClient, "log_artifacts", lambda *_: None)
-    server.errors = {"experiments/create": (400, {"error_code": "RESOURCE_ALREADY_EXISTS", "message": "it exists"})}
-    server.once = {"experiments/get-by-name": (404, {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "no"})}
-    assert "/experiments/1/" in written(named("r"), uri=server.url, traces=0).address
 
 
 # Where it is written
