@@ -44,7 +44,6 @@ LEAST = 3
 # Number of candidates to show for a query without results.
 BEST_BELOW = 3
 OF_A_CASE = ("id", "query", "in_scope", "query_type", "tags", "reference_answer")
-READ_BY = {"each": "", "best": " on the best {}", "final": " on the final score"}
 
 
 def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: RagasCheck | None = None) -> Report:
@@ -100,25 +99,18 @@ def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: 
 def _settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
     """Return the settings that matter most, in a line; of fusion and reranking those that are in force."""
     threshold, distance, params = retriever.used_threshold, retriever.used_distance, retriever.search_params or {}
-    is_plain = distance == "cosine"
-    read = READ_BY[retriever.threshold_on].format(distance)
-    if not is_plain and retriever.threshold_on == "each":
-        read = f" on the {distance} score"
-    found = [
+    each = "" if distance == "cosine" else f" on the {distance} score"
+    read = {"each": each, "best": f" on the best {distance}", "final": " on the final score"}[retriever.threshold_on]
+    own = [
         retriever.mode,
-        "" if is_plain else f"distance {distance}",
+        "" if distance == "cosine" else f"distance {distance}",
         f"fusion {retriever.used_fusion}" if retriever.mode == "hybrid" else "",
         f"rerank {retriever.rerank}" if RERANKERS[retriever.rerank].make else "",
         *(f"{name} {str(value).lower()}" for name, value in flatten({"search_params": params}) if value),
     ]
-    parts = [
-        *([f"python {retriever.python} ({facts.retriever})"] if retriever.python else found),
-        f"top_k {retriever.top_k}",
-        "no threshold" if threshold is None else f"threshold {threshold:g}{read}",
-        f"candidates {retriever.candidates}",
-        facts.embedding or "",
-    ]
-    return " · ".join(filter(None, parts))
+    cuts = f"top_k {retriever.top_k}", "no threshold" if threshold is None else f"threshold {threshold:g}{read}"
+    python = [f"python {retriever.python} ({facts.retriever})"] if retriever.python else own
+    return " · ".join(filter(None, (*python, *cuts, f"candidates {retriever.candidates}", facts.embedding)))
 
 
 def slices(result: Measured) -> list[SliceEntry]:
@@ -231,24 +223,17 @@ def cause_of(observation: Observation, outcome: Outcome, first_relevant: int | N
         top_k: Number of chunks asked for.
     """
     in_scope, grades = observation.case.in_scope, observation.relevance.grades
-    cause: Cause = "ranked too low"
-    if outcome == "PARTIAL_SUCCESS":
-        cause = "details wrong"
-    elif outcome == "UNLABELLED":
-        cause = "not labelled"
-    elif outcome == "SUCCESS":
-        cause = "right" if in_scope else "rightly nothing"
-    elif not in_scope:
-        cause = "wrongly answered"
-    elif not observation.selection:
-        cause = "nothing returned"
-    elif not grades.keys().isdisjoint(observation.ranked_ids[:FIRST]):
-        cause = "too few returned"
-    elif first_relevant is None:
-        cause = "not a candidate"
-    elif is_cut_by_threshold(first_relevant, top_k):
-        cause = "cut by the threshold"
-    return cause
+    rules: tuple[tuple[bool, Cause], ...] = (
+        (outcome == "PARTIAL_SUCCESS", "details wrong"),
+        (outcome == "UNLABELLED", "not labelled"),
+        (outcome == "SUCCESS", "right" if in_scope else "rightly nothing"),
+        (not in_scope, "wrongly answered"),
+        (not observation.selection, "nothing returned"),
+        (not grades.keys().isdisjoint(observation.ranked_ids[:FIRST]), "too few returned"),
+        (first_relevant is None, "not a candidate"),
+        (is_cut_by_threshold(first_relevant or 0, top_k), "cut by the threshold"),
+    )
+    return next((cause for holds, cause in rules if holds), "ranked too low")
 
 
 def _row(observation: Observation, number: int, timings: StageTimings, result: Measured) -> QueryRow:

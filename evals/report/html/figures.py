@@ -1,16 +1,14 @@
 """What the figures of the page show, as columns out of the report, for the scripts that draw them. Pure."""
 
-from collections.abc import Iterator, Mapping
-from statistics import fmean
+from collections.abc import Mapping
 from typing import Any
 
 from evals.grid.decision import ANY
 from evals.grid.objective import TOKENS
-from evals.grid.sampled import has_or_lacks_verdicts
 from evals.metrics import VERDICT_METRIC, declared
 from evals.metrics.declaration import DIGITS
 from evals.report.grid_sections import columns
-from evals.report.model import FailedValue, GridSection, Report, ResultsByCell
+from evals.report.model import GridSection, Report, ResultsByCell
 
 Columns = Mapping[str, Any]
 # Metrics of a cell that are drawn beside those of the table of cells.
@@ -25,7 +23,6 @@ def figure_data(report: Report) -> Columns:
         "scores": best_scores(report),
         "ranks": first_ranks(report),
         "differences": differences(report),
-        "judged": list(judged(report)),
     }
 
 
@@ -117,28 +114,6 @@ def differences(report: Report) -> Columns | None:
         **{"wins": counts.wins, "losses": counts.losses},
         "moved": sorted(moved.items(), key=lambda move: -move[1]),
     }
-
-
-def judged(report: Report) -> Iterator[Columns]:
-    """Yield judged score against proxy's, with the line of the weight, where a sample of the queries was judged."""
-    for name, metric in report.metrics.items():
-        scores = [(row.proxies[name], row.scores.get(name)) for row in report.queries if name in row.proxies]
-        # As in the mean: without the queries that no judge can score.
-        eligible = [
-            (proxy, score)
-            for proxy, score in scores
-            if isinstance(score, FailedValue) or (score is not None and has_or_lacks_verdicts(score))
-        ]
-        points = [(proxy, score) for proxy, score in eligible if isinstance(score, float | int)]
-        if metric.sampled and points:
-            yield (
-                _metric(name)
-                | {name: getattr(metric.sampled, name) for name in ("proxy", "weight", "queries")}
-                | {
-                    "points": points,
-                    "mean": (fmean(proxy for proxy, _ in eligible), metric.value),
-                }
-            )
 
 
 def _metric(name: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import pytest
 
 from evals.comparison.comparing import ComparisonOptions, compare
 from evals.comparison.records import Difference, Run
-from evals.comparison.sections import render
 from evals.judge.tasks import PRECISION
 from evals.report.model import FailedValue, Report
 from tests.support.results import report
@@ -63,11 +62,6 @@ def test_queries_that_were_not_drawn_are_no_reason_to_fail_a_tolerance() -> None
     for first, second, passed in ((sampled(60), sampled(20, 0.25), True), (sampled(60, 0.25), sampled(20), False)):
         comparison = compared(first, second, tolerances={PRECISION: 0.02})
         assert [one.passed for one in comparison.regressions] == [passed]
-
-
-def test_the_terminal_says_how_many_were_judged() -> None:
-    text = render([compared(sampled(20), sampled(30))], width=200, color=False, queries=1)
-    assert "judged in both: 20 of 60" in " ".join(text.split())
 
 
 def test_a_failed_score_is_counted_at_its_worst() -> None:

@@ -72,12 +72,6 @@ def test_by_id_in_whatever_experiment(runs: list[str]) -> None:
     assert run_id(runs[2], experiment="another that there is not") == runs[2]
 
 
-def test_by_the_address_of_the_store(runs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    uri = local_uri()
-    monkeypatch.chdir(tmp_path)
-    assert run_id("first", uri) == runs[0]
-
-
 def test_a_name_of_several_runs_lists_them_with_their_times(runs: list[str]) -> None:
     first, *listed = refused("twice").splitlines()
     assert first == "2 runs are called 'twice'; give an id:"
@@ -136,12 +130,6 @@ def write(file: Path, **changes: Any) -> Path:
 
 def opened(reference: str) -> Any:
     return open_run(reference, None, "retrieval-evals")
-
-
-def test_a_file_is_read(folder: Path) -> None:
-    write(folder / "a.json", name="mine")
-    found = opened("a.json")
-    assert (found.reference, found.origin, found.name, found.report.facts.cases) == ("a.json", "a.json", "mine", 1)
 
 
 def test_a_file_that_is_missing_names_the_nearest(folder: Path) -> None:

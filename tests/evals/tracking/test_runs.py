@@ -195,13 +195,6 @@ def test_assessments_are_the_verdict_and_what_it_rests_on_and_what_was_expected(
     assert {one.run_id for one in (*wrong.values(), *right.values())} == {run.info.run_id}
 
 
-def test_a_first_relevant_chunk_that_comes_earlier_has_a_higher_number(traces: list[Trace]) -> None:
-    """MLflow takes a number that falls from run to run for a loss."""
-    found = {t.info.client_request_id: a for t in traces for a in t.info.assessments if a.name == "first_relevant"}
-    assert (found["right"].value, found["empty"].value) == (1.0, 1 / 5)
-    assert "at rank 5" in found["empty"].rationale
-
-
 @pytest.mark.usefixtures("folder")
 def test_of_more_queries_than_wanted_the_same_are_taken_in_every_run() -> None:
     least = min(("right", "wrong", "empty"), key=lambda name: hashlib.sha256(name.encode()).hexdigest())

@@ -4,15 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from evals.collect.observations import Unscored
 from evals.grid.measure import Measured
-from evals.judge.tasks import PRECISION
-from evals.report.html.figures import best_scores, cells, differences, figure_data, first_ranks, judged
+from evals.report.html.figures import best_scores, cells, differences, figure_data, first_ranks
 from evals.report.model import ComparedSection, DifferenceEntry, Report
 from evals.stats.intervals import Interval
 from tests.support.grids import choice_of, swept_of, with_swept
 from tests.support.results import UNLISTED, config, report, result, without_scores
-from tests.support.sampled import JUDGED, LABELS, sampled_result
 
 METRIC = "ranking/ndcg_at_5"
 
@@ -98,20 +95,3 @@ def test_the_largest_gain_comes_first_and_the_largest_loss_last() -> None:
     assert found["moved"] == [("c", 1.0), ("b", 0.25), ("a", -0.5)]
     assert (found["name"], found["n"], found["wins"], found["ties"], found["losses"]) == (METRIC, 5, 2, 2, 1)
     assert differences(report()) is None and differences(with_moves({}).model_copy(update={"reference": None})) is None
-
-
-def test_judged_queries_stand_against_their_proxies_and_the_mean_of_all_on_the_line() -> None:
-    made = sampled_result()
-    [found] = judged(report(made))
-    [summary] = made.summaries
-    assert summary.sampled is not None
-    assert found["points"] == list(zip(LABELS[: len(JUDGED)], JUDGED, strict=True))
-    assert found["mean"] == pytest.approx((sum(LABELS) / len(LABELS), summary.value))
-    assert (found["queries"], found["weight"]) == (60, summary.sampled.weight)
-
-
-def test_where_no_judged_query_has_a_proxy_none_is_drawn() -> None:
-    made = sampled_result()
-    assert list(judged(report(result()))) == list(judged(report(replace(made, proxies={})))) == []
-    unscored = {PRECISION: dict.fromkeys(made.proxies[PRECISION], Unscored(reason="no labels"))}
-    assert list(judged(report(replace(made, proxies=unscored)))) == []

@@ -2,7 +2,6 @@
 
 import base64
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO
@@ -18,7 +17,6 @@ from tests.evals.report.html.test_figures import with_moves
 from tests.support.chromium import Chromium, Theme, chromium, find_chromium
 from tests.support.grids import choice_of, swept_of, with_swept
 from tests.support.results import report
-from tests.support.sampled import JUDGED, LABELS, sampled_result
 
 FOUND = find_chromium()
 pytestmark = [
@@ -247,18 +245,6 @@ def test_gains_stand_first_and_losses_at_the_end(browser: Chromium, tmp_path: Pa
     titles = browser.evaluate("[...document.querySelectorAll('#figure-differences title')].map(one => one.textContent)")
     assert titles == ["c: +1.000", "b: +0.250", "a: -0.500"]
     assert "2 better, 2 equal, 1 worse" in browser.evaluate("document.querySelector('#figure-differences').innerText")
-
-
-def test_several_judged_queries_at_one_place_are_one_larger_point(browser: Chromium, tmp_path: Path) -> None:
-    open_report(browser, report(sampled_result()), tmp_path)
-    [dots] = marks(browser, "judged_1", "dots", "cx", "cy", "r")
-    wanted = Counter(zip(LABELS, JUDGED, strict=False))
-    left, width, low, height = x_of(0.04 / 1.08), 386 / 1.08, 220 - 194 * 0.04 / 1.08, 194 / 1.08
-    assert sorted(dots) == [
-        pytest.approx([left + x * width, low - float(str(y)) * height, 2.6 * count**0.5])
-        for (x, y), count in sorted(wanted.items(), key=lambda one: (one[0][0], -float(str(one[0][1]))))
-    ]
-    assert len(marks(browser, "judged_1", "star", "x")) == len(marks(browser, "judged_1", "line")) == 1
 
 
 def test_every_cell_of_the_map_says_its_value(browser: Chromium, page: Path, grid: Measured) -> None:
