@@ -79,7 +79,7 @@ format: $(VENV)/.installed-dev  ## put the code into shape
 	$(BIN)/ruff check --fix .
 
 schema: $(VENV)/.installed-dev  ## write the report's JSON Schema, the tables of docs/report.md and docs/metrics.md, and docs/settings.md
-	$(BIN)/python -m evals.report.generate
+	$(BIN)/python .ci/schema.py
 	$(BIN)/python .ci/settings_page.py
 
 baseline: $(VENV)/.installed-dev  ## measure the default experiment again and write its baseline (evals/config/presets/baseline-default.json)

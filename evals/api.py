@@ -154,7 +154,7 @@ def compare_runs(
     """Compare runs with a baseline, paired by query; p values are adjusted over all of them.
 
     Args:
-        baseline: A result, a report's file, or an MLflow run's id, name or `tag:KEY=VALUE`.
+        baseline: A result, a report's file, or an MLflow run's id or name.
         others: Runs to compare, each as for `baseline`.
         metrics: Names or patterns; the headline metrics when left out.
         by: Metrics that order the queries that moved.

@@ -31,8 +31,8 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
 
     command = Parser(
         prog=prog,
-        description="Compare runs with a baseline. A RUN is a report's file, an MLflow run's id or name, tag:KEY or "
-        "tag:KEY=VALUE (the newest run with that tag). grid.json#k8-t0.3 is a cell of a grid's report.",
+        description="Compare runs with a baseline. A RUN is a report's file, or an MLflow run's id or name. "
+        "grid.json#k8-t0.3 is a cell of a grid's report.",
         epilog="Exit codes: 0 no regression, 1 a drop beyond its tolerance, 2 user error, 130 interrupted.",
     )
     command.add_argument("runs", nargs="+", metavar="RUN", help="the first is the baseline, unless --baseline names it")
@@ -60,7 +60,7 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
     command.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
     command.add_argument(
         "--tracking.experiment", default="retrieval-evals", metavar="NAME",
-        help="where names and tags are looked for (default: retrieval-evals)",
+        help="where names are looked for (default: retrieval-evals)",
     )  # fmt: skip
     add_logging_flags(command)
     return command

@@ -115,7 +115,7 @@ def _main(namespace: argparse.Namespace, prog: str) -> int:
 def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping[str, str], prog: str) -> int:
     from evals.api import evaluate, sweep
     from evals.experiment.outputs import Outputs, read_fit, refitted
-    from evals.tracking import late_command
+    from evals.tracking.runs import late_command
     from retrievers.terminal.command import EXIT_INCOMPLETE, print_error, print_out
 
     outputs = Outputs(

@@ -132,17 +132,11 @@ class SampledMean:
         proxy: What the mean was corrected by: a cheaper judge, golden labels, or what serves without
             (`evals.metrics.proxies`).
         weight: Weight of the correction, 0 (judging alone) to 1.
-        alone: Mean of the judged queries alone.
-        alone_low: Lower end of its 95% interval; None where there is none.
-        alone_high: Upper end, likewise.
     """
 
     queries: int
     proxy: str
     weight: float
-    alone: float
-    alone_low: float | None
-    alone_high: float | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

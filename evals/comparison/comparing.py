@@ -7,18 +7,19 @@ difference excludes 0 (which is reported), or when the drop is unknown: the metr
 the runs, or over 5% of the queries scored in one of them are not scored in the other.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
 from evals.comparison.differences import adjust, choose, difference, score_of
 from evals.comparison.mismatches import changes, line, mismatches
-from evals.comparison.records import Comparison, Moved, Pairing, Regression, Run
+from evals.comparison.records import Comparison, Difference, Moved, Pairing, Regression, Run
 from evals.errors import ExperimentError, ReportError
 from evals.metrics import METRICS, declared
 from evals.metrics.criteria import TOLERANCE as ROUNDING
-from evals.report.headline import deepest, headline
-from evals.report.model import Difference, Report
+from evals.report.head import deepest, headline
+from evals.report.model import Report
 from evals.stats.intervals import SAME
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
@@ -27,6 +28,7 @@ from retrievers.text.quoting import quoted
 BY = ("ranking/ndcg_at_K", "scope/abstention")
 FLAG = "--fail-on-regression"
 MOST_DROPPED = 0.05
+TOLERATED = re.compile(r"\d+(\.\d*)?(e-?\d+)?|\.\d+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,15 +127,11 @@ def parse(texts: Sequence[str]) -> dict[str, float]:
     drops: dict[str, float] = {}
     for text in texts:
         metric, _, number = text.rpartition(":")
-        try:
-            drop = float(number)
-        except ValueError:
-            drop = -1.0
-        if not metric or metric in drops or not (isfinite(drop) and drop >= 0):
+        if not metric or metric in drops or not TOLERATED.fullmatch(number):
             raise ExperimentError(
                 f"{FLAG}: expected METRIC:TOLERANCE such as ranking/ndcg_at_10:0.02, once a metric, got {quoted(text)}"
             )
-        drops[metric] = drop
+        drops[metric] = float(number)
     return drops
 
 
@@ -149,46 +147,39 @@ def _check(tolerances: Mapping[str, float], names: Sequence[str]) -> None:
 def _begun(baseline: Run, other: Run, *, common: bool) -> Comparison:
     """Return a comparison without its figures; raise where the runs must not be compared on what they share."""
     pairing = pair(baseline.report, other.report)
-    faults = mismatches(baseline.report, other.report, pairing)
-    if any(fault.grade == "forbids" for fault in faults) and not (common and pairing.rows):
-        remedy = "no query is the same in both, so there is nothing to compare"
-        if pairing.rows:
-            remedy = f"--common compares on the {len(pairing.rows)} queries that are the same in both"
+    faults, count = mismatches(baseline.report, other.report, pairing), len(pairing.rows)
+    if any(fault.grade == "forbids" for fault in faults) and not (common and count):
+        remedy = f"--common compares on the {count} queries that are the same in both"
+        nothing = "no query is the same in both, so there is nothing to compare"
         message = f"{other.reference!r} must not be compared with {baseline.reference!r}:"
-        raise ReportError(message, [*map(line, faults), remedy])
+        raise ReportError(message, [*map(line, faults), remedy if count else nothing])
     settings = changes(baseline.report.config, other.report.config)
     return Comparison(baseline=baseline, other=other, pairing=pairing, mismatches=faults, changes=settings)
 
 
 def _movers(metrics: Sequence[str], differences: Sequence[Difference]) -> list[str]:
     """Return the metrics that queries are ordered by: those given, or the default, or the first that any moved by."""
-    paired = {each.metric: each for each in differences if each.paired}
+    paired = {each.metric: each for each in differences if each.n}
     chosen = [name for name in metrics or [deepest(pattern, paired) for pattern in BY] if name in paired]
-    changed = [name for name, each in paired.items() if each.wins + each.losses]
+    changed = [name for name, each in paired.items() if each.wins or each.losses]
     return chosen if metrics or not changed or not set(chosen).isdisjoint(changed) else changed[:1]
 
 
-def _judged(found: Difference, tolerances: Mapping[str, float]) -> Regression:
+def _judged(one: Difference, tolerances: Mapping[str, float]) -> Regression:
     """Compare a difference with its tolerance, by the rule at the head of this file."""
-    limit, drop, paired = tolerances[found.metric], found.worst if found.failed else found.difference, found.paired
-    if drop is not None and found.better != "lower":
+    limit, change, dropped = tolerances[one.metric], one.difference, len(one.only_baseline) + len(one.only_other)
+    drop, scored = one.worst if one.failed else change, dropped + one.n
+    if drop is not None and one.better != "lower":
         drop = -drop
-    dropped = len(found.only_baseline) + len(found.only_other)
-    scored = dropped + (paired.n if paired else 0)
-    unknown = found.note if found.difference is None else ""
-    if not unknown and drop is None:
-        unknown = f"{len(found.failed)} failed scores leave it open"
-    elif not unknown and dropped > MOST_DROPPED * scored:
+    unknown = ""
+    if change is None:
+        unknown = one.note
+    elif drop is None:
+        unknown = f"{len(one.failed)} failed scores leave it open"
+    elif dropped > MOST_DROPPED * scored:
         unknown = f"{dropped} of {scored} queries are scored in one of the runs only, more than {MOST_DROPPED:.0%}"
-    low, high = (paired.interval.low, paired.interval.high) if paired else (None, None)
-    certain = None if low is None or high is None else low > 0 or high < 0
+    certain = None if one.low is None or one.high is None else one.low > 0 or one.high < 0
     remark = {None: "there is no interval", True: "the 95% interval excludes 0", False: "the 95% interval includes 0"}
-    worst = f", if all {len(found.failed)} failed scores had come out badly" if found.failed else ""
-    return Regression(
-        metric=found.metric,
-        tolerance=limit,
-        drop=drop,
-        passed=not unknown and drop is not None and drop <= limit + ROUNDING,
-        certain=None if unknown else certain,
-        reason=unknown or remark[certain] + worst,
-    )
+    worst = f", if all {len(one.failed)} failed scores had come out badly" if one.failed else ""
+    passed = not unknown and drop is not None and drop <= limit + ROUNDING
+    return Regression(one.metric, limit, drop, passed, None if unknown else certain, unknown or remark[certain] + worst)

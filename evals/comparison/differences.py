@@ -10,10 +10,10 @@ import numpy as np
 
 from evals.collect.observations import VERDICT_METRIC, Unscored
 from evals.comparison.mismatches import other_judges
-from evals.comparison.records import Comparison, Pairing
+from evals.comparison.records import Comparison, Difference, Pairing
 from evals.errors import ReportError
 from evals.metrics import declared
-from evals.report.model import Difference, FailedValue, QueryRow, Report, ScoreValue
+from evals.report.model import FailedValue, QueryRow, Report, ScoreValue
 from evals.sampling.corrected import difference as sampled_difference
 from evals.sampling.order import NOT_DRAWN
 from evals.stats import paired
@@ -22,6 +22,7 @@ from evals.stats.paired import Paired
 from retrievers.errors import nearest
 
 WHOLE_RUN = "a statistic of the whole run, not paired by query"
+OF_A_PAIR = ("baseline", "other", "n", "ties", "p", "p_test", "test")
 # A query's scores in both runs; None where a run does not have the metric for it.
 Pairs = Sequence[tuple[ScoreValue | None, ScoreValue | None]]
 
@@ -66,10 +67,8 @@ def difference(metric: str, comparison: Comparison) -> Difference:
 
 def adjust(families: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
     """Return the differences of several comparisons, with p values adjusted by Holm over all of them together."""
-    adjusted = iter(paired.holm([each.paired.p for family in families for each in family if each.paired]))
-    return [
-        [replace(each, p_adjusted=next(adjusted)) if each.paired else each for each in family] for family in families
-    ]
+    adjusted = iter(paired.holm([each.p for family in families for each in family if each.p is not None]))
+    return [[each if each.p is None else replace(each, p_adjusted=next(adjusted)) for each in one] for one in families]
 
 
 def score_of(row: QueryRow, metric: str) -> ScoreValue | None:
@@ -85,28 +84,30 @@ def _paired(empty: Difference, pairs: Pairs, pairing: Pairing, seed: int) -> Dif
 
     known = replace(
         empty,
-        only_baseline=ids(lambda a, b: _is_number(a) and not _is_number(b) and not _not_drawn(b)),
-        only_other=ids(lambda a, b: _is_number(b) and not _is_number(a) and not _not_drawn(a)),
+        only_baseline=ids(lambda a, b: _is_number(a) and not _is_number(b) and not _is_not_drawn(b)),
+        only_other=ids(lambda a, b: _is_number(b) and not _is_number(a) and not _is_not_drawn(a)),
         failed=ids(lambda a, b: isinstance(a, FailedValue) or isinstance(b, FailedValue)),
     )
     numbers, note, worst = _numbers(pairs), "", None
     if not numbers:
-        reasons = [getattr(both[run], "reason", getattr(both[run], "failed", "")) for run in (0, 1) for both in pairs]
+        reasons = (getattr(both[run], "reason", getattr(both[run], "failed", "")) for run in (0, 1) for both in pairs)
         reason = next(filter(None, reasons), "they are over other queries")
         return replace(known, note=f"no query is scored in both: {reason}")
     # Every failed score at its end of [0, 1] that is worst for the other run.
     best, least = (0.0, 1.0) if empty.better == "lower" else (1.0, 0.0)
     filled = [(best if isinstance(a, FailedValue) else a, least if isinstance(b, FailedValue) else b) for a, b in pairs]
-    every = [score for both in numbers for score in both]
-    if any(_not_drawn(score) for both in pairs for score in both):
+    if any(_is_not_drawn(score) for both in pairs for score in both):
         result, note = _of_samples(empty.metric, pairs, pairing, seed)
         worst = _of_samples(empty.metric, filled, pairing, seed)[0].difference if known.failed else None
     else:
-        result = paired.compare([a for a, _ in numbers], [b for _, b in numbers], seed)
+        first, second = zip(*numbers, strict=True)
+        result, every = paired.compare(first, second, seed), (*first, *second)
         if known.failed and min(every) >= -SAME and max(every) <= 1 + SAME:
             worst = fmean(b - a for a, b in _numbers(filled))
-    note = "; ".join(filter(None, (note, result.interval.note)))
-    return replace(known, baseline=result.baseline, other=result.other, paired=result, worst=worst, note=note)
+    better, worse = (result.falls, result.rises) if empty.better == "lower" else (result.rises, result.falls)
+    values: dict[str, Any] = {name: getattr(result, name) for name in OF_A_PAIR}
+    values |= {"low": result.interval.low, "high": result.interval.high, "wins": better, "losses": worse}
+    return replace(known, **values, worst=worst, note="; ".join(filter(None, (note, result.interval.note))))
 
 
 def _of_samples(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> tuple[Paired, str]:
@@ -119,7 +120,7 @@ def _of_samples(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> tuple
     kept = [
         (both, rows)
         for both, rows in zip(pairs, pairing.rows, strict=True)
-        if all(isinstance(score, float | int | FailedValue) or _not_drawn(score) for score in both)
+        if all(_is_number(score) or isinstance(score, FailedValue) or _is_not_drawn(score) for score in both)
     ]
     judged = _column([a for (a, _), _ in kept]), _column([b for (_, b), _ in kept])
     before, after = (_column([rows[run].proxies.get(metric) for _, rows in kept]) for run in (0, 1))
@@ -136,10 +137,10 @@ def _numbers(pairs: Pairs) -> list[tuple[float, float]]:
     return [(a, b) for a, b in pairs if isinstance(a, float | int) and isinstance(b, float | int)]
 
 
-def _not_drawn(score: object) -> bool:
+def _is_not_drawn(score: object) -> bool:
     """Return True for a query that a run left out of the sample that it judged."""
     return isinstance(score, Unscored) and score.reason == NOT_DRAWN.reason
 
 
-def _column(scores: Sequence[ScoreValue | None]) -> Floats:
+def _column(scores: Sequence[object]) -> Floats:
     return np.array([score if isinstance(score, float | int) else np.nan for score in scores], dtype=float)

@@ -43,13 +43,16 @@ def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[Setti
     """
     first, second = dict(flatten(baseline)), dict(flatten(other))
     judged = first.get("judge.model") or second.get("judge.model")
-    without = WITHOUT_SCORES if judged else WITHOUT_SCORES | {"judge"}
+
+    def has_scores(name: str) -> bool:
+        part, _, rest = name.partition(".")
+        is_bought = not judged or rest.partition(".")[0] in OF_BUYING
+        return part not in WITHOUT_SCORES and not (part == "judge" and is_bought)
+
     return [
         SettingChange(name, first.get(name), second.get(name))
         for name in {**first, **second}
-        if name.partition(".")[0] not in without
-        and not (name.startswith("judge.") and name.split(".")[1] in OF_BUYING)
-        and first.get(name) != second.get(name)
+        if first.get(name) != second.get(name) and has_scores(name)
     ]
 
 
@@ -110,7 +113,7 @@ def _recorded(baseline: Report, other: Report) -> Iterator[Mismatch]:
 
 def _told(report: Report) -> Iterator[tuple[str, str]]:
     """Yield each fact by its name, in one line."""
-    facts, grid, found, judge = report.facts, report.grid, report.facts.collection, report.facts.judge
+    facts, grid, collection, judge = report.facts, report.grid, report.facts.collection, report.facts.judge
     yield "relevance", f"resolved in {WHERE[facts.relevance]}"
     if grid:
         where = f" where {grid.ranking.where}" if grid.ranking.where else ""
@@ -118,14 +121,11 @@ def _told(report: Report) -> Iterator[tuple[str, str]]:
         yield "objective", f"{grid.ranking.objective}{where}{margin}"
         for name, values in grid.axes.items():
             yield f"sweep: {name}", ", ".join(map(str, values))
-    if found:
-        yield "collection", f"{found.name}, {found.points:,} points, {found.fingerprint[:DIGITS]}"
+    if collection:
+        yield "collection", f"{collection.name}, {collection.points:,} points, {collection.fingerprint[:DIGITS]}"
     if judge:
         yield "judge", f"{judge.provider}:{judge.model}"
         for name, value in flatten({**judge.parameters, "ragas": judge.ragas}):
             yield f"judge: {name}", str(value)
-    for name in OF_A_RUN:
-        if (fact := getattr(facts, name)) is not None:
-            yield name, str(fact)
-    for name, value in facts.versions.items():
-        yield f"version of {name}", value
+    yield from ((name, str(fact)) for name in OF_A_RUN if (fact := getattr(facts, name)) is not None)
+    yield from ((f"version of {name}", value) for name, value in facts.versions.items())

@@ -5,10 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
-from evals.report.model import Difference, QueryRow, Report
+from evals.metrics.declaration import Direction
+from evals.report.model import QueryRow, Report
 
 # `forbids`: scores of the two runs must not be compared. `known`: they may be compared with care.
 Grade = Literal["forbids", "known"]
+# Largest adjusted p value of a difference that is proved.
+LEVEL = 0.05
 # Columns of a comparison that a notebook or a prompt prints.
 COLUMNS = 100
 
@@ -29,6 +32,7 @@ class Run:
         reference: Reference that the user gave.
         origin: Source of its report: a file, or an MLflow run with its id.
         name: MLflow's name of the run, or else that of its experiment.
+        report: Its report.
         digest: SHA-256 of the report, by which the same run given twice is noticed.
         tracked: Its place in MLflow; None for the report of a file.
     """
@@ -62,8 +66,62 @@ class Pairing:
         return len(self.only_baseline) + len(self.only_other) + len(self.changed)
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """A metric in two runs, paired by query where it scores queries.
+
+    Attributes:
+        metric: Name of the metric.
+        better: Which way is better.
+        baseline: Mean over the queries scored in both, or a statistic of the whole run.
+        other: The same of the other run.
+        low: Lower end of the 95% interval of other − baseline; None where it is not computable.
+        high: Upper end.
+        n: Queries scored in both; 0 for a statistic of the whole run.
+        wins: Queries on which the other run is better; `ties`, on which both are equal; `losses`, on which it is worse.
+        p: p value that agrees with the interval; `p_test` that of the test, whose name is `test`.
+        p_adjusted: p value adjusted by Holm over all that was tested at once.
+        only_baseline: Ids of queries scored in the baseline only.
+        only_other: Ids of queries scored in the other only.
+        failed: Ids of queries whose score failed in one of the runs.
+        worst: Difference if every failed score had come out as badly for the other run as it can; None: none failed.
+        note: Reason for a missing difference, interval or p value.
+    """
+
+    metric: str
+    better: Direction
+    baseline: float | None = None
+    other: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    wins: int = 0
+    ties: int = 0
+    losses: int = 0
+    p: float | None = None
+    p_test: float | None = None
+    test: str = ""
+    p_adjusted: float | None = None
+    only_baseline: tuple[str, ...] = ()
+    only_other: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    worst: float | None = None
+    note: str = ""
+
+    @property
+    def difference(self) -> float | None:
+        """The other run's value less the baseline's."""
+        return None if self.baseline is None or self.other is None else self.other - self.baseline
+
+    @property
+    def verdict(self) -> Literal["better", "worse", ""]:
+        """How the other run is, where that is proved: by p values adjusted over all that was tested at once."""
+        if self.p_adjusted is None or self.p_adjusted >= LEVEL or not self.difference or self.better == "neither":
+            return ""
+        return "better" if (self.difference > 0) == (self.better == "higher") else "worse"
+
+
+class Mismatch(NamedTuple):
     """Something in which two runs differ besides their settings, and what follows."""
 
     what: str
@@ -81,8 +139,7 @@ class SettingChange(NamedTuple):
     other: Any
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Moved:
+class Moved(NamedTuple):
     """A query whose score by a metric changed, by `gain`: negative where it got worse."""
 
     metric: str
@@ -93,12 +150,14 @@ class Moved:
     other: QueryRow
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Regression:
+class Regression(NamedTuple):
     """A tolerated drop and whether the other run stays within it.
 
     Attributes:
+        metric: Name of the metric.
+        tolerance: Largest drop that is no regression.
         drop: Drop of the other run, the worst case where scores failed; negative when it is better.
+        passed: True if the drop is known and within the tolerance.
         certain: True if the 95% interval of the difference excludes 0; None when there is none.
         reason: Reason, in words.
     """

@@ -6,11 +6,10 @@ from itertools import zip_longest
 from typing import Any
 
 from evals.comparison.differences import WHOLE_RUN
-from evals.comparison.records import Comparison, Run
-from evals.report.model import Difference, QueryRow
+from evals.comparison.records import Comparison, Difference, Run
+from evals.report.model import DifferenceEntry, QueryRow
 from evals.report.section import NOTHING, Cell, Column, Section, line, terminal
-from evals.report.sections import difference, numbers
-from evals.report.text import figure, rank_and_score, signed
+from evals.report.sections import difference, figure, numbers, rank_and_score, signed
 
 SCHEMA_VERSION = 1
 HITS = 5
@@ -20,13 +19,7 @@ COLUMNS = (
     *numbers("95% interval", "p", "Holm", "win/tie/loss", "n", is_needed=False),
     Column(""),
 )
-# Of a difference, and of its paired comparison, what JSON has.
-OF_A_METRIC = (
-    *("better", "baseline", "other", "difference", "p_adjusted", "wins", "losses"),
-    *("only_baseline", "only_other", "failed", "worst", "note"),
-)
 OF_A_MOVE = ("metric", "before", "after", "gain")
-OF_A_PAIR = ("p", "p_test", "test")
 
 
 def render(comparisons: Sequence[Comparison], *, width: int, color: bool, queries: int, whole: bool = False) -> str:
@@ -43,7 +36,7 @@ def render(comparisons: Sequence[Comparison], *, width: int, color: bool, querie
     for comparison in comparisons:
         sections += [Section(lines=[line("")])] if sections else []
         sections += [*head(comparison), _beside(comparison, _tested(comparisons)), *_moved(comparison, queries)]
-        sections += _regressions(comparison)
+        sections.append(_regressions(comparison))
     return terminal(sections, width=width, color=color, whole=whole)
 
 
@@ -69,13 +62,13 @@ def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:
                 "restricted": one.pairing.left > 0,
                 "queries": {"compared": len(one.pairing.rows)}
                 | {name: list(getattr(one.pairing, name)) for name in ("only_baseline", "only_other", "changed")},
-                "mismatches": [asdict(item) for item in one.mismatches],
+                "mismatches": [item._asdict() for item in one.mismatches],
                 "settings": [item._asdict() for item in one.changes],
                 "metrics": {item.metric: _metric(item) for item in one.differences},
                 "moved": [
                     {"id": item.baseline.id} | {name: getattr(item, name) for name in OF_A_MOVE} for item in one.moved
                 ],
-                "regressions": [asdict(item) for item in one.regressions],
+                "regressions": [item._asdict() for item in one.regressions],
             }
             for one in comparisons
         ],
@@ -84,7 +77,7 @@ def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:
 
 def _tested(comparisons: Sequence[Comparison]) -> int:
     """Return the number of p values that were adjusted together."""
-    return sum(item.paired is not None for comparison in comparisons for item in comparison.differences)
+    return sum(item.n > 0 for comparison in comparisons for item in comparison.differences)
 
 
 def head(comparison: Comparison) -> Iterator[Section]:
@@ -117,30 +110,27 @@ def head(comparison: Comparison) -> Iterator[Section]:
 
 
 def _row(one: Difference) -> list[Cell]:
-    *values, counts, verdict = difference(one)
-    p_values = (one.paired.p if one.paired else None, one.p_adjusted)
-    tests = [Cell(p, "–" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}") for p in p_values]
-    return [*values, *tests, counts, Cell(one.paired.n) if one.paired else Cell(None, "–"), verdict]
+    *values, counts, verdict = difference(DifferenceEntry.of(one))
+    tests = [Cell(p, "–" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}") for p in (one.p, one.p_adjusted)]
+    return [*values, *tests, counts, Cell(one.n, str(one.n or "–")), verdict]
 
 
 def _beside(comparison: Comparison, family: int) -> Section:
     """Return what must be known beside the table, and how it is read."""
-    texts = []
+    texts, tests = [], dict.fromkeys(each.test for each in comparison.differences if each.n)
     for one in comparison.differences:
-        lost, worst = len(one.only_baseline) + len(one.only_other), ""
+        before, after, worst = len(one.only_baseline), len(one.only_other), ""
         if one.worst is not None:
             worst = f", at worst {signed(one.metric, one.worst)}"
         parts = (
             "" if one.note == WHOLE_RUN else one.note,
-            f"{len(one.only_baseline)} scored in the baseline only, {len(one.only_other)} in the other only"
-            if lost
-            else "",
+            f"{before} scored in the baseline only, {after} in the other only" if before + after else "",
             f"{len(one.failed)} failed{worst}" if one.failed else "",
         )
         if any(parts):
             texts.append(f"  {one.metric}: {'; '.join(filter(None, parts))}")
     notes = ["Difference: other − baseline, over the queries scored in both. Win: the other is better."]
-    if tests := list(dict.fromkeys(each.paired.test for each in comparison.differences if each.paired)):
+    if tests:
         notes.append(
             f"Intervals: each at 95%. p: of the test ({'; '.join(tests)}), at least 0.05 where the interval holds 0. "
             f"Holm: p adjusted over all {family} tests, by which better and worse are decided."
@@ -180,15 +170,13 @@ def _hits(row: QueryRow) -> Iterator[Cell]:
         yield Cell(hit, prefix + hit.source, keep=len(prefix))
 
 
-def _regressions(comparison: Comparison) -> Iterator[Section]:
-    if comparison.regressions:
-        yield Section(lines=[line(""), line(Cell("Tolerated drops", tone="bold"))])
+def _regressions(comparison: Comparison) -> Section:
+    lines = [line(""), line(Cell("Tolerated drops", tone="bold"))] if comparison.regressions else []
     for one in comparison.regressions:
         drop = "drop unknown" if one.drop is None else f"drop {signed(one.metric, one.drop)}"
         verdict = Cell(one.passed, "pass" if one.passed else "FAIL", "good" if one.passed else "bad")
-        yield Section(
-            lines=[line("  ", verdict, f"  {one.metric}  {drop}, tolerated {one.tolerance:g}  ({one.reason})")]
-        )
+        lines.append(line("  ", verdict, f"  {one.metric}  {drop}, tolerated {one.tolerance:g}  ({one.reason})"))
+    return Section(lines=lines)
 
 
 def _run(run: Run) -> dict[str, Any]:
@@ -197,8 +185,5 @@ def _run(run: Run) -> dict[str, Any]:
 
 
 def _metric(one: Difference) -> dict[str, Any]:
-    paired = one.paired
-    low, high = (paired.interval.low, paired.interval.high) if paired else (None, None)
-    counts = {"n": paired.n, "ties": paired.ties} if paired else {"n": 0, "ties": 0}
-    values = {name: getattr(one, name) for name in OF_A_METRIC} | {"ci_low": low, "ci_high": high}
-    return values | counts | {name: getattr(paired, name, None) for name in OF_A_PAIR}
+    values = asdict(one) | {"difference": one.difference, "ci_low": one.low, "ci_high": one.high}
+    return {name: value for name, value in values.items() if name not in ("metric", "low", "high")}

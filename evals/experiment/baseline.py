@@ -9,9 +9,8 @@ from evals.comparison.comparing import ComparisonOptions, compare
 from evals.comparison.mismatches import some
 from evals.comparison.records import Comparison, Run
 from evals.errors import ReportError
-from evals.report.head import decided
-from evals.report.headline import NO_WORSE
-from evals.report.model import ComparedSection, Report
+from evals.report.head import NO_WORSE, decided
+from evals.report.model import ComparedSection, DifferenceEntry, Report
 from evals.tracking.find import read_report
 
 
@@ -56,7 +55,7 @@ def against_baseline(report: Report, baseline: Report, name: str) -> Report:
         settings=baseline.settings,
         started_at=baseline.facts.started_at,
         commit=baseline.facts.commit,
-        differences=tuple(each for each in comparison.differences if each.difference is not None),
+        differences=tuple(DifferenceEntry.of(each) for each in comparison.differences if each.difference is not None),
     )
     gates = _no_worse(comparison, undecided=bool(report.facts.collection_changed))
     return decided(report.model_copy(update={"baseline": section, "criteria": (*report.criteria, *gates)}))
@@ -65,7 +64,7 @@ def against_baseline(report: Report, baseline: Report, name: str) -> Report:
 def _no_worse(comparison: Comparison, *, undecided: bool) -> Iterator[Gate]:
     """Yield a criterion for each metric compared: it fails where it is proved worse, by Holm's adjustment over all."""
     for each in comparison.differences:
-        if not each.paired or each.better == "neither":
+        if not each.n or each.better == "neither":
             continue
         worse, reason = each.verdict == "worse", "the collection changed during the run" if undecided else ""
         if worse and each.baseline is not None:

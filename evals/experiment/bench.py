@@ -11,7 +11,7 @@ from evals.experiment.inputs import Inputs
 from evals.grid.axes import plan
 from evals.judge.judge import Judge
 from evals.metrics.collaborators import Collaborators
-from evals.report.text import spent
+from evals.report.sections import spent
 from retrievers.config import RetrieverConfig, factory
 from retrievers.config.indexing import recorded_settings
 from retrievers.embedding.models import make_embeddings

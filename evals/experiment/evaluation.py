@@ -96,7 +96,7 @@ class Evaluation:
 
     def worst(self, n: int = 5) -> "DataFrame":
         """Return the `n` worst of the queries that failed, as rows of `to_pandas`, the worst first."""
-        from evals.report.text import worst
+        from evals.report.sections import worst
 
         return self.to_pandas().loc[[row.id for row in worst(self.report.queries, n)]]
 

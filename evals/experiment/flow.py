@@ -156,7 +156,7 @@ def _published(evaluation: Evaluation, bench: Collaborators, progress: Progress)
     if not config.enabled:
         return evaluation
     # MLflow costs seconds to import.
-    from evals.tracking import write_run
+    from evals.tracking.runs import write_run
 
     progress("MLflow", 0, 1)
     try:

@@ -23,7 +23,7 @@ from evals.golden.chunks import (
     retriever_settings,
     say,
 )
-from evals.report.headline import deepest
+from evals.report.head import deepest
 from evals.report.model import QueryRow, Report
 from evals.report.parsing import MOST_BYTES, parse
 from evals.stats.intervals import Z

@@ -339,18 +339,3 @@ def table(grid: Grid) -> dict[str, list[Any]]:
     settings = {name: [cell.get(name) for cell in cells] for name in dict.fromkeys(name for c in cells for name in c)}
     means = {name: [x if isfinite(x) else None for x in m.mean.tolist()] for name, m in grid.metrics.items()}
     return settings | means
-
-
-def pareto_front(values: Floats, cost: Floats) -> list[int]:
-    """Places that no other beats: none costs as little with a higher value, or less with as high a one.
-
-    Args:
-        values: [cells], more is better; NaN is left out.
-        cost: [cells], less is better.
-    """
-    front, highest = [], -np.inf
-    for cell in np.lexsort((-values, cost)).tolist():
-        if np.isfinite(values[cell]) and values[cell] > highest:
-            front.append(cell)
-            highest = values[cell]
-    return front

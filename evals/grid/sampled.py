@@ -16,7 +16,6 @@ from evals.metrics.proxies import foretelling, serving
 from evals.metrics.results import Results, Values
 from evals.sampling.corrected import corrected
 from evals.sampling.order import NOT_DRAWN
-from evals.stats.intervals import mean_interval
 
 
 def with_samples(
@@ -146,7 +145,7 @@ def sampled_summary(
     lost = np.array([[score != NOT_DRAWN and not isinstance(score, float | int)] for score, _ in kept])
     own = corrected(judged, proxy, weight)
     worst, best = (corrected(np.where(lost, end, judged), proxy, weight).of_these(looks) for end in (0.0, 1.0))
-    alone, ends = mean_interval(own.scores[:, 0].tolist()), np.concatenate([*own.interval(), worst[0], best[1]])
+    ends = np.concatenate([*own.interval(), worst[0], best[1]])
     low, high, lowest, highest = (end if isfinite(end) else None for end in ends.tolist())
     return replace(
         of_sample,
@@ -155,14 +154,7 @@ def sampled_summary(
         ci_high=high,
         bound_low=lowest,
         bound_high=highest,
-        sampled=SampledMean(
-            queries=own.total,
-            proxy=name,
-            weight=own.weight,
-            alone=float(own.scores.mean()),
-            alone_low=alone.low,
-            alone_high=alone.high,
-        ),
+        sampled=SampledMean(queries=own.total, proxy=name, weight=own.weight),
     )
 
 

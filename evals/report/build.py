@@ -1,58 +1,49 @@
 """A run's result to its report: the one place that computes the fields of `evals.report.model`. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from math import isfinite, isnan
+from math import isfinite
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from evals.collect.observations import Summary
-from evals.grid.choice import explain
-from evals.grid.judging import CellProof
-from evals.grid.measure import Measured, Swept
-from evals.grid.objective import describe
+from evals.cases.reading import case_fingerprint
+from evals.collect.observations import Failure, Observation, Outcome, Score, Summary
+from evals.grid.measure import Measured
 from evals.grid.sampled import sampled_summary
+from evals.judge.tasks import selected
 from evals.judge.trust import Trust
 from evals.judge.verdicts import Judging
 from evals.metrics import OWN, VERDICT_METRIC, declared, metric_named
 from evals.metrics.declaration import QueryMetric, summarise
-from evals.report.explored import explored
-from evals.report.head import decided, head
-from evals.report.headline import leading
+from evals.metrics.outcomes import FIRST, is_cut_by_threshold
+from evals.report.grid import grid_report
+from evals.report.head import decided, head, leading
 from evals.report.model import (
     SCHEMA_VERSION,
-    CellColumns,
-    ConfigurationEntry,
+    Cause,
+    ChunkEntry,
     Disagreement,
     Facts,
-    GridMetric,
-    GridSection,
+    FailedValue,
+    Hit,
     JudgeSection,
     OwnMetric,
+    QueryRow,
     RagasCheck,
-    RankingSection,
     Report,
+    ScoreValue,
     SliceEntry,
-    Validation,
 )
-from evals.report.rows import chunk_entries, columns, proxies, query_rows
-from evals.report.text import spent
+from evals.report.sections import spent
 from evals.sampling.order import NOT_DRAWN
 from evals.stats.intervals import wilson
 from retrievers.config import RERANKERS, RetrieverConfig, dump
 from retrievers.config.layers import flatten
+from retrievers.records import RetrievedChunk, StageTimings
 
 # A tag of fewer queries says nothing that their rows do not.
 LEAST = 3
-# Cells beyond these are left out of the report, from the end of the ranking; never the recommended one.
-MOST_CELLS = 10_000
-FALSE_ANSWER = "scope/false_answer"
-# Share of falsely answered queries above which a recommendation says so.
-MOST_FALSE_ANSWERS = 0.5
-OF_A_CELL = ("index", "configuration", "top_k", "threshold")
-READ_BY = {"each": "", "best": " on the best {}", "final": " on the final score"}
-Numbers = NDArray[np.int64]
+# Number of candidates to show for a query without results.
+BEST_BELOW = 3
+OF_A_CASE = ("id", "query", "in_scope", "query_type", "tags", "reference_answer")
 
 
 def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: RagasCheck | None = None) -> Report:
@@ -65,7 +56,7 @@ def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: 
         ragas_check: The mark of scores that ragas has yet to see.
     """
     rows, metrics = list(query_rows(result)), {summary.metric: summary for summary in result.summaries}
-    gated = {gate.metric for gate in result.gates}
+    gated, judging = {gate.metric for gate in result.gates}, result.judging
     # Metrics by labels say nothing of golden data without any.
     unlabelled = {
         name
@@ -77,7 +68,7 @@ def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: 
     further = {
         "own_metrics": [OwnMetric.of(OWN[name]) for name in result.scores if name in OWN],
         "ragas_check": ragas_check,
-        "grid": _grid(result),
+        "grid": grid_report(result),
     }
     report = Report(
         schema_version=SCHEMA_VERSION,
@@ -94,11 +85,8 @@ def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: 
         head=head(result, [row.cause for row in rows if row.cause], sparse),
         criteria=tuple(result.gates),
         slices=slices(result),
-        validation=Validation.of(result.validation),
         notes=list(result.notes),
-        judge=judge_section(result.judging, result.context.trust, facts.in_scope, result.summaries)
-        if result.judging
-        else None,
+        judge=_judge(judging, result.context.trust, facts.in_scope) if judging else None,
         chunks=chunk_entries(result),
         scores=columns(result, result.scores),
         proxies=proxies(result),
@@ -111,25 +99,18 @@ def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: 
 def _settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
     """Return the settings that matter most, in a line; of fusion and reranking those that are in force."""
     threshold, distance, params = retriever.threshold, retriever.distance, retriever.search_params or {}
-    is_plain = distance == "cosine"
-    read = READ_BY[retriever.threshold_on].format(distance)
-    if not is_plain and retriever.threshold_on == "each":
-        read = f" on the {distance} score"
-    found = [
+    each = "" if distance == "cosine" else f" on the {distance} score"
+    read = {"each": each, "best": f" on the best {distance}", "final": " on the final score"}[retriever.threshold_on]
+    own = [
         retriever.mode,
-        "" if is_plain else f"distance {distance}",
+        "" if distance == "cosine" else f"distance {distance}",
         f"fusion {retriever.fusion}" if retriever.mode == "hybrid" else "",
         f"rerank {retriever.rerank}" if RERANKERS[retriever.rerank].make else "",
         *(f"{name} {str(value).lower()}" for name, value in flatten({"search_params": params}) if value),
     ]
-    parts = [
-        *([f"python {retriever.python} ({facts.retriever})"] if retriever.python else found),
-        f"top_k {retriever.top_k}",
-        "no threshold" if threshold is None else f"threshold {threshold:g}{read}",
-        f"candidates {retriever.candidates}",
-        facts.embedding or "",
-    ]
-    return " · ".join(filter(None, parts))
+    cuts = f"top_k {retriever.top_k}", "no threshold" if threshold is None else f"threshold {threshold:g}{read}"
+    python = [f"python {retriever.python} ({facts.retriever})"] if retriever.python else own
+    return " · ".join(filter(None, (*python, *cuts, f"candidates {retriever.candidates}", facts.embedding)))
 
 
 def slices(result: Measured) -> list[SliceEntry]:
@@ -168,171 +149,143 @@ def _of_slice(result: Measured, ids: Sequence[str], passed: Mapping[str, bool]) 
         yield VERDICT_METRIC, summary
 
 
-def judge_section(
-    judging: Judging, trust: Trust | None, queries: int, summaries: Sequence[Summary] = ()
-) -> JudgeSection:
-    """Return the judge of a run: model, cost, why it is incomplete, where labels disagree with it.
-
-    Args:
-        judging: Verdicts of the judge.
-        trust: Quality of the judge, None where it is not known.
-        queries: Number of in-scope queries.
-        summaries: Means of the run.
-    """
+def _judge(judging: Judging, trust: Trust | None, queries: int) -> JudgeSection:
+    """Return the judge of a run: model, cost, why it is incomplete, where labels disagree with it."""
     agreement = trust.agreement if trust else None
     return JudgeSection(
         model=judging.model,
         usage=judging.whole_usage,
         incomplete=judging.incomplete,
-        queries=queries,
         drawn=None if judging.drawn is None else len(judging.drawn),
-        lines=list(_judge_lines(judging, trust, queries, summaries)),
+        lines=list(_judge_lines(judging, trust, queries)),
         compared=agreement.n_verdicts if agreement else 0,
         disagreements=[Disagreement.of(row) for row in agreement.disagreements] if agreement else [],
     )
 
 
-def _judge_lines(judging: Judging, trust: Trust | None, queries: int, summaries: Sequence[Summary]) -> Iterator[str]:
-    """Yield what judging cost; each judge of several, and people, whose verdicts correct means; what people say."""
-    corrections = trust.corrections if trust else ()
-    by_people = [each for each in corrections if each.weight is not None]
-    tiers = [*judging.tiers] if judging.below or by_people else []
-    if len(tiers) != 1:
-        yield f"{f'{len(tiers)} judges' if tiers else judging.model}: {spent(judging.whole_usage)}"
-    agreements = [*(trust.tiers if trust else ()), *(None for _ in tiers)]
-    for number, (tier, agreement) in enumerate(zip(tiers, agreements, strict=False)):
-        drawn = queries if tier.drawn is None else len(tier.drawn)
-        text = f"{tier.model}: {drawn:,} of {queries:,} queries, {spent(tier.usage)}"
+def _judge_lines(judging: Judging, trust: Trust | None, queries: int) -> Iterator[str]:
+    """Yield of each judge what it judged, what that cost, and how far it agrees with the next; what is missing."""
+    agreements = [*(trust.tiers if trust else ()), *(None for _ in judging.tiers)]
+    for tier, agreement in zip(judging.tiers, agreements, strict=False):
+        drawn = "" if tier.drawn is None else f"{len(tier.drawn):,} of {queries:,} in-scope queries, drawn at random, "
+        same = ""
         if agreement and agreement.accuracy.value is not None:
             kappa = "" if agreement.kappa.value is None else f" (kappa {agreement.kappa.value:.2f})"
-            same = f"{agreement.accuracy.value:.0%} of {agreement.n_verdicts:,} chunks{kappa}"
-            text += f"; says the same as the next on {same}"
-        # A judge corrects no mean of its own.
-        weights = {s.metric: s.sampled.weight for s in summaries if s.sampled and tier is not judging}
-        weights |= {f"{one.metric}_corrected": one.weight or 0.0 for one in by_people if one.judge == number}
-        told = ", ".join(f"{weight:.2f} in {metric}" for metric, weight in weights.items())
-        yield f"{text}; weight {told}" if told else text
-    means = {summary.metric: summary for summary in summaries}
-    for metric in (each.metric for each in corrections):
-        if (mean := means.get(f"{metric}_corrected")) and mean.value is None:
-            yield f"{metric} by people: not computable, {mean.note}"
-        elif mean:
-            ends = _ends(mean.ci_low, mean.ci_high)
-            yield f"{metric} by people, from {mean.n:,} queries: {mean.value:.3f}{ends}"
-    if judging.drawn is not None and len(tiers) < 2:
-        yield (
-            f"The judged sample is {len(judging.drawn)} of {queries} in-scope queries, drawn at random (judge.sample, "
-            "judge.stop); means are corrected by what all have without a judge, as far as it foretells the judge"
+            verdicts = f"{agreement.accuracy.value:.0%} of {agreement.n_verdicts:,} chunks{kappa}"
+            same = f"; says the same as the next on {verdicts}"
+        yield f"{tier.model}: {drawn}{spent(tier.usage)}{same}"
+    if judging.incomplete:
+        yield f"Not everything was judged: {judging.incomplete}"
+
+
+def query_rows(result: Measured) -> Iterator[QueryRow]:
+    """Yield a row a query, in the order of the golden data."""
+    numbers = {query_id: number for number, query_id in enumerate(result.validation.query_ids)}
+    serial = next((timed for timed in result.observed.latency if timed.concurrency == 1), None)
+    timed = dict(reversed(list(zip(serial.query_ids, serial.timings, strict=True)))) if serial else {}
+    for observation in result.observed.observations:
+        query_id = observation.case.id
+        yield _row(observation, numbers[query_id], timed.get(query_id, observation.candidates.facts.timings), result)
+
+
+def chunk_entries(result: Measured) -> dict[str, ChunkEntry]:
+    """Return every chunk that a row names, by its id."""
+    return {
+        hit.chunk.chunk_id: ChunkEntry(
+            source=hit.source, breadcrumb=hit.breadcrumb, heading=hit.chunk.heading or "", text=hit.chunk.text
         )
+        for observation in result.observed.observations
+        for hit in (*observation.selection, *_below(observation))
+    }
 
 
-def _ends(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f" ({low:.3f} … {high:.3f})"
+def columns(result: Measured, scores: Mapping[str, Mapping[str, Score]]) -> dict[str, list[ScoreValue | None]]:
+    """Return the scores by metric in the order of the queries; None where a metric is not over a query."""
+    ids = [observation.case.id for observation in result.observed.observations]
+    return {name: [_score(by_case.get(query_id)) for query_id in ids] for name, by_case in scores.items()}
 
 
-def _grid(result: Measured) -> GridSection | None:
-    if result.swept is None:
-        return None
-    section, more = grid_section(result.swept), explored(result)
-    is_whole = more is not None and len(section.cells.index) == len(more.gain)
-    return section.model_copy(update={"explored": more}) if is_whole else section
+def proxies(result: Measured) -> dict[str, list[float | None]]:
+    """Return the proxies of judged metrics likewise, as far as they are numbers."""
+    return {
+        name: [float(score) if isinstance(score, float | int) else None for score in column]
+        for name, column in columns(result, result.proxies).items()
+    }
 
 
-def grid_section(result: Swept, most: int = MOST_CELLS) -> GridSection:
-    """Return the grid: axes, configurations, cells, every metric by cell, and the recommendation.
+def cause_of(observation: Observation, outcome: Outcome, first_relevant: int | None, top_k: int) -> Cause:
+    """Return the cause of a verdict.
 
     Args:
-        result: The grid.
-        most: Number of cells beyond which some are left out.
+        observation: The query.
+        outcome: The verdict on it.
+        first_relevant: Rank of its first relevant candidate, before threshold and cut; None where there is none.
+        top_k: Number of chunks asked for.
     """
-    grid, ranking, choice = result.grid, result.ranking, result.choice
-    shown = _shown_cells(result, most)
-    cells, kept = [grid.cell(index) for index in shown.tolist()], set(shown.tolist())
-    if choice:
-        choice = replace(choice, standings=tuple(one for one in choice.standings if one.cell in kept))
-    order = [cell for cell in ranking.order if cell in kept]
-    told = [result.separation, *(each.statement for each in result.promised)] if result.separation else []
-    return GridSection(
-        axes={name: list(values) for name, values in grid.plan.axes.items()},
-        ranking=RankingSection.of(vars(ranking) | {"order": order, "values": _numbers(ranking.values[shown])}),
-        choice=choice,
-        decision=result.decision if choice else None,
-        held_out=result.held_out if choice else None,
-        proof=_proved(result, result.proof) if result.proof else "",
-        explanation=list(_explanation(result)),
-        abstention=list(dict.fromkeys(told)),
-        configurations=[
-            ConfigurationEntry.of(vars(one) | {"metrics": {each.metric: each for each in summaries}})
-            for one, summaries in zip(grid.configurations, grid.summaries, strict=True)
-        ],
-        cells=CellColumns.of(
-            {"count": len(grid)} | {name: [getattr(cell, name) for cell in cells] for name in OF_A_CELL}
-        ),
-        metrics={
-            name: GridMetric(
-                mean=_numbers(scores.mean[shown]), n=_counts(scores.n[shown]), n_failed=_counts(scores.n_failed[shown])
-            )
-            for name, scores in grid.metrics.items()
-        },
+    in_scope, grades = observation.case.in_scope, observation.relevance.grades
+    rules: tuple[tuple[bool, Cause], ...] = (
+        (outcome == "PARTIAL_SUCCESS", "details wrong"),
+        (outcome == "UNLABELLED", "not labelled"),
+        (outcome == "SUCCESS", "right" if in_scope else "rightly nothing"),
+        (not in_scope, "wrongly answered"),
+        (not observation.selection, "nothing returned"),
+        (not grades.keys().isdisjoint(observation.ranked_ids[:FIRST]), "too few returned"),
+        (first_relevant is None, "not a candidate"),
+        (is_cut_by_threshold(first_relevant or 0, top_k), "cut by the threshold"),
+    )
+    return next((cause for holds, cause in rules if holds), "ranked too low")
+
+
+def _row(observation: Observation, number: int, timings: StageTimings, result: Measured) -> QueryRow:
+    judging, verdicts, outcome = result.judging, result.validation, result.validation.outcomes[number]
+    case, relevance, best = observation.case, observation.relevance, observation.top_score
+    # By the ids alone: making a hit of every candidate takes longer than all else here.
+    ranks = enumerate(observation.candidates.chunk_ids if relevance.grades else (), 1)
+    first_relevant = next((rank for rank, chunk_id in ranks if chunk_id in relevance.grades), None)
+    stages = {name: getattr(timings, f"{name}_ms") for name in ("embed", "search", "rerank", "total")}
+    evidence = sorted(case.relevant_evidence, key=lambda evidence: -evidence.grade)
+    return QueryRow.of(
+        {name: getattr(case, name) for name in OF_A_CASE}
+        | {
+            "fingerprint": case_fingerprint(case),
+            "expected": list(dict.fromkeys(each.place for each in evidence)),
+            "relevant": dict(relevance.grades),
+            "irrelevant": sorted(relevance.irrelevant),
+            "missing": sorted(relevance.missing),
+            "first_relevant": first_relevant,
+            "top_score": best if best is not None and isfinite(best) else None,
+            "retrieved": [_hit(hit, observation, judging) for hit in observation.selection],
+            "best_below_threshold": [_hit(hit, observation, None) for hit in _below(observation)],
+            "claims": list(judging.claims.get((case.id, selected(observation)), ())) if judging else [],
+            "outcome": outcome,
+            "reasons": list(verdicts.reasons[number]),
+            "cause": cause_of(observation, outcome, first_relevant, result.config.retriever.top_k),
+            "metadata_accuracy": verdicts.metadata_accuracy[number],
+            "content_relevance": verdicts.content_relevance[number],
+            "accuracy_score": verdicts.accuracy_scores[number],
+            "time_ms": verdicts.times_ms[number],
+            "stages_ms": {name: round(ms, 3) for name, ms in stages.items() if ms is not None},
+        }
     )
 
 
-def _shown_cells(result: Swept, most: int) -> Numbers:
-    """Return the numbers of the cells that are reported, ascending: the recommended one, then the best."""
-    every, choice = np.arange(len(result.grid)), result.choice
-    first = [choice.recommended.cell, *(one.cell for one in choice.standings)] if choice else []
-    order = np.asarray(list(dict.fromkeys((*first, *result.ranking.order))), dtype=np.int64)
-    return np.sort(np.concatenate([order, np.setdiff1d(every, order)])[:most])
+def _score(score: Any) -> Any:
+    """Return a score, or a verdict, as the report has it: a failure is one text, with the type before the message."""
+    return FailedValue(failed=f"{score.type}: {score.message}") if isinstance(score, Failure) else score
 
 
-def _numbers(values: NDArray[np.float64]) -> list[float | None]:
-    return [None if isnan(value) else value for value in values.tolist()]
+def _below(observation: Observation) -> Sequence[RetrievedChunk]:
+    return () if observation.selection else tuple(observation.candidates[:BEST_BELOW])
 
 
-def _counts(values: Numbers) -> int | list[int]:
-    """Return one number where all cells have the same."""
-    counts: list[int] = values.tolist()
-    return counts[0] if len(set(counts)) == 1 else counts
-
-
-def _explanation(result: Swept) -> Iterator[str]:
-    """Yield the choice in three sentences, and the unbiased figure; or why nothing was chosen."""
-    if result.choice is None:
-        yield f"The cells are not ranked: {result.ranking.reason}"
-        return
-    first, *others = explain(result.choice)
-    metric, held_out = result.grid.metrics.get(FALSE_ANSWER), result.held_out
-    answers = float(metric.mean[result.choice.recommended.cell]) if metric else 0.0
-    if answers > MOST_FALSE_ANSWERS:  # which nan is not
-        first += (
-            f". It answers {answers:.0%} of the out-of-scope queries: constrain that with --objective.constraints "
-            f"'{FALSE_ANSWER} <= {MOST_FALSE_ANSWERS:g}'"
-        )
-    yield from (first, *others)
-    if held_out:
-        ends = _ends(held_out.interval.low, held_out.interval.high)
-        yield (
-            f"Held out: {held_out.value:.3f}{ends} on {held_out.n} queries that had no part in the choice "
-            f"({held_out.chosen_on:.3f} on those that had)"
-        )
-
-
-def _proved(result: Swept, proof: CellProof) -> str:
-    """Return what the verdicts that were bought prove, of what all verdicts on these queries would say."""
-    # Cells that scored the same on every query are one.
-    members = list(result.choice.recommended.members) if result.choice else []
-    bound = min((bound for bound in proof.within[members].tolist() if isfinite(bound)), default=None)
-    if bound is None or result.chosen is None:
-        said = f"Not proved: too few queries were judged to compare {len(result.grid):,} cells"
-    else:
-        proved = "Proved" if bound <= proof.margin else f"Not proved within {proof.margin:g}"
-        far = f" at most {bound:.3f} below" if bound else ""
-        best = (
-            f"the best of {len(result.grid):,} cells by all verdicts of this judge, asked once, on these queries (95%)"
-        )
-        said = f"{proved}: {describe(result.grid, result.chosen)} is{far} {best}"
-    bought = (
-        f"with {proof.questions:,} of {proof.all_questions:,} verdicts "
-        f"({proof.questions / max(1, proof.all_questions):.0%}) on {proof.n} of {proof.eligible} queries"
+def _hit(hit: RetrievedChunk, observation: Observation, judging: Judging | None) -> Hit:
+    chunk_id = hit.chunk.chunk_id
+    return Hit(
+        rank=hit.rank,
+        chunk_id=chunk_id,
+        score=hit.score,
+        scale=hit.score_scale,
+        scores=dict(hit.scores),
+        grade=observation.relevance.grades.get(chunk_id, 0),
+        judge=_score(judging.verdicts.get((observation.case.id, chunk_id))) if judging else None,
     )
-    return f"{said}, {bought}"

@@ -1,22 +1,16 @@
 """The sections of a grid: which cell to take, the recommendation, the best cells, when to return nothing. Pure."""
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from evals.collect.observations import Summary
-from evals.grid.choice import Choice
-from evals.grid.decision import ANY, Decision, Level, Turn
+from evals.grid.decision import ANY
 from evals.grid.objective import TOKENS
 from evals.metrics import declared
-from evals.report.model import GridSection, Report, Validation
+from evals.report.model import ChoiceSection, DecisionSection, GridSection, LevelEntry, Report
 from evals.report.section import Cell, Column, Section, line
-from evals.report.sections import numbers
-from evals.report.text import figure
-from evals.stats.abstention import Promise
+from evals.report.sections import figure, numbers
 
-# Weights at which the choice changes that are shown.
-MOST_WEIGHTS = 6
 # Metrics that are shown beside the optimised and constrained ones, where the grid has them.
 BESIDE = (
     "ragas/id_context_precision",
@@ -36,17 +30,16 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
         most: Number of standings, besides the recommended one.
     """
     if grid.decision and grid.choice:
-        yield decision_section(grid, grid.decision, grid.choice, report.validation)
-    cells, lines = grid.cells, [line(Cell(grid.proof, tone="bold"))] if grid.proof else []
-    counts = sorted(Counter(one for one, _ in {*zip(cells.configuration, cells.threshold, strict=True)}).values())
-    thresholds = " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
+        yield decision_section(report, grid, grid.decision, grid.choice)
+    cells, proof = grid.cells, [line(Cell(grid.proof, tone="bold"))] if grid.proof else []
+    counts = Counter(one for one, _ in {*zip(cells.configuration, cells.threshold, strict=True)}).values()
+    thresholds = " to ".join(f"{count:,}" for count in dict.fromkeys((min(counts), max(counts))))
     sizes = (
-        f"  {len(grid.configurations)} × retrieved, {len(set(cells.top_k))} × top_k, {thresholds} × "
-        f"threshold · {report.validation.total} queries"
+        f"  {len(grid.configurations)} × retrieved, {len(set(cells.top_k))} × top_k, {thresholds} × threshold · "
+        f"{len(report.queries)} queries"
     )
-    lines.append(line(Cell(f"Grid of {cells.count:,} cells", tone="bold"), sizes))
-    lines.append(line(Cell(_by(report, grid), tone="dim")))
-    yield Section(name="recommendation", lines=[*lines, *map(line, grid.explanation)])
+    head = [line(Cell(f"Grid of {cells.count:,} cells", tone="bold"), sizes), line(Cell(_by(report, grid), tone="dim"))]
+    yield Section(name="recommendation", lines=[*proof, *head, *map(line, grid.explanation)])
     if grid.choice:
         yield best_cells(grid, grid.choice, most)
     if grid.abstention:
@@ -57,56 +50,51 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
         yield Section(name="abstention", title=f"When to return nothing ({where})", lines=told)
 
 
-def decision_section(grid: GridSection, decision: Decision, choice: Choice, validation: Validation) -> Section:
+def decision_section(report: Report, grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> Section:
     """Return the table of which cell to take for what one can bear, with what it rests on below."""
-    levels = (*decision.levels, decision.recommended)
-    retrievals = {level.retrieval for level in levels if level.cell is not None}
-    alone = f" · {next(iter(retrievals))}" if len(retrievals) == 1 else ""
-    head = f"  {decision.in_scope} in scope, {decision.out_of_scope} out of scope · {grid.cells.count:,} cells{alone}"
-    count = sum(len(standing.members) for standing in choice.best_set)
+    levels, places = (*decision.levels, decision.recommended), grid.places()
+    ways = {grid.cells.configuration[places[level.cell]] for level in levels if level.cell is not None}
+    alone = f" · {grid.configurations[min(ways)].name}" if len(ways) == 1 else ""
+    inside = sum(row.in_scope for row in report.queries)
+    scope = f"{inside} in scope, {len(report.queries) - inside} out of scope"
+    count = sum(len(standing.members) for standing in choice.standings if standing.in_set)
     notes = [
         f"★ best at weight {decision.weight:.3g} of out-of-scope queries (objective.out_of_scope); {count:,} of "
         f"{grid.cells.count - grid.ranking.excluded:,} cells may be as good (95%): {decision.may_be_best}",
-        f"Best from weight: {_listed([f'{one.weight:.2f} {_cut(one)}' for one in decision.by_weight])}",
+        f"Best from weight: {decision.turns}",
     ]
-    if decision.promised:
-        said = " · ".join(_promised(one, decision.out_of_scope) for one in decision.promised)
-        notes.append(f"Promised for questions like these (95%): {said}")
+    if decision.promise:
+        notes.append(f"Promised for questions like these (95%): {decision.promise}")
     found = decision.recommended.figures[0].metric.partition("/")[2]
     return Section(
         name="decision",
-        lines=[line(Cell("Which threshold and top_k?", tone="bold"), head)],
+        lines=[line(Cell("Which threshold and top_k?", tone="bold"), f"  {scope} · {grid.cells.count:,} cells{alone}")],
         columns=(
-            Column("wrong answers"),
-            Column("take", is_needed=False) if len(retrievals) > 1 else Column("take"),
-            *(Column(name, is_number=True) for name in (found, "wrongly answered", "wrongly silent")),
-            *(Column(name, is_number=True, is_needed=False) for name in ("tokens", "passes")),
+            *(Column("wrong answers"), Column("take", is_needed=bool(alone))),
+            *(*numbers(found, "wrongly answered", "wrongly silent"), *numbers("tokens", "passes", is_needed=False)),
         ),
-        rows=[_level(level, validation, named=not alone, starred=level is decision.recommended) for level in levels],
+        rows=[_level(level, report, grid, places, named=not alone) for level in levels],
         below=[*(line(Cell(note, tone="dim")) for note in notes), line("")],
     )
 
 
-def _level(level: Level, validation: Validation, *, named: bool, starred: bool) -> list[Cell]:
-    tone = "bold" if starred else ""
-    limit = "any" if level.limit == ANY else f"at most {100 * level.limit:.3g}%"
+def _level(level: LevelEntry, report: Report, grid: GridSection, places: dict[int, int], *, named: bool) -> list[Cell]:
+    starred = grid.decision is not None and level is grid.decision.recommended
+    limit, tone = "any" if level.limit == ANY else f"at most {100 * level.limit:.3g}%", "bold" if starred else ""
     label = Cell(level.limit, "★ recommended" if starred else limit, tone)
     if level.cell is None:
         return [label, Cell(None, f"none (least {level.nearest:.0%})"), *[Cell(None, "–")] * 5]
-    found, *shares, passed = level.figures
-    count = validation.passed + validation.failed
+    cells, place, (found, *shares, passed) = grid.cells, places[level.cell], level.figures
+    threshold, tokens, totals = cells.threshold[place], grid.metrics[TOKENS].mean[place], report.validation
+    way = f"{grid.configurations[cells.configuration[place]].name} " if named else ""
+    cut = f"{way}k{cells.top_k[place]}" + ("" if threshold is None else f" t{threshold:g}")
+    count = totals.passed + totals.failed
     return [
-        label,
-        Cell(level.cell, f"{level.retrieval} {_cut(level)}" if named else _cut(level), tone),
-        Cell(found.value, _with_ends(found, 1, 2), tone),
+        *(label, Cell(level.cell, cut, tone), Cell(found.value, _with_ends(found, 1, 2), tone)),
         *(Cell(share.value, _with_ends(share, 100, 0), tone) for share in shares),
-        Cell(level.tokens, "–" if level.tokens is None else f"{level.tokens:,.0f}", tone),
+        Cell(tokens, "–" if tokens is None else f"{tokens:,.0f}", tone),
         Cell(passed.value, "–" if passed.value is None else f"{round(passed.value * count)} of {count}", tone),
     ]
-
-
-def _cut(cell: Level | Turn) -> str:
-    return f"k{cell.top_k}" + ("" if cell.threshold is None else f" t{cell.threshold:g}")
 
 
 def _with_ends(figure: Summary, scale: int, digits: int) -> str:
@@ -119,19 +107,6 @@ def _with_ends(figure: Summary, scale: int, digits: int) -> str:
     return f"{text} ({scale * figure.ci_low:.{digits}f}…{scale * figure.ci_high:.{digits}f})"
 
 
-def _promised(promise: Promise, queries: int) -> str:
-    rate = f"at most {100 * promise.rate:.3g}%"
-    if promise.threshold is None:
-        return f"{rate} takes {promise.queries} out-of-scope queries" if queries < promise.queries else f"{rate} none"
-    silent = "" if promise.silent is None else f" ({promise.silent:.0%} silent)"
-    return f"{rate} t{promise.threshold:g}{silent}"
-
-
-def _listed(texts: Sequence[str]) -> str:
-    rest = len(texts) - MOST_WEIGHTS
-    return " · ".join(texts[:MOST_WEIGHTS]) + (f" · and {rest} more" if rest > 0 else "")
-
-
 def columns(grid: GridSection) -> list[str]:
     """Return the metrics that are shown of a cell: the optimised and constrained ones, and some beside them."""
     constraints = grid.ranking.constraints
@@ -139,27 +114,24 @@ def columns(grid: GridSection) -> list[str]:
     return [name for name in names if name in grid.metrics or name in constraints]
 
 
-def best_cells(grid: GridSection, choice: Choice, most: int) -> Section:
+def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> Section:
     """Return the first standings and the recommended one as a table."""
-    names, chosen, cells = columns(grid), choice.recommended.cell, grid.cells
+    names, chosen, cells, places = columns(grid), choice.recommended.cell, grid.cells, grid.places()
     weighted = len(grid.ranking.metrics) > 1 or set(grid.ranking.metrics.values()) != {1.0}
     rows = []
-    for place, standing in enumerate(choice.standings, 1):
-        if place > most and standing.cell != chosen:
+    for number, standing in enumerate(choice.standings, 1):
+        is_chosen = standing.cell == chosen
+        if number > most and not is_chosen:
             continue
-        at, same, is_chosen = (
-            bisect_left(cells.index, standing.cell),
-            len(standing.members) - 1,
-            standing.cell == chosen,
-        )
-        threshold, low, high = cells.threshold[at], standing.interval.low, standing.interval.high
+        place, same = places[standing.cell], len(standing.members) - 1
+        threshold, low, high = cells.threshold[place], standing.low, standing.high
         mark = ("★" if is_chosen else "✓" if standing.in_set else "") + (f" +{same}" if same else "")
         rows.append([
-            *(Cell(place), Cell(grid.configurations[cells.configuration[at]].name), Cell(cells.top_k[at])),
+            *(Cell(number), Cell(grid.configurations[cells.configuration[place]].name), Cell(cells.top_k[place])),
             Cell(threshold, "–" if threshold is None else f"{threshold:.6g}"),
             Cell(None, mark, "good bold" if is_chosen else ""),
             *([Cell(standing.value, f"{standing.value:.3f}")] if weighted else []),
-            *(_figure(grid, name, at) for name in names),
+            *(_figure(grid, name, place) for name in names),
             Cell(None, "–" if low is None or high is None else f"{low:.3f} … {high:.3f}"),
         ])  # fmt: skip
     return Section(

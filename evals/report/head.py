@@ -1,18 +1,24 @@
-"""The run in a sentence, whether it passed, and the next command. Pure."""
+"""The run in a sentence, whether it passed, the next command, and the metrics that are shown unasked. Pure."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
+from typing import get_args
 
 from evals.collect.observations import Gate
 from evals.grid.measure import Measured
 from evals.metrics import declared
-from evals.report.headline import NO_WORSE, deepest
 from evals.report.model import Cause, HeadSection, Report
-from evals.report.rows import FAILURES
 from retrievers.records import UNBOUNDED
 
+# The metrics that say most about a run, the first ones first; `_at_K` at the deepest that the run has.
+LEADING = tuple(files("evals.report").joinpath("leading.txt").read_text(encoding="utf-8").split())
+MOST = 12
+# Condition on a metric that a baseline sets.
+NO_WORSE = "no worse"
+FAILURES = frozenset(get_args(Cause)) - {"right", "rightly nothing", "not labelled"}
 # Share of the queries that must pass before a run is called good.
-MOST = 0.5
+PASSING = 0.5
 NAMED = {
     "ranking/hit_rate_at_K": "hit rate",
     "ranking/recall_at_K": "recall",
@@ -26,7 +32,7 @@ JUDGED = {
 }
 PAGE = "--html report.html"
 THRESHOLDS = "--sweep.threshold 0:0.6:0.05"
-# Main cause of failure to flags of evals.run; then where the collection has no keywords to search.
+# Main cause of failure to flags of evals.run.
 FLAGS: Mapping[Cause, str] = {
     "ranked too low": "--sweep.mode semantic,hybrid --sweep.top-k 3,5,10",
     "not a candidate": "--sweep.mode semantic,keyword,hybrid",
@@ -35,14 +41,13 @@ FLAGS: Mapping[Cause, str] = {
     "nothing returned": THRESHOLDS,
     "wrongly answered": THRESHOLDS,
 }
-WITHOUT_KEYWORDS: Mapping[Cause, str] = {"ranked too low": "--sweep.top-k 3,5,10", "not a candidate": PAGE}
 
 
 def decided(report: Report) -> Report:
     """Return a report with what its criteria and its gaps come down to: nothing else decides whether a run passed."""
     incomplete = "; ".join(_incomplete(report))
     passed = not incomplete and all(criterion.passed for criterion in report.criteria)
-    tone = "bad" if not passed else "good" if (report.validation.pass_rate or 0) >= MOST else "mixed"
+    tone = "bad" if not passed else "good" if (report.validation.pass_rate or 0) >= PASSING else "mixed"
     line = criteria_line(report.criteria, incomplete)
     head = report.head and report.head.model_copy(update={"tone": tone, "criteria": line})
     return report.model_copy(update={"passed": passed, "incomplete": incomplete, "head": head})
@@ -103,16 +108,15 @@ def criteria_line(criteria: Sequence[Gate], incomplete: str = "") -> str:
 
 def _verdict(result: Measured) -> Iterator[str]:
     """Yield how many queries pass, then the figures that say most."""
-    found, values = result.validation, {summary.metric: summary.value for summary in result.summaries}
-    decided = found.passed + found.failed
-    parts = [f"{found.passed} of {decided} queries pass ({found.pass_rate:.0%})"] if decided else []
-    if found.unlabelled:
-        parts.append(f"{'t' if parts else 'T'}he judge alone scores the {found.unlabelled} queries without labels")
-    if parts:
-        yield "; ".join(parts)
+    totals, values = result.validation, {summary.metric: summary.value for summary in result.summaries}
+    decided, unlabelled = totals.passed + totals.failed, totals.unlabelled
+    passing = f"{totals.passed} of {decided} queries pass ({totals.pass_rate:.0%})" if decided else ""
+    judged = f"the judge alone scores the {unlabelled} queries without labels" if unlabelled else ""
+    if told := "; ".join(filter(None, (passing, judged))):
+        yield told[0].upper() + told[1:]
     figures = [
         f"{label} {declared(name).written(value)}"
-        for pattern, label in (NAMED | (JUDGED if found.unlabelled else {})).items()
+        for pattern, label in (NAMED | (JUDGED if unlabelled else {})).items()
         if (value := values.get(name := deepest(pattern, values))) is not None
     ]
     if figures:
@@ -124,15 +128,68 @@ def _next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collectio
     if result.swept and result.swept.chosen is not None:
         cell = result.swept.grid.cell(result.swept.chosen).parameters.items()
         return " ".join(f"--retriever.{k.replace('_', '-')} {v}" for k, v in cell if v is not None)
-    retriever = result.config.retriever
-    # The settings of a user's own retriever are not known.
-    if result.swept or cause is None or retriever.python is not None:
+    retriever, flags = result.config.retriever, FLAGS.get(cause, PAGE) if cause else PAGE
+    # The settings of a user's own retriever are not known; which scores without bounds there are is on the page alone.
+    if result.swept or retriever.python or (retriever.threshold_scale in UNBOUNDED and THRESHOLDS in flags):
         return PAGE
-    flags = FLAGS.get(cause, PAGE)
-    # Which scores without bounds there are is on the page alone.
-    if retriever.threshold_scale in UNBOUNDED and THRESHOLDS in flags:
-        return PAGE
-    if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors:
-        flags = WITHOUT_KEYWORDS.get(cause, flags)
+    if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors and "--sweep.mode" in flags:
+        return "--sweep.top-k 3,5,10" if "--sweep.top-k" in flags else PAGE  # there are no keywords to search
     # A fusion that weighs scores without bounds has no meaning.
     return flags if retriever.distance == "cosine" else flags.replace("hybrid", "hybrid --retriever.fusion rrf")
+
+
+def leading(measured: Collection[str], wanted: Collection[str], most: int = MOST) -> list[str]:
+    """Return the metrics of the first screen in their order: the wanted ones, filled up with the leading ones.
+
+    Args:
+        measured: The metrics of the run.
+        wanted: Those that have a criterion, or that the experiment names; all are shown.
+        most: Number of rows that are filled up.
+    """
+    shown = dict.fromkeys(name for name in measured if name in wanted)
+    for name in (*(deepest(pattern, measured) for pattern in LEADING), *headline(measured)):
+        if len(shown) < most and name in measured:
+            shown[name] = None
+    return [name for name in measured if name in shown]
+
+
+def most_telling(report: Report) -> list[str]:
+    """Return all metrics of a run that have a value, those that say most about it first."""
+    demanded = (criterion.metric for criterion in report.criteria)
+    measured = [name for name, metric in report.metrics.items() if metric.value is not None]
+    return leading_first(measured, (*demanded, *report.headline))
+
+
+def leading_first(names: Collection[str], further: Collection[str] = ()) -> list[str]:
+    """Return names of metrics: the leading ones, then those of `further`, then the rest."""
+    order = dict.fromkeys((*(deepest(pattern, names) for pattern in LEADING), *further, *names))
+    return [name for name in order if name in names]
+
+
+def headline(*measured: Collection[str]) -> list[str]:
+    """Return the metrics that a comparison of runs shows, in their order; `_at_K` at the deepest that all runs have.
+
+    Args:
+        measured: The metrics of each run.
+    """
+
+    def is_shown(name: str) -> bool:
+        shown, deep = declared(name).headline, name.rstrip("0123456789") + "K"
+        return shown == "always" or (shown == "at the deepest" and name == deepest(deep, *measured))
+
+    return [name for name in dict.fromkeys(name for names in measured for name in names) if is_shown(name)]
+
+
+def deepest(pattern: str, *measured: Collection[str]) -> str:
+    """Return the deepest name for a pattern that ends in `_at_K`, of those that all runs have; others as they are."""
+    stem = pattern.removesuffix("K")
+    if stem == pattern:
+        return pattern
+    of_metrics = [{int(name.removeprefix(stem)) for name in names if name.startswith(stem)} for names in measured]
+    depths = set.intersection(*of_metrics) or set.union(*of_metrics)
+    return f"{stem}{max(depths)}" if depths else pattern
+
+
+def first_of(patterns: Sequence[str], names: Collection[str]) -> str | None:
+    """Return the first of some patterns that a metric has, as that metric's name; None where none has."""
+    return next((name for pattern in patterns if (name := deepest(pattern, names)) in names), None)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from evals.report.model import QueryRow, Report
-from evals.report.text import counted, judge_lines
+from evals.report.sections import counted, judge_lines
 from retrievers.terminal.present import score_text
 from retrievers.text.printable import printable
 
@@ -35,7 +35,7 @@ def junit(report: Report) -> str:
     case = _case(suite, "criteria", "complete", 0.0)
     if report.incomplete:
         _explain(case, "failure", report.incomplete, "incomplete")
-    _count(suite, [*told, *(judge_lines(report.judge) if report.judge else ())])
+    _count(suite, [*told, *judge_lines(report)])
     suite = _suite(suites, report, "queries", sum(row.time_ms for row in report.queries) / 1000)
     for row in report.queries:
         case = _case(suite, f"queries.{row.query_type or 'untyped'}", row.id, row.time_ms / 1000)

@@ -4,28 +4,24 @@ Records of the evaluation are its sections as they are; what is defined here is 
 metric in the order of the queries, and each chunk once: a row finds its own among them when the report is made or read.
 """
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, PrivateAttr
 
 from evals.collect.observations import Gate, Outcome, Summary, Unscored
-from evals.grid.choice import Choice, HeldOut
-from evals.grid.decision import Decision
+from evals.grid.choice import HeldOut
 from evals.judge.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics.declaration import Declaration, Direction
-from evals.stats.paired import Paired
 
 SCHEMA_VERSION: Final = 2
 Count = Annotated[int, Field(ge=0)]
 Setting = str | bool | int | float | None
 # Characters of a chunk's text that a line or a card shows.
 PREVIEW = 200
-# Largest adjusted p value of a difference that is proved.
-LEVEL = 0.05
 # From the best to the worst, in scope first.
 Cause = Literal[
     "right",
@@ -277,57 +273,35 @@ class QueryRow(Section):
         return self._proxies
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
+class DifferenceEntry(Section):
     """A metric in two runs.
 
     Attributes:
         metric: Name of the metric.
-        better: Which way is better.
         baseline: Mean over the queries scored in both, or a statistic of the whole run.
         other: The same of the other run.
-        paired: The paired comparison, None for a statistic of the whole run and where nothing is scored in both.
-        p_adjusted: p value adjusted by Holm over all that was tested at once.
-        only_baseline: Ids of queries scored in the baseline only.
-        only_other: Ids of queries scored in the other only.
-        failed: Ids of queries whose score failed in one of the runs.
-        worst: Difference if every failed score had come out as badly for the other run as it can; None: none failed.
-        note: Reason for a missing difference, interval or p value.
+        low: Lower end of the 95% interval of other − baseline; null without one.
+        high: Upper end.
+        wins: Queries on which the other run is better; all three are 0 for a statistic of the whole run.
+        ties: Queries on which both are equal.
+        losses: Queries on which the other run is worse.
+        verdict: How the other run is, where that is proved by Holm's adjustment over all metrics.
     """
 
     metric: str
-    better: Direction
     baseline: float | None = None
     other: float | None = None
-    paired: Paired | None = None
-    p_adjusted: float | None = None
-    only_baseline: tuple[str, ...] = ()
-    only_other: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
-    worst: float | None = None
-    note: str = ""
+    low: float | None = None
+    high: float | None = None
+    wins: Count = 0
+    ties: Count = 0
+    losses: Count = 0
+    verdict: Literal["better", "worse", ""] = ""
 
     @property
     def difference(self) -> float | None:
         """The other run's value less the baseline's."""
         return None if self.baseline is None or self.other is None else self.other - self.baseline
-
-    @property
-    def wins(self) -> int:
-        """Queries on which the other run is better."""
-        return 0 if self.paired is None else self.paired.falls if self.better == "lower" else self.paired.rises
-
-    @property
-    def losses(self) -> int:
-        """Queries on which the other run is worse."""
-        return 0 if self.paired is None else self.paired.rises if self.better == "lower" else self.paired.falls
-
-    @property
-    def verdict(self) -> Literal["better", "worse", ""]:
-        """How the other run is, where that is proved: by p values adjusted over all that was tested at once."""
-        if self.p_adjusted is None or self.p_adjusted >= LEVEL or not self.difference or self.better == "neither":
-            return ""
-        return "better" if (self.difference > 0) == (self.better == "higher") else "worse"
 
 
 class ComparedSection(Section):
@@ -345,7 +319,7 @@ class ComparedSection(Section):
     settings: str
     started_at: str
     commit: str
-    differences: tuple[Difference, ...]
+    differences: tuple[DifferenceEntry, ...]
 
 
 class HeadSection(Section):
@@ -380,22 +354,19 @@ class SliceEntry(Section):
     metrics: dict[str, Summary]
 
 
-class Validation(Section):
-    """Totals of the queries' verdicts.
+class Validation(NamedTuple):
+    """Totals of the queries' verdicts: all, those that pass, those that fail, and those in scope without labels."""
 
-    Attributes:
-        total: Queries.
-        passed: Queries whose outcome is SUCCESS.
-        failed: The others that have labels or are out of scope.
-        unlabelled: Queries in scope without labels: neither passed nor failed.
-        pass_rate: Passed over passed and failed; null: there are none.
-    """
+    total: int
+    passed: int
+    failed: int
+    unlabelled: int
 
-    total: Count
-    passed: Count
-    failed: Count
-    unlabelled: Count = 0
-    pass_rate: float | None = Field(ge=0, le=1)
+    @property
+    def pass_rate(self) -> float | None:
+        """Passed over passed and failed; None where there are none."""
+        decided = self.passed + self.failed
+        return self.passed / decided if decided else None
 
 
 class OwnMetric(Section):
@@ -465,8 +436,7 @@ class JudgeSection(Section):
         model: Provider:model, of a cascade the strongest.
         usage: Cost of judging, by all judges.
         incomplete: Reason why not everything was judged; empty when it was.
-        queries: Number of in-scope queries.
-        drawn: Number of them in the sample that was judged; null where all were.
+        drawn: Number of in-scope queries in the sample that was judged; null where all were.
         lines: What judging took, and what corrects its means, in a few lines: of a cascade a line a judge.
         compared: Number of verdicts on chunks whose label is known.
         disagreements: Verdicts that differ from the label, the most telling first.
@@ -475,7 +445,6 @@ class JudgeSection(Section):
     model: str
     usage: Usage
     incomplete: str
-    queries: Count
     drawn: int | None = None
     lines: list[str] = []
     compared: Count = 0
@@ -562,7 +531,7 @@ class GridMetric(Section):
     n_failed: int | list[int]
 
 
-class Explored(Section):
+class ResultsByCell(Section):
     """What every cell returns of every query: beginnings of lists, one for each threshold that leaves another one.
 
     Attributes:
@@ -572,8 +541,8 @@ class Explored(Section):
             cells of a configuration and all three at once with 95%.
         chunks: Chunk id to every chunk of a list, with the beginning of its text.
         lists: Each list as places in chunks, in rank order.
-        list_of: By configuration, then threshold, then query, the list that the threshold leaves.
-        reach: Likewise, how many chunks of it reach the threshold; a cell returns these, at most its top_k.
+        list_of: By configuration, then threshold, then query, the list that the threshold leaves; a cell returns the
+            first top_k of it.
         scores: The scores that found names.
         found: By list, then by number of chunks returned, the place in scores of what is found; -1: not scored.
         passes: Likewise, 1 where the query passes, 0 where it fails, -1 where that is not known.
@@ -585,10 +554,81 @@ class Explored(Section):
     chunks: dict[str, ChunkEntry]
     lists: list[list[int]]
     list_of: list[list[list[int]]]
-    reach: list[list[list[int]]]
     scores: list[float]
     found: list[list[int]]
     passes: list[list[int]]
+
+
+class StandingEntry(Section):
+    """A cell, or cells that scored the same on every query, in the ranking.
+
+    Attributes:
+        cell: Number of the cell, of several that of the one to take.
+        members: Numbers of all of them.
+        value: Value of the objective.
+        low: Lower end of its 95% interval; null where it cannot be computed.
+        high: Upper end.
+        in_set: True if it may be the best (95%, for all cells at once).
+    """
+
+    cell: int
+    members: tuple[int, ...]
+    value: float
+    low: float | None = Field(None, validation_alias=AliasChoices("low", AliasPath("interval", "low")))
+    high: float | None = Field(None, validation_alias=AliasChoices("high", AliasPath("interval", "high")))
+    in_set: bool
+
+
+class ChoiceSection(Section):
+    """The recommended cell, and the evidence for it.
+
+    Attributes:
+        margin: How far below the best a cheaper cell may be.
+        standings: Cells from the best.
+        recommended: The standing of the recommended cell.
+        note: Why it could not be computed which cells may be the best; else empty.
+    """
+
+    margin: float
+    standings: list[StandingEntry]
+    recommended: StandingEntry
+    note: str = ""
+
+
+class LevelEntry(Section):
+    """The cell to take for what share of wrong answers one can bear.
+
+    Attributes:
+        limit: Largest share of out-of-scope queries that may be answered.
+        cell: Number of the cell; null where none is below the limit.
+        figures: What is found, wrongly answered and wrongly silent, and the share of queries that pass.
+        nearest: The least share of wrong answers of all cells.
+    """
+
+    limit: float
+    cell: int | None
+    figures: tuple[Summary, ...] = ()
+    nearest: float
+
+
+class DecisionSection(Section):
+    """Which cell to take.
+
+    Attributes:
+        weight: Weight of out-of-scope queries in the utility.
+        levels: A cell for each share of wrong answers.
+        recommended: The recommended cell.
+        may_be_best: The cells that may be as good, as ranges of their settings.
+        turns: The best cell from each weight on at which it changes.
+        promise: What thresholds promise for questions like these; empty where nothing.
+    """
+
+    weight: float
+    levels: list[LevelEntry]
+    recommended: LevelEntry
+    may_be_best: str
+    turns: str = ""
+    promise: str = ""
 
 
 class GridSection(Section):
@@ -599,7 +639,7 @@ class GridSection(Section):
         ranking: The cells by the objective.
         choice: The recommended cell, and the evidence for it; null where cells could not be ranked.
         decision: Cells to take for what one can bear; null without both kinds of query.
-        explored: What every cell returns of every query; absent where that is more than a page can hold.
+        results: What every cell returns of every query; absent where that is more than a page can hold.
         held_out: The unbiased figure; null without held-out queries.
         proof: What the verdicts that were bought prove; empty unless judge.stop has a margin.
         explanation: The choice in three sentences, and the unbiased figure; or why there is none.
@@ -611,9 +651,9 @@ class GridSection(Section):
 
     axes: dict[str, list[Setting]]
     ranking: RankingSection
-    choice: Choice | None
-    decision: Decision | None = None
-    explored: Explored | None = None
+    choice: ChoiceSection | None
+    decision: DecisionSection | None = None
+    results: ResultsByCell | None = None
     held_out: HeldOut | None = None
     proof: str = ""
     explanation: list[str]
@@ -626,6 +666,18 @@ class GridSection(Section):
     def chosen(self) -> int | None:
         """Number of the cell that the report is of; None where cells are not ranked."""
         return self.choice.recommended.cell if self.choice else None
+
+    def places(self) -> dict[int, int]:
+        """Return the place in the columns of each cell, by its number."""
+        return {cell: place for place, cell in enumerate(self.cells.index)}
+
+    def address(self, place: int) -> str:
+        """Return the name of the cell at a place, such as `hybrid-weighted-k8-t0.3`; the page has the same."""
+        cells = self.cells
+        name = re.sub(r"[^a-z0-9.]+", "-", self.configurations[cells.configuration[place]].name.lower())
+        threshold = cells.threshold[place]
+        cut = "" if threshold is None else f"-t{threshold:.12g}"
+        return "-".join(filter(None, (name, f"k{cells.top_k[place]}{cut}")))
 
 
 class Report(Section):
@@ -648,7 +700,6 @@ class Report(Section):
         criteria: What the experiment demands, and the run's answers.
         baseline: This run beside the baseline, against which nothing may be worse; null without one.
         slices: The metrics by query type and by tag.
-        validation: Totals of the verdicts.
         notes: What a reader must know beside the figures.
         judge: The LLM judge; null without one.
         grid: The grid whose recommended cell this is; absent without one.
@@ -675,7 +726,6 @@ class Report(Section):
     criteria: tuple[Gate, ...]
     baseline: ComparedSection | None = None
     slices: list[SliceEntry] = []
-    validation: Validation
     notes: list[str]
     judge: JudgeSection | None = None
     grid: GridSection | None = None
@@ -692,6 +742,13 @@ class Report(Section):
         results = [hits for row in self.queries for hits in (row.retrieved, row.best_below_threshold)]
         for hit in chain.from_iterable(results):
             hit._chunk = self.chunks.get(hit.chunk_id, hit._chunk)
+
+    @property
+    def validation(self) -> Validation:
+        """Totals of the verdicts."""
+        outcomes = [row.outcome for row in self.queries]
+        passed, unlabelled = outcomes.count("SUCCESS"), outcomes.count("UNLABELLED")
+        return Validation(len(outcomes), passed, len(outcomes) - passed - unlabelled, unlabelled)
 
     def plain(self) -> dict[str, Any]:
         """Return the report as plain JSON values, as its file holds them: without the fields that were not set."""

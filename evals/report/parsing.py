@@ -1,15 +1,18 @@
-"""Reading a report back, by its schema."""
+"""Reading a report back, by its schema, or a cell of its grid as a run of its own."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from pydantic import ValidationError
 
+from evals.collect.observations import VERDICT_METRIC, Summary
 from evals.config.experiment import ExperimentConfig
 from evals.errors import ReportError
 from evals.metrics import remember
-from evals.report.model import SCHEMA_VERSION, Report
+from evals.report.model import SCHEMA_VERSION, Hit, QueryRow, Report, ResultsByCell, ScoreValue
 from retrievers.config.files import load_json
 from retrievers.config.settings import Settings
+from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
 
 MAX_FAULTS_SHOWN = 5
@@ -32,9 +35,9 @@ def parse(text: str, origin: str) -> Report:
     except ValueError as error:
         raise ReportError(f"{origin}: {error}; expected a report of evals.run") from None
     if not isinstance(document, dict) or "schema_version" not in document:
-        is_table = isinstance(document, dict)
-        found = f"the fields {', '.join(map(quoted, [*document][:5]))}" if is_table else f"a {type(document).__name__}"
-        raise ReportError(f"{origin}: expected a report of evals.run, which has a schema_version; found {found}")
+        fields = f"the fields {', '.join(map(quoted, [*document][:5]))}" if isinstance(document, dict) else ""
+        what = fields or f"a {type(document).__name__}"
+        raise ReportError(f"{origin}: expected a report of evals.run, which has a schema_version; found {what}")
     version = document["schema_version"]
     if type(version) is not int or version != SCHEMA_VERSION:
         raise ReportError(
@@ -57,3 +60,78 @@ def parse(text: str, origin: str) -> Report:
     if twice := [name for name, count in Counter(row.id for row in report.queries).items() if count > 1]:
         raise ReportError(f"{origin}: expected every query once, found {quoted(twice[0])} more than once")
     return report
+
+
+def cell_report(report: Report, name: str) -> Report:
+    """Return the report of one cell of a grid, with the scores that the grid holds by query.
+
+    Args:
+        report: The report of the grid.
+        name: Its name in an address; the retrieval may be left out where one cell alone has these cuts.
+
+    Raises:
+        ReportError: The report holds no results by cell, or has no such cell, or several.
+    """
+    grid, kept = report.grid, report.grid.results if report.grid else None
+    if grid is None or kept is None:
+        raise ReportError(f"#{name}: the report holds no results by cell; expected one of a grid (--sweep.*)")
+    cells, names = grid.cells, [grid.address(place) for place in range(len(grid.cells.index))]
+    fitting = [each for each in names if each == name] or [each for each in names if each.endswith(f"-{name}")]
+    if len(fitting) != 1:
+        which = f"{len(fitting)} cells" if fitting else "no cell"
+        near = nearest(name, names)
+        raise ReportError(f"#{name}: the grid has {which} of that name; expected one such as {names[0]}{near}")
+    place = names.index(fitting[0])
+    number, top_k, threshold = cells.configuration[place], cells.top_k[place], cells.threshold[place]
+    own = dict.fromkeys(t for each, t in zip(cells.configuration, cells.threshold, strict=True) if each == number)
+    try:
+        lists = kept.list_of[number][[*own].index(threshold)]
+        results = [_result(row, kept, each, top_k) for row, each in zip(report.queries, lists, strict=True)]
+    except (IndexError, ValueError):
+        raise ReportError(f"#{name}: the results by cell do not fit the cells of the report; make it again") from None
+    silent = [(row.in_scope, float(not row.retrieved)) for row, _ in results]
+    scores: dict[str, list[ScoreValue | None]] = {
+        **({kept.metrics[0]: [score for _, score in results]} if len(kept.metrics) == 1 else {}),
+        "scope/abstention": [None if in_scope else each for in_scope, each in silent],
+        "scope/false_abstention": [each if in_scope else None for in_scope, each in silent],
+    }
+    passed: list[ScoreValue | None] = [
+        None if row.outcome == "UNLABELLED" else float(row.outcome == "SUCCESS") for row, _ in results
+    ]
+    configuration, before = grid.configurations[number], report.config["retriever"]
+    parameters = {name: value for name, value in configuration.parameters.items() if name in before}
+    return Report(
+        schema_version=SCHEMA_VERSION,
+        name=fitting[0],
+        run=fitting[0],
+        passed=report.passed,
+        settings=f"{configuration.name} · top_k {top_k}" + ("" if threshold is None else f" · threshold {threshold:g}"),
+        facts=report.facts,
+        config={**report.config, "retriever": {**before, **parameters, "top_k": top_k, "threshold": threshold}},
+        metrics={name: _mean(name, column) for name, column in {**scores, VERDICT_METRIC: passed}.items()},
+        headline=list(scores),
+        criteria=(),
+        notes=[],
+        chunks=kept.chunks,
+        scores=scores,
+        queries=[row for row, _ in results],
+    )
+
+
+def _result(row: QueryRow, kept: ResultsByCell, which: int, top_k: int) -> tuple[QueryRow, float | None]:
+    """Return what a cell returns of a query, and its score, None where it has none."""
+    ids, chunks = [*kept.chunks], kept.lists[which][:top_k]
+    score, passes = kept.found[which][len(chunks)], kept.passes[which][len(chunks)]
+    hits = [
+        Hit(rank=rank, chunk_id=ids[code], score=None, grade=row.relevant.get(ids[code], 0))
+        for rank, code in enumerate(chunks, 1)
+    ]
+    told = {"retrieved": hits, "best_below_threshold": [], "claims": [], "reasons": [], "cause": None}
+    told |= dict.fromkeys(("metadata_accuracy", "content_relevance", "accuracy_score"))
+    outcome = "UNLABELLED" if passes < 0 else "SUCCESS" if passes else "FAILURE"
+    return row.model_copy(update={**told, "outcome": outcome}), None if score < 0 else kept.scores[score]
+
+
+def _mean(name: str, column: Sequence[ScoreValue | None]) -> Summary:
+    known = [float(value) for value in column if isinstance(value, float | int)]
+    return Summary(metric=name, value=sum(known) / len(known) if known else None, n=len(known))

@@ -1,30 +1,33 @@
-"""The sections of a run: metrics, criteria, the baseline, slices, worst queries, the judge. Pure.
+"""A run in words and in sections of cells: metrics, criteria, slices, worst queries, the judge. Pure.
 
 Terminal, page, Markdown and notebook show these; each metric, criterion, difference and chunk is put into words here.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nsmallest
+from pathlib import Path
+from statistics import fmean
+from typing import Any
 
-from evals.report.headline import LEADING, NO_WORSE, first_of
-from evals.report.model import ComparedSection, Difference, FailedValue, QueryRow, Report
+from evals.collect.observations import Summary
+from evals.judge.budget import Usage
+from evals.metrics import NEED_A_JUDGE, declared
+from evals.report.head import LEADING, NO_WORSE, first_of
+from evals.report.model import ComparedSection, DifferenceEntry, Facts, FailedValue, Hit, QueryRow, Report
 from evals.report.section import Cell, Column, Line, Section, line
-from evals.report.text import (
-    WORST,
-    counted,
-    ends,
-    figure,
-    has_something,
-    hit_cells,
-    reasons,
-    remark,
-    signed,
-    source_link,
-    worst,
-)
+from retrievers.terminal.present import score_text
 
 TONES = {"pass": "good", "FAIL": "bad", "undecided": "fair", "better": "good", "worse": "bad", "": ""}
 # Queries and chunks of each that a terminal shows at first, and when all is wanted; disagreements.
 FIRST_QUERIES, FIRST_CHUNKS, CHUNKS, FIRST_DISAGREEMENTS = 3, 2, 3, 3
+# Queries that a page shows.
+WORST = 5
+ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "UNLABELLED": 2, "SUCCESS": 3}
+# A query without labels is among the worst where a judge grades its result below this.
+POOR = 0.5
+# Path and first line of a source.
+PLACE = re.compile(r"(?P<path>[^:]+):(?P<line>\d+)(-\d+)?")
 
 
 def numbers(*names: str, is_needed: bool = True) -> tuple[Column, ...]:
@@ -101,15 +104,14 @@ def compared(section: ComparedSection, name: str) -> Section:
     return Section(name=name, columns=COMPARED, rows=[difference(each) for each in section.differences])
 
 
-def difference(one: Difference) -> tuple[Cell, ...]:
+def difference(one: DifferenceEntry) -> tuple[Cell, ...]:
     """Return a difference as a row: both values, the difference with its interval, wins, ties and losses."""
-    low, high = (one.paired.interval.low, one.paired.interval.high) if one.paired else (None, None)
     return (
         Cell(one.metric),
         *(Cell(value, figure(one.metric, value)) for value in (one.baseline, one.other)),
         Cell(one.difference, signed(one.metric, one.difference)),
-        Cell(None, "–" if low is None else f"{signed(one.metric, low)} … {signed(one.metric, high)}"),
-        Cell(None, f"{one.wins}/{one.paired.ties}/{one.losses}" if one.paired else "–"),
+        Cell(None, "–" if one.low is None else f"{signed(one.metric, one.low)} … {signed(one.metric, one.high)}"),
+        Cell(None, f"{one.wins}/{one.ties}/{one.losses}" if one.wins + one.ties + one.losses else "–"),
         Cell(one.verdict, tone=TONES[one.verdict]),
     )
 
@@ -195,3 +197,137 @@ def disagreements(report: Report, *, everything: bool = True) -> Section | None:
     ]
     columns = (*map(Column, ("query", "chunk", "labelled", "judged")), Column("the judge's reason", is_needed=False))
     return Section(name="disagreements", title=title, columns=columns, rows=cells)
+
+
+def figure(metric: str, value: float | None) -> str:
+    """Return a value rounded as the metric's unit asks for, a dash for none."""
+    return "–" if value is None else declared(metric).written(value)
+
+
+def signed(metric: str, value: float | None) -> str:
+    """Return a difference rounded likewise, with its sign."""
+    text = figure(metric, value)
+    return text if text.startswith(("-", "–")) else f"+{text}"
+
+
+def ends(metric: str, low: float | None, high: float | None) -> str:
+    """Return the ends of an interval, rounded likewise; a dash for none."""
+    return "–" if low is None else f"{figure(metric, low)} … {figure(metric, high)}"
+
+
+def counted(metric: Summary) -> str:
+    """Return the number of scored queries; of a sample also how many its mean stands for."""
+    return f"{metric.n} of {metric.sampled.queries}" if metric.sampled else str(metric.n)
+
+
+def has_something(metric: Summary) -> bool:
+    """Return True if there is a value, or a query that could have one."""
+    return metric.value is not None or bool(metric.n_unscored or metric.n_failed)
+
+
+def remark(metric: Summary) -> str:
+    """Return what must be known beside a value: the counts of missing scores, the bounds these leave, its note."""
+    unscored, sampled = 0 if metric.value is None else metric.n_unscored, metric.sampled
+    counts = {"unscored": unscored, "failed": metric.n_failed, "of them missing": metric.n_missing}
+    parts = [f"{count} {what}" for what, count in counts.items() if count]
+    bounds = "" if metric.bound_low is None else f"{metric.bound_low:.3f} … {metric.bound_high:.3f}"
+    if sampled and metric.n < sampled.queries:
+        by, weight = sampled.proxy, sampled.weight
+        alone = f"mean of the judged queries alone, as {by} does not foretell the judge"
+        parts.append(f"corrected by {by}, weight {weight:.2f}" if weight else alone)
+        parts += [f"judging all would give {bounds} (95%)"] if bounds else []
+    elif parts and bounds and not sampled:
+        parts[-1] += f", {bounds}"
+    return ": ".join(filter(None, ("; ".join(parts), metric.note)))
+
+
+def searched(facts: Facts) -> str:
+    """Return what was searched, in a few words."""
+    found = facts.collection
+    return f"{found.name} ({found.points:,} chunks)" if found else "a retriever whose chunks cannot be listed"
+
+
+def judge_lines(report: Report) -> list[str]:
+    """Return the judge of a run in a few lines: cost, correction, missing verdicts."""
+    return report.judge.lines if report.judge else []
+
+
+def spent(usage: Usage) -> str:
+    """Return the cost of judging so far, in a few words."""
+    parts = [
+        f"{usage.calls:,} calls",
+        f"{usage.hits:,} cached",
+        f"{usage.failed:,} failed" if usage.failed else "",
+        f"{usage.unanswered:,} without an answer, of unknown cost" if usage.unanswered else "",
+        f"{usage.tokens_in + usage.tokens_out:,} tokens",
+        "" if usage.usd is None else f"{usage.usd:.4f} USD",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def verdict_lines(row: QueryRow) -> list[str]:
+    """Return the verdicts on a query's returned chunks, a line each, in rank order."""
+    words = {1: "useful", 0: "useless", None: "not judged"}
+    return [f"{hit.rank}. {words[hit.verdict]}: {hit.said}" for hit in row.retrieved if hit.judge]
+
+
+def rank_and_score(hit: Hit, *, scaled: bool = True) -> str:
+    """Return rank, score and relevance of a chunk, the beginning of its line."""
+    scale = f"{hit.scale} " if scaled and hit.scale not in ("", "unknown", "none") else ""
+    return f"{hit.rank}. {scale}{score_text(hit.score)} {'✓' if hit.grade else ' '} "
+
+
+def hit_cells(hit: Hit, address: str = "") -> list[Cell]:
+    """Return a chunk in a line: rank, scale and score, relevance, source, the beginning of its text."""
+    beginning = Cell(hit.preview, f"  {hit.preview.lstrip('# ')}", "dim")
+    return [Cell(hit, rank_and_score(hit)), Cell(hit.source, link=address, keep=0), beginning]
+
+
+def source_link(source: str, config: Mapping[str, Any]) -> str:
+    """Return the address of a chunk's first line (`file:///…#L8`); empty where its file is not known.
+
+    Args:
+        source: `path:start-end` of the chunk, the path below the folder of the source pages.
+        config: The configuration of the run.
+    """
+    folder = (config.get("sources") or {}).get("dir")
+    match = PLACE.fullmatch(source)
+    # An address of a site, or a path that leads out of the folder, is no file of it.
+    if not folder or match is None or match["path"].startswith("/") or ".." in Path(match["path"]).parts:
+        return ""
+    return f"{(Path(folder).absolute() / match['path']).as_uri()}#L{match['line']}"
+
+
+def worst_first(rows: Iterable[QueryRow], most: int) -> list[QueryRow]:
+    """Return the worst queries: by outcome, then by how little of the result was right, by its best score, by id."""
+
+    def order(row: QueryRow) -> tuple[int, float, float, str]:
+        best = max((hit.score for hit in row.retrieved if hit.score is not None), default=0.0)
+        return ORDER[row.outcome], _right(row), -best, row.id
+
+    return nsmallest(most, rows, key=order)
+
+
+def worst(rows: Iterable[QueryRow], most: int = WORST) -> list[QueryRow]:
+    """Return the worst of the queries that are no success, or without labels and poor by the judge, the worst first."""
+    poor = (row for row in rows if row.outcome != "SUCCESS" and (row.outcome != "UNLABELLED" or _right(row) < POOR))
+    return worst_first(poor, most)
+
+
+def reasons(row: QueryRow) -> list[str]:
+    """Return why a query is among the worst; the judge's scores where there are no labels."""
+    if row.outcome != "UNLABELLED":
+        return row.reasons
+    return [f"by the judge: {', '.join(f'{name} {score:.3f}' for name, score in _judged_scores(row).items())}"]
+
+
+def _right(row: QueryRow) -> float:
+    """Return how much of a result was right, 0 to 1: by labels, or else the mean of the judge's scores."""
+    if row.content_relevance is not None:
+        return row.content_relevance
+    graded = _judged_scores(row)
+    return fmean(graded.values()) if graded else 1.0
+
+
+def _judged_scores(row: QueryRow) -> dict[str, float]:
+    return {name: float(s) for name, s in row.scores.items() if name in NEED_A_JUDGE and isinstance(s, float | int)}

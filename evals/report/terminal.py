@@ -1,20 +1,23 @@
-"""A run as an engineer reads it: what was decided and what to do next on the first screen, then the details."""
+"""A run as an engineer reads it: on a terminal, and in Markdown as MLflow shows it on a run's page."""
 
 from collections.abc import Iterator, Sequence
 
-from evals.report.grid_sections import grid_sections
-from evals.report.headline import leading
+from evals.report.grid_sections import decision_section, grid_sections
+from evals.report.head import leading, most_telling
 from evals.report.model import Report
-from evals.report.section import Cell, Line, Section, line, terminal
+from evals.report.section import Cell, Line, Section, escaped, line, markdown, terminal
 from evals.report.sections import (
+    criteria,
     disagreements,
+    judge_lines,
     leading_slices,
     metrics,
+    remark,
+    searched,
     shown_metrics,
     unmet,
     worst_queries,
 )
-from evals.report.text import judge_lines, remark, searched
 
 TONES = {"good": "good", "mixed": "fair", "bad": "bad"}
 # Rows of the first table of metrics, and of the table of cells.
@@ -56,6 +59,11 @@ def render_grid(report: Report, *, width: int, color: bool) -> str:
     return terminal(grid_sections(report, report.grid, CELLS), width=width, color=color) if report.grid else ""
 
 
+def description(report: Report) -> str:
+    """Return the verdict in a sentence, the headline metrics with interval and n, then the criteria, as Markdown."""
+    return "\n".join(_markdown(report))
+
+
 def _head(report: Report) -> Iterator[Line]:
     facts, head = report.facts, report.head
     if head:
@@ -78,9 +86,8 @@ def _details(
     if rest := [name for name in names if name not in first]:
         yield metrics(report, rest)
         yield Section(lines=list(_remarks(report, rest, everything=everything)))
-    judges = judge_lines(report.judge) if report.judge else []
     ragas = [report.ragas_check.line] if report.ragas_check and report.ragas_check.line else []
-    yield Section(lines=[line(Cell(text, tone="dim")) for text in (*judges, *ragas)])
+    yield Section(lines=[line(Cell(text, tone="dim")) for text in (*judge_lines(report), *ragas)])
     parts = (leading_slices(report), worst_queries(report, everything=everything))
     yield from filter(None, (*parts, disagreements(report, everything=everything)))
 
@@ -92,3 +99,23 @@ def _remarks(report: Report, names: Sequence[str], *, everything: bool) -> Itera
         told = everything or one.n_failed or one.n_missing or one.value is None or one.sampled
         if told and (text := remark(one)):
             yield line(Cell(text, f"  {name}: {text}", "dim"))
+
+
+def _markdown(report: Report) -> Iterator[str]:
+    facts, grid, head, validation = report.facts, report.grid, report.head, report.validation
+    if grid and grid.decision and grid.choice:
+        taken = decision_section(report, grid, grid.decision, grid.choice)
+        yield from (*markdown(taken), *("\n" + escaped(each.cells[0].text) for each in taken.below), "")
+    yield escaped(head.verdict) if head else f"{validation.passed} of {validation.total} queries pass."
+    if grid and grid.proof:
+        yield f"\n**{escaped(grid.proof)}**"
+    yield f"\n{facts.cases} queries ({facts.in_scope} in scope), {escaped(report.settings)}"
+    shown, gates = metrics(report, [name for name in most_telling(report) if name in report.headline]), criteria(report)
+    for part in (
+        markdown(Section(columns=shown.columns[:4], rows=[row[:4] for row in shown.rows])),
+        [escaped(head.criteria)] if head else [],
+        markdown(Section(columns=gates.columns[:4], rows=[row[:4] for row in gates.rows])),
+        map(escaped, judge_lines(report)),
+    ):
+        if lines := [*part]:
+            yield from ("", *lines)

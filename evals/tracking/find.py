@@ -1,4 +1,4 @@
-"""References to runs: the file of a report, or a run's id, name or tag in MLflow. Nothing is written."""
+"""References to runs: the file of a report, or a run's id or name in MLflow. Nothing is written."""
 
 import hashlib
 import re
@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from evals.comparison.records import Run, Tracked
 from evals.errors import ReportError, TrackingError
-from evals.report.explored import cell_report
 from evals.report.model import Report
-from evals.report.parsing import MOST_BYTES, parse
+from evals.report.parsing import MOST_BYTES, cell_report, parse
 from evals.tracking.store import check_database, existing_uri, mlflow_at, server_of
 from retrievers.config.files import read_text
 from retrievers.errors import nearest
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 REPORT = "report.json"
 RUN_ID = re.compile(r"[0-9a-f]{32}")
-TAG = re.compile(r"tag:([\w ./:-]+?)(?:=(.*))?")
 PARENT = "mlflow.parentRunId"
 # Number of runs to search, the newest first; of them that are listed.
 MOST, LISTED = 1_000, 10
@@ -36,34 +34,32 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
     """Find a run and read its report.
 
     Args:
-        reference: A file, or an MLflow run's id (looked for in all experiments), its name, or `tag:KEY` or
-            `tag:KEY=VALUE`, which is the newest run of the experiment that has the tag. An existing file comes first;
-            what ends in `.json` is a file, and what follows a `#` in it a cell of its grid (`grid.json#k8-t0.3`).
+        reference: A file, or an MLflow run's id (looked for in all experiments) or its name. An existing file comes
+            first; what ends in `.json` is a file, and what follows a `#` in it a cell of its grid
+            (`grid.json#k8-t0.3`).
         uri: Address of MLflow; the database under ./mlruns when None.
-        experiment: Name of the experiment in which names and tags are looked for.
+        experiment: Name of the experiment in which names are looked for.
 
     Raises:
         ConfigError: The local database is damaged.
         ReportError: The file is missing or unreadable, or the report is not one that can be read.
         TrackingError: MLflow has no such run, or several, or it has no report; or MLflow failed.
     """
-    file, is_there, (before, mark, cell) = Path(reference), False, reference.rpartition("#")
+    file, is_there, (before, _, cell) = Path(reference), False, reference.rpartition("#")
     with suppress(OSError, ValueError):  # the name of a run may be too long for a file name
         is_there = file.exists() and not file.is_dir()
-    if mark and before.endswith(".json") and not is_there:
+    if before.endswith(".json") and not is_there:
         report, text = read_report(Path(before))
-        return _run(reference, reference, made := cell_report(report, cell), f"{text}#{made.name}", made.name)
+        return _run(reference, reference, made := cell_report(report, cell), f"{text}#{made.name}")
     if file.suffix == ".json" or is_there:
-        report, text = read_report(file)
-        return _run(str(file), str(file), report, text, report.name)
+        return _run(str(file), str(file), *read_report(file))
     uri = existing_uri(uri, f"{quoted(reference)}: no such file, and no MLflow runs either")
     check_database(uri)
     with mlflow_at(uri) as client:
         run = _find(client, reference, experiment, redacted(uri))
         text = _text(client, run)
-    origin, name = f"MLflow run {run.info.run_id}", run.info.run_name
-    tracked = Tracked(server_of(uri), run.info.experiment_id, run.info.run_id)
-    return _run(reference, origin, report := parse(text, origin), text, name or report.name, tracked)
+    origin, tracked = f"MLflow run {run.info.run_id}", (server_of(uri), run.info.experiment_id, run.info.run_id)
+    return _run(reference, origin, parse(text, origin), text, run.info.run_name, Tracked(*tracked))
 
 
 def read_report(file: Path) -> tuple[Report, str]:
@@ -90,50 +86,44 @@ def refuse_repeated(runs: Sequence[Run]) -> None:
     """
     first_of: dict[str, Run] = {}
     for run in runs:
-        first = first_of.setdefault(run.digest, run)
-        if first is not run:
+        if (first := first_of.setdefault(run.digest, run)) is not run:
             raise ReportError(
                 f"{run.reference!r} and {first.reference!r} are the same run ({first.origin}); give two different ones"
             )
 
 
-def _run(reference: str, origin: str, report: Report, text: str, name: str, tracked: Tracked | None = None) -> Run:
+def _run(
+    reference: str, origin: str, report: Report, text: str, name: str | None = None, tracked: Tracked | None = None
+) -> Run:
     digest = hashlib.sha256(text.encode()).hexdigest()
+    name = name or report.name
     return Run(reference=reference, origin=origin, name=name, report=report, digest=digest, tracked=tracked)
 
 
 def _find(client: "MlflowClient", reference: str, experiment: str, address: str) -> "MlflowRun":
-    def search(within: Sequence[str], query: str = "") -> list["MlflowRun"]:
-        return list(client.search_runs(within, query, max_results=MOST, order_by=["attributes.start_time DESC"]))
-
-    every = client.search_experiments()
-    if RUN_ID.fullmatch(reference) and (
-        runs := search([one.experiment_id for one in every], f"attributes.run_id = '{reference}'")
-    ):
-        return runs[0]
-    within = [str(one.experiment_id) for one in every if one.name == experiment]
-    if not within:
-        near = nearest(experiment, [one.name for one in every])
+    every = {one.name: one.experiment_id for one in client.search_experiments()}
+    newest = {"max_results": MOST, "order_by": ["attributes.start_time DESC"]}
+    if RUN_ID.fullmatch(reference):
+        for run in client.search_runs([*every.values()], f"attributes.run_id = '{reference}'"):
+            return run
+    if experiment not in every:
+        near = nearest(experiment, every)
         raise TrackingError(f"MLflow at {address} has no experiment {quoted(experiment)}{near}")
-    runs = search(within)
-    if tag := TAG.fullmatch(reference):
-        found = [run for run in search(within, f"tags.`{tag[1]}` LIKE '%'") if tag[2] in (None, run.data.tags[tag[1]])]
-        known = [name for run in runs for name in run.data.tags if not name.startswith("mlflow.")]
-    else:
-        # MLflow's filter cannot hold a name with both kinds of quotes.
-        quote = next((mark for mark in "'\"" if mark not in reference), "")
-        named = search(within, f"attributes.run_name = {quote}{reference}{quote}") if quote else runs
-        found = [run for run in named if run.info.run_name == reference]
+    within = [every[experiment]]
+    # MLflow's filter cannot hold a name with both kinds of quotes.
+    quote = next((mark for mark in "'\"" if mark not in reference), "")
+    named = f"attributes.run_name = {quote}{reference}{quote}" if quote else ""
+    fitting = [run for run in client.search_runs(within, named, **newest) if run.info.run_name == reference]
+    if len(fitting) > 1:
+        listed = [_described(run) for run in fitting[:LISTED]]
+        raise TrackingError("\n  ".join([f"{len(fitting)} runs are called {quoted(reference)}; give an id:", *listed]))
+    if not fitting:
         # Cells of a grid have no report.
-        known = [name for run in runs if PARENT not in run.data.tags for name in (run.info.run_name, run.info.run_id)]
-    if len(found) > 1 and not tag:
-        listed = [_described(run) for run in found[:LISTED]]
-        raise TrackingError("\n  ".join([f"{len(found)} runs are called {quoted(reference)}; give an id:", *listed]))
-    if not found:
-        near = nearest(tag[1] if tag else reference, known)
-        what = f"no run has the tag {quoted(reference)}" if tag else f"no run has the id or name {quoted(reference)}"
-        raise TrackingError(f"{what} in experiment {experiment!r} at {address}, and no file is called so{near}")
-    return found[0]
+        runs = [run for run in client.search_runs(within, **newest) if PARENT not in run.data.tags]
+        near = nearest(reference, [name for run in runs for name in (run.info.run_name, run.info.run_id)])
+        what = f"no run has the id or name {quoted(reference)} in experiment {experiment!r}"
+        raise TrackingError(f"{what} at {address}, and no file is called so{near}")
+    return fitting[0]
 
 
 def _text(client: "MlflowClient", run: "MlflowRun") -> str:

@@ -4,7 +4,8 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
@@ -19,10 +20,9 @@ from evals.errors import TrackingError
 from evals.report.html import render_page
 from evals.report.model import Report
 from evals.tracking.store import FOLDER, check_store, local_uri, mlflow_at, run_page, server_of
-from evals.tracking.traces import write_traces
+from evals.tracking.traces import traces
 from evals.tracking.values import (
     cell_runs,
-    curves,
     grid_table,
     metric_values,
     metrics_table,
@@ -44,10 +44,8 @@ REPORT_TAG = "report.sha256"
 PARENT = "mlflow.parentRunId"
 # Characters of a run's name that MLflow's databases hold.
 MAX_NAME = 250
-# Most runs or traces of one request.
-AT_ONCE = 100
-# Most metrics of one request.
-MOST_METRICS = 1_000
+# Most runs or traces of one request; traces that are written together.
+AT_ONCE, BATCH = 100, 24
 
 
 class Written(NamedTuple):
@@ -75,17 +73,24 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
         TrackingError: MLflow failed.
     """
     check_store(config)
-    digest, uri = hashlib.sha256(text.encode()).hexdigest(), config.uri or local_uri(FOLDER)
+    digest, uri = hashlib.sha256(text.encode()).hexdigest(), config.uri or local_uri()
     with mlflow_at(uri, writing=True) as client:
         experiment = _experiment(client, config)
         runs = client.search_runs([experiment], f"tags.`{REPORT_TAG}` = '{digest}'", max_results=AT_ONCE)
-        finished = next((run.info.run_id for run in runs if run.info.status == "FINISHED"), "")
-        if not finished:
+        run_id = next((run.info.run_id for run in runs if run.info.status == "FINISHED"), "")
+        is_new = not run_id
+        if is_new:
             for run in runs:
                 _delete(client, run)
-        run_id = finished or _write(client, experiment, report, text, {REPORT_TAG: digest}, progress)
+            started = int(datetime.fromisoformat(report.facts.started_at).timestamp() * 1000)
+            run_id = _begin(client, experiment, report.run or report.name, started, {REPORT_TAG: digest})
+            # A run counts as failed until it is ended as finished: nothing that kills this leaves it running.
+            client.set_terminated(run_id, "FAILED", end_time=started)
+            _write_values(client, experiment, run_id, report, text, started)
+            _write_traces(client, experiment, run_id, report, progress)
+            client.set_terminated(run_id, "FINISHED", end_time=started + int((report.facts.duration_s or 0) * 1000))
     address = run_page(server_of(uri), experiment, run_id) if uri.startswith("http") else ""
-    return Written(run_id, address, is_new=not finished)
+    return Written(run_id, address, is_new)
 
 
 def late_command(file: Path, config: TrackingConfig) -> str:
@@ -103,17 +108,10 @@ def _experiment(client: "MlflowClient", config: TrackingConfig) -> str:
     Raises:
         TrackingError: It was deleted; its name stays taken.
     """
-    from mlflow.exceptions import MlflowException
-
     name, location = config.experiment, None if config.uri else (FOLDER / "artifacts").resolve().as_uri()
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
-        try:
-            return str(client.create_experiment(name, artifact_location=location))
-        except MlflowException:
-            experiment = client.get_experiment_by_name(name)
-            if experiment is None:  # else another run has made it on the server just now
-                raise
+        return str(client.create_experiment(name, artifact_location=location))
     if experiment.lifecycle_stage == "deleted":
         raise TrackingError(
             f"the MLflow experiment {quoted(name)} was deleted, and MLflow keeps its name; restore it (mlflow "
@@ -126,63 +124,83 @@ def _experiment(client: "MlflowClient", config: TrackingConfig) -> str:
 def _delete(client: "MlflowClient", run: "Run") -> None:
     """Delete a run with its traces and the runs below it."""
     experiment, run_id = run.info.experiment_id, run.info.run_id
-    while traces := client.search_traces(
+    while found := client.search_traces(
         locations=[experiment], run_id=run_id, include_spans=False, max_results=AT_ONCE
     ):
-        client.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in traces])
+        client.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in found])
     for cell in client.search_runs([experiment], f"tags.`{PARENT}` = '{run_id}'", max_results=AT_ONCE):
         client.delete_run(cell.info.run_id)
     client.delete_run(run_id)
 
 
-def _write(
-    client: "MlflowClient",
-    experiment: str,
-    report: Report,
-    text: str,
-    digest: Mapping[str, str],
-    progress: Progress,
-) -> str:
-    """Write a run, the traces last; return its id."""
-    from mlflow.entities import Metric
-    from mlflow.exceptions import MlflowException
-
-    started = int(datetime.fromisoformat(report.facts.started_at).timestamp() * 1000)
-    run_id = _begin(client, experiment, report.run or report.name, started, digest)
-    # Cells start with the grid, a millisecond before one another: a list by time has them below it, in its order.
-    for number, cell in enumerate(cell_runs(report), 1):
-        about = {PARENT: run_id, "cell": str(cell.cell), "role": ", ".join(cell.roles)}
-        cell_id = _begin(client, experiment, cell.name, started - number, about)
-        _log(client, cell_id, started - number, cell.metrics, cell.parameters, {})
-        client.set_terminated(cell_id, "FINISHED", end_time=started - number)
+def _write_values(
+    client: "MlflowClient", experiment: str, run_id: str, report: Report, text: str, started: int
+) -> None:
+    """Write the cells of a grid as runs, then metrics, parameters, tags and files of the run."""
+    with _one_transaction(client):
+        # Cells start with the grid, a millisecond before one another: a list by time has them below it, in its order.
+        for number, cell in enumerate(cell_runs(report), 1):
+            about = {PARENT: run_id, "cell": str(cell.cell), "role": ", ".join(cell.roles)}
+            cell_id = _begin(client, experiment, cell.name, started - number, about)
+            client.set_terminated(cell_id, "FINISHED", end_time=started - number)
+            _log(client, cell_id, started - number, cell.metrics, cell.parameters, {})
     files = _artifacts(report, text)
     shown = [{"path": name, "type": "table"} for name in files if name.startswith("tables/")]
     known = tags(report) | {"mlflow.loggedArtifacts": json.dumps(shown)}
     _log(client, run_id, started, metric_values(report), parameters(report), known)
-    points = [Metric(name, six_digits(value), started, step) for name, step, value in curves(report)]
-    for first in range(0, len(points), MOST_METRICS):
-        client.log_batch(run_id, metrics=points[first : first + MOST_METRICS])
     with TemporaryDirectory() as folder:
         for name, content in files.items():
             file = Path(folder, name)
             file.parent.mkdir(exist_ok=True)
             file.write_text(content, encoding="utf-8")
         client.log_artifacts(run_id, folder)
+
+
+def _write_traces(client: "MlflowClient", experiment: str, run_id: str, report: Report, progress: Progress) -> None:
+    """Write queries as traces, the last part of a run.
+
+    MLflow's own ways to trace write in the background, where what fails is logged and lost. Here batches are written
+    and waited for, by its internal client: the version of MLflow is pinned, and a test reads them back.
+    """
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracing.client import TracingClient
+
+    store, every = TracingClient(client.tracking_uri), traces(report, experiment, run_id)
     try:
-        write_traces(client, experiment, run_id, report, progress)
+        for first in range(0, len(every), BATCH):
+            batch = every[first : first + BATCH]
+            with _one_transaction(client):
+                for info, _ in batch:
+                    store.start_trace(info)
+                store.log_spans(experiment, [span for _, spans in batch for span in spans])
+            progress("traces", first + len(batch), len(every))
     except (MlflowException, NotImplementedError) as error:
         if UNKNOWN not in str(error) and not isinstance(error, NotImplementedError):
             raise
         log.warning("MLflow has no traces of the queries: its server is older, and knows none")
-    client.set_terminated(run_id, "FINISHED", end_time=started + int((report.facts.duration_s or 0) * 1000))
-    return run_id
+
+
+@contextmanager
+def _one_transaction(client: "MlflowClient") -> Iterator[None]:
+    """Let a database write all of a block at once: for each transaction it waits for the disk, 13 ms and more."""
+    from mlflow.tracing.client import TracingClient
+
+    store = TracingClient(client.tracking_uri).store
+    sessions = getattr(store, "ManagedSessionMaker", None)
+    if sessions is None:  # a server
+        yield
+        return
+    try:
+        with sessions(read_only=False) as session:
+            store.ManagedSessionMaker = lambda **_: nullcontext(session)
+            yield
+    finally:
+        store.ManagedSessionMaker = sessions
 
 
 def _begin(client: "MlflowClient", experiment: str, name: str, started_ms: int, tags: Mapping[str, str]) -> str:
-    """Begin a run, which counts as failed until it is ended as finished: nothing that kills this leaves it running."""
     known = {"mlflow.source.name": "evals.run", **tags}
     run = client.create_run(experiment, start_time=started_ms, run_name=name[:MAX_NAME], tags=known)
-    client.set_terminated(run.info.run_id, "FAILED", end_time=started_ms)
     return str(run.info.run_id)
 
 

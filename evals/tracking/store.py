@@ -32,10 +32,8 @@ PORT = 5000
 # Where `evals ui` shows the local runs.
 LOCAL = f"http://127.0.0.1:{PORT}"
 SQLITE = "sqlite:///"
-# Longest time of a check of the database, in seconds; enough for about 400 MB.
-MAX_CHECK_S = 2.0
-# Number of instructions of SQLite's engine between two checks of the time.
-STEPS = 100_000
+# Longest time of a check of the database, in seconds, which is enough for about 400 MB; instructions between two looks.
+MAX_CHECK_S, STEPS = 2.0, 100_000
 # MLflow must neither phone home, nor print the run's address, with any credentials, nor wait for a server for minutes.
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
 PATIENCE = {
@@ -44,8 +42,9 @@ PATIENCE = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
 # MLflow's names for the statuses 401 and 403, and how it writes them where the answer is not its own.
-REFUSALS = ("UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED")
-REFUSED = re.compile(r"error code 40[13]\b|\b40[13] Client Error|unauthori[sz]ed|unauthenticated|forbidden", re.I)
+REFUSED = re.compile(
+    r"error code 40[13]\b|\b40[13] Client Error|unauthori[sz]ed|unauthenticated|permission_denied|forbidden", re.I
+)
 CREDENTIALS = (
     "; credentials are taken from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or from MLFLOW_TRACKING_TOKEN"
 )
@@ -58,21 +57,21 @@ def check_store(config: TrackingConfig) -> None:
         ConfigError: The local folder cannot be written, or has been copied or moved; or a database is damaged.
     """
     if not config.uri:
-        check_folder(FOLDER)
+        try:
+            probe(FOLDER)
+        except OSError as error:
+            raise ConfigError(
+                f"{FOLDER}: cannot be written ({error.strerror}); runs are logged there: free it, name another store "
+                "with --tracking.uri, or switch it off with --tracking.enabled false"
+            ) from error
     check_database(config.uri)
     if not config.uri:
-        _check_place(FOLDER, config.experiment)
+        _check_place(config.experiment)
 
 
-def local_uri(folder: Path) -> str:
-    """Return the database below a folder, which is made where there is none.
-
-    Raises:
-        ConfigError: The folder cannot be made or written to.
-    """
-    check_folder(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    return f"{SQLITE}{(folder / 'mlflow.db').resolve()}"
+def local_uri() -> str:
+    """Return the address of the database below `FOLDER`."""
+    return f"{SQLITE}{(FOLDER / 'mlflow.db').resolve()}"
 
 
 def existing_uri(uri: str | None, what: str) -> str:
@@ -81,7 +80,7 @@ def existing_uri(uri: str | None, what: str) -> str:
     Raises:
         TrackingError: It is not; MLflow would make it. `what` was looked for.
     """
-    uri = uri or f"{SQLITE}{(FOLDER / 'mlflow.db').resolve()}"
+    uri = uri or local_uri()
     if (file := database_file(uri)) is not None and not file.is_file():
         raise TrackingError(
             f"{what}: {file} does not exist; go where evals.run was started, or name the store with --tracking.uri"
@@ -89,42 +88,26 @@ def existing_uri(uri: str | None, what: str) -> str:
     return uri
 
 
-def check_folder(folder: Path) -> None:
-    """Make sure that runs can be kept in a folder; leaves nothing behind.
-
-    Raises:
-        ConfigError: It cannot be made or written to.
-    """
-    try:
-        probe(folder)
-    except OSError as error:
-        raise ConfigError(
-            f"{folder}: cannot be written ({error.strerror}); runs are logged there: free it, name another store with "
-            "--tracking.uri, or switch it off with --tracking.enabled false"
-        ) from error
-
-
 def check_database(uri: str | None) -> None:
-    """Make sure that an SQLite database that is there, MLflow's own or the one of an address, is whole.
+    """Make sure that an SQLite database that is there, the local one or that of an address, is whole.
 
     SQLite reads on over damaged pages that it does not need: runs would be logged, and older ones lost.
 
     Raises:
         ConfigError: Pages of it are damaged, or it is no database.
     """
-    file = FOLDER / "mlflow.db" if uri is None else database_file(uri)
+    file = database_file(uri or local_uri())
     if file is None or not file.is_file():
         return
     try:
-        [(answer,)] = query(file, "PRAGMA quick_check(1)")
-        fault = "" if answer == "ok" else " ".join(answer.replace("*** in database main ***", "").split())
+        [(fault,)] = query(file, "PRAGMA quick_check(1)")
     except sqlite3.OperationalError:  # out of time, locked by a writer, or unreadable
         return
     except sqlite3.DatabaseError as error:
-        fault = str(error)
-    if fault:
+        fault = error
+    if fault != "ok":
         raise ConfigError(
-            f"{file}: the database of MLflow is damaged ({fault}); restore it from a copy, get out what can be read "
+            f"{file}: the database of MLflow is damaged ({' '.join(str(fault).split())}); get out what can be read "
             f"(sqlite3 {file.name} .recover | sqlite3 new.db), or move it away: then the next run begins a new one"
         )
 
@@ -171,7 +154,7 @@ def mlflow_at(uri: str, *, writing: bool = False) -> Iterator["MlflowClient"]:
         raise
     except Exception as error:  # MLflow raises its own, SQLAlchemy's and requests' errors
         cause = redacted(next(iter(str(error).strip().splitlines()), ""))[:300]
-        remedy = CREDENTIALS if REFUSED.search(cause) or getattr(error, "error_code", "") in REFUSALS else ""
+        remedy = CREDENTIALS if REFUSED.search(f"{cause} {getattr(error, 'error_code', '')}") else ""
         raise TrackingError(f"MLflow at {redacted(uri)} failed: {type(error).__name__}: {cause}{remedy}") from error
 
 
@@ -192,33 +175,29 @@ def run_page(server: str, experiment_id: str, run_id: str, baseline_id: str = ""
     return f"{server}/#/experiments/{experiment_id}/runs/{run_id}{beside}"
 
 
-def _check_place(folder: Path, experiment: str) -> None:
-    """Refuse a store that was copied or moved: MLflow goes on writing artifacts into the folder that it was made in.
-
-    Raises:
-        ConfigError: It was.
-    """
-    database, expected = folder / "mlflow.db", (folder / "artifacts").resolve()
-    found = []
+def _check_place(experiment: str) -> None:
+    """Refuse a store that was copied or moved: MLflow goes on writing artifacts into the folder that it was made in."""
+    database, expected, rows = FOLDER / "mlflow.db", (FOLDER / "artifacts").resolve(), list[tuple[Any, ...]]()
     with contextlib.suppress(sqlite3.DatabaseError):  # none yet, locked, or without MLflow's tables
-        found = query(database, "SELECT artifact_location FROM experiments WHERE name = ?", experiment)
-    for place in (Path(unquote(urlsplit(location).path)) for (location,) in found if location.startswith("file:")):
-        # One that was never below a folder of this name was put elsewhere by its user.
-        if place.parts[-2:] == (FOLDER.name, "artifacts") and place.resolve() != expected:
-            old, new = place.parent.as_uri(), expected.parent.as_uri()
-            moving = " ".join(
-                f"UPDATE {table} SET {column} = replace({column}, '{old}/', '{new}/');"
-                for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri"))
-            )
-            raise ConfigError(
-                f"{database}: was copied or moved: it keeps the artifacts of experiment {experiment!r} in {place}, "
-                f"expected {expected}; move {folder} away, and the next run begins a new store, or tell the "
-                f'database where it is: sqlite3 {database} "{moving}"'
-            )
+        rows = query(database, "SELECT artifact_location FROM experiments WHERE name = ?", experiment)
+    place = next((Path(unquote(urlsplit(uri).path)) for (uri,) in rows if uri.startswith("file:")), expected)
+    # One that was never below a folder of this name was put elsewhere by its user.
+    if place.parts[-2:] != expected.parts[-2:] or place.resolve() == expected:
+        return
+    old, new = place.parent.as_uri(), expected.parent.as_uri()
+    moving = " ".join(
+        f"UPDATE {table} SET {column} = replace({column}, '{old}/', '{new}/');"
+        for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri"))
+    )
+    raise ConfigError(
+        f"{database}: was copied or moved: it keeps the artifacts of experiment {experiment!r} in {place}, expected "
+        f"{expected}; move {FOLDER} away, and the next run begins a new store, or tell the database where it is: "
+        f'sqlite3 {database} "{moving}"'
+    )
 
 
 def _lock_of(uri: str) -> contextlib.AbstractContextManager[object]:
-    """Return the lock of a database; a server locks on its own."""
+    """Return the lock of a database, whose folder is made; a server locks on its own."""
     file = database_file(uri)
     if file is None:
         return contextlib.nullcontext()
@@ -229,14 +208,13 @@ def _lock_of(uri: str) -> contextlib.AbstractContextManager[object]:
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
     """Keep warnings, and what MLflow, alembic and SQLAlchemy log with tracebacks, off the terminal."""
-    loggers = [logging.getLogger(name) for name in ("mlflow", "alembic", "sqlalchemy")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
+    levels = {logger: logger.level for logger in map(logging.getLogger, ("mlflow", "alembic", "sqlalchemy"))}
     try:
+        for logger in levels:
+            logger.setLevel(logging.CRITICAL + 1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
+        for logger, level in levels.items():
             logger.setLevel(level)

@@ -1,72 +1,49 @@
-"""The queries of a report as MLflow traces: spans of the measured durations, judgements as assessments.
-
-MLflow's own ways to trace write in the background, where what fails is logged and lost. Here batches of traces are
-written and waited for, by its internal client: the version of MLflow is pinned, and a test reads them back.
-"""
+"""The queries of a report as MLflow traces: spans of the measured durations, judgements as assessments."""
 
 import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
 from evals.collect.observations import Unscored
-from evals.collect.passes import Progress
 from evals.judge.tasks import PRECISION
-from evals.report.headline import deepest
-from evals.report.model import FailedValue, Hit, QueryRow, Report
-from evals.report.text import verdict_lines, worst_first
+from evals.report.head import deepest
+from evals.report.model import FailedValue, Hit, QueryRow, Report, ScoreValue
+from evals.report.sections import verdict_lines, worst_first
 from evals.tracking.values import expected_text, retrieved_text
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
     from mlflow.entities import Assessment, Span, TraceInfo
 
-# Traces of one batch, of which two are begun at once: more wait for one another at the database of a server. Of all.
-BATCH = 24
+Trace = tuple["TraceInfo", list["Span"]]
+JUDGED = "judge_precision"
+# Most traces of a run: a list of more has little use, and MLflow takes long over them.
 MOST = 500
-WORKERS = 2
 
 
-def write_traces(client: "MlflowClient", experiment_id: str, run_id: str, report: Report, progress: Progress) -> None:
-    """Write the queries of a run, the worst first: a list by time shows them in this order.
+def traces(report: Report, experiment_id: str, run_id: str) -> list[Trace]:
+    """Return the queries of a run as traces, the worst first: a list by time shows them in this order.
 
     Of more than `MOST` those whose ids have the least hashes, the same in every run.
 
     Args:
-        client: Client of MLflow.
+        report: The run.
         experiment_id: Id of the run's experiment.
         run_id: Id of the run.
-        report: The run.
-        progress: Called with the number of written traces.
     """
-    from mlflow.tracing.client import TracingClient
-
-    store, latest = TracingClient(client.tracking_uri), time.time_ns()
-    sample = set(sorted((row.id for row in report.queries), key=_hash)[:MOST])
-    rows = worst_first((row for row in report.queries if row.id in sample), MOST)
-    with ThreadPoolExecutor(WORKERS, thread_name_prefix="traces") as pool:
-        for first in range(0, len(rows), BATCH):
-            # A millisecond apart: MLflow sorts traces by time in milliseconds.
-            batch = [
-                _trace(row, report, experiment_id, run_id, latest - (first + number) * 1_000_000)
-                for number, row in enumerate(rows[first : first + BATCH])
-            ]
-            list(pool.map(store.start_trace, (info for info, _ in batch)))
-            store.log_spans(experiment_id, list(chain.from_iterable(spans for _, spans in batch)))
-            progress("traces", first + len(batch), len(rows))
+    latest, kept = time.time_ns(), {*sorted((row.id for row in report.queries), key=_hash)[:MOST]}
+    rows = worst_first((row for row in report.queries if row.id in kept), MOST)
+    # A millisecond apart: MLflow sorts traces by time in milliseconds.
+    return [_trace(row, report, experiment_id, run_id, latest - number * 1_000_000) for number, row in enumerate(rows)]
 
 
 def _hash(query_id: str) -> str:
     return hashlib.sha256(query_id.encode()).hexdigest()
 
 
-def _trace(
-    row: QueryRow, report: Report, experiment_id: str, run_id: str, start: int
-) -> tuple["TraceInfo", list["Span"]]:
+def _trace(row: QueryRow, report: Report, experiment_id: str, run_id: str, start: int) -> Trace:
     from mlflow.entities import TraceInfo, TraceLocation, TraceState
     from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 
@@ -153,23 +130,22 @@ def _assessments(row: QueryRow, report: Report, trace_id: str, run_id: str) -> I
     from mlflow.entities import AssessmentError, AssessmentSource, Expectation, Feedback
 
     known: dict[str, Any] = {"trace_id": trace_id, "metadata": {"mlflow.assessment.sourceRunId": run_id}}
-    code = AssessmentSource(source_type="CODE", source_id="retrieval-evals")
-    judge = AssessmentSource(source_type="LLM_JUDGE", source_id=report.judge.model if report.judge else "")
-    by_judge = [("judge_precision", row.scores.get(PRECISION), "\n".join(verdict_lines(row)))]
-    for source, judgements in ((code, _by_code(row)), (judge, by_judge)):
-        for name, value, reason in judgements:
-            if isinstance(value, FailedValue):
-                kind, _, message = value.failed.partition(": ")
-                error = AssessmentError(error_code=kind, error_message=message)
-                yield Feedback(name=name, value=None, rationale=reason or None, source=source, error=error, **known)
-            elif value is not None and not isinstance(value, Unscored):
-                yield Feedback(name=name, value=value, rationale=reason or None, source=source, **known)
+    for name, value, reason in _judgements(row):
+        by_judge = ("LLM_JUDGE", report.judge.model if report.judge else "") if name == JUDGED else None
+        kind, model = by_judge or ("CODE", "retrieval-evals")
+        own = known | {"name": name, "source": AssessmentSource(source_type=kind, source_id=model)}
+        if isinstance(value, FailedValue):
+            kind, _, message = value.failed.partition(": ")
+            error = AssessmentError(error_code=kind, error_message=message)
+            yield Feedback(value=None, rationale=reason or None, error=error, **own)
+        elif value is not None and not isinstance(value, Unscored):
+            yield Feedback(value=value, rationale=reason or None, **own)
     people = AssessmentSource(source_type="HUMAN", source_id="golden data")
     yield Expectation(name="expected", value=expected_text(row), source=people, **known)
 
 
-def _by_code(row: QueryRow) -> Iterator[tuple[str, float | str | Unscored | FailedValue | None, str]]:
-    """Yield name, value and reason of what is computed of a query."""
+def _judgements(row: QueryRow) -> Iterator[tuple[str, str | ScoreValue | None, str]]:
+    """Yield name, value and reason of each judgement of a query."""
     if row.outcome != "UNLABELLED":
         yield "case_passed", "yes" if row.outcome == "SUCCESS" else "no", "; ".join((row.outcome, *row.reasons))
     if row.relevant:
@@ -182,3 +158,4 @@ def _by_code(row: QueryRow) -> Iterator[tuple[str, float | str | Unscored | Fail
         yield name, row.scores.get(metric), metric
     did = f"{'in' if row.in_scope else 'out of'} scope, and {'answered' if row.retrieved else 'not answered'}"
     yield "scope_right", "yes" if row.in_scope == bool(row.retrieved) else "no", did
+    yield JUDGED, row.scores.get(PRECISION), "\n".join(verdict_lines(row))

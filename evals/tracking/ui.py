@@ -13,12 +13,10 @@ from collections.abc import Sequence
 from tempfile import TemporaryFile
 
 from evals.errors import TrackingError
-from evals.tracking.store import PORT, QUIET, database_file, existing_uri, query
+from evals.tracking.store import PORT, QUIET, existing_uri
 from retrievers.terminal.command import Parser, has_display, print_out, run, whole_number
 from retrievers.text.secrets import redacted
 
-EXPERIMENT = "retrieval-evals"
-EXPERIMENT_ID = "SELECT experiment_id FROM experiments WHERE name = ? AND lifecycle_stage = 'active'"
 # Longest time until the server answers, in seconds; it imports a lot.
 SECONDS = 120
 WAIT_S = 0.25
@@ -38,44 +36,37 @@ def parser(prog: str) -> argparse.ArgumentParser:
     command.add_argument("--tracking.uri", metavar="URI", help="where the runs are (default: ./mlruns)")
     command.add_argument("--port", type=whole_number(1), default=PORT, metavar="N", help=f"port (default: {PORT})")
     command.add_argument("--no-browser", action="store_true", help="open no browser")
-    command.add_argument(
-        "--tracking.experiment", default=EXPERIMENT, metavar="NAME", help=f"experiment to open (default: {EXPERIMENT})"
-    )
     return command
 
 
 def _main(namespace: argparse.Namespace) -> int:
-    uri, experiment = vars(namespace)["tracking.uri"], vars(namespace)["tracking.experiment"]
+    uri, port = vars(namespace)["tracking.uri"], namespace.port
     if uri and uri.startswith(("http://", "https://")):
-        _show(f"{redacted(uri).rstrip('/')}/#/experiments", namespace)
+        _show(redacted(uri).rstrip("/"), namespace)
         return 0
-    uri = existing_uri(uri, "no runs to show")
-    file = database_file(uri)
-    server = f"http://127.0.0.1:{namespace.port}"
+    uri, server = existing_uri(uri, "no runs to show"), f"http://127.0.0.1:{port}"
     try:
-        with socket.create_server(("127.0.0.1", namespace.port)):
-            pass
+        socket.create_server(("127.0.0.1", port)).close()
     except (OSError, OverflowError) as error:
-        raise TrackingError(f"port {namespace.port} cannot be used ({error}); name another one with --port") from error
+        raise TrackingError(f"port {port} cannot be used ({error}); name another one with --port") from error
     with TemporaryFile() as said, contextlib.suppress(KeyboardInterrupt):
-        process = _start(namespace.port, uri, said.fileno())
+        process = _start(port, uri, said.fileno())
         try:
-            if not _answers(server, process):
-                said.seek(0)
-                last = said.read().decode(errors="replace").strip().splitlines()[-1:]
-                raise TrackingError(f"MLflow's server did not start: {' '.join(last) or 'it says nothing'}")
-            known = query(file, EXPERIMENT_ID, experiment) if file else []
-            page = f"{server}/#/experiments" + "".join(f"/{number}/evaluation-runs" for (number,) in known)
-            _show(page, namespace, "Ctrl-C ends it")
-            return process.wait()
+            if _answers(server, process):
+                _show(server, namespace, " (Ctrl-C ends it)")
+                return process.wait()
+            said.seek(0)
+            last = said.read().decode(errors="replace").strip().splitlines()[-1:]
+            raise TrackingError(f"MLflow's server did not start: {' '.join(last) or 'it says nothing'}")
         finally:
             process.terminate()
             process.wait()
     return 0
 
 
-def _show(page: str, namespace: argparse.Namespace, note: str = "") -> None:
-    print_out(f"Runs: {page}{f' ({note})' if note else ''}")
+def _show(server: str, namespace: argparse.Namespace, note: str = "") -> None:
+    page = f"{server}/#/experiments"
+    print_out(f"Runs: {page}{note}")
     if not namespace.no_browser and has_display(os.environ, sys.platform):
         webbrowser.open(page)
 

@@ -1,6 +1,6 @@
 """A report in MLflow's terms: parameters, metrics, tags, tables. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import islice
 from pathlib import Path
@@ -9,14 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evals.collect.observations import SampledMean
-from evals.config.experiment import ExperimentConfig, label
+from evals.config.experiment import ExperimentConfig
 from evals.grid.axes import CELL_AXES
-from evals.grid.cells import pareto_front
-from evals.grid.objective import TOKENS
-from evals.report.description import description, most_telling
-from evals.report.headline import leading_first
+from evals.report.head import leading_first, most_telling
 from evals.report.model import GridSection, QueryRow, Report
-from evals.report.text import verdict_lines
+from evals.report.sections import verdict_lines
+from evals.report.terminal import description
 from retrievers.config import dump
 from retrievers.config.layers import flatten, tables
 from retrievers.terminal.present import score_text
@@ -33,14 +31,11 @@ USUAL = (
 ELSEWHERE = ("tracking.", "criteria")
 # Characters of a parameter that MLflow holds.
 MOST_CHARACTERS = 6_000
-# Most cells with a run of their own: each costs MLflow 0.04 s of processor time.
-MOST_CELLS = 8
+# Most cells with a run of their own; of these, ways to retrieve; thresholds and top_k of the recommended one.
+MOST_CELLS, MOST_WAYS, MOST_THRESHOLDS = 24, 8, 5
 OBJECTIVE = "by_objective"
 """What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name."""
-OF_A_NAME = ("mode", "rerank", "python")
 OF_A_QUERY = ("id", "query", "in_scope", "query_type", "outcome", "top_score", "time_ms")
-# What is drawn along the threshold and top_k.
-CURVES = {"wrongly_answered": "scope/false_answer", "wrongly_silent": "scope/false_abstention", "tokens": TOKENS}
 
 
 class CellRun(NamedTuple):
@@ -78,31 +73,6 @@ def metric_values(report: Report) -> dict[str, float]:
     names = dict.fromkeys((*(name for name in COLUMNS if name in telling), *telling))
     values = ((name, report.metrics[name].value) for name in islice(names, MOST_METRICS))
     return {name: value for name, value in values if value is not None}
-
-
-def curves(report: Report) -> Iterator[tuple[str, int, float]]:
-    """Yield what changes along the threshold and along top_k of the recommended cell: metric, step and value.
-
-    A step is a `top_k`, or a threshold in thousandths. Nothing of a run, and of cells that are not ranked.
-    """
-    grid = report.grid
-    if grid is None or grid.chosen is None:
-        return
-    columns, place = grid.cells, grid.cells.index.index(grid.chosen)
-    told = {name: grid.metrics[metric].mean for name, metric in CURVES.items() if metric in grid.metrics}
-    told |= {"utility" if grid.decision else "objective": grid.ranking.values}
-    for axis, other, scale in (("threshold", columns.top_k, 1000), ("top_k", columns.threshold, 1)):
-        values: Sequence[float | None] = getattr(columns, axis)
-        alike = [
-            number
-            for number, value in enumerate(values)
-            if columns.configuration[number] == columns.configuration[place] and other[number] == other[place]
-            if value is not None
-        ]
-        for name, means in told.items() if len(alike) > 1 else ():
-            for number in alike:
-                if (mean := means[number]) is not None:
-                    yield f"by_{axis}/{name}", round(scale * (values[number] or 0.0)), mean
 
 
 def six_digits(value: float) -> float:
@@ -172,21 +142,27 @@ def cell_settings(grid: GridSection, place: int) -> dict[str, Any]:
 def cell_runs(report: Report) -> list[CellRun]:
     """Return the cells that get a run, in their order: at most `MOST_CELLS`, none where cells are not ranked.
 
-    They are the recommended cell, the best as measured, and the Pareto front of objective and context tokens, thinned
-    evenly but for its ends.
+    They are the recommended cell, the best as measured, the best of each way to retrieve, and cells that lie evenly
+    over thresholds and top_k of the recommended way: what parallel coordinates and a contour plot show is the grid.
     """
     grid = report.grid
     if grid is None or grid.choice is None:
         return []
-    place_of = {cell: place for place, cell in enumerate(grid.cells.index)}
-    roles: dict[int, list[str]] = {place_of[grid.choice.recommended.cell]: ["recommended"]}
-    roles.setdefault(place_of[grid.choice.best.cell], []).append("best as measured")
-    allowed, order = np.full(len(place_of), np.nan), [place_of[cell] for cell in grid.ranking.order]
-    allowed[order] = np.array(grid.ranking.values, dtype=float)[order]  # None becomes NaN
-    front = pareto_front(allowed, np.array(grid.metrics[TOKENS].mean, dtype=float))
-    thinned = np.linspace(0, len(front) - 1, min(len(front), MOST_CELLS - len(roles))).round().astype(int)
-    for place in dict.fromkeys(front[each] for each in thinned.tolist()):
-        roles.setdefault(place, []).append("Pareto front")
+    cells, place_of = grid.cells, grid.places()
+    chosen, best = place_of[grid.choice.recommended.cell], place_of[grid.choice.standings[0].cell]
+    way = cells.configuration[chosen]
+    firsts = {cells.configuration[place]: place for place in map(place_of.__getitem__, reversed(grid.ranking.order))}
+    ranked = sorted(firsts.values(), key=lambda place: -(grid.ranking.values[place] or 0.0))[:MOST_WAYS]
+    inside = [place for place, configuration in enumerate(cells.configuration) if configuration == way]
+    cuts = _evenly((cells.threshold[place] for place in inside), MOST_THRESHOLDS)
+    room = MOST_CELLS - 2 - len(ranked)
+    top_ks = _evenly((cells.top_k[place] for place in inside), room // len(cuts))
+    shape = [place for place in inside if cells.threshold[place] in cuts and cells.top_k[place] in top_ks]
+    roles: dict[int, list[str]] = {}
+    named = ([chosen], "recommended"), ([best], "best as measured"), (ranked, "best of its retrieval"), (shape, "shape")
+    for places, role in named:
+        for place in places:
+            roles.setdefault(place, []).append(role)
     return [_cell_run(report, grid, place, why) for place, why in sorted(roles.items())]
 
 
@@ -209,27 +185,26 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in flatten(settings, unopened=tables(ExperimentConfig)) if value is not None}
 
 
+def _evenly(values: Iterable[Any], most: int) -> list[Any]:
+    """Return at most so many of the different values, evenly over all; None comes first."""
+    every = sorted({*values}, key=lambda value: -1 if value is None else value)
+    return [every[place] for place in np.linspace(0, len(every) - 1, min(len(every), most)).round().astype(int)]
+
+
 def _cell_run(report: Report, grid: GridSection, place: int, roles: Sequence[str]) -> CellRun:
     # A parameter that a run lacks counts as differing: every cell has the settings of every way to retrieve.
     names = dict.fromkeys(name for configuration in grid.configurations for name in configuration.parameters)
     base, own = dict(flatten(report.config.get("retriever", {}))), cell_settings(grid, place)
-    settings: dict[str, Any] = {name: base.get(name) for name in (*names, *OF_A_NAME)}
-    settings |= {"threshold": None} | own
+    settings = {name: own.get(name, base.get(name)) for name in names if name not in CELL_AXES}
     # MLflow's comparison draws the first three parameters by name that differ: the cuts come before all others.
-    cuts = {f"cell.{name}": settings[name] for name in CELL_AXES if settings[name] is not None}
-    others = {f"retriever.{name}": settings[name] for name in names if name not in CELL_AXES}
+    cuts = {f"cell.{name}": own[name] for name in CELL_AXES if name in own}
     means = {OBJECTIVE: grid.ranking.values[place]} | {name: one.mean[place] for name, one in grid.metrics.items()}
     known = {name: mean for name, mean in means.items() if mean is not None}
     first = dict.fromkeys((*grid.ranking.metrics, OBJECTIVE, *leading_first(known)))
-    shown = islice((name for name in first if name in known), MOST_METRICS)
-    words = grid.configurations[grid.cells.configuration[place]].name.split()
-    rest = [word for word in words if word not in (settings["mode"], settings["rerank"])]
-    which, star = settings["python"] or settings["mode"], "★ " if "recommended" in roles else ""
-    name = label(which, settings["rerank"], settings["top_k"], settings["threshold"])
     return CellRun(
         cell=grid.cells.index[place],
-        name=" ".join((f"{star}{name}", *rest)),
+        name=f"{'★ ' if 'recommended' in roles else ''}{grid.address(place)}",
         roles=roles,
-        parameters=cuts | others,
-        metrics={key: known[key] for key in shown},
+        parameters=cuts | {f"retriever.{name}": value for name, value in settings.items()},
+        metrics={name: known[name] for name in islice((name for name in first if name in known), MOST_METRICS)},
     )

@@ -19,6 +19,7 @@ import yaml
 from jsonschema import Draft202012Validator
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from scipy.stats import binomtest
 
 from evals import Experiment
 from evals.config.files import PRESETS
@@ -111,11 +112,7 @@ def test_the_report_has_every_query_of_the_split_every_metric_and_every_criterio
     compared = [metric for metric, condition in conditions[len(default["criteria"]) :] if condition == "no worse"]
     assert len(compared) == len(conditions) - len(default["criteria"]) > 8
     assert set(compared) <= set(report["headline"]) and report["passed"]
-    assert all(
-        one["paired"]["rises"] == one["paired"]["falls"] == 0
-        for one in report["baseline"]["differences"]
-        if one["paired"]
-    )
+    assert all(one["wins"] == one["losses"] == 0 for one in report["baseline"]["differences"])
 
 
 def test_the_run_in_mlflow_is_finished_and_has_the_settings_that_matter(run: Run, report: dict[str, Any]) -> None:
@@ -212,6 +209,20 @@ def test_scope_figures_follow_from_the_best_scores(report: dict[str, Any]) -> No
     assert metrics["scope/false_answer"]["value"] == fmean(score >= threshold for score in outside)
     pairs = [(a > b) + (a == b) / 2 for a in inside for b in outside]
     assert metrics["scope/auroc"]["value"] == pytest.approx(fmean(pairs), abs=1e-12)
+
+
+def test_verdicts_add_up(report: dict[str, Any]) -> None:
+    outcomes = [row["outcome"] for row in report["queries"]]
+    rate = fmean(outcome == "SUCCESS" for outcome in outcomes)
+    assert report["metrics"]["queries/pass_rate"]["value"] == rate
+    assert all((row["outcome"] == "SUCCESS") == (not row["reasons"]) for row in report["queries"])
+
+
+@pytest.mark.parametrize("name", ["queries/pass_rate", "ranking/hit_rate_at_5", "scope/abstention", "determinism/rate"])
+def test_intervals_of_proportions_are_wilsons(report: dict[str, Any], name: str) -> None:
+    metric = report["metrics"][name]
+    expected = binomtest(round(metric["value"] * metric["n"]), metric["n"]).proportion_ci(0.95, "wilson")
+    assert (metric["ci_low"], metric["ci_high"]) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
 def test_intervals_hold_their_value_and_counts_add_up(report: dict[str, Any]) -> None:

@@ -95,7 +95,7 @@ def test_a_server_that_is_killed_costs_no_result(
         if moment == "before the run":
             server.kill()
         elif moment == "while traces are written":
-            patch.setattr("evals.tracking.traces.BATCH", 2)
+            patch.setattr("evals.tracking.runs.BATCH", 2)
             patch.setattr(TracingClient, "log_spans", killed_at_the_second(TracingClient.log_spans))
         else:
             # The first call marks the run as one that is not whole.

@@ -5,7 +5,7 @@ from typing import Any
 
 Json = Any
 OF_A_SLICE = ("value", "ci_low", "ci_high", "n", "n_failed")
-OF_A_CHOICE = ("objective", "margin", "n", "dropped", "note")
+OF_A_CHOICE = ("margin", "note")
 
 
 def as_recorded(document: Json) -> Json:
@@ -19,6 +19,7 @@ def as_recorded(document: Json) -> Json:
     made["texts"] = {
         hit["chunk_id"]: chunks[hit["chunk_id"]]["text"] for row in made["queries"] for hit in row["retrieved"]
     }
+    made["validation"] = _validation([row["outcome"] for row in made["queries"]])
     made["metrics"] = _summaries(made["metrics"])
     made["slices"] = [
         part | {"metrics": {name: {key: one[key] for key in OF_A_SLICE} for name, one in part["metrics"].items()}}
@@ -46,6 +47,13 @@ def _row(row: Json, place: int, columns: Sequence[tuple[str, Json]], chunks: Jso
     return {**row, **of_row, **hits}
 
 
+def _validation(outcomes: Sequence[str]) -> Json:
+    passed, unlabelled = outcomes.count("SUCCESS"), outcomes.count("UNLABELLED")
+    decided = len(outcomes) - unlabelled
+    made = {"total": len(outcomes), "passed": passed, "failed": decided - passed, "unlabelled": unlabelled}
+    return made | {"pass_rate": passed / decided if decided else None}
+
+
 def _hit(hit: Json, chunks: Json) -> Json:
     chunk = chunks[hit["chunk_id"]]
     about = {name: chunk[name] for name in ("source", "breadcrumb", "heading")}
@@ -63,19 +71,17 @@ def _compared(section: Json) -> Json:
 
 
 def _difference(one: Json) -> Json:
-    paired = one["paired"] or {"n": 0, "ties": 0, "rises": 0, "falls": 0, "interval": {"low": None, "high": None}}
-    sides = ("falls", "rises") if one["better"] == "lower" else ("rises", "falls")
+    counts = {name: one[name] for name in ("wins", "ties", "losses")}
     return {
         "metric": one["metric"], "other": one["baseline"], "this": one["other"],
-        "difference": one["other"] - one["baseline"], "p_adjusted": one["p_adjusted"],
-        "ci_low": paired["interval"]["low"], "ci_high": paired["interval"]["high"],
-        "n": paired["n"], "wins": paired[sides[0]], "ties": paired["ties"], "losses": paired[sides[1]],
+        "difference": one["other"] - one["baseline"], "ci_low": one["low"], "ci_high": one["high"],
+        "n": sum(counts.values()), **counts,
     }  # fmt: skip
 
 
 def _judge(judge: Json) -> Json:
     made = {name: judge[name] for name in ("model", "usage", "incomplete")}
-    made["sample"] = None if judge["drawn"] is None else {"drawn": judge["drawn"], "queries": judge["queries"]}
+    made["sample"] = None if judge["drawn"] is None else {"drawn": judge["drawn"]}
     return made | {"trust": {"agreement": {"n_verdicts": judge["compared"], "disagreements": judge["disagreements"]}}}
 
 
@@ -88,7 +94,7 @@ def _grid(grid: Json) -> Json:
         made["chosen"] = choice["recommended"]["cell"]
         made["choice"] = {name: choice[name] for name in OF_A_CHOICE} | {
             "explanation": grid["explanation"][:3],
-            "cells": choice["n_cells"],
+            "cells": grid["cells"]["count"],
             "best": standings[0]["cell"],
             "recommended": choice["recommended"]["cell"],
             "set": [one["cell"] for one in standings if one["in_set"]],
@@ -99,5 +105,5 @@ def _grid(grid: Json) -> Json:
 
 
 def _standing(one: Json, place: int) -> Json:
-    rest = {name: value for name, value in one.items() if name != "interval"}
-    return rest | {"place": place, "ci_low": one["interval"]["low"], "ci_high": one["interval"]["high"]}
+    rest = {name: value for name, value in one.items() if name not in ("low", "high")}
+    return rest | {"place": place, "ci_low": one["low"], "ci_high": one["high"]}

@@ -12,8 +12,7 @@ from mlflow.entities import Run, Trace
 
 from evals.config.experiment import TrackingConfig
 from evals.report.model import Report
-from evals.tracking import FOLDER, write_run
-from evals.tracking.runs import Written
+from evals.tracking.runs import Written, write_run
 from evals.tracking.store import local_uri
 from retrievers.text.printable import json_text
 from tests.support.experiment import silent
@@ -36,7 +35,7 @@ def written(report: Report, **settings: Any) -> Written:
 
 def client(uri: str | None = None) -> MlflowClient:
     """Return a client of an address, or of the local database."""
-    return MlflowClient(tracking_uri=uri or local_uri(FOLDER))
+    return MlflowClient(tracking_uri=uri or local_uri())
 
 
 def run_of(done: Written, uri: str | None = None) -> Run:

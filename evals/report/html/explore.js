@@ -41,8 +41,7 @@
   // What a cell returns of a query: the beginning of a list.
   const results = (cell) => {
     const configuration = grid.configuration[cell], threshold = places(cell)[1];
-    const lists = explored.list_of[configuration][threshold], reach = explored.reach[configuration][threshold];
-    return explored.queries.map((_, query) => result(lists[query], Math.min(grid.top_k[cell], reach[query])));
+    return explored.list_of[configuration][threshold].map((list) => result(list, Math.min(grid.top_k[cell], explored.lists[list].length)));
   };
   const result = (list, length) => {
     const score = explored.found[list][length], passed = explored.passes[list][length];

@@ -118,22 +118,8 @@ const Figures = (() => {
     });
   };
 
-  const judged = ({ name, proxy, weight, points, mean }, number) => {
-    const counts = new Map();
-    for (const point of points) counts.set(String(point), [...point, (counts.get(String(point))?.[2] ?? 0) + 1]);
-    const line = [0, 1].map((end) => [end, mean[1] + weight * (end - mean[0])]);
-    plot(`judged_${number + 1}`, {
-      x: proxy, y: `${name}, judged`, xEnds: [0, 1], yEnds: [0, 1],
-      marks: [
-        { kind: "line", color: "orange", label: `weight ${weight.toFixed(2)}`, points: line },
-        { kind: "dots", color: "blue", label: "judged queries", points: [...counts.values()] },
-        { kind: "star", color: "orange", points: [mean] },
-      ],
-    });
-  };
 
   const data = JSON.parse(document.getElementById("figures-data").textContent);
   for (const [name, draw] of Object.entries({ scores, ranks })) if (data[name]) draw(data[name]);
-  data.judged.forEach(judged);
   return { grid: data.grid, extent, html, part, plot, written };
 })();

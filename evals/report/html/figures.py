@@ -1,16 +1,14 @@
 """What the figures of the page show, as columns out of the report, for the scripts that draw them. Pure."""
 
-from collections.abc import Iterator, Mapping
-from statistics import fmean
+from collections.abc import Mapping
 from typing import Any
 
 from evals.grid.decision import ANY
 from evals.grid.objective import TOKENS
-from evals.grid.sampled import has_or_lacks_verdicts
 from evals.metrics import VERDICT_METRIC, declared
 from evals.metrics.declaration import DIGITS
 from evals.report.grid_sections import columns
-from evals.report.model import Explored, FailedValue, GridSection, Report
+from evals.report.model import GridSection, Report, ResultsByCell
 
 Columns = Mapping[str, Any]
 # Metrics of a cell that are drawn beside those of the table of cells.
@@ -24,7 +22,6 @@ def figure_data(report: Report) -> Columns:
         "grid": _grid(report, report.grid) if report.grid else None,
         "scores": best_scores(report),
         "ranks": first_ranks(report),
-        "judged": list(judged(report)),
     }
 
 
@@ -32,13 +29,13 @@ def _grid(report: Report, grid: GridSection) -> Columns | None:
     drawn = cells(grid)
     if drawn is None:
         return None
-    return {**drawn, "explored": explored(report, grid, grid.explored) if grid.explored else None}
+    return {**drawn, "explored": explored(report, grid, grid.results) if grid.results else None}
 
 
-def explored(report: Report, grid: GridSection, found: Explored) -> Columns:
+def explored(report: Report, grid: GridSection, found: ResultsByCell) -> Columns:
     """Return what it takes to compare cells query by query; queries, chunks and cells are named by their places."""
     places, decision = {chunk_id: place for place, chunk_id in enumerate(found.chunks)}, grid.decision
-    numbers = {cell: number for number, cell in enumerate(grid.cells.index)}
+    numbers = grid.places()
     limited = [one for one in (decision.levels if decision else ()) if one.cell in numbers and one.limit < ANY]
     return {
         **found.model_dump(exclude={"chunks", "metrics"}),
@@ -61,10 +58,10 @@ def cells(grid: GridSection) -> Columns | None:
     choice = grid.choice
     if choice is None:
         return None
-    place = {cell: number for number, cell in enumerate(grid.cells.index)}
+    place = grid.places()
     standings = [(place[cell], one) for one in choice.standings for cell in one.members if cell in place]
     names = [name for name in dict.fromkeys((*columns(grid), *JUDGED, *SIDES)) if name in grid.metrics]
-    means = {choice.objective: grid.ranking.values} | {name: grid.metrics[name].mean for name in names}
+    means = {grid.ranking.objective: grid.ranking.values} | {name: grid.metrics[name].mean for name in names}
     metrics = [_metric(name) | {"values": list(values)} for name, values in means.items()]
     if grid.decision:
         metrics[0]["name"] = "utility"
@@ -74,10 +71,10 @@ def cells(grid: GridSection) -> Columns | None:
         "metrics": metrics,
         "cost": TOKENS,
         "recommended": place[choice.recommended.cell],
-        "best": place[choice.best.cell],
+        "best": place[choice.standings[0].cell],
         "may_be_best": sorted(number for number, one in standings if one.in_set and not choice.note),
         "allowed": sorted(place[cell] for cell in grid.ranking.order if cell in place),
-        "intervals": {number: [one.interval.low, one.interval.high] for number, one in standings},
+        "intervals": {number: [one.low, one.high] for number, one in standings},
     }
 
 
@@ -102,28 +99,6 @@ def first_ranks(report: Report) -> Columns | None:
     settings = report.config["retriever"]
     ranks = [row.first_relevant for row in report.queries if row.in_scope and (row.relevant or row.missing)]
     return {"ranks": ranks, "top_k": settings["top_k"], "depth": settings["candidates"]} if ranks else None
-
-
-def judged(report: Report) -> Iterator[Columns]:
-    """Yield judged score against proxy's, with the line of the weight, where a sample of the queries was judged."""
-    for name, metric in report.metrics.items():
-        scores = [(row.proxies[name], row.scores.get(name)) for row in report.queries if name in row.proxies]
-        # As in the mean: without the queries that no judge can score.
-        eligible = [
-            (proxy, score)
-            for proxy, score in scores
-            if isinstance(score, FailedValue) or (score is not None and has_or_lacks_verdicts(score))
-        ]
-        points = [(proxy, score) for proxy, score in eligible if isinstance(score, float | int)]
-        if metric.sampled and points:
-            yield (
-                _metric(name)
-                | {name: getattr(metric.sampled, name) for name in ("proxy", "weight", "queries")}
-                | {
-                    "points": points,
-                    "mean": (fmean(proxy for proxy, _ in eligible), metric.value),
-                }
-            )
 
 
 def _metric(name: str) -> dict[str, Any]:

@@ -9,12 +9,24 @@ from typing import TYPE_CHECKING, Any, get_args
 import yaml
 
 from evals.report.grid_sections import grid_sections
-from evals.report.headline import deepest
+from evals.report.head import deepest
 from evals.report.html.figures import figure_data
 from evals.report.model import Cause, Report
 from evals.report.section import Cell, Column, Section
-from evals.report.sections import compared, criteria, disagreements, metrics, slices
-from evals.report.text import figure, has_something, judge_lines, rank_and_score, searched, worst, worst_first
+from evals.report.sections import (
+    compared,
+    criteria,
+    disagreements,
+    figure,
+    has_something,
+    judge_lines,
+    metrics,
+    rank_and_score,
+    searched,
+    slices,
+    worst,
+    worst_first,
+)
 from retrievers.config.layers import flatten
 from retrievers.text.printable import json_text, printable
 
@@ -46,10 +58,20 @@ def render_page(report: Report) -> str:
     """
     from markupsafe import Markup
 
-    script, drawn, judge = "".join(map(_text, SCRIPTS)), figure_data(report), report.judge
-    told = [name for name, metric in report.metrics.items() if has_something(metric)]
+    grid, script, drawn = report.grid, "".join(map(_text, SCRIPTS)), figure_data(report)
     rows = report.queries if len(report.queries) <= MOST_QUERIES else worst_first(report.queries, MOST_QUERIES)
-    parts = {part.name: part for part in grid_sections(report, report.grid, TOP_CELLS)} if report.grid else {}
+    # By this digest the policy in the head lets the script run.
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    parts = grid_sections(report, grid, TOP_CELLS) if grid else ()
+    shown: dict[str, Section | None] = {part.name: part for part in parts}
+    shown |= {
+        "criteria": criteria(report),
+        "baseline": compared(report.baseline, "baseline") if report.baseline else None,
+        "slices": slices(report),
+        "metrics": metrics(report, [n for n, one in report.metrics.items() if has_something(one)], remarks=True),
+        "disagreements": disagreements(report),
+        "facts": _facts(report),
+    }
     return (
         environment()
         .get_template("page.html.j2")
@@ -57,34 +79,22 @@ def render_page(report: Report) -> str:
             report=report,
             badge=badge(report),
             searched=searched(report.facts),
-            recommendation=[text for text in (report.grid.proof, *report.grid.explanation) if text]
-            if report.grid
-            else [],
-            decision=parts.get("decision"),
-            places={cell: place for place, cell in enumerate(report.grid.cells.index)} if report.grid else {},
-            cells=parts.get("cells"),
-            sections={
-                "criteria": criteria(report),
-                "baseline": compared(report.baseline, "baseline") if report.baseline else None,
-                "slices": slices(report),
-                "metrics": metrics(report, told, remarks=True),
-                "disagreements": disagreements(report),
-                "facts": _facts(report),
-            },
+            recommendation=[text for text in (grid.proof, *grid.explanation) if text] if grid else [],
+            places=grid.places() if grid else {},
+            sections=shown,
             rows={row.id: row for row in report.queries},
             worst=worst(report.queries),
             queries=sorted(rows, key=lambda row: WORST_FIRST.get(row.cause, 0)),
-            query_scores=_query_scores(report),
+            query_scores=[name for p in QUERY_SCORES if (name := deepest(p, report.scores)) in report.scores],
             rank_and_score=rank_and_score,
             figure_text=figure,
-            judge=judge_lines(judge) if judge else [],
+            judge=judge_lines(report),
             config=yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True),
             drawn=drawn,
             figures_data=Markup(embedded(drawn)),
             style=Markup(page_style()),
             script=Markup(script),
-            # By this digest the policy in the head lets the script run.
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            script_hash=digest,
         )
     )
 
@@ -110,11 +120,6 @@ def _facts(report: Report) -> Section:
     """Return fingerprints, versions and times, flat."""
     known = [(name, value) for name, value in flatten(report.facts.model_dump()) if value not in (None, {})]
     return Section(columns=[Column(""), Column("")], rows=[(Cell(name), Cell(value)) for name, value in known])
-
-
-def _query_scores(report: Report) -> list[str]:
-    """Return the metrics that the table of queries shows."""
-    return [name for pattern in QUERY_SCORES if (name := deepest(pattern, report.scores)) in report.scores]
 
 
 def environment() -> "Environment":

@@ -9,10 +9,10 @@ import pytest
 from evals.comparison.comparing import ComparisonOptions, compare, pair, parse
 from evals.comparison.differences import WHOLE_RUN
 from evals.comparison.mismatches import changes
-from evals.comparison.records import Comparison, Regression
+from evals.comparison.records import Comparison, Difference, Regression
 from evals.comparison.sections import document, render
 from evals.errors import ExperimentError, ReportError
-from evals.report.model import Difference, Report
+from evals.report.model import Report
 from evals.stats import paired
 from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, TOKENS, Score, hit, judge, report, row, run
 
@@ -68,7 +68,7 @@ def test_other_golden_data_are_refused_with_every_mismatch_and_the_remedy_and_co
     assert "1 only in the baseline (a), 1 only in the other (x)" in str(refused.value)
     assert "--common compares on the 1 queries" in str(refused.value)
     made = compared(first, second, common=True)
-    assert made.pairing.left == 2 and made.differences[0].paired and made.differences[0].paired.n == 1
+    assert made.pairing.left == 2 and made.differences[0].n == 1
     assert "Only the 1 queries" in render([made], width=100, color=False, queries=1)
     with pytest.raises(ReportError, match="nothing to compare"):
         compared(first, queries("x", dataset_fingerprint="2" * 64), common=True)
@@ -79,12 +79,13 @@ def test_other_golden_data_are_refused_with_every_mismatch_and_the_remedy_and_co
 
 def test_a_metric_is_compared_over_the_queries_that_it_scores_in_both() -> None:
     one = found(NDCG, [0.5, 0.25, 1.0, 0.0], [0.5, 0.75, 0.5, 0.25])
-    assert one.paired == paired.compare([0.5, 0.25, 1.0, 0.0], [0.5, 0.75, 0.5, 0.25], 0)
+    alone = paired.compare([0.5, 0.25, 1.0, 0.0], [0.5, 0.75, 0.5, 0.25], 0)
+    assert (one.low, one.high, one.p, one.n) == (alone.interval.low, alone.interval.high, alone.p, alone.n)
     assert (one.baseline, one.other, one.difference, one.wins, one.losses) == (0.4375, 0.5, 0.0625, 2, 1)
     lower = found(FALSE_ANSWER, [1.0, 1.0, 0.0], [0.0, 0.0, 1.0])
     assert (lower.better, lower.wins, lower.losses) == ("lower", 2, 1)
     dropped = found(NDCG, [0.5, "unscored", 0.2, "unscored", None], [0.25, 0.5, "unscored", "unscored", None])
-    assert dropped.paired and (dropped.paired.n, dropped.baseline, dropped.other) == (1, 0.5, 0.25)
+    assert (dropped.n, dropped.baseline, dropped.other) == (1, 0.5, 0.25)
     assert (dropped.only_baseline, dropped.only_other, dropped.worst) == (("q2",), ("q1",), None)
 
 
@@ -123,7 +124,7 @@ def test_p_values_are_adjusted_by_holm_over_all_runs_and_metrics_and_verdicts_fo
     first, worse = report({NDCG: even, HIT: [1.0] * 20}), report({NDCG: [0.3] * 20, HIT: [1.0] * 20})
     made = compare(run(first), [run(worse, "b"), run(first, "c")], ComparisonOptions(metrics=("ranking/*",)))
     every = [one for each in made for one in each.differences]
-    assert [one.p_adjusted for one in every] == paired.holm([one.paired.p for one in every if one.paired])
+    assert [one.p_adjusted for one in every] == paired.holm([one.p for one in every if one.p is not None])
     assert [one.verdict for one in every] == ["worse", "", "", ""]
     assert compared(worse, first).differences[0].verdict == "better"
     assert found(FALSE_ANSWER, [0.0] * 20, [1.0] * 20).verdict == "worse"

@@ -8,9 +8,8 @@ import pytest
 
 from evals.compare import main
 from evals.grid.measure import Measured
-from evals.report.explored import address, cell_report
 from evals.report.model import Report
-from evals.report.parsing import parse
+from evals.report.parsing import cell_report, parse
 from tests.support.grids import make_grid
 from tests.support.results import report
 
@@ -32,7 +31,7 @@ def saved(grid: Measured, tmp_path: Path) -> tuple[Path, list[str]]:
     plain["queries"][0]["query"] = HOSTILE
     file = tmp_path / "grid.json"
     file.write_text(json.dumps(plain), encoding="utf-8")
-    return file, [address(made.grid, place) for place in range(len(made.grid.cells.index))]
+    return file, [made.grid.address(place) for place in range(len(made.grid.cells.index))]
 
 
 class Texts(HTMLParser):

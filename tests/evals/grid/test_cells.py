@@ -1,7 +1,5 @@
 """The results that cells keep against the selection of a single search, and their means against one cell at a time."""
 
-from collections.abc import Sequence
-from math import isnan, nan
 from unittest import mock
 
 import numpy as np
@@ -14,7 +12,7 @@ from evals.collect.observations import Failure, Unscored
 from evals.collect.pool import Pool
 from evals.grid import cells
 from evals.grid.axes import Plan, Variant
-from evals.grid.cells import Grid, lay_out, pareto_front, score_cells
+from evals.grid.cells import Grid, lay_out, score_cells
 from evals.metrics.declaration import Context, QueryMetric, Scope, summarise
 from evals.metrics.results import Results, Values
 from retrievers.config import RetrieverConfig
@@ -128,25 +126,3 @@ def test_means_and_counts_of_a_cell_are_those_of_its_results_alone(block: int, s
     np.testing.assert_allclose(found.common, common.mean(axis=0) if len(common) else np.nan, atol=1e-12)
     never = [all(isinstance(score, Unscored) for score in each) for each in zip(*columns, strict=True)]
     assert found.n_dropped == len(inside) - len(common) - sum(never)
-
-
-def beaten(values: Sequence[float], cost: Sequence[float], place: int) -> bool:
-    """Return True if another place is at least as good in both respects and better in one."""
-    return any(
-        values[other] >= values[place]
-        and cost[other] <= cost[place]
-        and (values[other] > values[place] or cost[other] < cost[place])
-        for other in range(len(values))
-    )
-
-
-@given(st.lists(st.tuples(st.sampled_from([0.0, 0.2, 0.5, 1.0, nan]), st.sampled_from([1.0, 2.0, 3.0])), max_size=12))
-def test_the_front_is_what_nothing_beats_one_of_each_kind(points: list[tuple[float, float]]) -> None:
-    values, cost = [value for value, _ in points], [price for _, price in points]
-    front = pareto_front(np.asarray(values, dtype=float), np.asarray(cost, dtype=float))
-    unbeaten = {
-        points[place] for place in range(len(points)) if not isnan(values[place]) and not beaten(values, cost, place)
-    }
-    assert {points[place] for place in front} == unbeaten
-    assert len(front) == len(unbeaten)
-    assert [cost[place] for place in front] == sorted(cost[place] for place in front)

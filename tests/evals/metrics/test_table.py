@@ -34,8 +34,6 @@ from evals.metrics import (
 from evals.metrics.declaration import Context, Kind, summarise
 from evals.metrics.proxies import RELEVANCE_PROXY
 from evals.metrics.results import Results
-from evals.report.generate import METRICS as METRICS_PAGE
-from evals.report.generate import with_metrics
 from retrievers.records import Chunk, RetrievedChunk
 from retrievers.search.candidates import ChunkList, joined
 from tests.support.candidates import found_candidates
@@ -222,7 +220,6 @@ def test_every_row_has_a_name_that_mlflow_takes_a_line_about_it_and_a_range(name
 
 
 def test_the_list_of_the_documentation_is_that_of_the_table() -> None:
-    assert with_metrics(page := METRICS_PAGE.read_text(encoding="utf-8")) == page, "run `make schema`"
     lines = {line.split()[0]: line for line in listing().splitlines()}
     assert lines.keys() == {*METRICS, VERDICT_METRIC}
     assert lines["cost/judge_cache_hits"].split("  ", 1)[1].split() == (

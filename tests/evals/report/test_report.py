@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from importlib.resources import files
 from math import nan
 from typing import Any, get_args
 
@@ -13,13 +14,11 @@ from evals.collect.observations import Failure, Gate, LatencyPass, Summary, Unsc
 from evals.grid.measure import Measured
 from evals.grid.objective import describe
 from evals.judge.verdicts import ChunkVerdict, Claim
-from evals.report.build import grid_section
-from evals.report.generate import json_schema
-from evals.report.head import FLAGS, WITHOUT_KEYWORDS, criteria_line, decided, head
-from evals.report.headline import deepest, headline
+from evals.report.grid import grid_section
+from evals.report.head import FLAGS, criteria_line, decided, deepest, head, headline
 from evals.report.model import Cause, FailedValue, Report
 from evals.report.parsing import parse
-from evals.report.text import worst
+from evals.report.sections import worst
 from evals.run import load_config, parser
 from retrievers.records import StageTimings
 from retrievers.text.printable import json_text
@@ -29,7 +28,7 @@ from tests.support.results import UNLISTED, config, report, result, without_scor
 from tests.support.sampled import sampled_result
 from tests.support.stored_reports import stored
 
-VALIDATOR = Draft202012Validator(json_schema())
+VALIDATOR = Draft202012Validator(json.loads(files("evals.report").joinpath("schema.json").read_text(encoding="utf-8")))
 
 
 # Rows and columns
@@ -97,7 +96,7 @@ def test_verdicts_stand_at_their_chunks_and_the_judge_in_a_section_of_its_own() 
     assert (first.verdict, second.verdict, third.verdict) == (1, None, None)
     assert (first.said, second.said, third.said) == ("It helps.", "JudgeError: no answer", "the budget is spent")
     assert [claim.statement for claim in made.queries[0].claims] == ["It turns."]
-    assert made.judge and (made.judge.model, made.judge.queries, made.judge.drawn) == ("cohere:command", 2, None)
+    assert made.judge and (made.judge.model, made.judge.drawn) == ("cohere:command", None)
     assert made.judge.lines == ["cohere:command: 0 calls, 0 cached, 0 tokens"]
     assert report().judge is None
 
@@ -188,7 +187,7 @@ def test_the_criteria_in_a_sentence(own: list[bool], baseline: list[bool], incom
     assert criteria_line(gates, incomplete) == said
 
 
-@pytest.mark.parametrize("flags", sorted({*FLAGS.values(), *WITHOUT_KEYWORDS.values()}))
+@pytest.mark.parametrize("flags", sorted({*FLAGS.values()}))
 def test_every_suggestion_is_a_command_that_is_taken(flags: str) -> None:
     assert load_config(parser().parse_args(flags.split()), {})
 
@@ -197,7 +196,7 @@ def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_re
     failing: list[Cause] = ["ranked too low", "ranked too low", "not a candidate", "right"]
     assert head(result(), failing).next_flags == FLAGS["ranked too low"]
     assert "main cause of failure: ranked too low (2 of 3)" in head(result(), failing).verdict
-    assert head(result(), failing, sparse_vectors=()).next_flags == WITHOUT_KEYWORDS["ranked too low"]
+    assert head(result(), failing, sparse_vectors=()).next_flags == "--sweep.top-k 3,5,10"
     own = result(config=config(python="mine:make"))
     assert head(own, failing).next_flags == head(result(), ["right"]).next_flags == "--html report.html"
     chosen = swept_of(grid).grid.cell(choice_of(grid).recommended.cell)

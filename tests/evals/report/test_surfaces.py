@@ -12,13 +12,12 @@ from syrupy.assertion import SnapshotAssertion
 from evals.comparison.comparing import ComparisonOptions, compare
 from evals.comparison.records import Run
 from evals.comparison.sections import render as render_comparison
-from evals.report.description import description
 from evals.report.html import render_page
 from evals.report.junit import junit
 from evals.report.parsing import parse
 from evals.report.section import Cell, Section, line, markdown, terminal
-from evals.report.terminal import render
-from evals.report.text import source_link
+from evals.report.sections import source_link
+from evals.report.terminal import description, render
 from retrievers.text.printable import json_text
 from tests.support.stored_reports import NAMES, stored
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from evals import tracking
 from evals.comparison.records import Run, Tracked
 from evals.errors import ReportError, TrackingError
 from evals.tracking.find import open_run, refuse_repeated
@@ -35,7 +34,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, mlflow_database: Path) -> Ite
 
 def log(place: int, name: str) -> str:
     if name == "unreported":
-        client = MlflowClient(tracking_uri=local_uri(tracking.FOLDER))
+        client = MlflowClient(tracking_uri=local_uri())
         run = client.create_run("1", run_name=name, start_time=1767323046000)
         client.set_terminated(run.info.run_id, "KILLED")
         return str(run.info.run_id)
@@ -46,7 +45,7 @@ def log(place: int, name: str) -> str:
 
 @pytest.fixture
 def client(runs: list[str]) -> MlflowClient:
-    return MlflowClient(tracking_uri=local_uri(tracking.FOLDER))
+    return MlflowClient(tracking_uri=local_uri())
 
 
 def read(reference: str, uri: str | None = None, experiment: str = "tests") -> Run:
@@ -71,20 +70,6 @@ def test_by_id_in_whatever_experiment(runs: list[str]) -> None:
     assert (found.name, found.report.name, found.origin) == ("twice", "place 2", f"MLflow run {runs[2]}")
     assert run_id(NAMES[3]) == runs[3]
     assert run_id(runs[2], experiment="another that there is not") == runs[2]
-
-
-def test_by_the_address_of_the_store(runs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    uri = local_uri(tracking.FOLDER)
-    monkeypatch.chdir(tmp_path)
-    assert run_id("first", uri) == runs[0]
-
-
-def test_by_tag_the_newest(runs: list[str], client: MlflowClient) -> None:
-    for place, value in ((0, "true"), (1, "no")):
-        client.set_tag(runs[place], "prod", value)
-    assert run_id("tag:prod") == runs[1]
-    assert run_id("tag:prod=true") == runs[0]
-    assert "no run has the tag 'tag:prod=yes' in experiment 'tests' at sqlite:///" in refused("tag:prod=yes")
 
 
 def test_a_name_of_several_runs_lists_them_with_their_times(runs: list[str]) -> None:
@@ -145,12 +130,6 @@ def write(file: Path, **changes: Any) -> Path:
 
 def opened(reference: str) -> Any:
     return open_run(reference, None, "retrieval-evals")
-
-
-def test_a_file_is_read(folder: Path) -> None:
-    write(folder / "a.json", name="mine")
-    found = opened("a.json")
-    assert (found.reference, found.origin, found.name, found.report.facts.cases) == ("a.json", "a.json", "mine", 1)
 
 
 def test_a_file_that_is_missing_names_the_nearest(folder: Path) -> None:

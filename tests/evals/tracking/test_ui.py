@@ -18,7 +18,7 @@ from evals.tracking.ui import main
 from tests.support.child import environment
 from tests.support.loopback import free_port
 from tests.support.results import report
-from tests.support.tracking import run_of, written
+from tests.support.tracking import written
 
 
 @pytest.fixture
@@ -117,23 +117,15 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.usefixtures("runs")
-@pytest.mark.parametrize(
-    ("flags", "page", "seen"),
-    [
-        ([], "/#/experiments", True),
-        (["--no-browser"], "/#/experiments", False),
-        (["--tracking.experiment", "Default", "--no-browser"], "/#/experiments/0/evaluation-runs", False),
-    ],
-)
-def test_the_page_of_the_experiment_is_printed_and_opened(
+@pytest.mark.parametrize(("flags", "seen"), [([], True), (["--no-browser"], False)])
+def test_the_page_of_the_runs_is_printed_and_opened(
     serve: Callable[..., list[Process]],
     opened: list[str],
     capsys: pytest.CaptureFixture[str],
     flags: list[str],
-    page: str,
     seen: bool,
 ) -> None:
-    begun, address = serve(), f"http://127.0.0.1:{(port := free_port())}{page}"
+    begun, address = serve(), f"http://127.0.0.1:{(port := free_port())}/#/experiments"
     assert main(["--port", str(port), *flags]) == 0
     assert capsys.readouterr().out == f"Runs: {address} (Ctrl-C ends it)\n"
     assert opened == ([address] if seen else [])
@@ -171,13 +163,13 @@ def test_a_server_that_ends_at_once_is_told_with_its_last_line(
 
 @pytest.mark.slow
 def test_the_address_of_the_runs_is_printed_when_the_server_answers(runs: Path) -> None:
-    done, port = run_of(written(report())), free_port()
-    command = [sys.executable, "-m", "evals", "ui", "--port", str(port), "--tracking.experiment", "tests"]
+    written(report(), traces=0)
+    port = free_port()
+    command = [sys.executable, "-m", "evals", "ui", "--port", str(port)]
     process = subprocess.Popen(command, cwd=runs, env=environment({}), stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout
-        page = f"http://127.0.0.1:{port}/#/experiments/{done.info.experiment_id}/evaluation-runs"
-        assert process.stdout.readline() == f"Runs: {page} (Ctrl-C ends it)\n"
+        assert process.stdout.readline() == f"Runs: http://127.0.0.1:{port}/#/experiments (Ctrl-C ends it)\n"
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10) as answer:
             assert answer.read() == b"OK"
     finally:

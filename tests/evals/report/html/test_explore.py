@@ -9,9 +9,9 @@ from evals.errors import ReportError
 from evals.grid.measure import Measured
 from evals.metrics import PASS_RATE, metric_named
 from evals.metrics.declaration import QueryMetric
-from evals.report.explored import address, cell_report
 from evals.report.html import render_page
-from evals.report.model import Explored, Report
+from evals.report.model import Report, ResultsByCell
+from evals.report.parsing import cell_report
 from tests.support.chromium import Chromium, chromium, find_chromium
 from tests.support.grids import swept_of, with_swept
 from tests.support.results import report
@@ -25,9 +25,9 @@ QUERIES = """[...document.querySelectorAll("#explore .queries details")].map(
   one => [one.querySelector("b").textContent, one.querySelector("summary span").textContent])"""
 
 
-def told(made: Report) -> Explored:
-    assert made.grid is not None and made.grid.explored is not None
-    return made.grid.explored
+def told(made: Report) -> ResultsByCell:
+    assert made.grid is not None and made.grid.results is not None
+    return made.grid.results
 
 
 def place(made: Measured, number: int) -> tuple[int, int]:
@@ -50,7 +50,7 @@ def test_every_cell_returns_what_it_would_alone(grid: Measured) -> None:
         gains, passes = (each.values(results, grid.context).values for each in (metric, PASS_RATE))
         for query, observation in enumerate(results.observations()):
             which = found.list_of[configuration][threshold][query]
-            length = min(top_k, found.reach[configuration][threshold][query])
+            length = min(top_k, len(found.lists[which]))
             assert tuple(ids[code] for code in found.lists[which][:length]) == observation.ranked_ids
             score = found.found[which][length]
             assert (None if score < 0 else found.scores[score]) == (gains[query] if observation.case.in_scope else None)
@@ -61,7 +61,7 @@ def test_every_cell_returns_what_it_would_alone(grid: Measured) -> None:
 def test_a_cell_of_a_saved_grid_is_a_run_of_its_own(grid: Measured) -> None:
     made, cells = report(grid), swept_of(grid).grid
     assert made.grid is not None
-    names = [address(made.grid, place) for place in range(len(cells))]
+    names = [made.grid.address(place) for place in range(len(cells))]
     assert len({*names}) == len(names)
     for number in (0, 7, len(cells) - 1):
         alone, results = cell_report(made, names[number]), cells.results(number)
@@ -88,12 +88,12 @@ def test_a_cell_that_is_not_there_is_refused_with_one_that_is(grid: Measured, na
 def test_results_that_do_not_fit_the_cells_are_refused(grid: Measured) -> None:
     made = report(grid)
     assert made.grid is not None
-    changes: list[dict[str, object]] = [{"reach": []}, {"found": [[]]}, {"list_of": [[[10**6]]]}]
+    changes: list[dict[str, object]] = [{"lists": []}, {"found": [[]]}, {"list_of": [[[10**6]]]}]
     for changed in changes:
         broken = told(made).model_copy(update=changed)
-        section = made.grid.model_copy(update={"explored": broken})
+        section = made.grid.model_copy(update={"results": broken})
         with pytest.raises(ReportError, match="do not fit"):
-            cell_report(made.model_copy(update={"grid": section}), address(made.grid, 0))
+            cell_report(made.model_copy(update={"grid": section}), made.grid.address(0))
 
 
 def test_what_is_found_is_shown_where_it_has_no_part_in_the_choice(grid: Measured) -> None:
@@ -130,7 +130,7 @@ def test_every_figure_is_the_report_s(grid: Measured, tmp_path: Path) -> None:
         for number in range(len(found.gain)):
             browser.evaluate(f"Grid.choose('cell', {number})")
             link = browser.evaluate("document.querySelector('[data-link]').hash")
-            assert link == f"#{address(made.grid, number)}"  # by which evals.compare names the cell, too
+            assert link == f"#{made.grid.address(number)}"  # by which evals.compare names the cell, too
             this, _ = browser.evaluate(FIGURES)
             wrong, gain = metrics["scope/false_answer"].mean[number], found.gain[number]
             assert wrong is not None and gain is not None

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from evals.collect.observations import Unscored
 from evals.grid.measure import Measured
-from evals.judge.tasks import PRECISION
-from evals.report.html.figures import best_scores, cells, figure_data, first_ranks, judged
+from evals.report.html.figures import best_scores, cells, figure_data, first_ranks
 from evals.stats.intervals import Interval
 from tests.support.grids import choice_of, swept_of, with_swept
 from tests.support.results import UNLISTED, config, report, result, without_scores
-from tests.support.sampled import JUDGED, LABELS, sampled_result
+
+METRIC = "ranking/ndcg_at_5"
 
 
 def test_every_cell_has_its_place_and_the_means_of_the_grid(grid: Measured) -> None:
@@ -76,20 +75,3 @@ def test_first_ranks_are_of_labelled_queries_in_scope() -> None:
     assert first_ranks(report()) == {"ranks": [1, 5], "top_k": 3, "depth": 5}
     without = [row.model_copy(update={"relevant": {}}) for row in report().queries]
     assert first_ranks(report().model_copy(update={"queries": without})) is None
-
-
-def test_judged_queries_stand_against_their_proxies_and_the_mean_of_all_on_the_line() -> None:
-    made = sampled_result()
-    [found] = judged(report(made))
-    [summary] = made.summaries
-    assert summary.sampled is not None
-    assert found["points"] == list(zip(LABELS[: len(JUDGED)], JUDGED, strict=True))
-    assert found["mean"] == pytest.approx((sum(LABELS) / len(LABELS), summary.value))
-    assert (found["queries"], found["weight"]) == (60, summary.sampled.weight)
-
-
-def test_where_no_judged_query_has_a_proxy_none_is_drawn() -> None:
-    made = sampled_result()
-    assert list(judged(report(result()))) == list(judged(report(replace(made, proxies={})))) == []
-    unscored = {PRECISION: dict.fromkeys(made.proxies[PRECISION], Unscored(reason="no labels"))}
-    assert list(judged(report(replace(made, proxies=unscored)))) == []

@@ -2,7 +2,6 @@
 
 import base64
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO
@@ -17,7 +16,6 @@ from evals.report.model import Report
 from tests.support.chromium import Chromium, Theme, chromium, find_chromium
 from tests.support.grids import choice_of, swept_of, with_swept
 from tests.support.results import report
-from tests.support.sampled import JUDGED, LABELS, sampled_result
 
 FOUND = find_chromium()
 pytestmark = [
@@ -235,18 +233,6 @@ def test_ranks_within_top_k_are_told_from_deeper_ones(browser: Chromium, tmp_pat
     assert marks(browser, "ranks", "bars", "height") == [[[194], [0], [0]], [[194]], [[0]]]
     texts = browser.evaluate("[...document.querySelectorAll('#figure-ranks text.middle')].map(one => one.textContent)")
     assert texts == ["1", "2", "3", "4+", "none"]
-
-
-def test_several_judged_queries_at_one_place_are_one_larger_point(browser: Chromium, tmp_path: Path) -> None:
-    open_report(browser, report(sampled_result()), tmp_path)
-    [dots] = marks(browser, "judged_1", "dots", "cx", "cy", "r")
-    wanted = Counter(zip(LABELS, JUDGED, strict=False))
-    left, width, low, height = x_of(0.04 / 1.08), 386 / 1.08, 220 - 194 * 0.04 / 1.08, 194 / 1.08
-    assert sorted(dots) == [
-        pytest.approx([left + x * width, low - float(str(y)) * height, 2.6 * count**0.5])
-        for (x, y), count in sorted(wanted.items(), key=lambda one: (one[0][0], -float(str(one[0][1]))))
-    ]
-    assert len(marks(browser, "judged_1", "star", "x")) == len(marks(browser, "judged_1", "line")) == 1
 
 
 def test_every_cell_of_the_map_says_its_value(browser: Chromium, page: Path, grid: Measured) -> None:

@@ -1,0 +1,59 @@
+"""Write the report's JSON Schema and the tables of docs/report.md and docs/metrics.md out of the code."""
+
+import inspect
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from evals.metrics.listing import markdown
+
+from evals.collect.observations import Gate, SampledMean, Summary
+from evals.grid.choice import HeldOut
+from evals.judge.budget import Usage
+from evals.judge.verdicts import ChunkVerdict, Claim
+from evals.report import model
+from evals.stats.intervals import Interval
+
+ROOT = Path(__file__).parents[1]
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+# Records of the evaluation that are sections of the report as they are.
+RECORDS = (ChunkVerdict, Claim, Gate, HeldOut, Interval, SampledMean, Summary, Usage)
+
+
+def written() -> dict[Path, str]:
+    """Return the text of each file that is made of the code."""
+    schema = json_schema()
+    fields = "".join(f"| `{name}` | {field['description']} |\n" for name, field in schema["properties"].items())
+    tables = {"report": ("fields", f"| field | holds |\n|---|---|\n{fields}"), "metrics": ("metrics", markdown())}
+    return {ROOT / "evals" / "report" / "schema.json": json.dumps(schema, indent=2) + "\n"} | {
+        (file := ROOT / "docs" / f"{name}.md"): _between(file.read_text(encoding="utf-8"), mark, table)
+        for name, (mark, table) in tables.items()
+    }
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the report's JSON Schema (draft 2020-12), every section described by its docstring."""
+    schema = {"$schema": DIALECT, **model.Report.model_json_schema()}
+    sections = [each for each in vars(model).values() if isinstance(each, type) and issubclass(each, model.Section)]
+    for each in (*RECORDS, *sections):
+        section = schema if each is model.Report else schema["$defs"].get(each.__name__)
+        if section:
+            first, _, rest = (inspect.getdoc(each) or "").partition("\n\n")
+            fields: dict[str, str] = dict(re.findall(r"^    (\w+): ((?:.+\n?)(?:     +.+\n?)*)", rest, re.MULTILINE))
+            section["description"] = " ".join(first.split())
+            for name in section["properties"].keys() & fields.keys():
+                said = " ".join(fields[name].split()).removesuffix(".")
+                section["properties"][name]["description"] = said[0].lower() + said[1:] if said[1:2].islower() else said
+    return schema
+
+
+def _between(text: str, name: str, table: str) -> str:
+    begin, end = f"<!-- {name}: begin (written by `make schema`) -->\n", f"<!-- {name}: end -->\n"
+    before, rest = text.split(begin)
+    return f"{before}{begin}\n{table}\n{end}{rest.split(end)[1]}"
+
+
+if __name__ == "__main__":
+    for file, text in written().items():
+        file.write_text(text, encoding="utf-8")

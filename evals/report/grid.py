@@ -1,0 +1,272 @@
+"""A grid to its part of the report: cells by columns, the choice, and what every cell returns of every query. Pure.
+
+Under one threshold a larger `top_k` only adds to a result, so that the results of all cells are the beginnings of a few
+lists a query: which list a threshold leaves, and what each beginning of it is worth.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import isfinite, isnan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.collect.pool import Floats, Integers
+from evals.grid.cells import Grid
+from evals.grid.choice import explain
+from evals.grid.decision import Decision, Level, Turn
+from evals.grid.judging import CellProof
+from evals.grid.measure import Measured, Swept
+from evals.grid.objective import describe
+from evals.metrics import PASS_RATE, metric_named
+from evals.metrics.declaration import QueryMetric
+from evals.report.model import (
+    PREVIEW,
+    CellColumns,
+    ChoiceSection,
+    ChunkEntry,
+    ConfigurationEntry,
+    DecisionSection,
+    GridMetric,
+    GridSection,
+    LevelEntry,
+    RankingSection,
+    ResultsByCell,
+)
+from evals.stats.abstention import Promise
+from evals.stats.bands import mean_bands, share_bands
+
+# Cells beyond these are left out of the report, from the end of the ranking; never the recommended one.
+MOST_CELLS = 10_000
+# Share of falsely answered queries above which a recommendation says so.
+MOST_FALSE_ANSWERS = 0.5
+# Weights at which the choice changes that are named.
+MOST_WEIGHTS = 6
+OF_A_CELL = ("index", "configuration", "top_k", "threshold")
+# Thresholds × queries × configurations, and chunks of all lists, beyond which the page has no room.
+MOST_PLACES, MOST_LISTED = 250_000, 500_000
+FOUND, FALSE_ANSWER, FALSE_ABSTENTION = "found", "scope/false_answer", "scope/false_abstention"
+
+
+def grid_report(result: Measured) -> GridSection | None:
+    """Return the grid that a run is of; None of a single run."""
+    if result.swept is None:
+        return None
+    section, more = grid_section(result.swept), results_by_cell(result)
+    is_whole = more is not None and len(section.cells.index) == len(more.gain)
+    return section.model_copy(update={"results": more}) if is_whole else section
+
+
+def grid_section(result: Swept, most: int = MOST_CELLS) -> GridSection:
+    """Return the grid: axes, configurations, cells, every metric by cell, and the recommendation.
+
+    Args:
+        result: The grid.
+        most: Number of cells beyond which some are left out.
+    """
+    grid, ranking, choice, decision = result.grid, result.ranking, result.choice, result.decision
+    shown = _shown_cells(result, most)
+    cells, kept = [grid.cell(index) for index in shown.tolist()], set(shown.tolist())
+    if choice:
+        choice = replace(choice, standings=tuple(one for one in choice.standings if one.cell in kept))
+    told = [result.separation, *(each.statement for each in result.promised)] if result.separation else []
+    order = [cell for cell in ranking.order if cell in kept]
+    return GridSection(
+        axes={name: list(values) for name, values in grid.plan.axes.items()},
+        ranking=RankingSection.of(vars(ranking) | {"order": order, "values": _numbers(ranking.values[shown])}),
+        choice=ChoiceSection.of(choice) if choice else None,
+        decision=_decision(decision) if choice and decision else None,
+        held_out=result.held_out if choice else None,
+        proof=_proved(result, result.proof) if result.proof else "",
+        explanation=list(_explanation(result)),
+        abstention=list(dict.fromkeys(told)),
+        configurations=[
+            ConfigurationEntry.of(vars(one) | {"metrics": {each.metric: each for each in summaries}})
+            for one, summaries in zip(grid.configurations, grid.summaries, strict=True)
+        ],
+        cells=CellColumns.of(
+            {"count": len(grid)} | {name: [getattr(cell, name) for cell in cells] for name in OF_A_CELL}
+        ),
+        metrics={
+            name: GridMetric(
+                mean=_numbers(scores.mean[shown]), n=_counts(scores.n[shown]), n_failed=_counts(scores.n_failed[shown])
+            )
+            for name, scores in grid.metrics.items()
+        },
+    )
+
+
+def results_by_cell(result: Measured) -> ResultsByCell | None:
+    """Return the results of all cells; None of a run, of cells that are not ranked, and of a grid without room.
+
+    Args:
+        result: The measurement.
+    """
+    if result.swept is None or result.swept.choice is None:
+        return None
+    grid, weights = result.swept.grid, result.swept.ranking.weights
+    metrics = {name: metric for name in weights if isinstance(metric := metric_named(name), QueryMetric)}
+    gains = {name: weights[name] for name, metric in metrics.items() if metric.scope == "in_scope"}
+    if not any(gains.values()):  # what is found has no part in the choice, and is shown nevertheless
+        gains = dict.fromkeys(gains, 1.0)
+    if not gains or len(grid.pool.cases) * sum(len(each.thresholds) for each in grid.configurations) > MOST_PLACES:
+        return None
+    results, row_of = grid.laid_out()
+    # [thresholds of all configurations, top_ks, queries]; the longest result of a threshold is a list of its own
+    cells = row_of.reshape(-1, len(grid.top_ks), row_of.shape[1])
+    longest = cells[:, int(np.argmax(grid.top_ks))]
+    own, list_of = np.unique(longest, return_inverse=True)
+    list_of, lengths = list_of.reshape(longest.shape), results.lengths[own]
+    if lengths.sum() > MOST_LISTED:
+        return None
+    lists = [results.codes[row, :length] for row, length in zip(own.tolist(), lengths.tolist(), strict=True)]
+    offsets = np.cumsum([0, *(lengths + 1)])
+    row = np.full(offsets[-1], -1)  # by list, then by number of chunks returned; -1 where no cell returns that many
+    for cut, top_k in enumerate(grid.top_ks):
+        row[offsets[list_of] + np.minimum(lengths[list_of], top_k)] = cells[:, cut]
+
+    def by_list(values: Floats | Integers) -> list[list[int]]:
+        return [each.tolist() for each in np.split(values[row], offsets[1:-1])]
+
+    shares = {name: weight / sum(map(abs, gains.values())) for name, weight in gains.items()}
+    parts = [share * metrics[name].values(results, result.context).values for name, share in shares.items()]
+    gain = np.append(np.add.reduce(parts), np.nan)  # what no cell returns is the last
+    passes = np.append(PASS_RATE.values(results, result.context).values, np.nan)
+    scores, found = np.unique(gain, return_inverse=True)
+    codes = np.unique(np.concatenate(lists))
+    chunks = [grid.pool.chunks[code] for code in codes.tolist()]
+    means = np.add.reduce([share * grid.metrics[name].common for name, share in shares.items()])
+    return ResultsByCell(
+        metrics=list(gains),
+        gain=_numbers(means),
+        bands=dict(_bands(grid, gain[row_of], results.lengths[row_of] == 0, result.config.seed)),
+        chunks={
+            chunk.chunk_id: ChunkEntry(
+                source=chunk.source, breadcrumb=chunk.breadcrumb, text=" ".join(chunk.text.split())[:PREVIEW]
+            )
+            for chunk in chunks
+        },
+        lists=[np.searchsorted(codes, each).tolist() for each in lists],
+        list_of=[each.tolist() for each in np.split(list_of, len(grid.configurations))],
+        scores=scores[~np.isnan(scores)].tolist(),
+        found=by_list(np.where(np.isnan(gain), -1, found)),
+        passes=by_list(np.where(np.isnan(passes), -1, passes).astype(int)),
+    )
+
+
+def _shown_cells(result: Swept, most: int) -> Integers:
+    """Return the numbers of the cells that are reported, ascending: those that are named, then the best."""
+    choice, decision = result.choice, result.decision
+    first = [choice.recommended.cell] if choice else []
+    first += [level.cell for level in (decision.levels if decision else ()) if level.cell is not None]
+    first += [standing.cell for standing in (choice.standings if choice else ())]
+    order = np.asarray(list(dict.fromkeys((*first, *result.ranking.order))), dtype=np.int64)
+    return np.sort(np.concatenate([order, np.setdiff1d(np.arange(len(result.grid)), order)])[:most])
+
+
+def _numbers(values: Floats) -> list[float | None]:
+    return [None if isnan(value) else value for value in values.tolist()]
+
+
+def _counts(values: Integers) -> int | list[int]:
+    """Return one number where all cells have the same."""
+    counts: list[int] = values.tolist()
+    return counts[0] if len(set(counts)) == 1 else counts
+
+
+def _decision(decision: Decision) -> DecisionSection:
+    turns = [f"{turn.weight:.2f} {cut(turn)}" for turn in decision.by_weight]
+    rest = [f"and {len(turns) - MOST_WEIGHTS} more"] if len(turns) > MOST_WEIGHTS else []
+    promised = [_promised(each, decision.out_of_scope) for each in decision.promised]
+    return DecisionSection.of(
+        {
+            "weight": decision.weight,
+            "levels": [LevelEntry.of(level) for level in decision.levels],
+            "recommended": LevelEntry.of(decision.recommended),
+            "may_be_best": decision.may_be_best,
+            "turns": " · ".join(turns[:MOST_WEIGHTS] + rest),
+            "promise": " · ".join(promised),
+        }
+    )
+
+
+def cut(cell: Level | Turn) -> str:
+    """Return the cuts of a cell, such as `k10 t0.3`."""
+    return f"k{cell.top_k}" + ("" if cell.threshold is None else f" t{cell.threshold:g}")
+
+
+def _promised(promise: Promise, queries: int) -> str:
+    rate = f"at most {100 * promise.rate:.3g}%"
+    if promise.threshold is None:
+        return f"{rate} takes {promise.queries} out-of-scope queries" if queries < promise.queries else f"{rate} none"
+    silent = "" if promise.silent is None else f" ({promise.silent:.0%} silent)"
+    return f"{rate} t{promise.threshold:g}{silent}"
+
+
+def _explanation(result: Swept) -> Iterator[str]:
+    """Yield the choice in three sentences, and the unbiased figure; or why nothing was chosen."""
+    if result.choice is None:
+        yield f"The cells are not ranked: {result.ranking.reason}"
+        return
+    first, *others = explain(result.choice)
+    metric, held_out = result.grid.metrics.get(FALSE_ANSWER), result.held_out
+    answers = float(metric.mean[result.choice.recommended.cell]) if metric else 0.0
+    if answers > MOST_FALSE_ANSWERS:  # which nan is not
+        first += (
+            f". It answers {answers:.0%} of the out-of-scope queries: constrain that with --objective.constraints "
+            f"'{FALSE_ANSWER} <= {MOST_FALSE_ANSWERS:g}'"
+        )
+    yield from (first, *others)
+    if held_out:
+        ends = in_parentheses(held_out.interval.low, held_out.interval.high)
+        yield (
+            f"Held out: {held_out.value:.3f}{ends} on {held_out.n} queries that had no part in the choice "
+            f"({held_out.chosen_on:.3f} on those that had)"
+        )
+
+
+def in_parentheses(low: float | None, high: float | None) -> str:
+    """Return the ends of an interval behind a figure; empty where there is none."""
+    return "" if low is None or high is None else f" ({low:.3f} … {high:.3f})"
+
+
+def _proved(result: Swept, proof: CellProof) -> str:
+    """Return what the verdicts that were bought prove, of what all verdicts on these queries would say."""
+    # Cells that scored the same on every query are one.
+    members = list(result.choice.recommended.members) if result.choice else []
+    bound = min((bound for bound in proof.within[members].tolist() if isfinite(bound)), default=None)
+    if bound is None or result.chosen is None:
+        said = f"Not proved: too few queries were judged to compare {len(result.grid):,} cells"
+    else:
+        proved = "Proved" if bound <= proof.margin else f"Not proved within {proof.margin:g}"
+        best = f"best of {len(result.grid):,} cells by all verdicts of this judge, asked once, on these queries (95%)"
+        far = f" at most {bound:.3f} below" if bound else ""
+        said = f"{proved}: {describe(result.grid, result.chosen)} is{far} the {best}"
+    share = proof.questions / max(1, proof.all_questions)
+    bought = f"{proof.questions:,} of {proof.all_questions:,} verdicts ({share:.0%})"
+    return f"{said}, with {bought} on {proof.n} of {proof.eligible} queries"
+
+
+def _bands(
+    grid: Grid, gain: Floats, is_silent: NDArray[np.bool_], seed: int
+) -> Iterator[tuple[str, tuple[list[float], list[float]]]]:
+    """Yield the bands of what is found, of wrong silence and of wrong answers, each by cell.
+
+    Args:
+        grid: The cells.
+        gain: [cells, queries], what is found.
+        is_silent: [cells, queries], True where nothing is returned.
+        seed: Seed of the bands.
+    """
+    inside = np.array([case.in_scope for case in grid.pool.cases], dtype=np.bool_)
+    values = gain[:, inside].T
+    values = values[np.isfinite(values).all(axis=1)]
+    if len(values) and values.min() >= 0 and values.max() <= 1:
+        of_configurations = np.split(values, len(grid.configurations), axis=1)
+        low, high = np.concatenate([mean_bands(each, seed) for each in of_configurations], axis=1)
+        yield FOUND, (low.tolist(), high.tolist())
+    for name, side in ((FALSE_ABSTENTION, is_silent[:, inside]), (FALSE_ANSWER, is_silent[:, ~inside])):
+        if side.shape[1]:
+            low, high = share_bands(side.sum(axis=1), side.shape[1])
+            ends = (low, high) if name == FALSE_ABSTENTION else (1 - high, 1 - low)
+            yield name, (ends[0].tolist(), ends[1].tolist())
