@@ -358,7 +358,7 @@ FAULTS: dict[str, tuple[Sequence[str] | Callable[[Path], list[str]], list[str]]]
     ),
     "a store address with credentials": (
         ["--retriever.store.url", "http://me:s3cret@127.0.0.1:6333"],
-        ["retriever.store.url: must not carry credentials", "QDRANT_API_KEY"],
+        ["retriever.store.url: expected an http:", "QDRANT_API_KEY"],
     ),
     "a key in place of its variable": (
         ["--judge.api-key-env", "sk-s3cret"],
