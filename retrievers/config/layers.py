@@ -325,8 +325,9 @@ def removed(name: str, value: object = None) -> str:
     if value is None:
         names += [setting[: dot.start()] for dot in re.finditer(r"\.", setting)]
     else:
-        value = value[0] if isinstance(value, list) and len(value) == 1 else value
-        names = [f"{each}={value}" for each in names]
+        [value] = value if isinstance(value, list) and len(value) == 1 else [value]
+        # Of few bytes of YAML, aliases make a list that no text can hold.
+        names = [f"{each}={value}" for each in names] if isinstance(value, str) else []
     successors = _successors()
     return next((successors[each] for each in names if each in successors), "")
 

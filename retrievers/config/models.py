@@ -77,6 +77,10 @@ class ModelConfig(Settings):
         if model is None or (self.provider == "python" and ":" not in model):
             expected = "module:factory" if self.provider == "python" else "the name of one, as it has no default"
             raise ValueError(f"provider {self.provider!r} needs model: {expected}, got {self.model!r}")
+        # A name without its provider would be taken for another name of the packaged model.
+        if self.provider == "wordllama" and model != self.declared.default_model:
+            expected = f"{self.declared.default_model}, its one model"
+            raise ValueError(f"provider 'wordllama': expected {expected}, got {model!r}; write model: PROVIDER:NAME")
         return self
 
     @property

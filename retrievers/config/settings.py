@@ -97,7 +97,9 @@ def one_of(registry: Mapping[str, object]) -> AfterValidator:
 
 def _variable(name: Any) -> str:
     if not isinstance(name, str) or not VARIABLE.fullmatch(name):
-        raise UnshownError("expected the name of a variable, such as COHERE_API_KEY, and not the key itself")
+        raise UnshownError(
+            "expected the name of an environment variable, such as COHERE_API_KEY, and not the key itself"
+        )
     return name
 
 
