@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from evals.metrics.listing import markdown
-
 from evals.collect.observations import Gate, SampledMean, Summary
 from evals.grid.choice import HeldOut
 from evals.judge.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Claim
+from evals.metrics import markdown
 from evals.report import model
 from evals.stats.intervals import Interval
 
