@@ -192,15 +192,12 @@ def _existing(
         raise StoreError(f"{name} was not made by `retrievers index` and is left alone; name another by --collection")
     if other := other_model(config.embedding, recorded):
         raise StoreError(f"{name} was embedded by {other[0]}, not by {other[1]}; name another by --collection")
-    settings, searched = (
-        named.over(info.index),
-        keyword.vector_name if keyword.vector_name in info.sparse_vectors else None,
-    )
+    settings = named.over(info.index)
     if settings.splitter not in get_args(Splitter):
-        raise StoreError(
-            f"{name} was cut by index.splitter {settings.splitter!r}, which is gone; use --splitter sections"
-        )
+        said = f"{name} was cut by index.splitter {settings.splitter!r}, which is gone"
+        raise StoreError(f"{said}; use --splitter sections, with --replace")
     language = info.manifest.get("bm25", {}).get("language")
+    searched = keyword.vector_name if keyword.vector_name in info.sparse_vectors else None
     was = {**info.index, "keyword.language": language, "keyword.vector_name": searched}
     wanted = {**settings.named, "keyword.language": keyword.language, "keyword.vector_name": keyword.vector_name}
     differing = next((setting for setting in wanted if was.get(setting) != wanted[setting]), None)
