@@ -148,8 +148,8 @@ def _said(error: ValidationError) -> str:
 def _named(settings: RetrieverConfig, sweep: SweepConfig) -> Variant:
     """Name a variant: by mode, fusion and reranker always, by other settings where they are swept."""
     means = effective(settings)
-    shown = [means.get(name, "") for name in ("python", "mode", "fusion", "rerank")]
-    if len(sweep.candidates) > 1 and "candidates" in means:
-        shown.append(f"candidates {means['candidates']}")
+    always = ("python", "mode", "fusion", "rerank")
+    several = [name for name in VARIANT_AXES if name in means and name not in always and len(getattr(sweep, name)) > 1]
+    shown = [*(means.get(name, "") for name in always), *(f"{name} {means[name]:g}" for name in several)]
     name = " ".join(part for part in shown if part not in ("", "none"))
     return Variant(name=name, parameters={**means, "candidates": settings.candidates}, settings=settings)
