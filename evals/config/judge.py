@@ -132,7 +132,7 @@ class JudgeConfig(Settings):
             )
         if second and self.second.sample == "all" and self.stop.margin is None:
             raise ValueError(f"second: {second} would judge every query alone; give it a sample, such as sample: 0.1")
-        unpriced = {self.model or "", second or self.model or ""} - self.prices.keys()
+        unpriced = {*filter(None, (self.model, second))} - self.prices.keys()
         if self.budget.usd is not None and unpriced:
             entries = ", ".join(f"{model}: {{input: 2.5, output: 10}}" for model in sorted(unpriced))
             raise ValueError(f"budget.usd needs the price of every token; write into prices: {{{entries}}}")

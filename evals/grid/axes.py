@@ -143,9 +143,9 @@ def _said(error: ValidationError) -> str:
 def _named(settings: RetrieverConfig, sweep: SweepConfig, thresholds: tuple[float, ...]) -> Variant:
     """Name a variant: by mode, fusion and reranker always, by other settings where they are swept."""
     means = effective(settings)
-    shown = [means.get(name, "") for name in ("python", "mode", "fusion", "rerank")]
-    swept = [name for name in ("candidates", "threshold_on") if name in means and len(getattr(sweep, name)) > 1]
-    shown += [f"{name} {means[name]}" for name in swept]
+    always = ("python", "mode", "fusion", "rerank")
+    several = [name for name in VARIANT_AXES if name in means and name not in always and len(getattr(sweep, name)) > 1]
+    shown = [*(means.get(name, "") for name in always), *(f"{name} {means[name]}" for name in several)]
     name = " ".join(part for part in shown if part not in ("", "none"))
     parameters = {**means, "candidates": settings.candidates}
     return Variant(name=name, parameters=parameters, settings=settings, thresholds=thresholds)
