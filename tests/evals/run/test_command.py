@@ -213,7 +213,10 @@ def test_traces_that_fail_are_a_failure_of_mlflow_and_the_report_writes_them(
         patch.setattr(TracingClient, "start_trace", refused)
         first = run("--tracking.enabled", "true", "--tracking.run-name", "a")
     assert first.code == 3 and first.err.count("\n") == 1
-    assert "failed: MlflowException: not now (the report is at mlruns/reports/a.json; python -m evals.tracking" in first.err
+    assert (
+        "failed: MlflowException: not now (the report is at mlruns/reports/a.json; python -m evals.tracking"
+        in first.err
+    )
     assert runs(folder) == [("a", "FAILED")]
     assert write_late(["mlruns/reports/a.json", "--quiet"]) == 0
     assert ("a", "FINISHED") in runs(folder)
