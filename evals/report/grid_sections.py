@@ -61,10 +61,9 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
     notes = [
         f"★ best at weight {decision.weight:.3g} of out-of-scope queries (objective.out_of_scope); {count:,} of "
         f"{grid.cells.count - grid.ranking.excluded:,} cells may be as good (95%): {decision.may_be_best}",
-        f"Best from weight: {decision.turns}",
+        f"Best from weight: {decision.turns}" if decision.turns else "",
+        f"Promised for questions like these (95%): {decision.promise}" if decision.promise else "",
     ]
-    if decision.promise:
-        notes.append(f"Promised for questions like these (95%): {decision.promise}")
     found = decision.recommended.figures[0].metric.partition("/")[2]
     return Section(
         name="decision",
@@ -74,7 +73,7 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
             *(*numbers(found, "wrongly answered", "wrongly silent"), *numbers("tokens", "passes", is_needed=False)),
         ),
         rows=[_level(level, report, grid, places, named=not alone) for level in levels],
-        below=[*(line(Cell(note, tone="dim")) for note in notes), line("")],
+        below=[*(line(Cell(note, tone="dim")) for note in notes if note), line("")],
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evals.collect.observations import SampledMean
+from evals.collect.observations import SampledMean, Summary
 from evals.config.experiment import ExperimentConfig
 from evals.grid.axes import CELL_AXES
 from evals.report.head import leading_first, most_telling
@@ -103,11 +103,10 @@ def tags(report: Report) -> dict[str, str]:
 def metrics_table(report: Report) -> list[dict[str, Any]]:
     """Return a row a metric: value, interval, n, counts of missing scores, bounds, note, sample."""
     # Columns of a sample are empty where all queries were judged.
-    none, rows = dict.fromkeys(field.name for field in fields(SampledMean)), []
-    for row in (asdict(metric) for metric in report.metrics.values()):
-        sampled = row.pop("sampled") or none
-        rows.append(row | {f"sampled.{key}": value for key, value in sampled.items()})
-    return rows
+    of_sample = [f"sampled.{field.name}" for field in fields(SampledMean)]
+    names = [*(field.name for field in fields(Summary) if field.name != "sampled"), *of_sample]
+    rows = [dict(flatten(asdict(metric))) for metric in report.metrics.values()]
+    return [{name: row.get(name) for name in names} for row in rows]
 
 
 def queries_table(report: Report) -> list[dict[str, Any]]:

@@ -49,10 +49,6 @@ def test_two_files_are_compared_and_nothing_is_written(compare: Compare, folder:
     assert everything(folder) == {"a.json", "b.json", "c.json"}
 
 
-def test_a_baseline_may_be_named(compare: Compare) -> None:
-    assert compare("--baseline", "a.json", "b.json").out == compare("a.json", "b.json").out
-
-
 def test_json_is_printed_or_written_the_same(compare: Compare, folder: Path) -> None:
     done = compare("a.json", "b.json", "--json", "--output", "deep/compared.json")
     printed = json.loads(done.out)

@@ -51,19 +51,6 @@ def test_it_imports_nothing_and_sends_nothing(evil: Path, capsys: pytest.Capture
     assert TOKEN.encode() not in (folder / "mlruns" / "mlflow.db").read_bytes()
 
 
-@pytest.mark.parametrize("value", ["x", 7, [1], None])
-@pytest.mark.parametrize("section", ["tracking", "retriever", "sweep"])
-def test_a_section_of_its_settings_that_is_none_is_a_clear_error(
-    evil: Path, section: str, value: object, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plain = json.loads(evil.read_text())
-    plain["config"][section] = value
-    evil.write_text(json.dumps(plain))
-    for done in (call(main, [evil], capsys), call(compare, [evil, evil], capsys)):
-        assert (done.code, done.err.count("\n")) == (2, 1), done
-        assert f"{evil}: config.{section}: expected a table of settings, found " in done.err
-
-
 def test_the_environment_names_the_store(
     evil: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
