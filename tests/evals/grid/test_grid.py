@@ -50,9 +50,8 @@ def test_cells_are_numbered_by_configuration_then_threshold_then_cut(found: Meas
     ]  # fmt: skip
     last = grid.cell(99)
     assert (last.configuration, last.threshold, last.top_k) == (1, 0.9, 5)
-    assert {name: value for name, value in last.parameters.items() if name != "term_counts"} == {
-        "mode": "hybrid", "fusion": "weighted", "semantic_weight": 0.7, "rerank": "none",
-        "candidates": 20, "top_k": 5, "threshold": 0.9, "threshold_on": "each",
+    assert last.parameters == {
+        "mode": "hybrid", "fusion": "weighted", "rerank": "none", "candidates": 20, "top_k": 5, "threshold": 0.9,
     }  # fmt: skip
     assert (grid.settings(99).mode, grid.settings(99).top_k, grid.settings(99).threshold) == ("hybrid", 5, 0.9)
 
