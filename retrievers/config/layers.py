@@ -50,6 +50,8 @@ KEPT = ("top_k", "candidates", "metadata")
 OF_MODEL = frozenset(
     ("model", "provider", "base_url", "api_key_env", "dimensions", "query_prefix", "document_prefix", "options")
 )
+# Of these, those that hold for every model of a provider.
+OF_PROVIDER = frozenset(("base_url", "api_key_env"))
 MOST_BYTES = 1 << 20
 
 
@@ -177,7 +179,7 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
     merged: dict[str, Any] = {}
     for layer in layers:
         values = dict(flatten(layer.values, unopened=tables(model)))
-        merged = {name: value for name, value in merged.items() if not _is_replaced(name, values)} | values
+        merged = {name: value for name, value in merged.items() if not _is_replaced(name, values, merged)} | values
     try:
         return model.model_validate(nest(merged))
     except ValidationError as error:
@@ -185,18 +187,28 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
         raise ConfigError("\n".join(faults)) from None
 
 
-def _is_replaced(name: str, values: Mapping[str, Any]) -> bool:
-    """Return True if the values of a higher layer replace a setting, or leave no meaning to it."""
+def _is_replaced(name: str, values: Mapping[str, Any], merged: Mapping[str, Any]) -> bool:
+    """Return True if the values of a higher layer replace a setting of those merged, or leave no meaning to it."""
     group, _, last = name.rpartition(".")
     given = {other.removeprefix("retriever.") for other, value in values.items() if value is not None}
     short = name.removeprefix("retriever.")
     of_retriever = "retriever.python" not in values or short != name
+    is_other = not values.keys().isdisjoint({f"{group}.model", f"{group}.provider"})
     return (
         any(_overlaps(name, other) for other in values)
         or not given.isdisjoint(REPLACED_BY.get(short, ()))
-        or (last in OF_MODEL and not values.keys().isdisjoint({f"{group}.model", f"{group}.provider"}))
+        or (
+            last in OF_MODEL
+            and is_other
+            and not (last in OF_PROVIDER and _provider(values, group) == _provider(merged, group))
+        )
         or ("python" in given and of_retriever and short.partition(".")[0] not in KEPT)
     )
+
+
+def _provider(values: Mapping[str, Any], group: str) -> str:
+    """Return the provider that a section names, also as `provider:model`."""
+    return values.get(f"{group}.provider") or str(values.get(f"{group}.model") or "").partition(":")[0]
 
 
 def _overlaps(name: str, other: str) -> bool:
