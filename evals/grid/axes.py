@@ -128,7 +128,7 @@ def _combinations(base: RetrieverConfig, sweep: SweepConfig) -> Iterator[dict[st
 
 def _changed(base: RetrieverConfig, changes: Mapping[str, Any]) -> RetrieverConfig:
     """Return the settings with others, checked."""
-    return RetrieverConfig.model_validate(base.model_dump() | {**changes}, context={"distance": base.distance})
+    return base.replaced_by(base.model_dump() | {**changes})
 
 
 def _said(error: ValidationError) -> str:
@@ -145,7 +145,9 @@ def _named(settings: RetrieverConfig, sweep: SweepConfig, thresholds: tuple[floa
     means = effective(settings)
     always = ("python", "mode", "fusion", "rerank")
     several = [name for name in VARIANT_AXES if name in means and name not in always and len(getattr(sweep, name)) > 1]
-    shown = [*(means.get(name, "") for name in always), *(f"{name} {means[name]}" for name in several)]
+    values = {name: means[name] for name in several}
+    shown = [means.get(name, "") for name in always]
+    shown += [f"{name} {value}" if isinstance(value, str) else f"{name} {value:g}" for name, value in values.items()]
     name = " ".join(part for part in shown if part not in ("", "none"))
     parameters = {**means, "candidates": settings.candidates}
     return Variant(name=name, parameters=parameters, settings=settings, thresholds=thresholds)

@@ -45,7 +45,7 @@ HTML_TOKENS = (
 
 
 def index(text: str) -> None:
-    page = parse_page(text, "guide/page.md")
+    page = parse_page(text.encode(errors="replace").decode(), "guide/page.md")  # a file is UTF-8
     chunks = chunk_page(page, 16, lambda part: len(part.split()))
     source = SourcePage(page)
     for chunk in chunks[:20]:

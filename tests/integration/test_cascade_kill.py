@@ -49,5 +49,5 @@ def test_a_killed_cascade_buys_nothing_twice(
             prompts = Counter(chat.prompt for chat in server.chats)
             assert sum(prompts.values()) - len(prompts) <= AT_ONCE
         judge = load_report(tmp_path / "report.json")["judge"]
-        assert [" 8 of 8 queries" in judge["lines"][1], " 4 of 8 queries" in judge["lines"][2]] == [True, True]
+        assert "4 of 8 in-scope queries" in " ".join(judge["lines"])
         assert judge["usage"]["failed"] == 0

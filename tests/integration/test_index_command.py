@@ -138,5 +138,5 @@ def test_embeddings_that_fail_change_nothing(folder: Path, capsys: pytest.Captur
     assert index("--quiet") == 0
     before = stored()
     assert index(model="make_other_length") == 2
-    assert "one collection holds one model: choose another name" in capsys.readouterr().err
+    assert "name another by --collection" in capsys.readouterr().err
     assert stored() == before

@@ -111,7 +111,7 @@ def test_a_folder_of_manuals_is_indexed_and_searched(tmp_path: Path) -> None:
     (folder / "base.pdf").write_bytes(pdf(["The base has four wheels."]))
     index, search = (run(f"PYTHONPATH={ROOT} {command}", tmp_path) for command in MANUALS)
     assert index.stdout.startswith("2 pages, 2 chunks in collection 'manuals'"), index.stderr
-    assert "arm.html:1-1" in search.stdout
+    assert "arm.html" in search.stdout
     assert "collection: manuals" in (tmp_path / "manuals.yaml").read_text(encoding="utf-8")
 
 

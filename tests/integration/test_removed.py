@@ -17,7 +17,7 @@ COMMANDS = [name for name in REMOVED if name.startswith("retrieval-evals ")]
 FLAGS = [name for name in REMOVED if name.startswith("--")]
 METRICS = [name for name in REMOVED if "/" in name]
 SETTINGS = [name for name in REMOVED if name not in {*COMMANDS, *FLAGS, *METRICS}]
-OF_EXPERIMENTS = ("judge", "sweep", "tracking", "objective", "index", "sources")
+OF_EXPERIMENTS = ("judge", "sweep", "tracking", "objective", "index", "sources", "determinism", "latency")
 
 
 def written(name: str) -> tuple[str, str]:

@@ -136,5 +136,5 @@ def test_a_cache_folder_that_cannot_be_written_is_named(installed: Installed, tm
     finally:
         installed.home = home
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"the embedded store at {taken}/.cache/retrieval-evals/.qdrant cannot be opened: " in done.stderr
-    assert "name another place with --retriever.store.path" in done.stderr
+    assert f"the embedded store at {taken}/.cache/retrieval-evals/.qdrant cannot be opened; " in done.stderr
+    assert "name another with --retriever.store.path" in done.stderr

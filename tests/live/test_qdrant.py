@@ -107,7 +107,7 @@ def _unlike_nothing(found: list[list[tuple[str, Any]]]) -> list[list[tuple[str, 
 
 def test_what_strict_mode_forbids_is_told_before_the_run(config: RetrieverConfig, plain: QdrantClient) -> None:
     with strict(plain, config, **STRICT, unindexed_filtering_retrieve=False):
-        with pytest.raises(StoreError, match=r"at most 8 results a query \(max_query_limit\)"):
+        with pytest.raises(StoreError, match=r"at most 8 results a query \(strict mode\)"):
             ranked(config, candidates=9)
         with pytest.raises(StoreError, match=r"Index required but not found for .metadata\.start_line."):
             ranked(config, filters="start_line < 15")
@@ -146,7 +146,7 @@ def test_a_collection_that_changes_is_noticed(copy: RetrieverConfig, plain: Qdra
         plain.delete(copy.collection, [record.id for record in plain.scroll(copy.collection, limit=2)[0]])
         after = collection_facts(retriever)
     assert before and after
-    assert differences(before, after) == "9 → 7 points, content of the first 9 points"
+    assert differences(before, after) == "points 9 → 7, content of the first 9 points"
 
 
 def test_a_patient_run_outlives_a_server_that_is_away_for_seconds(config: RetrieverConfig) -> None:

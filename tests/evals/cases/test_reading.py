@@ -85,7 +85,7 @@ def test_a_case_is_as_it_was_written(values: dict[str, Any]) -> None:
         ({**IN_SCOPE, "evidence": [{"heading": "H"}]}, "expected a quote, or the source_url of a page"),
         ({**IN_SCOPE, "evidence": [{**PASSAGE, "grade": 11}]}, "less than or equal to 10"),
         ({**IN_SCOPE, "querry": "q"}, "Extra inputs are not permitted"),
-        ({**IN_SCOPE, "source_url_pattern": "("}, "is not a regular expression of RE2's syntax"),
+        ({**IN_SCOPE, "source_url_pattern": "("}, "is no regular expression of RE2"),
         ({**ANSWERED, "human_verdicts": {"x": 2}}, "less than or equal to 1"),
         ({**IN_SCOPE, "human_verdicts": {"x": 1}}, "human_verdicts need a case in scope with a reference_answer"),
         ({**OUT, "reference_answer": "yes", "human_verdicts": {"x": 0}}, "human_verdicts need a case in scope"),

@@ -130,7 +130,7 @@ def test_two_runs_on_different_golden_sets(compare: Compare, folder: Path) -> No
         (["a.json", "broken.json"], "broken.json: not valid JSON"),
         (["a.json", "b.json", "--queries", "-1"], "argument --queries: expected a whole number of 0 or more, got '-1'"),
         (["a.json", "b.json", "--queries", "9" * 5_000], "expected a whole number of 0 or more, got '99"),
-        (["a.json", "/dev/zero"], "/dev/zero: expected a report of evals.run, found a pipe or device"),
+        (["a.json", "/dev/zero"], "/dev/zero: expected a report of evals.run, found a folder, pipe or device"),
         (["a.json", "later.json"], "later.json: expected a report of schema version 2, found version 3"),
         (["a.json", "queries.json"], "queries.json: expected a report of evals.run, which has a schema_version"),
         (["a.json", "d.json"], "d.json: cannot be read: No such file or directory"),

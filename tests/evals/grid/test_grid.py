@@ -52,6 +52,7 @@ def test_cells_are_numbered_by_configuration_then_threshold_then_cut(found: Meas
     assert (last.configuration, last.threshold, last.top_k) == (1, 0.9, 5)
     assert last.parameters == {
         "mode": "hybrid", "fusion": "weighted", "rerank": "none", "candidates": 20, "top_k": 5, "threshold": 0.9,
+        "threshold_on": "each",
     }  # fmt: skip
     assert (grid.settings(99).mode, grid.settings(99).top_k, grid.settings(99).threshold) == ("hybrid", 5, 0.9)
 

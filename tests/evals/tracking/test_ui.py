@@ -163,7 +163,7 @@ def test_a_server_that_ends_at_once_is_told_with_its_last_line(
 
 @pytest.mark.slow
 def test_the_address_of_the_runs_is_printed_when_the_server_answers(runs: Path) -> None:
-    written(report(), traces=0)
+    written(report())
     port = free_port()
     command = [sys.executable, "-m", "evals", "ui", "--port", str(port)]
     process = subprocess.Popen(command, cwd=runs, env=environment({}), stdout=subprocess.PIPE, text=True)

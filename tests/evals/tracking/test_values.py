@@ -38,7 +38,7 @@ def test_a_users_own_keys_are_no_names_of_parameters() -> None:
 
 
 def test_parameters_are_the_usual_five_and_what_differs_from_the_defaults() -> None:
-    model = {"retriever": {"embedding": {"model": "mine"}, "threshold": 0.3}}
+    model = {"retriever": {"embedding": {"model": "l2_supercat_256"}, "threshold": 0.3}}
     changes = {
         "retriever": {"candidates": 7, **model["retriever"]},
         "sweep": {"top_k": [3, 5]},

@@ -45,12 +45,7 @@ class Collection:
 
     def matches(self, filters: Any) -> list[int]:
         """Return the places of the payloads that meet the filters."""
-        try:
-            compiled = compile_filters(self.client, settings(collection="c", filters=filters, **self.values))
-        except ConfigError as error:
-            if "no chunk" not in str(error):
-                raise
-            return []
+        compiled = compile_filters(self.client, settings(collection="c", filters=filters, **self.values))
         found, _ = self.client.scroll("c", compiled, limit=1_000)
         return sorted(int(point.id) for point in found)
 

@@ -255,7 +255,6 @@ def test_index_settings_that_are_named_must_be_the_recorded_ones() -> None:
     indexed(recorded, context="path", max_tokens=128)
     indexed(recorded)
     indexed({})
-    indexed({"max_tokens": 64}, context="none", max_tokens=64)  # as earlier versions recorded it
     with pytest.raises(StoreError, match=r"with index\.context 'path', but index\.context 'title' is expected; leave"):
         indexed(recorded, context="title")
     with pytest.raises(StoreError, match=r"with no recorded settings, but index\.context 'none' is expected; leave"):
