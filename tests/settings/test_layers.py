@@ -134,10 +134,15 @@ BELOW = layer(
     [
         (["--embedding.model", "cohere:embed-v4.0"], {"model": "cohere:embed-v4.0"}),
         (["--embedding.provider", "cohere", "--embedding.model", "embed-v4.0"], {"model": "cohere:embed-v4.0"}),
-        (["--embedding.model", "openai:other"], {"model": "openai:other"}),
+        (
+            ["--embedding.model", "openai:other"],
+            {"model": "openai:other", "base_url": "http://localhost:8000/v1", "api_key_env": "MINE"},
+        ),
     ],
 )
-def test_another_model_gets_nothing_of_the_one_below(arguments: list[str], expected: dict[str, Any]) -> None:
+def test_another_model_gets_of_the_one_below_only_where_their_provider_is_asked(
+    arguments: list[str], expected: dict[str, Any]
+) -> None:
     made = build(RetrieverConfig, [BELOW, flags(*arguments)]).embedding
     assert dump(made) == dump(EmbeddingConfig.model_validate(expected))
 
