@@ -139,7 +139,7 @@ The default experiment's `test` split: {facts.cases} queries, {facts.in_scope} i
 `index.merge_small: {str(index["merge_small"]).lower()}`) in an
 embedded store, embedded by `{facts.embedding}`; candidate depth {retriever["candidates"]}, \
 top_k {retriever["top_k"]}. In parentheses 95% intervals over the queries;
-where two overlap widely, the two have not been told apart. `rerank: rrf` is hybrid with rrf fusion, the same line. \
+where two overlap widely, the two have not been told apart. \
 MMR weighs the cosine to the query, so that
 behind it the modes differ in their candidates alone. A cross-encoder is left out: it needs a key, or a model's weights.
 

@@ -104,11 +104,6 @@ def tasks(metrics: Collection[str], observations: Sequence[Observation], seed: i
                     yield Task(metric=name, case_id=case.id, chunk_ids=ids, inputs=inputs)
 
 
-def selected(observation: Observation) -> Selected:
-    """Return the chunk ids of a selection."""
-    return observation.selection.chunk_ids
-
-
 async def grade(task: Task, asker: Asker) -> Graded:
     """Let ragas' metric ask the judge.
 

@@ -13,7 +13,7 @@ from evals.cases.case import Case
 from evals.collect.observations import Observed, Score, Summary, Unscored
 from evals.collect.pool import Bools
 from evals.judge.budget import Usage
-from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE, selected
+from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE
 from evals.judge.trust import summaries
 from evals.judge.verdicts import NOT_JUDGED, ChunkVerdict, Judging
 from evals.metrics.declaration import Context, QueryMetric, Scorer, figure
@@ -47,7 +47,7 @@ def context_precision(r: Results, judging: Judging) -> Values:
 
 def _by_result(metric: str) -> Judged:
     return lambda r, judging: Values.joined(
-        [judging.scores.get((metric, o.case.id, selected(o)), NOT_JUDGED) for o in r.observations()]
+        [judging.scores.get((metric, o.case.id, o.selection.chunk_ids), NOT_JUDGED) for o in r.observations()]
     )
 
 

@@ -8,7 +8,6 @@ from evals.cases.reading import case_fingerprint
 from evals.collect.observations import Failure, Observation, Outcome, Score, Summary
 from evals.grid.measure import Measured
 from evals.grid.sampled import sampled_summary
-from evals.judge.tasks import selected
 from evals.judge.trust import Trust
 from evals.judge.verdicts import Judging
 from evals.metrics import OWN, VERDICT_METRIC, declared, metric_named
@@ -256,7 +255,7 @@ def _row(observation: Observation, number: int, timings: StageTimings, result: M
             "top_score": best if best is not None and isfinite(best) else None,
             "retrieved": [_hit(hit, observation, judging) for hit in observation.selection],
             "best_below_threshold": [_hit(hit, observation, None) for hit in _below(observation)],
-            "claims": list(judging.claims.get((case.id, selected(observation)), ())) if judging else [],
+            "claims": list(judging.claims.get((case.id, observation.selection.chunk_ids), ())) if judging else [],
             "outcome": outcome,
             "reasons": list(verdicts.reasons[number]),
             "cause": cause_of(observation, outcome, first_relevant, result.config.retriever.top_k),

@@ -53,12 +53,17 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
 def decision_section(report: Report, grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> Section:
     """Return the table of which cell to take for what one can bear, with what it rests on below."""
     levels, places = (*decision.levels, decision.recommended), grid.places()
-    ways = {grid.cells.configuration[places[level.cell]] for level in levels if level.cell is not None}
-    alone = f" · {grid.configurations[min(ways)].name}" if len(ways) == 1 else ""
+    rows, ways = [_level(level, report, grid, places) for level in levels], dict[str, list[str]]()
+    for level, (label, *_) in zip(levels, rows, strict=True):
+        if level.cell is not None:
+            way = grid.configurations[grid.cells.configuration[places[level.cell]]].name
+            ways[way] = [*ways.get(way, []), label.text]
+    alone = f" · {next(iter(ways))}" if len(ways) == 1 else ""
     inside = sum(row.in_scope for row in report.queries)
     scope = f"{inside} in scope, {len(report.queries) - inside} out of scope"
     count = sum(len(standing.members) for standing in choice.standings if standing.in_set)
     notes = [
+        "" if alone else "Retrieved by " + " · ".join(f"{way} ({', '.join(them)})" for way, them in ways.items()),
         f"★ best at weight {decision.weight:.3g} of out-of-scope queries (objective.out_of_scope); {count:,} of "
         f"{grid.cells.count - grid.ranking.excluded:,} cells may be as good (95%): {decision.may_be_best}",
         f"Best from weight: {decision.turns}" if decision.turns else "",
@@ -69,15 +74,15 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
         name="decision",
         lines=[line(Cell("Which threshold and top_k?", tone="bold"), f"  {scope} · {grid.cells.count:,} cells{alone}")],
         columns=(
-            *(Column("wrong answers"), Column("take", is_needed=bool(alone))),
+            *(Column("wrong answers"), Column("take")),
             *(*numbers(found, "wrongly answered", "wrongly silent"), *numbers("tokens", "passes", is_needed=False)),
         ),
-        rows=[_level(level, report, grid, places, named=not alone) for level in levels],
+        rows=rows,
         below=[*(line(Cell(note, tone="dim")) for note in notes if note), line("")],
     )
 
 
-def _level(level: LevelEntry, report: Report, grid: GridSection, places: dict[int, int], *, named: bool) -> list[Cell]:
+def _level(level: LevelEntry, report: Report, grid: GridSection, places: dict[int, int]) -> list[Cell]:
     starred = grid.decision is not None and level is grid.decision.recommended
     limit, tone = "any" if level.limit == ANY else f"at most {100 * level.limit:.3g}%", "bold" if starred else ""
     label = Cell(level.limit, "★ recommended" if starred else limit, tone)
@@ -85,8 +90,7 @@ def _level(level: LevelEntry, report: Report, grid: GridSection, places: dict[in
         return [label, Cell(None, f"none (least {level.nearest:.0%})"), *[Cell(None, "–")] * 5]
     cells, place, (found, *shares, passed) = grid.cells, places[level.cell], level.figures
     threshold, tokens, totals = cells.threshold[place], grid.metrics[TOKENS].mean[place], report.validation
-    way = f"{grid.configurations[cells.configuration[place]].name} " if named else ""
-    cut = f"{way}k{cells.top_k[place]}" + ("" if threshold is None else f" t{threshold:g}")
+    cut = f"k{cells.top_k[place]}" + ("" if threshold is None else f" t{threshold:g}")
     count = totals.passed + totals.failed
     return [
         *(label, Cell(level.cell, cut, tone), Cell(found.value, _with_ends(found, 1, 2), tone)),

@@ -72,7 +72,6 @@ class Page:
         file_path: Path of the file, relative to the docs folder, with forward slashes.
         source_url: Its address on the site, e.g. `/docs/module-1-ros2/topics`.
         text: The whole source, with line feeds as its only line ends.
-        ids: Ids of the elements of an HTML page; empty for Markdown.
         origins: For each line of `text` the page that it comes from (PDF); empty where it has no place in the file
             (HTML); None where `text` has the lines of the file.
         blank_pages: Pages of a PDF that have no text.
@@ -85,7 +84,6 @@ class Page:
     sections: tuple[PageSection, ...]
     tags: tuple[str, ...] = ()
     sidebar_position: float | None = None
-    ids: frozenset[str] = frozenset()
     origins: tuple[int, ...] | None = None
     blank_pages: tuple[int, ...] = ()
 

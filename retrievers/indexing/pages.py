@@ -270,7 +270,6 @@ def html_page(html: str, source_url: str) -> Page:
         source_url,
         text="\n".join(text for text, _, _ in lines),
         sections=tuple(_under_headings(lines)),
-        ids=frozenset(root.xpath("//@id | //a/@name") if root is not None else ()),
         origins=(),
     )
     return replace(page, title=next((" ".join(title.split()) for title in [*heads, *titles] if title.strip()), ""))

@@ -31,6 +31,21 @@ def test_on_a_terminal(name: str, width: int, snapshot: SnapshotAssertion) -> No
     assert render(stored(name), width=width, color=False) == snapshot
 
 
+def test_the_cell_to_take_stands_in_80_columns_whatever_retrieved_it() -> None:
+    """Cells below 50 are semantic, those from 50 hybrid."""
+    report = stored("grid")
+    assert report.grid is not None and report.grid.decision is not None
+    first, *others = report.grid.decision.levels
+    levels = [first, others[0].model_copy(update={"cell": 50}), *others[1:]]
+    decision = report.grid.decision.model_copy(update={"levels": levels})
+    shown = render(
+        report.model_copy(update={"grid": report.grid.model_copy(update={"decision": decision})}), width=80, color=False
+    ).splitlines()
+    assert [line.split()[2] for line in shown[1:3]] == ["take", "t0"] and max(map(len, shown[:7])) <= 80
+    assert any(line.startswith("at most 50%    k1 t0 ") for line in shown)
+    assert " ".join(shown).count("Retrieved by semantic (any, at most 25%, at most 10%, ★ recommended) · hybrid") == 1
+
+
 @REPORTS
 def test_in_full(name: str, snapshot: SnapshotAssertion) -> None:
     assert render(stored(name), width=100, color=False, everything=True) == snapshot

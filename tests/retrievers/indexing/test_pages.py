@@ -168,7 +168,6 @@ def test_a_page_of_a_site_has_headings_and_anchors() -> None:
     assert page.headings == {"Topics", "Rates", "Windows"}
     found = html_page("<p>0<h1 id=a>A</h1><p>1<p>2<h3>B</h3><a name=b></a><h2>C</h2>3", "/x")
     assert [section.path for section in found.sections] == [(), ("A",), ("A", "B"), ("A", "C")]
-    assert found.ids == {"a", "b"}
 
 
 FILE = """<!doctype html>
