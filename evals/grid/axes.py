@@ -63,7 +63,7 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
     found, notes = dict[tuple[tuple[str, Any], ...], RetrieverConfig](), dict[str, None]()
     for changes in _combinations(base, sweep):
         try:
-            settings = _changed(base, changes | cut)
+            settings = base.replaced_by(changes | cut)
         except ValidationError as error:
             named = ", ".join(f"{name} {value}" for name, value in changes.items() if name in VARIANT_AXES)
             raise ExperimentError(f"sweep: {_said(error)} (in {named})") from None
@@ -88,7 +88,7 @@ def _thresholds(base: RetrieverConfig, sweep: SweepConfig) -> tuple[tuple[float,
         return (base.threshold or 0.0,), base.threshold
     for threshold in sweep.threshold:
         try:
-            _changed(base, {"threshold": threshold})
+            base.replaced_by({"threshold": threshold})
         except ValidationError as error:
             raise ExperimentError(f"sweep: {_said(error)}") from None
     return sweep.threshold, min(sweep.threshold)
@@ -126,11 +126,6 @@ def _combinations(base: RetrieverConfig, sweep: SweepConfig) -> Iterator[dict[st
         yield dict(zip(axes, combination, strict=True))
 
 
-def _changed(base: RetrieverConfig, changes: Mapping[str, Any]) -> RetrieverConfig:
-    """Return the settings with others, checked."""
-    return base.replaced_by(base.model_dump() | {**changes})
-
-
 def _said(error: ValidationError) -> str:
     """Return the faults of settings; a fault of one of them names it and its value."""
     faults = []
@@ -145,9 +140,8 @@ def _named(settings: RetrieverConfig, sweep: SweepConfig, thresholds: tuple[floa
     means = effective(settings)
     always = ("python", "mode", "fusion", "rerank")
     several = [name for name in VARIANT_AXES if name in means and name not in always and len(getattr(sweep, name)) > 1]
-    values = {name: means[name] for name in several}
-    shown = [means.get(name, "") for name in always]
-    shown += [f"{name} {value}" if isinstance(value, str) else f"{name} {value:g}" for name, value in values.items()]
+    swept = (f"{name} {means[name]}".removesuffix(".0") for name in several)
+    shown = [*(means.get(name, "") for name in always), *swept]
     name = " ".join(part for part in shown if part not in ("", "none"))
     parameters = {**means, "candidates": settings.candidates}
     return Variant(name=name, parameters=parameters, settings=settings, thresholds=thresholds)

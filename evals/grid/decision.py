@@ -208,9 +208,7 @@ def _is_in_scope(name: str) -> bool:
 
 def _best_within(gain: Floats, false_answer: Floats, limit: float, preference: Integers) -> int | None:
     within = preference[false_answer[preference] <= limit + SAME]
-    if not len(within):
-        return None
-    return int(within[(gain[within] >= gain[within].max() - SAME).argmax()])
+    return int(within[(gain[within] >= gain[within].max() - SAME).argmax()]) if len(within) else None
 
 
 def _by_weight(gain: Floats, silent: Floats, cells: Sequence[int]) -> Iterator[tuple[float, int]]:

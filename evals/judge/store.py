@@ -1,6 +1,7 @@
 """The verdict store: one SQLite file of JSON texts, so that no verdict is bought twice. Loading it executes nothing."""
 
 import hashlib
+import logging
 import sqlite3
 import time
 from contextlib import suppress
@@ -21,7 +22,12 @@ CREATE TABLE IF NOT EXISTS verdicts (
     tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, created REAL NOT NULL, used REAL NOT NULL
 ) WITHOUT ROWID
 """
+# The version of the keys: what they are made of (`evals.judge.asking`). Verdicts under others are never found.
+KEYS = 2
+OUTDATED = "verdicts in %s (%s) have the keys of an earlier version and are bought again: --plan says for how much"
 COLUMNS = "key, model, kind, answer, tokens_in, tokens_out, created, used"
+
+log = logging.getLogger(__name__)
 
 
 class VerdictStore:
@@ -39,6 +45,11 @@ class VerdictStore:
             self._database = open_sqlite(file, SCHEMA, f"SELECT {COLUMNS} FROM verdicts LIMIT 1")
         except (OSError, sqlite3.Error) as error:
             raise self._unusable(error) from error
+        [(version, count)] = self._run("SELECT user_version, (SELECT count(*) FROM verdicts) FROM pragma_user_version")
+        if version < KEYS:
+            if count:
+                log.warning(OUTDATED, file, f"{count:,}")
+            self._run(f"PRAGMA user_version = {KEYS}")
 
     def get(self, key: bytes, schema: type[BaseModel]) -> str | None:
         """Return the verdict of a key as JSON; None where there is none, or what is there is none."""

@@ -67,8 +67,7 @@ def wrong_fields(chunk: Chunk, required: Sequence[str], sources: Sources) -> tup
     """
     page = sources.page_of(chunk)
     if page is None:
-        origin = chunk.file_path or chunk.source_url
-        return [f"source page: {origin!r} does not exist"], 1
+        return [f"source page: {chunk.file_path or chunk.source_url!r} does not exist"], 1
     expected: dict[str, Any] = page.facts(chunk)
     algorithm = HASHES.get(len(chunk.content_hash or ""))
     if algorithm:

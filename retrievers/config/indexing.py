@@ -75,6 +75,4 @@ class IndexSettings(Settings):
 
 def recorded_settings(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that a collection was made with; empty where `retrievers index` did not make it."""
-    if "embedding" not in manifest:
-        return {}
-    return {**DEFAULTS, **manifest.get("index", {})}
+    return {**DEFAULTS, **manifest.get("index", {})} if "embedding" in manifest else {}

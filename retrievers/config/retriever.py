@@ -284,13 +284,13 @@ class RetrieverConfig(Settings):
         """
         return type(self).model_validate(self.model_dump(exclude_unset=True), context={"distance": distance})
 
-    def replaced_by(self, plain: Mapping[str, Any]) -> Self:
-        """Return other settings for the same collection.
+    def replaced_by(self, changes: Mapping[str, Any]) -> Self:
+        """Return the settings with others in their place, for the same collection.
 
         Raises:
             ValidationError: They cannot be, or mean nothing with its distance.
         """
-        return type(self).model_validate(plain, context={"distance": self._distance})
+        return type(self).model_validate(self.model_dump() | {**changes}, context={"distance": self._distance})
 
     @property
     def distance(self) -> Distance:
