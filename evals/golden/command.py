@@ -102,6 +102,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     described = "page (.html) or spreadsheet (.csv); default: FILE.label.html"
     add("--out", type=path_argument, metavar="FILE", help=described)
     add("--pool", type=path_argument, nargs="+", default=[], metavar="FILE", help="retrievals (--save-retrieval)")
+    described = "ask for what this run returned and nobody judged; with --labels: compare its judge with people"
+    add("--report", type=path_argument, metavar="REPORT", help=described)
     add("--depth", type=whole_number(1), default=10, metavar="K", help="best chunks of each system (default: 10)")
     add("--split", help="only the cases of this split")
     add("--labels", type=path_argument, nargs="+", default=[], metavar="FILE", help="saved labels, .jsonl or .csv")

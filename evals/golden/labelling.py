@@ -5,7 +5,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from operator import itemgetter
@@ -25,7 +25,9 @@ from evals.config.experiment import DatasetConfig
 from evals.config.files import check_writable, replacing, write
 from evals.errors import DatasetError
 from evals.golden.chunks import json_lines, retriever_settings, say
+from evals.report.model import Report
 from evals.sampling.order import judging_order, uniform
+from evals.stats.kappa import cohens_kappa
 from retrievers.config.files import make_private, read_text
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
@@ -81,20 +83,23 @@ def label(namespace: argparse.Namespace) -> int:
     Raises:
         DatasetError: The pool is empty, or labels have faults, each with its place.
     """
+    from evals.tracking.find import read_report
+
     file: Path = namespace.file
     if not file.is_file():
         raise DatasetError(f"{file}: expected a golden .jsonl file; begin one with: golden init, or import")
+    report = read_report(namespace.report)[0] if namespace.report else None
     if namespace.labels:
         labels = read_labels(namespace.labels, namespace.annotator)
         lines = [f"{len(labels)} labels by {', '.join(sorted({each.annotator for each in labels}))}"]
-        lines += [agreement(standing(labels))]
+        lines += [agreement(standing(labels)), *([with_judge(standing(labels), report)] if report else [])]
         again = f"Next: python -m evals.golden label {file} --labels {' '.join(map(str, namespace.labels))} --write"
         return say(namespace, lines + (write_labels(file, standing(labels)) if namespace.write else [again]))
     if namespace.write:
         raise DatasetError("--write: expected the files of labels to write: --labels FILE [FILE ...]")
     out: Path = namespace.out or file.with_suffix(".label.html")
     check_writable(out)
-    rows, systems = pooled_rows(namespace)
+    rows, systems = pooled_rows(namespace, report)
     if not rows:
         return say(namespace, ["No chunk is left to judge: people's verdicts hold all of the pool"])
     in_csv = out.suffix.lower() == ".csv"
@@ -111,26 +116,39 @@ def label(namespace: argparse.Namespace) -> int:
 # What is asked
 
 
-def pooled_rows(namespace: argparse.Namespace) -> tuple[list[dict[str, Any]], Sequence[str]]:
+def pooled_rows(
+    namespace: argparse.Namespace, report: Report | None = None
+) -> tuple[list[dict[str, Any]], Sequence[str]]:
     """Return a row for each query and chunk to judge, and the names of the systems that they are of.
 
     Queries come in the order in which a judge takes them, so that the first ones, wherever a person stops, are a random
     sample; those out of scope come last. The order of a query's chunks says nothing of who ranked them how. Pairs that
-    people have judged already are left out.
+    people have judged already are left out. Of a report, only what it returned and nobody has judged, or what its judge
+    and the labels differ on, is asked for.
     """
     golden = golden_set(namespace.file)
     order = {case_id: number for number, case_id in enumerate(judging_order(golden.cases, namespace.seed))}
     cases = golden_set(golden, DatasetConfig(split=namespace.split)).cases
-    systems = _systems(namespace, cases)
+    systems, holes = _systems(namespace, cases), None if report is None else {*_holes(report)}
     rows = []
     for case in sorted(cases, key=lambda case: order.get(case.id, len(order))):
         chunks = {chunk.chunk_id: chunk for best in systems.values() for chunk in best.get(case.id, ())}
         for chunk in sorted(chunks.values(), key=lambda chunk: uniform(namespace.seed, case.id, chunk.chunk_id)):
-            if chunk.text.strip() and chunk.chunk_id not in case.human_verdicts:
+            is_asked = holes is None or (case.id, chunk.chunk_id) in holes
+            if is_asked and chunk.text.strip() and chunk.chunk_id not in case.human_verdicts:
                 rows.append(_row(case, chunk))
-    if not rows and not any(case.human_verdicts for case in cases):
+    if not rows and report is None and not any(case.human_verdicts for case in cases):
         raise DatasetError("the pool is empty: none of its systems found a chunk with text for a query of this file")
     return rows, [*systems]
+
+
+def _holes(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield query and chunk id where a label can change something in scope: nobody judged it, or two differ on it."""
+    for row in (row for row in report.queries if row.in_scope):
+        for hit in row.retrieved:
+            is_judged = hit.chunk_id in row.relevant or hit.chunk_id in row.irrelevant
+            if not is_judged or (hit.verdict is not None and hit.verdict != (hit.grade > 0)):
+                yield row.id, hit.chunk_id
 
 
 def _systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> Mapping[str, Mapping[str, Sequence[Chunk]]]:
@@ -335,6 +353,19 @@ def agreement(labels: Labels) -> str:
     alpha = krippendorff_alpha(doubly)
     shown = "not computable (all say the same)" if alpha is None else f"{alpha:.3f}"
     return f"Agreement (Krippendorff's alpha, ordinal): {shown} over {len(doubly)} chunks"
+
+
+def with_judge(labels: Labels, report: Report) -> str:
+    """Return how far the judge of a run and people agree on the chunks that both judged."""
+    counts = np.zeros((2, 2))
+    for row in report.queries:
+        for hit in row.retrieved:
+            if hit.verdict is not None and (own := labels.get(row.id, {}).get(hit.chunk_id)):
+                counts[int(grade_of(own) > 0), hit.verdict] += 1
+    if not counts.any():
+        return f"Judge of {report.name}: no verdict on a labelled chunk"
+    share, kappa = np.trace(counts) / counts.sum(), float(cohens_kappa(counts))
+    return f"Judge of {report.name}: says the same on {share:.0%} of {int(counts.sum())} chunks (kappa {kappa:.2f})"
 
 
 def krippendorff_alpha(units: Sequence[Sequence[int]], most: int = MOST_GRADE) -> float | None:

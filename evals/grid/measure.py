@@ -427,8 +427,12 @@ def _notes(run: Measured, swept: Swept) -> Iterator[str]:
             f"chosen out of {len(grid)} cells on these queries, so its figures are optimistic; a run on a split of its "
             "own is not"
         )
-    if grid.size > len(grid.top_ks) and all(case.in_scope for case in grid.pool.cases):
+    kinds, weight = {case.in_scope for case in grid.pool.cases}, run.config.objective.out_of_scope
+    if grid.size > len(grid.top_ks) and kinds == {True}:
         yield NO_OUT_OF_SCOPE
+    elif grid.size > len(grid.top_ks) and len(kinds) > 1 and weight in (0, 1):
+        which = "in-scope" if weight else "out-of-scope"
+        yield f"objective.out_of_scope is {weight:g}: {which} queries have no part in the choice"
 
 
 def _with_name(progress: passes.Progress, name: str) -> passes.Progress:

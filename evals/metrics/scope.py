@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from evals.collect.observations import Observation, Observed, Summary
+from evals.collect.observations import Observation, Observed, Summary, Unscored
 from evals.collect.pool import Floats
 from evals.metrics.declaration import Context, Scorer, figure, within
-from evals.metrics.results import Results
+from evals.metrics.results import Results, Values
 from evals.stats import intervals as stats
 from retrievers.embedding.tokens import count_tokens
+
+NO_COSINE = "the retriever gives no cosine similarity"
 
 
 def abstained(r: Results, _: Context) -> Floats:
@@ -20,6 +22,19 @@ def abstained(r: Results, _: Context) -> Floats:
 def answered(r: Results, _: Context) -> Floats:
     """Return 1 if something was returned, else 0."""
     return np.asarray(r.lengths > 0, dtype=float)
+
+
+def enough_results(r: Results, _: Context) -> Floats:
+    """Return 1 if at least the `min_results` of the case were returned, else 0."""
+    return np.asarray(r.lengths >= r.by_case(lambda case: case.min_results), dtype=float)
+
+
+def relevant_above_half(r: Results, _: Context) -> Values:
+    """Return 1 if a returned chunk is relevant and has a cosine above 0.5, else 0."""
+    above = ((r.grades > 0) & (r.column("semantic") > 0.5)).any(axis=1)
+    pairs = zip(r.of_table("no_cosine"), r.of_table("distance"), strict=True)
+    without = np.asarray([bool(reason) or distance != "cosine" for reason, distance in pairs], dtype=np.bool_)
+    return Values.of(above.astype(float), (without, Unscored(reason=NO_COSINE)))
 
 
 def context_tokens(r: Results, _: Context) -> Floats:
@@ -51,7 +66,7 @@ def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:
     if lacking := _without_cosine(outside):
         return lacking
     if distances := {o.candidates.facts.distance for o in observed.observations} - {"cosine"}:
-        note = f"the retriever gives no cosine similarity but {distances.pop()} scores; scope/auroc reads these"
+        note = f"{NO_COSINE} but {distances.pop()} scores; scope/auroc reads these"
         return figure(None, note, n_unscored=len(observed.observations))
     if not outside:
         return figure(None, "no query of this kind")
@@ -72,6 +87,8 @@ SCORES: Mapping[str, Scorer] = {
     "scope/abstention": abstained,
     "scope/false_answer": answered,
     "scope/false_abstention": abstained,
+    "scope/enough_results": enough_results,
+    "scope/relevant_above_half": relevant_above_half,
     "cost/context_tokens": context_tokens,
 }
 FIGURES: Mapping[str, Callable[[Observed, Context], Summary]] = {

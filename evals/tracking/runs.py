@@ -23,6 +23,7 @@ from evals.tracking.store import FOLDER, check_store, local_uri, mlflow_at, run_
 from evals.tracking.traces import traces
 from evals.tracking.values import (
     cell_runs,
+    curves,
     grid_table,
     metric_values,
     metrics_table,
@@ -137,6 +138,8 @@ def _write_values(
     client: "MlflowClient", experiment: str, run_id: str, report: Report, text: str, started: int
 ) -> None:
     """Write the cells of a grid as runs, then metrics, parameters, tags and files of the run."""
+    from mlflow.entities import Metric
+
     with _one_transaction(client):
         # Cells start with the grid, a millisecond before one another: a list by time has them below it, in its order.
         for number, cell in enumerate(cell_runs(report), 1):
@@ -148,6 +151,9 @@ def _write_values(
     shown = [{"path": name, "type": "table"} for name in files if name.startswith("tables/")]
     known = tags(report) | {"mlflow.loggedArtifacts": json.dumps(shown)}
     _log(client, run_id, started, metric_values(report), parameters(report), known)
+    points = [Metric(name, six_digits(value), started, step) for name, step, value in curves(report)]
+    for first in range(0, len(points), AT_ONCE):
+        client.log_batch(run_id, metrics=points[first : first + AT_ONCE])
     with TemporaryDirectory() as folder:
         for name, content in files.items():
             file = Path(folder, name)

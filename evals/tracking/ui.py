@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from tempfile import TemporaryFile
 
 from evals.errors import TrackingError
-from evals.tracking.store import PORT, QUIET, existing_uri
+from evals.tracking.store import PORT, QUIET, database_file, existing_uri, query
 from retrievers.terminal.command import Parser, has_display, print_out, run, whole_number
 from retrievers.text.secrets import redacted
 
+# The experiment of the newest run.
+NEWEST = "SELECT experiment_id FROM runs WHERE lifecycle_stage = 'active' ORDER BY start_time DESC LIMIT 1"
 # Longest time until the server answers, in seconds; it imports a lot.
 SECONDS = 120
 WAIT_S = 0.25
@@ -42,7 +44,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
 def _main(namespace: argparse.Namespace) -> int:
     uri, port = vars(namespace)["tracking.uri"], namespace.port
     if uri and uri.startswith(("http://", "https://")):
-        _show(redacted(uri).rstrip("/"), namespace)
+        _show(f"{redacted(uri).rstrip('/')}/#/experiments", namespace)
         return 0
     uri, server = existing_uri(uri, "no runs to show"), f"http://127.0.0.1:{port}"
     try:
@@ -53,7 +55,9 @@ def _main(namespace: argparse.Namespace) -> int:
         process = _start(port, uri, said.fileno())
         try:
             if _answers(server, process):
-                _show(server, namespace, " (Ctrl-C ends it)")
+                newest = query(file, NEWEST) if (file := database_file(uri)) else []
+                runs = "".join(f"/{number}/evaluation-runs" for (number,) in newest)
+                _show(f"{server}/#/experiments{runs}", namespace, " (Ctrl-C ends it)")
                 return process.wait()
             said.seek(0)
             last = said.read().decode(errors="replace").strip().splitlines()[-1:]
@@ -64,8 +68,7 @@ def _main(namespace: argparse.Namespace) -> int:
     return 0
 
 
-def _show(server: str, namespace: argparse.Namespace, note: str = "") -> None:
-    page = f"{server}/#/experiments"
+def _show(page: str, namespace: argparse.Namespace, note: str = "") -> None:
     print_out(f"Runs: {page}{note}")
     if not namespace.no_browser and has_display(os.environ, sys.platform):
         webbrowser.open(page)

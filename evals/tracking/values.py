@@ -1,6 +1,6 @@
 """A report in MLflow's terms: parameters, metrics, tags, tables. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import islice
 from pathlib import Path
@@ -11,6 +11,7 @@ import numpy as np
 from evals.collect.observations import SampledMean, Summary
 from evals.config.experiment import ExperimentConfig
 from evals.grid.axes import CELL_AXES
+from evals.grid.objective import TOKENS
 from evals.report.head import leading_first, most_telling
 from evals.report.model import GridSection, QueryRow, Report
 from evals.report.sections import verdict_lines
@@ -35,6 +36,8 @@ MOST_CHARACTERS = 6_000
 MOST_CELLS, MOST_WAYS, MOST_THRESHOLDS = 24, 8, 5
 OBJECTIVE = "by_objective"
 """What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name."""
+# Beside the objective, what is drawn along the threshold and along top_k.
+CURVES = {"wrongly_answered": "scope/false_answer", "wrongly_silent": "scope/false_abstention", "tokens": TOKENS}
 OF_A_QUERY = ("id", "query", "in_scope", "query_type", "outcome", "top_score", "time_ms")
 
 
@@ -73,6 +76,27 @@ def metric_values(report: Report) -> dict[str, float]:
     names = dict.fromkeys((*(name for name in COLUMNS if name in telling), *telling))
     values = ((name, report.metrics[name].value) for name in islice(names, MOST_METRICS))
     return {name: value for name, value in values if value is not None}
+
+
+def curves(report: Report) -> Iterator[tuple[str, int, float]]:
+    """Yield what changes along the threshold and along top_k of the recommended cell: metric, step and value.
+
+    A step is a `top_k`, or a threshold in thousandths. Nothing of a run, and of cells that are not ranked.
+    """
+    grid = report.grid
+    if grid is None or grid.chosen is None:
+        return
+    cells, place = grid.cells, grid.cells.index.index(grid.chosen)
+    shown = {name: grid.metrics[metric].mean for name, metric in CURVES.items() if metric in grid.metrics}
+    shown |= {"utility" if grid.decision else "objective": grid.ranking.values}
+    columns = list(zip(cells.configuration, cells.top_k, cells.threshold, strict=True))
+    for axis, at, scale in (("top_k", 1, 1), ("threshold", 2, 1_000)):
+        # Cells that differ from the recommended one in this axis alone.
+        along = [n for n, cell in enumerate(columns) if all(cell[i] == columns[place][i] for i in {0, 1, 2} - {at})]
+        for name, means in shown.items() if len(along) > 1 else ():
+            for n in along:
+                if (mean := means[n]) is not None:
+                    yield f"by_{axis}/{name}", round(scale * (columns[n][at] or 0)), mean
 
 
 def six_digits(value: float) -> float:

@@ -68,6 +68,7 @@ def test_a_run_scores_what_a_raw_threshold_keeps(made: tuple[Distance, dict[str,
     wins = [score > outside for score in inside]
     assert figures(run)["scope/auroc"] == np.mean(wins)
     assert figures(run)["scope/max_out_of_scope_score"] is None
+    assert figures(run)["scope/relevant_above_half"] is None
     assert f"distance {distance}" in run.report.settings
     page = run.save(tmp_path / "page.html").read_text()
     assert f'<th class="num">best {distance}<' in page and "best cosine" not in page

@@ -167,6 +167,23 @@ def test_queries_come_in_the_judging_order_and_a_spreadsheet_is_read_back(folder
         assert not {row["case"] for row in csv.DictReader(file)} & {*order[:3]}, "what people judged is left out"
 
 
+def test_what_a_report_returned_and_nobody_judged_is_asked_for_until_none_is_left(
+    folder: Path, run: Golden, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--config", "experiment.yaml", "--from-retrieval", "semantic", "--output", "report.json", "--quiet"]
+    assert call(evaluate, [*flags, "--retriever.mode", "semantic"], capsys) == Done(0, "", "")
+    report = json.loads((folder / "report.json").read_text())
+    returned = {
+        (row["id"], hit["chunk_id"]) for row in report["queries"] if row["in_scope"] for hit in row["retrieved"]
+    }
+    relevant = {(row["id"], chunk_id) for row in report["queries"] for chunk_id in row["relevant"]}
+    for where in (("--pool", "semantic"), ("--config", "experiment.yaml")):
+        assert run("--report", "report.json", *where, "--out", "sheet.csv").code == 0
+        with (folder / "sheet.csv").open(newline="") as file:
+            assert {(row["case"], row["chunk"]) for row in csv.DictReader(file)} == returned - relevant
+    assert "there is no pool" in run("--report", "report.json").err
+
+
 def test_bad_input_is_told_and_nothing_is_written(folder: Path, run: Golden) -> None:
     before = (folder / "golden.jsonl").read_bytes()
     for arguments, message in (
@@ -174,7 +191,8 @@ def test_bad_input_is_told_and_nothing_is_written(folder: Path, run: Golden) -> 
         (("--pool", "nowhere"), "--pool nowhere: expected a file that --save-retrieval wrote"),
         (("--write",), "--write: expected the files of labels to write"),
         (("--labels", "none.jsonl", "--write"), "none.jsonl: cannot be read"),
-        (("--holes", "none.json"), "--holes is gone: `golden label"),
+        (("--pool", "semantic", "--report", "none.json"), "none.json"),
+        (("--holes", "none.json"), "--holes is gone: `golden label --report REPORT`"),
         (("--pool", "semantic", "--port", "5000"), "--port is gone: `golden label` writes a page"),
     ):
         done = run(*arguments)

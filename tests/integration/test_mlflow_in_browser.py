@@ -119,10 +119,9 @@ def view(browser: Chromium, page: str) -> None:
     browser.open(page, width=1600, height=1000, theme="light")
 
 
-def test_the_page_of_an_experiment_lists_the_runs_with_their_headline_figures(shown: Shown, browser: Chromium) -> None:
+def test_the_page_that_is_named_lists_the_runs_with_their_headline_figures(shown: Shown, browser: Chromium) -> None:
     runs = shown.runs()
-    assert shown.page == f"{shown.server}/#/experiments"
-    view(browser, f"{shown.server}/#/experiments/{runs[0].info.experiment_id}/evaluation-runs")
+    view(browser, shown.page)
     browser.wait_for(f"({ROWS}).length === {len(runs)}")
     headers, rows = browser.evaluate(HEADERS), browser.evaluate(ROWS)
     assert tuple(headers[headers.index("Dataset") + 1 :][: len(COLUMNS)]) == COLUMNS

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sklearn.metrics import cohen_kappa_score
 
 from evals.cases.case import Case
 from evals.errors import DatasetError
@@ -23,8 +24,12 @@ from evals.golden.labelling import (
     merged,
     read_labels,
     standing,
+    with_judge,
     write_labels,
 )
+from evals.judge.verdicts import ChunkVerdict
+from evals.report.model import Hit
+from tests.support.results import report
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 PAGE = "/docs/motors"
@@ -193,3 +198,20 @@ def test_agreement_is_of_the_chunks_that_several_people_graded() -> None:
     same = standing([given("a", 2), given("a", 2, "bob")])
     assert agreement(same).endswith("not computable (all say the same) over 1 chunks")
     assert agreement(standing([given()])) == "Agreement: nothing was labelled by two yet"
+
+
+def test_the_judge_is_compared_with_people_as_scikit_learn_does() -> None:
+    drawn = random.Random(4)
+    grades, verdicts = ([drawn.choice((0, 0, 1)) for _ in range(30)] for _ in range(2))
+    own = [given(f"c{n}", 3 * grade) for n, grade in enumerate(grades)]
+    hits = [
+        Hit(rank=n + 1, chunk_id=f"c{n}", score=None, grade=0, judge=ChunkVerdict(verdict=verdict, reason=""))
+        for n, verdict in enumerate(verdicts)
+    ]
+    made = report()
+    row = made.queries[0].model_copy(update={"id": "q1", "retrieved": hits})
+    said = with_judge(standing(own), made.model_copy(update={"queries": [row]}))
+    same = sum(grade == verdict for grade, verdict in zip(grades, verdicts, strict=True)) / 30
+    kappa = cohen_kappa_score(grades, verdicts)
+    assert said == f"Judge of by hand: says the same on {same:.0%} of 30 chunks (kappa {kappa:.2f})"
+    assert with_judge(standing([given("other")]), made) == "Judge of by hand: no verdict on a labelled chunk"

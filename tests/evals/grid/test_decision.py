@@ -170,6 +170,13 @@ def test_data_of_one_kind_say_what_they_lack(world: Experiment) -> None:
     assert any(note.startswith("the golden data holds no out-of-scope query, so") for note in made.notes)
 
 
+@pytest.mark.parametrize("weight", [0, 1])
+def test_a_weight_that_leaves_a_side_out_is_said(grid_of: Callable[..., Measured], weight: int) -> None:
+    made = grid_of(objective__out_of_scope=weight)
+    which = ["out-of-scope", "in-scope"][weight]
+    assert f"objective.out_of_scope is {weight}: {which} queries have no part in the choice" in made.notes
+
+
 def test_cells_are_named_by_the_range_of_their_settings(made: Measured) -> None:
     grid = swept_of(made).grid
     assert range_of(grid, [0]) == describe(grid, 0)

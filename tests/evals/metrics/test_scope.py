@@ -44,6 +44,8 @@ def summary(name: str, observed: Observed = RUN) -> Summary:
         ("scope/abstention", 1 / 2, 2),
         ("scope/false_answer", 1 / 2, 2),
         ("scope/false_abstention", 1 / 3, 3),
+        ("scope/enough_results", 2 / 3, 3),
+        ("scope/relevant_above_half", 2 / 3, 3),
         ("scope/auroc", (1 + 1 + 1 + 1 + 0 + 0.5) / 6, 5),
         ("scope/max_out_of_scope_score", 0.5, 2),
     ],
@@ -56,7 +58,7 @@ def test_hand_computed(name: str, value: float, n: int) -> None:
 
 @pytest.mark.parametrize("name", [name for name in METRICS if name.startswith("scope/")])
 def test_without_its_queries_a_metric_has_no_value_but_a_reason(name: str) -> None:
-    wanted = name == "scope/false_abstention"
+    wanted = name in ("scope/false_abstention", "scope/enough_results", "scope/relevant_above_half")
     observed = Observed(observations=tuple(o for o in RUN.observations if o.case.in_scope != wanted))
     found = summary(name, observed)
     assert (found.value, found.n) == (None, 0)

@@ -453,3 +453,20 @@ def test_the_command_that_is_named_writes_to_the_same_place(monkeypatch: pytest.
 def test_an_address_without_its_credentials_is_refused(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(saved), "--tracking.uri", "http://***@host"]) == 2
     assert "holds no credentials; write them in place of ***" in failed(capsys)
+
+
+def test_curves_along_threshold_and_top_k_are_those_of_the_recommended_cell(grid: Run, swept: Report) -> None:
+    assert swept.grid and swept.grid.chosen is not None
+    columns = swept.grid.cells
+    place = columns.index.index(swept.grid.chosen)
+    for axis, other, scale in (("top_k", columns.threshold, 1), ("threshold", columns.top_k, 1000)):
+        values = getattr(columns, axis)
+        alike = [
+            n
+            for n, configuration in enumerate(columns.configuration)
+            if (configuration, other[n]) == (columns.configuration[place], other[place])
+        ]
+        means = swept.grid.metrics["scope/false_answer"].mean
+        history = client().get_metric_history(grid.info.run_id, f"by_{axis}/wrongly_answered")
+        expected = {round(scale * values[n]): means[n] for n in alike}
+        assert {point.step: point.value for point in history} == pytest.approx(expected, rel=1e-5)

@@ -18,7 +18,7 @@ from evals.tracking.ui import main
 from tests.support.child import environment
 from tests.support.loopback import free_port
 from tests.support.results import report
-from tests.support.tracking import written
+from tests.support.tracking import run_of, written
 
 
 @pytest.fixture
@@ -163,13 +163,13 @@ def test_a_server_that_ends_at_once_is_told_with_its_last_line(
 
 @pytest.mark.slow
 def test_the_address_of_the_runs_is_printed_when_the_server_answers(runs: Path) -> None:
-    written(report())
-    port = free_port()
+    done, port = run_of(written(report())), free_port()
     command = [sys.executable, "-m", "evals", "ui", "--port", str(port)]
     process = subprocess.Popen(command, cwd=runs, env=environment({}), stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout
-        assert process.stdout.readline() == f"Runs: http://127.0.0.1:{port}/#/experiments (Ctrl-C ends it)\n"
+        page = f"http://127.0.0.1:{port}/#/experiments/{done.info.experiment_id}/evaluation-runs"
+        assert process.stdout.readline() == f"Runs: {page} (Ctrl-C ends it)\n"
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10) as answer:
             assert answer.read() == b"OK"
     finally:
