@@ -73,7 +73,7 @@ const Grid = (() => {
       if (cell === undefined) return html("td", {});
       const value = metric.values[cell];
       const mark = cell === grid.recommended ? "★" : cell === grid.best ? "○" : twoDigits(value);
-      const made = html("td", { tabIndex: -1, ariaLabel: `${settings(cell)}: ${written(metric, value)} (${mark})` }, mark);
+      const made = html("td", { tabIndex: -1, ariaLabel: `${settings(cell)}, ${mark}: ${written(metric, value)}` }, mark);
       made.dataset.cell = cell;
       drawnCells.set(cell, made);
       if (value !== null && isAllowed.has(cell)) {
