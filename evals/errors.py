@@ -20,7 +20,7 @@ class EvaluationError(RetrievalError):
 
 
 class FaultyError(EvaluationError):
-    """What was read has faults.
+    """Input with faults.
 
     Attributes:
         faults: One line per fault, each beginning with `file:line` where there is one.

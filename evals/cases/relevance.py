@@ -199,7 +199,7 @@ def share_held(quote: str, text: str, least: float = 0.0) -> float:
 
 
 def _judged(case: Case, named: Mapping[str, Iterable[str]], holders: Sequence[Iterable[str]]) -> Relevance:
-    """Return what is relevant, by the chunks of each relevant id and those that hold each piece of evidence."""
+    """Return the relevance of a case: the chunks of its relevant ids and those of its evidence, with grades."""
     by_id = ((case.relevant[key], frozenset(ids)) for key, ids in named.items())
     by_passage = ((evidence.grade, frozenset(ids)) for evidence, ids in zip(case.evidence, holders, strict=True))
     graded = [*by_id, *by_passage]

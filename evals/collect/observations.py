@@ -174,7 +174,7 @@ class Summary:
 
     @property
     def usable(self) -> bool:
-        """Whether few enough failed, at most 5%, for the value to stand for the run."""
+        """True if at most 5% of the scores failed, so that the value stands for the run."""
         return self.n_failed <= MAX_FAILED_SHARE * (self.n + self.n_failed)
 
 

@@ -97,7 +97,7 @@ class Pool:
         return not self.codes or any(value not in (None, "", ()) for value in given)
 
     def tell(self, name: str, fact: Callable[[Chunk], Any], codes: Iterable[int]) -> Mapping[int, Any]:
-        """Return a fact of chunks by code, told once a chunk however often it is asked for.
+        """Return a fact of each chunk by its code; compute each only once (cached by `name`).
 
         Args:
             name: Name of the fact.
@@ -136,7 +136,7 @@ class Lists:
 
     @cached_property
     def relevance(self) -> list[Relevance]:
-        """What is relevant, by list."""
+        """Relevance of each list's golden query."""
         return [each for variant in self._variants for each in self.pool.relevance[variant][self._start : self._end]]
 
     def by_case(self, tell: Callable[[Case], Any]) -> NDArray[Any]:
@@ -209,7 +209,7 @@ class Lists:
 
     @cached_property
     def repeat_ids(self) -> bool:
-        """Whether any list holds a chunk id twice."""
+        """True if a list holds a chunk id twice."""
         ids = np.sort(self.pool.identity[self.codes], axis=1)
         return bool(((ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)).any())
 

@@ -37,7 +37,7 @@ FACTS, RELEVANCE, EACH = TypeAdapter(Facts), TypeAdapter(Relevance), "each "
 
 @dataclass(frozen=True, kw_only=True)
 class Searched:
-    """How the candidates of a variant were found.
+    """The search that found the candidates of a variant.
 
     Attributes:
         settings: The settings that decide what is found, by dotted name, as JSON values.

@@ -69,7 +69,7 @@ def line(mismatch: Mismatch) -> str:
 
 
 def some(ids: Sequence[str]) -> str:
-    """Return the first of some ids."""
+    """Return the first ids as text, with `…` if there are more."""
     return ", ".join(ids[:SHOWN]) + (", …" if len(ids) > SHOWN else "")
 
 
@@ -97,7 +97,7 @@ def _relevant(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Misma
 
 
 def _recorded(baseline: Report, other: Report) -> Iterator[Mismatch]:
-    """Yield the facts that are compared as they are told."""
+    """Yield the facts, as text, in which two runs differ."""
     first, second = dict(_told(baseline)), dict(_told(other))
     groups = [{name.partition(":")[0] for name in facts} for facts in (first, second)]
     for name in {**first, **second}:

@@ -115,7 +115,7 @@ class Difference:
 
     @property
     def verdict(self) -> Literal["better", "worse", ""]:
-        """How the other run is, where that is proved: by p values adjusted over all that was tested at once."""
+        """`better` or `worse` where that is proved, by p values adjusted over all tested metrics; else empty."""
         if self.p_adjusted is None or self.p_adjusted >= LEVEL or not self.difference or self.better == "neither":
             return ""
         return "better" if (self.difference > 0) == (self.better == "higher") else "worse"

@@ -56,7 +56,7 @@ class SourcesConfig(Settings):
 
 
 class IndexConfig(IndexSettings):
-    """How the collection was indexed, and the one that the evaluation itself builds out of `sources.dir`, if any.
+    """Settings of indexing, and the collection that the evaluation builds from `sources.dir`, if any.
 
     A collection that is not the evaluation's own (as on a server) must have been indexed with the settings named here.
     """

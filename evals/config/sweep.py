@@ -35,7 +35,7 @@ class SweepConfig(Settings):
 
     @property
     def axes(self) -> Mapping[str, tuple[Any, ...]]:
-        """The settings that take several values, or one of their own, with these."""
+        """The settings with values to sweep, by name."""
         return {name: values for name, values in self if values}
 
 

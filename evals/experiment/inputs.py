@@ -98,7 +98,9 @@ def _check_scored(golden: GoldenSet, graded: Sequence[str], *, judged: bool) -> 
 
 
 def with_objective(inputs: Inputs, *, listed: bool | None = None) -> Inputs:
-    """Return an experiment whose objective can score its queries: of a grid that names none, the first that can.
+    """Return the inputs with an objective that can score these queries.
+
+    Of an experiment that names none it is the first usable default.
 
     Where it sweeps thresholds and its data can tell, the objective weighs wrong answers, too.
 

@@ -68,7 +68,7 @@ def check_outputs(wanted: Outputs, config: TrackingConfig) -> None:
 
 
 def with_report(wanted: Outputs, config: TrackingConfig, name: str) -> Outputs:
-    """Return the files of a run that is about to write them: one that is tracked has a report in any case.
+    """Return the outputs with a report: a run that is tracked has one in any case, as MLflow is written from it.
 
     Raises:
         ConfigError: Its folder cannot be written.

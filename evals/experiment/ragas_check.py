@@ -46,7 +46,7 @@ def pending(result: Measured) -> RagasCheck | None:
 
 
 def checked(check: RagasCheck, result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
-    """Let ragas score what is shown, and return how its scores differ from those of the run.
+    """Score the shown results by ragas' own classes, and return the scores that differ from the run's.
 
     Results without a chunk, which ragas refuses or scores NaN and which are 0 here, are left out, and so are scores
     that failed here.

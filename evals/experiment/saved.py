@@ -102,7 +102,7 @@ def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
 def save(
     file: Path, pools: Sequence[Pool], held_out: Sequence[Find], facts: Facts, retrievers: Sequence[Retriever]
 ) -> None:
-    """Write what a run has found, and finds for held-out queries, to a file.
+    """Write the candidates of a run, and those of its held-out split, to a Parquet file.
 
     Args:
         file: The file.

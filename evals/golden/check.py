@@ -204,7 +204,7 @@ def repeats(cases: Sequence[Case], vectors: Floats) -> str:
 
 
 def both_sides(cases: Sequence[Case]) -> str:
-    """Return the quotes that several splits have evidence in."""
+    """Report pages and quotes that are evidence in more than one split."""
     quotes = defaultdict[str, dict[str, str]](dict)
     for case in (case for case in cases if case.split):
         for item in case.relevant_evidence:

@@ -42,7 +42,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
 
 class Label(BaseModel):
-    """What an annotator says of a chunk for a query.
+    """An annotator's label of a chunk for a query.
 
     Attributes:
         asked: Hash of what the annotator read of the case: query and reference answer.
@@ -332,7 +332,7 @@ def merged(case: Case, labels: Labels) -> dict[str, Any]:
 
 
 def contradictions(case: Case, labels: Labels) -> list[str]:
-    """Return what labels say against the golden data, a line each: neither is changed by the other."""
+    """Return one line for each label that contradicts the golden data."""
     lines = []
     for chunk_id, own in labels.get(case.id, {}).items():
         grade, text = grade_of(own), normalise(own[0].chunk_text)

@@ -46,7 +46,7 @@ class Answering(BaseModel):
 
 
 class QueryType(BaseModel):
-    """A kind of query: what is asked for, of how many passages of different sections, and whether they answer it."""
+    """A kind of query: its request, the number of passages from different sections, and True where they answer it."""
 
     request: str
     passages: int = 1

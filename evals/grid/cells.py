@@ -162,7 +162,7 @@ class Grid:
         return Results(lists, np.arange(len(lists)), _cut(order[0], reach[0]))
 
     def laid_out(self, start: int = 0, end: int | None = None) -> tuple[Results, Integers]:
-        """Return the distinct results of all cells, and which of them a cell keeps of a query; [cells, queries]."""
+        """Return all distinct results, and the row of the result of each cell and query: shape (cells, queries)."""
         lists = self.pool.lists(range(len(self.configurations)), start, end)
         return lay_out(lists, self.configurations, self.top_ks)
 
@@ -171,7 +171,7 @@ class Grid:
         return self.laid_out()
 
     def blocks(self) -> Iterator[tuple[Results, Integers]]:
-        """Yield the same for some queries at a time, in their order."""
+        """Yield `laid_out` for consecutive blocks of queries, so that memory stays bounded."""
         depths = sum(table.codes.shape[1] for table in self.pool.tables) * len(self.configurations[0].thresholds)
         count, step = len(self.pool.cases), max(1, BLOCK // max(1, depths))
         for start in range(0, count, step):

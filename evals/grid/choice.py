@@ -145,7 +145,7 @@ class Choice:
 
     @property
     def proved(self) -> bool:
-        """Whether the recommended cell is within the margin of the best of all that users may ask (95%)."""
+        """True if the recommended cell is within the margin of the best for all that users may ask (95%)."""
         return self.recommended.is_within(self.margin)
 
     @property

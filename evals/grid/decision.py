@@ -60,7 +60,7 @@ class Level:
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """The best cell from a weight of out-of-scope queries on.
+    """A weight of out-of-scope queries at which the best cell changes, and the cell that is best from there on.
 
     Attributes:
         weight: The weight, 0 to 1.
@@ -77,7 +77,7 @@ class Turn:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """Which cell to take, for what one can bear.
+    """The cell to take for each share of wrong answers that a user accepts.
 
     Attributes:
         weight: The weight of out-of-scope queries in the objective, 0 to 1.
@@ -101,7 +101,9 @@ class Decision:
 
 
 def with_utility(objective: ObjectiveConfig, thresholds: Sequence[float], cases: Sequence[Case]) -> ObjectiveConfig:
-    """Return an objective with both sides, where a threshold is chosen and the golden data can tell.
+    """Return the objective as utility, (1 − w) · its metrics + w · `scope/abstention`, else unchanged.
+
+    That is where several thresholds are swept and queries of both scopes exist.
 
     Args:
         objective: What is optimised. One that itself weighs queries out of scope stays as it is.
@@ -125,7 +127,9 @@ def decision(
     context: Context,
     promised: tuple[Promise, ...] = (),
 ) -> Decision | None:
-    """Return what to take for what one can bear; None where the golden data cannot tell.
+    """Return the best cell within each accepted share of wrong answers.
+
+    None if the golden data lack in-scope or out-of-scope queries, or the objective has no in-scope metric.
 
     Args:
         grid: The cells, scored.

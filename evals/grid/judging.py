@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CellProof(Rounds):
-    """What the verdicts that were bought prove: how far cells are from the best by all verdicts on these queries.
+    """Proof by the bought verdicts: bounds on how far cells are from the best by all verdicts on these queries.
 
     Attributes:
         margin: Margin that was asked for.

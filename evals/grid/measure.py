@@ -40,7 +40,7 @@ NOT_MEASURED = "not measured: the run started from a saved retrieval"
 
 @dataclass(frozen=True, kw_only=True)
 class Swept:
-    """What a sweep comes down to.
+    """The result of a sweep: its cells, their ranking, and the choice.
 
     Attributes:
         grid: Its cells.
@@ -73,7 +73,7 @@ class Swept:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What was measured, from which the report is built: one cell in full, and of a sweep all cells.
+    """A measurement, from which the report is built: one cell in full, and of a sweep all cells.
 
     Attributes:
         config: The experiment, with the retriever of the cell.
@@ -133,7 +133,7 @@ def measure(
 def measure_pool(
     config: ExperimentConfig, pool: Pool, collaborators: Collaborators, sweep: Plan | None = None
 ) -> Measured:
-    """Score what was found for golden queries, wherever it is from.
+    """Score a pool of candidates: run its cells, choose one, and measure that in full.
 
     Args:
         config: The experiment.
@@ -180,7 +180,7 @@ def measure_pool(
 
 
 def alone(config: ExperimentConfig) -> Plan:
-    """Return the sweep of one cell: the retriever of an experiment as it is."""
+    """Return a plan with one cell: the retriever's settings as the experiment has them."""
     settings = config.retriever
     thresholds = (settings.threshold or 0.0,)
     only = Variant(name="", parameters={}, settings=settings, thresholds=thresholds)

@@ -82,7 +82,7 @@ def figures_of(grid: Grid, metric: QueryMetric, index: int, context: Context) ->
 def scores_by_query(
     metric: QueryMetric, results: Results, context: Context
 ) -> tuple[dict[str, Score], dict[str, Score]]:
-    """Return the scores of the queries in the scope of a metric by case id, and those of what foretells them."""
+    """Return a metric's scores by case id, and its proxy's scores by case id (empty without a proxy)."""
     rows, _ = results.of(metric.scope, labelled=False)
 
     def of(one: QueryMetric) -> dict[str, Score]:

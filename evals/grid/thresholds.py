@@ -36,7 +36,7 @@ def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> tuple[str, tup
 
 
 def fitted(config: ExperimentConfig, pool: Pool, plan: Plan) -> tuple[Plan, tuple[str, ...]]:
-    """Return a plan whose every way to retrieve has the threshold that promises the experiment's rate, and what it is.
+    """Return a plan whose variants have the lowest threshold that promises `threshold.false_answer`, and notes.
 
     Args:
         config: The experiment; where it promises nothing, the plan stays as it is.

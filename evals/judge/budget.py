@@ -156,7 +156,7 @@ class Account:
 
 
 class Pace:
-    """Lets calls in, in the order they came: so many at once, a minute and tokens a minute, fewer when a server asks.
+    """A limit on calls at once, calls a minute and tokens a minute; it slows down when a server asks.
 
     After a rate limit nothing is sent for as long as the server asked. Then half as many calls are admitted at once,
     and each success admits a little more (additive increase, multiplicative decrease: Chiu and Jain 1989).

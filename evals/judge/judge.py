@@ -92,7 +92,7 @@ class Judge:
         return self._account.usage
 
     def charged(self, judging: Judging) -> Judging:
-        """Return verdicts with all that they and others have cost by now."""
+        """Return the verdicts with the usage of this judge, and of the judge below it, up to date."""
         below = self.below.charged(judging.below) if self.below and judging.below else None
         return replace(judging, usage=self.usage, below=below)
 
@@ -188,7 +188,7 @@ def repeated(observations: Sequence[Observation], count: int, seed: int) -> list
 
 
 def tier_sizes(judge: Judge, queries: int, *, in_rounds: bool = False) -> list[int]:
-    """Return the number of queries that each judge judges of so many, the cheap one first.
+    """Return the number of queries that each judge grades, the cheaper judge first.
 
     Where the strong one judges all there is nothing to correct, and the other judges none; but in rounds, of which
     nobody knows before how many there are, it judges all.
@@ -200,7 +200,10 @@ def tier_sizes(judge: Judge, queries: int, *, in_rounds: bool = False) -> list[i
 def asking(
     judge: Judge, metrics: Collection[str], observations: Sequence[Observation], seed: int
 ) -> tuple[Callable[[Sequence[Observation]], Judging], Callable[[], Judging | None]]:
-    """Return how the judge that counts is asked about some results, and how the cheap one about everything.
+    """Return two functions that ask the judges.
+
+    One asks the judge that counts about given results, the other the cheaper judge about all (None without one). Ask
+    each about one query first.
 
     Of two, each is asked about one query before either is asked about the rest, so that one which refuses to answer
     ends the run before much is bought.

@@ -114,7 +114,7 @@ def plan(
 
 
 def stopped(budget: BudgetConfig, plans: Sequence[JudgePlan]) -> str:
-    """Return the part of these calls together that a budget leaves out, empty when it covers everything."""
+    """Return the limit of the budget that the planned calls exceed, as text; empty if none."""
     calls, usd = sum(plan.total.calls for plan in plans), sum(plan.usd or 0.0 for plan in plans)
     needed = (("calls", calls, budget.calls), ("USD", usd, budget.usd))
     return "; ".join(

@@ -52,7 +52,7 @@ class VerdictStore:
             self._run(f"PRAGMA user_version = {KEYS}")
 
     def get(self, key: bytes, schema: type[BaseModel]) -> str | None:
-        """Return the verdict of a key as JSON; None where there is none, or what is there is none."""
+        """Return the verdict of a key as JSON; None without one that its schema accepts."""
         for (answer,) in self._run("SELECT answer FROM verdicts WHERE key = ?", key):
             with suppress(ValueError, TypeError):
                 return checked(schema.model_validate_json(answer)).model_dump_json()

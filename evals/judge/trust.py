@@ -31,7 +31,7 @@ NOT_FIRST = " where they are not the first of the judging order (golden label of
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Differing:
-    """A judge's verdict on one chunk that differs from what else is said of it.
+    """A judge's verdict on one chunk that differs from the reference label.
 
     Attributes:
         label: 1 when it is useful by the golden data, another judge, people, or a second pass, and useless to the
@@ -135,7 +135,7 @@ def summaries(trust: Trust) -> list[Summary]:
 
 
 def agree(judging: Judging, truth: Said) -> Agreement | None:
-    """Compare a judge's verdicts with what else is said of the same chunks; None where there are none.
+    """Compare a judge's verdicts with reference labels of the same chunks; None without a common chunk.
 
     A failure in either leaves nothing to compare. Differences keep the order of `truth` within a query.
     """

@@ -67,7 +67,7 @@ NEED_A_JUDGE = frozenset(name for name, metric in METRICS.items() if metric.is_j
 
 
 def declared(name: str) -> Declaration:
-    """Return the declaration of a metric; one that this version does not know, of an older report, has the defaults."""
+    """Return a metric's declaration; for an unknown name (an older report), one with default values."""
     metric = metric_named(name) or timing.metric_named(name) or OWN.get(name)
     return metric or Declaration(name=name, about="", headline="never")
 
@@ -103,7 +103,7 @@ def remember(declaration: Declaration) -> None:
 
 
 def needs(names: Iterable[str], need: Need) -> bool:
-    """Return True if one of the metrics needs that."""
+    """Return True if at least one of the metrics declares the need, such as `judge` or `latency`."""
     return any(need in declared(name).needs for name in names)
 
 

@@ -46,7 +46,7 @@ def judge(criteria: Mapping[str, str], summaries: Sequence[Summary]) -> list[Gat
 
 
 def undecided(gates: Sequence[Gate], reason: str) -> list[Gate]:
-    """Return the criteria with nothing decided about any of them, for one reason."""
+    """Mark every criterion as undecided, for the given reason."""
     return [replace(gate, passed=False, undecided=True, reason=reason) for gate in gates]
 
 

@@ -28,7 +28,7 @@ SHOWN = 3
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcomes:
-    """What is wrong with results; arrays of shape (rows,).
+    """Faults of results; arrays of shape (rows,).
 
     Attributes:
         unlabelled: Whether the query is in scope and has no labels.
@@ -50,12 +50,12 @@ class Outcomes:
 
     @property
     def failed(self) -> Bools:
-        """Whether the result fails."""
+        """True for a result that fails."""
         return self.unasked | self.short | self.missed
 
     @property
     def passed(self) -> Bools:
-        """Whether the result is a success."""
+        """True for a success."""
         return np.asarray(~(self.failed | self.flawed | (self.topics < 1) | self.astray))
 
     @property
@@ -66,7 +66,7 @@ class Outcomes:
 
 
 def outcomes_of(r: Results, context: Context) -> Outcomes:
-    """Return what is wrong with each result."""
+    """Return the faults of each result."""
     inside, answered = r.by_case(lambda case: case.in_scope).astype(np.bool_), r.lengths > 0
     relevant = (r.ranked.grades[:, :FIRST] > 0).any(axis=1)
     flaws, _ = r.by_chunk("flaws", lambda chunk: float(bool(_flaws(chunk, context))))

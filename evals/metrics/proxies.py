@@ -38,7 +38,10 @@ WORDED_PRECISION = "words/context_precision"
 
 
 def foretelling(metric: QueryMetric, below: Judging | None) -> QueryMetric:
-    """Return what foretells the scores of a judged metric: a cheap judge where there is one, else its proxy.
+    """Return the proxy of a judged metric.
+
+    That is the same metric by the cheaper judge's verdicts, and the metric's own proxy where that judge is missing or
+    failed.
 
     Args:
         metric: Metric that a judge grades.

@@ -71,7 +71,7 @@ class Results:
             yield self.lists.observation(number, places[:length].tolist())
 
     def once(self, name: str, tell: Callable[[], T]) -> T:
-        """Return what several metrics read of these rows, told once."""
+        """Return a cached value that several metrics share; compute it with `tell` at the first call."""
         if name not in self._once:
             self._once[name] = tell()
         told: T = self._once[name]
@@ -86,7 +86,7 @@ class Results:
 
     @cached_property
     def found(self) -> Bools:
-        """Whether there is a chunk at each rank."""
+        """True where there is a chunk at the rank; shape (rows, ranks)."""
         return self.places >= 0
 
     @cached_property
@@ -217,7 +217,9 @@ class Results:
         return each.values[places], Values(values=np.full(len(self), np.nan), issue=first, issues=each.issues)
 
     def items(self, tell: Callable[[int, list[Chunk]], Iterable[Collection[int]]], most: int) -> Integers:
-        """Lay the items that chunks hold out by rank as bits, 0 beyond the end; shape (rows, ranks, words).
+        """Return which numbered items the chunk at each rank holds, as bit sets, shape (rows, ranks, words).
+
+        Items are evidence or topics; 0 beyond the end.
 
         Args:
             tell: Returns the numbers of the items that each chunk of a query holds.
@@ -287,7 +289,7 @@ def as_bits(held: Sequence[Collection[int]], most: int) -> Integers:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Values:
-    """What a metric says of rows.
+    """The scores of rows by a metric, and why some have none.
 
     Attributes:
         values: Shape (rows,), NaN where there is no score.

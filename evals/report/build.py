@@ -163,7 +163,7 @@ def _judge(judging: Judging, trust: Trust | None, queries: int) -> JudgeSection:
 
 
 def _judge_lines(judging: Judging, trust: Trust | None, queries: int) -> Iterator[str]:
-    """Yield of each judge what it judged, what that cost, and how far it agrees with the next; what is missing."""
+    """Yield a line for each judge: queries, cost, agreement with the next judge; then what was not judged."""
     agreements = [*(trust.tiers if trust else ()), *(None for _ in judging.tiers)]
     for tier, agreement in zip(judging.tiers, agreements, strict=False):
         drawn = "" if tier.drawn is None else f"{len(tier.drawn):,} of {queries:,} in-scope queries, drawn at random, "

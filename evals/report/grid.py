@@ -250,7 +250,7 @@ def _proved(result: Swept, proof: CellProof) -> str:
 def _bands(
     grid: Grid, gain: Floats, is_silent: NDArray[np.bool_], seed: int
 ) -> Iterator[tuple[str, tuple[list[float], list[float]]]]:
-    """Yield the bands of what is found, of wrong silence and of wrong answers, each by cell.
+    """Yield the bands of found answers, false abstention and false answers, each by cell.
 
     Args:
         grid: The cells.

@@ -44,7 +44,7 @@ FLAGS: Mapping[Cause, str] = {
 
 
 def decided(report: Report) -> Report:
-    """Return a report with what its criteria and its gaps come down to: nothing else decides whether a run passed."""
+    """Set `passed`, `incomplete` and the head's line of criteria; no other place decides whether a run passed."""
     incomplete = "; ".join(_incomplete(report))
     passed = not incomplete and all(criterion.passed for criterion in report.criteria)
     tone = "bad" if not passed else "good" if (report.validation.pass_rate or 0) >= PASSING else "mixed"
@@ -191,5 +191,5 @@ def deepest(pattern: str, *measured: Collection[str]) -> str:
 
 
 def first_of(patterns: Sequence[str], names: Collection[str]) -> str | None:
-    """Return the first of some patterns that a metric has, as that metric's name; None where none has."""
+    """Return the first measured metric that matches one of the patterns; None if none matches."""
     return next((name for pattern in patterns if (name := deepest(pattern, names)) in names), None)

@@ -323,7 +323,7 @@ class ComparedSection(Section):
 
 
 class HeadSection(Section):
-    """What a reader must know first.
+    """The head of a report.
 
     Attributes:
         verdict: Pass rate, hit rate, recall, false answers, main cause of failure, in a sentence.
@@ -391,7 +391,7 @@ class OwnMetric(Section):
 
 
 class RagasCheck(Section):
-    """What ragas' own classes say of the results that are shown.
+    """Comparison with the scores of ragas' own classes.
 
     Attributes:
         status: Pending: ragas has not scored them yet; unchecked: it could not.
@@ -476,12 +476,12 @@ class RankingSection(Section):
 
     @property
     def objective(self) -> str:
-        """What the cells are ordered by, such as `ranking/mrr_at_5 + 0.5 × ranking/recall_at_5`."""
+        """The objective that orders the cells, such as `ranking/mrr_at_5 + 0.5 × ranking/recall_at_5`."""
         return " + ".join(name if weight == 1 else f"{weight:g} × {name}" for name, weight in self.metrics.items())
 
     @property
     def where(self) -> str:
-        """What a cell must meet; empty without constraints."""
+        """The constraints as text; empty without any."""
         return " and ".join(f"{metric} {condition}" for metric, condition in self.constraints.items())
 
 
@@ -532,7 +532,7 @@ class GridMetric(Section):
 
 
 class ResultsByCell(Section):
-    """What every cell returns of every query: beginnings of lists, one for each threshold that leaves another one.
+    """The result of each cell for each query, as beginnings of lists: one list for each threshold with another result.
 
     Attributes:
         metrics: The objective's metrics in scope, whose weighted mean says what is found.

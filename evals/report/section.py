@@ -77,7 +77,7 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A part of what is shown: lines, then a table with lines below it.
+    """A section of the output: lines, then a table with lines below it.
 
     Attributes:
         name: Its name on a page.
@@ -130,7 +130,7 @@ def terminal(sections: Iterable[Section], *, width: int, color: bool, whole: boo
 
 
 def markdown(section: Section) -> Iterator[str]:
-    """Yield the lines of a section, then its table, as Markdown; what is bad is in bold."""
+    """Yield the lines of a section, then its table, as Markdown; bad values are bold."""
     yield from (escaped("".join(cell.text for cell in one.cells)) for one in section.lines)
     if section.rows:
         yield f"|{''.join(f' {escaped(column.name)} |' if column.name else ' |' for column in section.columns)}"

@@ -44,7 +44,7 @@ def sample_size(sample: Sample, queries: int) -> int:
 
 
 def among(case_ids: Collection[str], observations: Iterable[Observation]) -> list[Observation]:
-    """Return the observations of these cases, in their order."""
+    """Keep the observations whose case is in `case_ids`, in their order."""
     drawn = set(case_ids)
     return [observation for observation in observations if observation.case.id in drawn]
 

@@ -40,7 +40,7 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rounds:
-    """What the bought verdicts prove.
+    """Proof by the bought verdicts.
 
     Attributes:
         n: Number of queries that the remaining cells were judged on.

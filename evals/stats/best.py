@@ -48,7 +48,7 @@ CACHED = 250_000
 
 
 class Bounds(NamedTuple):
-    """How far each cell is below the best.
+    """Bounds on the difference of each cell from the best.
 
     Attributes:
         lower: [cells], bound on (cell − best), at most 0; its negative is the largest regret. Simultaneous.
@@ -75,7 +75,7 @@ class Compared:
 
     @cached_property
     def bounds(self) -> Bounds:
-        """How far each cell is below the best."""
+        """Difference of each cell from the best, at most 0."""
         return self.bound()
 
 

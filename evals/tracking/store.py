@@ -75,7 +75,7 @@ def local_uri() -> str:
 
 
 def existing_uri(uri: str | None, what: str) -> str:
-    """Return an address, that of the local database where none is given; a database must be there.
+    """Return the tracking address (by default the local database), after checking that a local database exists.
 
     Raises:
         TrackingError: It is not; MLflow would make it. `what` was looked for.

@@ -198,7 +198,7 @@ def expected_text(row: QueryRow) -> str:
 
 
 def retrieved_text(row: QueryRow) -> str:
-    """Return the returned chunks, a line each, with a mark at what is relevant."""
+    """Return a line for each returned chunk, relevant ones marked."""
     lines = (f"{hit.rank}. {score_text(hit.score)} {'✓' if hit.grade else ' '} {hit.source}" for hit in row.retrieved)
     return "\n".join(lines) or "nothing"
 
@@ -209,7 +209,7 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _evenly(values: Iterable[Any], most: int) -> list[Any]:
-    """Return at most so many of the different values, evenly over all; None comes first."""
+    """Return at most `most` distinct values, evenly spread; None comes first."""
     every = sorted({*values}, key=lambda value: -1 if value is None else value)
     return [every[place] for place in np.linspace(0, len(every) - 1, min(len(every), most)).round().astype(int)]
 

@@ -19,7 +19,7 @@ IGNORED: Mapping[str, tuple[str, ...]] = {"whole": ("overlap", "merge_small")}
 
 
 class IndexSettings(Settings):
-    """How a collection is made from pages. A setting that is left out is the collection's own, whatever it is.
+    """Settings that make a collection from pages. A setting that is left out is the one that the collection records.
 
     Attributes:
         context: Text before that of a chunk when it is embedded and indexed for BM25: nothing, the title of its page,
@@ -57,7 +57,7 @@ class IndexSettings(Settings):
         return {name: value for name in IndexSettings.model_fields if (value := getattr(self, name)) is not None}
 
     def over(self, recorded: Mapping[str, Any]) -> Self:
-        """Return all settings: those given, else as the collection records them, else the defaults.
+        """Complete the settings: given values first, then those that the collection records, then the defaults.
 
         Raises:
             ConfigError: One that is given does nothing, or the overlap is not smaller than the recorded `max_tokens`.

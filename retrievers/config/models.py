@@ -17,7 +17,7 @@ SECRET = re.compile(r"(key|secret|password|credentials?|token|headers?)$", re.IG
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Provider:
-    """What the settings know of a provider.
+    """Declaration of a provider.
 
     Attributes:
         default_model: Its model where they name none; without one they must.
@@ -85,7 +85,7 @@ class ModelConfig(Settings):
 
     @property
     def declared(self) -> Provider:
-        """What is known of the provider."""
+        """The declaration of the provider."""
         return self.providers[self.provider]
 
     @property
@@ -129,7 +129,7 @@ class EmbeddingConfig(ModelConfig):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a collection records of its model: provider and model, and length and prefixes where they are set."""
+        """The model as a collection records it: provider and model, and length and prefixes where they are set."""
         chosen = {name: getattr(self, name) for name in ("dimensions", "query_prefix", "document_prefix")}
         named = {name: value for name, value in chosen.items() if value is not None}
         return {"provider": self.provider, "model": self.resolved_model, **named}

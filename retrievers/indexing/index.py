@@ -177,7 +177,7 @@ def index_corpus(
 def _existing(
     client: "QdrantClient", config: RetrieverConfig, corpus: Corpus | RowCorpus, options: IndexOptions
 ) -> tuple[CollectionInfo | None, IndexSettings, bool]:
-    """Return the collection of that name, if any, the settings to cut by, and True where it is to be made anew.
+    """Return the existing collection (or None), the settings to cut by, and True if it has to be made anew.
 
     Raises:
         StoreError: Another program made it, or another model; or it has to be made anew, which is not allowed.

@@ -108,7 +108,7 @@ def _label(tag: Any) -> Any:
 
 
 class FrontMatter(BaseModel):
-    """What the front matter of a page says of it; what else stands there is left alone."""
+    """Front matter of a page; unknown keys are left alone."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 

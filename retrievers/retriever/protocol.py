@@ -39,7 +39,7 @@ class Retriever:
 
         @property
         def settings(self) -> RetrieverConfig:
-            """What it was opened with."""
+            """The settings that it was opened with."""
 
         @property
         def label(self) -> str:
@@ -51,11 +51,11 @@ class Retriever:
 
         @property
         def notes(self) -> tuple[str, ...]:
-            """What a reader of its results must know."""
+            """Notes for the reader of its results."""
 
         @property
         def batch_size(self) -> int:
-            """How many queries are worth asking at once."""
+            """Number of queries for one batch."""
 
     def candidates(
         self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True, chunks: Any = None
@@ -79,7 +79,7 @@ class Retriever:
 
     @property
     def info(self: Any) -> Any:
-        """What the collection said of itself when it was opened (`CollectionInfo`); None where it is not known."""
+        """Facts of the collection when it was opened (`CollectionInfo`); None where they are not known."""
         return self._listing.info if self._listing else None
 
     def search(self: Any, query: str, *, use_cache: bool = True) -> RetrievalSession:

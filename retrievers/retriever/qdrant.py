@@ -311,7 +311,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
 
     @property
     def _told(self) -> dict[str, Any]:
-        """What a session tells of parameters and model, which may be in the caller's vector store."""
+        """Parameters and model as a session records them; the model may be in the caller's vector store."""
         settings, config = self.settings, self.settings.embedding
         model = {"provider": config.provider, "model": config.resolved_model} if settings.python is None else {}
         return {"parameters": parameters(settings), "embedding": {**model, "dimension": self.info.dimension}}

@@ -57,7 +57,7 @@ class ChunkList:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
-    """What is known of a search beside its candidates.
+    """Facts of one search beside its candidates.
 
     Attributes:
         text: The query.
@@ -172,7 +172,7 @@ class Hits(Sequence[RetrievedChunk]):
 
     @property
     def facts(self) -> Facts:
-        """What else is known of the search."""
+        """The facts of the search."""
         return self.found.facts[self.row]
 
     @property

@@ -30,7 +30,7 @@ BATCH = 32
 
 
 class Side(NamedTuple):
-    """What one side found: of each element its query and chunk as one number (`pairs`), score, and rank, from 1."""
+    """Results of one side, as parallel arrays: query and chunk as one number (`pairs`), score, rank from 1."""
 
     pairs: Integers
     scores: Floats

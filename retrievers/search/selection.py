@@ -19,7 +19,9 @@ HIGH_MARGIN = 0.25
 
 
 def select(hits: Hits, settings: RetrieverConfig) -> tuple[list[int], list[int]]:
-    """Return the places of the candidates that threshold, grouping and cut leave, and of those below the threshold.
+    """Apply threshold, grouping and `top_k` to one query's candidates.
+
+    Return two lists of indices: the chunks that stay, in order, and all below the threshold.
 
     Args:
         hits: The candidates of one query.

@@ -85,7 +85,7 @@ def check_index(settings: IndexSettings, name: str, recorded: Mapping[str, Any])
 
 
 def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverConfig:
-    """Return the settings with the distance and the name of the vector that the collection has, checked by them.
+    """Complete the settings with the collection's distance and vector name; refuse what does not fit them.
 
     Raises:
         StoreError: It has a distance of which a lower score is the nearer.

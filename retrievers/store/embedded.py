@@ -60,7 +60,7 @@ class EmbeddedClient:
         return building.building(self.path, collection_name, **parts)
 
     def generation(self, collection_name: str) -> tuple[int, int] | None:
-        """Return a value that changes whenever the collection is built anew; None without a collection."""
+        """Return the generation of a collection, another one after each build; None without a collection."""
         found = building.find(self.path, collection_name)
         return found and found[1]
 

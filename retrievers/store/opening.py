@@ -66,7 +66,7 @@ def portable_settings(retriever: RetrieverConfig) -> dict[str, Any]:
 
 
 def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = False) -> "QdrantClient":
-    """Open a server, an embedded folder, or for reading a folder of qdrant-client's local mode where that is said.
+    """Open a server, an embedded folder, or a folder of qdrant-client's local mode (`local:`, for reading only).
 
     Args:
         store: Location of the store.
@@ -116,7 +116,7 @@ client_errors = partial(store_errors, None)
 
 
 def expect_exact_search() -> None:
-    """Silence a warning of local mode: all its searches are exact, which is what is asked for."""
+    """Silence the warning of local mode that its search is exact."""
     warnings.filterwarnings("ignore", message="Local mode performs exact")
 
 

@@ -32,7 +32,7 @@ TOLERATED = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What the checks read of a collection.
+    """Facts of a collection that the checks read.
 
     Attributes:
         config: Settings of the retriever that is to search it.

@@ -19,7 +19,7 @@ from retrievers.terminal.audit import audit
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What was seen of a collection.
+    """Findings of a look at a collection.
 
     Attributes:
         config: The settings; where they name no vector, and the collection has one alone under a name, with that name.
@@ -87,7 +87,9 @@ def _of_collection(info: CollectionInfo) -> list[str]:
 
 
 def look(config: RetrieverConfig, env: Mapping[str, str]) -> Look:
-    """Look at a collection, or at that behind the user's own retriever. Nothing is written.
+    """Read a collection, or call the user's own retriever once, for `inspect`.
+
+    Writes nothing.
 
     Raises:
         RetrievalError: The store or the retriever failed, or its chunks cannot be listed.

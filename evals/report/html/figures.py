@@ -17,7 +17,7 @@ SIDES = ("scope/false_answer", "scope/false_abstention", TOKENS, VERDICT_METRIC)
 
 
 def figure_data(report: Report) -> Columns:
-    """Return what is drawn of a report, by figure; none or nothing where it has no data for a figure."""
+    """Return the data of each figure of a report; None for a figure without data."""
     return {
         "grid": _grid(report, report.grid) if report.grid else None,
         "scores": best_scores(report),
