@@ -178,7 +178,7 @@ def _nothing(pattern: str, fitting: Sequence[str], reach: Reach | None, known: I
             f"{pattern!r} fits only metrics that read more places than there are (top_k {reach.returned}, candidates "
             f"{reach.candidates}): {', '.join(fitting)}; raise top_k, or name a metric in full"
         )
-    if successor := removed(pattern):
+    if successor := removed(re.sub(r"_at_\d+_of_\d+$|_at_\d+$", "_at_K", pattern)):
         return f"{pattern!r} is no metric any more: {successor}"
     return f"no metric {pattern!r}{nearest(pattern, [*known, VERDICT_METRIC])} (--list-metrics shows all)"
 
