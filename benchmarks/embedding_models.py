@@ -53,7 +53,7 @@ def main() -> None:
 
 def of_handbook(folder: Path, model: str, context: str, mode: str, limit: int | None) -> str:
     """Measure one mode; the handbook is indexed where it is not yet."""
-    from benchmarks.context import cell
+    from benchmarks.handbook import cell
     from evals import evaluate
     from evals.config.experiment import ExperimentConfig
 

@@ -1,183 +1,191 @@
-"""The default handbook's test split in every mode and fusion, with and without MMR: quality, scope, time.
+"""The handbook in every mode and fusion, and what context and merging of chunks are worth.
 
-python benchmarks/handbook.py [--repeats 2] [--limit N] > benchmarks/results/handbook.md
+python benchmarks/handbook.py [--pages handbook|reference] [--limit N]
 
-Two passes of the evaluation itself, one with the threshold at 0 (what the order is worth) and one with the default
-experiment's. Everything else is the default experiment, but for a top_k of 10. Times are of single searches, the lines
-in turn for every query, so that whatever else the machine does weighs on all of them alike. No cross-encoder: one by
-the network needs a key, a local one its weights, and one that merely answers would say nothing of any.
+Modes: the default experiment's test split with and without MMR, top_k 10, without a threshold and behind the default
+experiment's. No cross-encoder: one by the network needs a key, a local one its weights, and one that merely answers
+would say nothing of any.
+
+Context: every way of indexing on `dev`, hybrid weighted, top_k 5, no threshold; with `--pages reference` on pages that
+nobody tuned it to. These are made of Python's own documentation strings: a page for each module, a section for each
+public function, class and method. A query is the first sentence of a string, and the section that it belongs to is
+what is to be found; the page holds the rest of the string.
 """
 
 import argparse
-import os
+import hashlib
+import importlib
+import inspect
+import json
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 EXPERIMENT = ROOT / "evals" / "config" / "presets" / "default.yaml"
+HANDBOOK = ROOT / "datasets" / "physical_ai_handbook"
 SIDES: Sequence[Mapping[str, str]] = (
     {"mode": "semantic"},
     {"mode": "keyword"},
     *({"mode": "hybrid", "fusion": fusion} for fusion in ("weighted", "rrf", "dbsf")),
 )
-CONTENDERS = [{**side, "rerank": rerank} for side in SIDES for rerank in ("none", "mmr")]
 ORDER = {
     "ranking/ndcg_at_10": "nDCG@10",
     "ranking/recall_at_5": "recall@5",
     "ranking/mrr_at_10": "MRR@10",
-    "ranking/evidence_recall_at_5": "evidence recall@5",
     "scope/auroc": "scope AUROC",
-    "scope/max_out_of_scope_score": "highest out of scope",
+    "latency/total_p50_ms": "p50 ms",
 }
-THRESHOLD = {
+BEHIND = {
     "ranking/ndcg_at_10": "nDCG@10",
     "ranking/evidence_recall_at_5": "evidence recall@5",
     "scope/abstention": "abstention",
     "scope/false_abstention": "false abstention",
 }
-TIME = {"latency/total_p50_ms": "p50 ms"}
+CONTEXT = {
+    "ranking/hit_rate_at_5": "hit rate@5",
+    "candidates/ndcg_at_10": "nDCG@10",
+    "candidates/recall_at_100": "recall@100",
+    "cost/context_tokens": "tokens",
+}
+MODULES = (
+    "argparse", "collections", "contextlib", "csv", "datetime", "decimal", "difflib", "email.message",
+    "fractions", "functools", "http.client", "imaplib", "ipaddress", "json", "logging", "mailbox",
+    "multiprocessing.pool", "optparse", "pathlib", "pickle", "pstats", "queue", "random", "sched", "shelve",
+    "shutil", "smtplib", "socket", "sqlite3", "statistics", "string", "subprocess", "tarfile", "tempfile",
+    "textwrap", "threading", "unittest", "urllib.request", "uuid", "weakref", "xml.dom.minidom", "zipfile",
+)  # fmt: skip
+QUERIES = 200
 
 
 def main() -> None:
-    """Measure and print a page of Markdown."""
+    """Measure and print three tables in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=2, help="how often every query is timed (default: 2)")
+    parser.add_argument("--pages", choices=("handbook", "reference"), default="handbook", help="which pages")
     parser.add_argument("--limit", type=int, help="only so many queries, to try this out")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     from evals.config.telemetry import silence
 
     silence(hub=False)
+    print(f"{datetime.now(UTC):%Y-%m-%d}; in parentheses 95% intervals")
     with tempfile.TemporaryDirectory() as folder:
-        always = {
-            "dataset.limit": options.limit,
-            "retriever.store.path": str(Path(folder) / "store"),
-            "retriever.top_k": 10,
-            "criteria": {},
-        }
-        order = [experiment({**always, "retriever.threshold": 0}, one, ORDER) for one in CONTENDERS]
-        behind = [experiment(always, one, THRESHOLD) for one in CONTENDERS]
-        ranked, thresholded = [[measured(config) for config in configs] for configs in (order, behind)]
-        times = timed(order, options.repeats)
-    print(page(ranked, times, thresholded))
+        if options.pages == "handbook":
+            modes(Path(folder), options.limit)
+            context(Path(folder), HANDBOOK / "docs", HANDBOOK / "golden.jsonl", "dev", options.limit)
+        else:
+            context(Path(folder), *write_reference(Path(folder)), None, options.limit)
 
 
-def experiment(always: Mapping[str, Any], contender: Mapping[str, str], metrics: Mapping[str, str]) -> Any:
-    """The default experiment with these settings."""
+def modes(folder: Path, limit: int | None) -> None:
+    """Print what the order of each mode is worth, and what is left of it behind the threshold."""
+    for title, metrics, own in (("no threshold", ORDER, {"retriever.threshold": 0}), ("default threshold", BEHIND, {})):
+        table(f"{title}: mode", metrics)
+        for side in SIDES:
+            for rerank in ("none", "mmr"):
+                chosen = {f"retriever.{name}": value for name, value in {**side, "rerank": rerank}.items()}
+                settings = {"dataset.limit": limit, "retriever.store.path": folder / "modes", "retriever.top_k": 10}
+                report = measured({**settings, "criteria": {}, **own, **chosen}, metrics, EXPERIMENT)
+                row(" ".join((*side.values(), rerank)), report, metrics)
+
+
+def context(folder: Path, pages: Path, golden: Path, split: str | None, limit: int | None) -> None:
+    """Print what each way of indexing is worth."""
+    table("context, merged", CONTEXT)
+    for merge in (False, True):
+        for way in ("none", "title", "path"):
+            settings = {
+                "dataset.path": golden,
+                "dataset.split": split,
+                "dataset.limit": limit,
+                "sources.dir": pages,
+                "retriever.store.path": folder / "context",
+                "retriever.collection": f"{way}_{merge}",
+                "index.collection": f"{way}_{merge}",
+                "index.context": way,
+                "index.merge_small": merge,
+                "retriever.threshold": 0,
+            }
+            row(f"{way}, {'yes' if merge else 'no'}", measured(settings, CONTEXT), CONTEXT)
+
+
+def measured(settings: Mapping[str, Any], metrics: Mapping[str, str], file: Path | None = None) -> Any:
+    """Return the report of an experiment."""
+    from evals import evaluate
     from evals.config.experiment import ExperimentConfig
 
-    own = {f"retriever.{name}": value for name, value in contender.items()}
-    return ExperimentConfig.load(EXPERIMENT, {**always, **own, "metrics": list(metrics)})
+    return evaluate(metrics=[*metrics], experiment=ExperimentConfig.load(file, settings, env={}), env={}).report
 
 
-def measured(config: Any) -> Any:
-    """The report of an experiment."""
-    from evals.cases.reading import load_golden
-    from evals.collect.pool import ground
-    from evals.experiment.bench import index_if_stale
-    from evals.experiment.facts import gather
-    from evals.grid.measure import measure
-    from evals.metrics.collaborators import Collaborators
-    from evals.report.build import build_report
-    from retrievers.retriever.qdrant import QdrantRetriever
-
-    golden = load_golden(config.dataset)
-    index_if_stale(config, {}, silent)
-    with QdrantRetriever.open(config.retriever, env={}) as retriever:
-        collaborators = Collaborators(retrievers=[retriever], progress=silent)
-        facts = gather(config, golden, collaborators)
-        return build_report(measure(config, golden, ground(golden, retriever), collaborators), facts)
+def table(title: str, metrics: Mapping[str, str]) -> None:
+    """Print the head of a table."""
+    print(f"\n| {title} | {' | '.join(metrics.values())} |\n|---|{'---:|' * len(metrics)}")
 
 
-def timed(configs: Sequence[Any], repeats: int) -> list[Any]:
-    """The median of single searches by every experiment's retriever, in ms; a first round warms up."""
-    from evals.cases.reading import load_golden
-    from evals.collect.observations import Summary
-    from evals.stats import intervals as stats
-    from retrievers.retriever.qdrant import QdrantRetriever
-
-    times: list[list[float]] = [[] for _ in configs]
-    with ExitStack() as opened:
-        retrievers = [opened.enter_context(QdrantRetriever.open(config.retriever, env={})) for config in configs]
-        for turn in range(repeats + 1):
-            for case in load_golden(configs[0].dataset).cases:
-                for retriever, spent in zip(retrievers, times, strict=True):
-                    session = retriever.search(case.query, use_cache=False)
-                    if turn:
-                        spent.append(session.timings.total_ms)
-    medians = []
-    for spent in times:
-        value, found = stats.percentile(spent, 0.5), stats.percentile_interval(spent, 0.5)
-        name = "latency/total_p50_ms"
-        medians.append(Summary(metric=name, value=value, ci_low=found.low, ci_high=found.high, n=len(spent)))
-    return medians
-
-
-def silent(stage: str, done: int, total: int) -> None:
-    """Progress that nobody looks at."""
-
-
-def page(ranked: Sequence[Any], times: Sequence[Any], thresholded: Sequence[Any]) -> str:
-    """Both tables, and what a reader must know of them."""
-    facts, retriever = ranked[0].facts, thresholded[0].config["retriever"]
-    index = thresholded[0].config["index"]
-    used = ("python", "qdrant-client", "langchain-qdrant", "wordllama", "ragas")
-    versions = ", ".join(f"{name} {facts.versions[name]}" for name in used)
-    order = [{**report.metrics, time.metric: time} for report, time in zip(ranked, times, strict=True)]
-    return f"""# The handbook in every mode
-
-Measured on {datetime.now(UTC):%Y-%m-%d} by `python benchmarks/handbook.py > benchmarks/results/handbook.md` \
-({versions}).
-
-The default experiment's `test` split: {facts.cases} queries, {facts.in_scope} in scope and \
-{facts.out_of_scope} out of scope; {facts.collection.points} chunks (`index.context: {index["context"]}`, \
-`index.merge_small: {str(index["merge_small"]).lower()}`) in an
-embedded store, embedded by `{facts.embedding}`; candidate depth {retriever["candidates"]}, \
-top_k {retriever["top_k"]}. In parentheses 95% intervals over the queries;
-where two overlap widely, the two have not been told apart. \
-MMR weighs the cosine to the query, so that
-behind it the modes differ in their candidates alone. A cross-encoder is left out: it needs a key, or a model's weights.
-
-## What the order is worth
-
-Threshold 0. Scope AUROC and the highest out-of-scope score read the best cosine among the candidates, which no \
-reranking moves. The time is that of one search with
-its embedding, the lines in turn for every query, on {os.cpu_count()} cores at a load of {os.getloadavg()[0]:.1f} \
-(idle: 1, this benchmark itself).
-
-{table(order, {**ORDER, **TIME})}
-
-## Behind the default threshold
-
-Threshold {retriever["threshold"]:g} (`threshold_on: {retriever["threshold_on"]}`), on the cosine in every mode. An \
-in-scope query that gets nothing back scores 0.
-
-{table([report.metrics for report in thresholded], THRESHOLD)}"""
-
-
-def table(lines: Sequence[Mapping[str, Any]], metrics: Mapping[str, str]) -> str:
-    """One line a contender."""
-    rows = [["mode", "fusion", "rerank", *metrics.values()], ["---"] * 3 + ["---:"] * len(metrics)]
-    for measured, contender in zip(lines, CONTENDERS, strict=True):
-        settings = [contender["mode"], contender.get("fusion", "–"), contender["rerank"]]
-        rows.append([*settings, *(cell(name, measured[name]) for name in metrics)])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+def row(name: str, report: Any, metrics: Mapping[str, str]) -> None:
+    """Print one line of a table."""
+    print(f"| {name} | {' | '.join(cell(metric, report.metrics[metric]) for metric in metrics)} |", flush=True)
 
 
 def cell(metric: str, summary: Any) -> str:
-    """A value and its interval, where it has one."""
+    """Format a value, and its interval where it has one."""
     if summary.value is None:
         return "–"
-    digits = 2 if metric.startswith("latency/") else 3
-    value = f"{summary.value:.{digits}f}"
-    if summary.ci_low is None or summary.ci_high is None:
-        return value
-    return f"{value} ({summary.ci_low:.{digits}f} – {summary.ci_high:.{digits}f})"
+    digits = 0 if metric.startswith("cost/") else 2 if metric.startswith("latency/") else 3
+    if summary.ci_low is None or digits < 3:
+        return f"{summary.value:.{digits}f}"
+    return f"{summary.value:.3f} ({summary.ci_low:.3f} – {summary.ci_high:.3f})"
+
+
+def write_reference(folder: Path) -> tuple[Path, Path]:
+    """Write the reference pages and their golden data; return where."""
+    docs = folder / "reference"
+    docs.mkdir()
+    cases = []
+    for name in MODULES:
+        sections = dict(documented(name))
+        heads = {title: text.partition("\n\n") for title, text in sections.items()}
+        whole = [f"## {title}\n\n{escaped(rest or first)}\n" for title, (first, _, rest) in heads.items()]
+        (docs / f"{name.replace('.', '-')}.md").write_text(f"# {name}\n\n" + "\n".join(whole), encoding="utf-8")
+        address = f"/docs/{name.replace('.', '-')}"
+        cases += [
+            {
+                "id": f"{name}.{title}",
+                "query": " ".join(first.split()),
+                "evidence": [{"source_url": address, "heading": title}],
+            }
+            for title, (first, _, rest) in heads.items()
+            if len(first.split()) >= 5 and len(rest.split()) >= 20
+        ]
+    # By their hash, so that a section more or less in another Python leaves the others chosen.
+    chosen = sorted(cases, key=lambda case: hashlib.sha256(str(case["id"]).encode()).digest())[:QUERIES]
+    golden = folder / "golden.jsonl"
+    golden.write_text("".join(json.dumps(case) + "\n" for case in chosen), encoding="utf-8")
+    return docs, golden
+
+
+def documented(module: str) -> Iterator[tuple[str, str]]:
+    """Return the names that a module documents itself, each with its documentation string."""
+    found = importlib.import_module(module)
+    for name, value in sorted(vars(found).items()):
+        if name.startswith("_") or not (inspect.isclass(value) or inspect.isroutine(value)):
+            continue
+        if not str(getattr(value, "__module__", "")).startswith(module.partition(".")[0]):
+            continue
+        members = sorted(vars(value).items()) if inspect.isclass(value) else []
+        for title, each in [(name, value), *((f"{name}.{key}", v) for key, v in members if not key.startswith("_"))]:
+            text = inspect.getdoc(each) if callable(each) else None
+            if text and text.strip():
+                yield title, text.strip()
+
+
+def escaped(text: str) -> str:
+    """Keep lines from being read as headings, fences or MDX."""
+    plain = text.translate(str.maketrans("{}<>", "()()"))
+    return "\n".join(line.lstrip("#") for line in plain.split("\n"))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What share of the verdicts judging in rounds takes until a cell is proved, on the handbook.
 
-python benchmarks/rounds.py [--draws 80] [--margins 0.05,0.02]
+python -m tests.numbers.rounds [--draws 80] [--margins 0.05,0.02]
 
 132 in-scope queries, 162 cells (three modes, with and without MMR, top_k 3, 5, 10, nine thresholds), context precision
 by a judge that errs on 7% of the chunks, foretold by the labels. A draw is an order of the queries. A row for each
@@ -9,7 +9,6 @@ against all verdicts. Bound: held in 95%.
 """
 
 import argparse
-import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,9 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-DEFAULT = Path(__file__).parents[1] / "evals" / "config" / "presets" / "default.yaml"
+DEFAULT = Path(__file__).parents[2] / "evals" / "config" / "presets" / "default.yaml"
 ERRS = 0.07
 SWEEP = {
     "sweep.mode": ["semantic", "keyword", "hybrid"],

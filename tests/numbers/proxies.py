@@ -1,6 +1,6 @@
 """What foretells a judge where golden data have no labels: correlation, weight, and how much narrower intervals become.
 
-python benchmarks/proxies.py [--draws 300]
+python -m tests.numbers.proxies [--draws 300]
 
 The handbook's labels are taken away, and a judge that knows them and errs on 7% of its questions grades context
 precision and recall of three retrievals.
@@ -13,7 +13,6 @@ width at most 1.01, since a proxy that says nothing must do no harm.
 """
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,8 +22,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 if TYPE_CHECKING:
     from evals.cases.reading import GoldenSet
     from evals.collect.observations import Observation
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from retrievers.records import Chunk
 
 Floats = NDArray[np.float64]
-DEFAULT = Path(__file__).parents[1] / "evals" / "config" / "presets" / "default.yaml"
+DEFAULT = Path(__file__).parents[2] / "evals" / "config" / "presets" / "default.yaml"
 ERRS, JUDGED = 0.07, 40
 RETRIEVALS = (("semantic", 5), ("hybrid", 5), ("hybrid", 10))
 
