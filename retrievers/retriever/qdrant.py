@@ -286,7 +286,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
                 found = replace(self._search, depth=depth, chunks=chunks).find(encoded)
                 searched = working_time()
                 if self._rerank:
-                    found = reranked(found, queries, vectors, self._rerank, settings, self.client)
+                    found = reranked(found, queries, vectors, self._rerank, settings, self.client, chunks)
                 codes = found.codes[found.codes >= 0]
                 if few:
                     kept, below = select(found[0], settings)

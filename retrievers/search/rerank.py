@@ -78,6 +78,7 @@ def reranked(
     rerank: Rerank,
     settings: RetrieverConfig,
     client: "QdrantClient",
+    chunks: ChunkTable,
 ) -> Candidates:
     """Put the candidates of each query into a reranker's order; each keeps its rank and score from before.
 
@@ -88,47 +89,54 @@ def reranked(
         rerank: The reranker, which is given what it declares that it reads.
         settings: Those that it was made by.
         client: An open client, for the stored vectors.
+        chunks: The chunks of the candidates.
 
     Raises:
         RerankError: It failed, or gave scores that `threshold_on: final` cannot read.
         StoreError: The stored vectors cannot be read.
     """
-    declared, chunks, facts = settings.reranker, found.chunks, list(found.facts)
-    orders, further = list[list[int]](), list[Mapping[str, Sequence[float]]]()
-    assert isinstance(chunks, ChunkTable)
+    declared, orders, given = settings.reranker, list[Sequence[int]](), list[Mapping[str, Sequence[float]]]()
     if declared.needs_texts or declared.scale:
         chunks.read(found.codes[found.codes >= 0].tolist())
-    for row, (hits, vector) in enumerate(zip(found, vectors, strict=True)):
-        order, given = rerank(_pool(queries[row], hits, vector, settings, client)) if len(hits) else ([], {})
-        scores = np.asarray(given.get("rerank", ()) if declared.scale else (), dtype=np.float64)
-        if declared.scale and settings.threshold_on == "final" and len(hits):
-            _check_scale(scores, settings.rerank)
-        if len(scores):
-            ranks = in_order(np.zeros(len(order), dtype=np.int64), hits.codes[[*order]], scores, chunks)
-            order = [order[rank] for rank in ranks]
-            given = {name: [values[rank] for rank in ranks] for name, values in given.items()}
-            facts[row] = replace(facts[row], scale=settings.score_scale)
-        orders.append([*order])
-        further.append(given)
-    places = laid_out(orders, -1).astype(np.int64)
+    for query, vector, hits in zip(queries, vectors, found, strict=True):
+        order, scores = rerank(_pool(query, vector, hits, settings, client, chunks)) if len(hits) else ([], {})
+        orders.append(order)
+        given.append(scores)
+    places = laid_out(orders, -1)
     moved = found.at(places)
-    columns = {**moved.columns, "original_rank": np.where(places < 0, np.nan, places + 1.0)}
-    columns["original_score"] = moved.columns["score"]
-    for name in dict.fromkeys(name for given in further for name in given):
-        rows = [given.get(name, [np.nan] * len(order)) for given, order in zip(further, orders, strict=True)]
+    columns = {**moved.columns, "original_score": moved.columns["score"]}
+    columns["original_rank"] = np.where(places < 0, np.nan, places + 1.0)
+    for name in dict.fromkeys(name for scores in given for name in scores):
+        rows = [scores.get(name, [np.nan] * len(order)) for scores, order in zip(given, orders, strict=True)]
         columns[name] = laid_out(rows, np.nan)
-    if declared.scale and "rerank" in columns:
-        columns["score"] = np.where(np.isnan(columns["rerank"]), columns["score"], columns["rerank"])
-    return replace(moved, columns=columns, facts=tuple(facts))
+    moved = replace(moved, columns=columns)
+    if not declared.scale:
+        return moved
+    final = moved.column("rerank")
+    if settings.threshold_on == "final":
+        _check_scale(final[places >= 0], settings.rerank)
+    is_scored = ~np.isnan(final)
+    columns["score"] = np.where(is_scored, final, columns["score"])
+    scales = [settings.score_scale if row.any() else of.scale for of, row in zip(found.facts, is_scored, strict=True)]
+    facts = [replace(of, scale=scale) for of, scale in zip(found.facts, scales, strict=True)]
+    # An order without scores stays as it is.
+    by = np.where(is_scored, final, np.where(places < 0, np.nan, -np.arange(places.shape[1])))
+    return replace(moved, facts=facts).at(in_order(moved.codes, by, chunks))
 
 
-def _pool(query: str, hits: Hits, vector: Sequence[float], settings: RetrieverConfig, client: "QdrantClient") -> Pool:
-    declared, chunks, stored = settings.reranker, hits.found.chunks, np.empty((0, 0))
-    cosines = hits.column("semantic") if hits.facts.distance == "cosine" else np.empty(0)
-    if declared.needs_vectors and isinstance(chunks, ChunkTable):
+def _pool(
+    query: str,
+    vector: Sequence[float],
+    hits: Hits,
+    settings: RetrieverConfig,
+    client: "QdrantClient",
+    chunks: ChunkTable,
+) -> Pool:
+    declared, stored, is_cosine = settings.reranker, np.empty((0, 0)), hits.facts.distance == "cosine"
+    cosines = hits.column("semantic") if is_cosine else np.empty(0)
+    if declared.needs_vectors:
         stored = vectors_of(client, settings, chunks.given(hits.codes.astype(np.int32)))
-        if hits.facts.distance != "cosine":
-            cosines = _unit(stored) @ _unit(np.asarray([vector]))[0]
+        cosines = cosines if is_cosine else _unit(stored) @ _unit(np.asarray([vector]))[0]
     texts = [chunk.indexed_text for chunk in hits.chunks] if declared.needs_texts else ()
     return Pool(query=query, cosines=np.clip(cosines, 0, 1), texts=texts, vectors=stored)
 
@@ -139,9 +147,9 @@ def _check_scale(scores: Floats, name: str) -> None:
     Raises:
         RerankError: It gives none, or some outside of 0 to 1, as a model does that returns logits.
     """
-    outside = scores[(scores < 0) | (scores > 1)]
-    if len(outside) or not len(scores):
-        gives = f"a score of {outside[0]:g}, not within 0 and 1" if len(outside) else "no scores"
+    unfit = scores[~((scores >= 0) & (scores <= 1))]
+    if len(unfit):
+        gives = "no scores" if np.isnan(unfit[0]) else f"a score of {unfit[0]:g}, not within 0 and 1"
         raise RerankError(f"the {name} gives {gives}, which threshold_on: final would read; use threshold_on: each")
 
 
