@@ -60,7 +60,7 @@ def measured(folder: Path, settings: Mapping[str, Any], env: Mapping[str, str], 
     """One line of the table."""
     retriever, store = open_handbook(folder, settings, env)
     queries = [json.loads(line)["query"] for line in (DATA / "golden.jsonl").read_text().splitlines()]
-    vectors = {query: retriever.embeddings.embed_query(query) for query in queries}
+    vectors = {query: retriever.vector_store.embeddings.embed_query(query) for query in queries}
     name, top_k = retriever.settings.collection, retriever.settings.top_k
     contenders: dict[str, Callable[[str], Any]] = {
         "raw": lambda q: retriever.client.query_points(name, query=vectors[q], limit=top_k, with_payload=True),
@@ -108,7 +108,10 @@ def open_handbook(folder: Path, settings: Mapping[str, Any], env: Mapping[str, s
     client.close()
     retriever = QdrantRetriever.open(config, env=env)
     store = QdrantVectorStore(
-        retriever.client, config.collection, embedding=retriever.embeddings, validate_collection_config=False
+        retriever.client,
+        config.collection,
+        embedding=retriever.vector_store.embeddings,
+        validate_collection_config=False,
     )
     return retriever, store
 

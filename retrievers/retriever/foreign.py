@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from math import isfinite, nan
 from threading import Lock, Thread
 from typing import Any, Self
@@ -32,6 +32,7 @@ from retrievers.search.selection import answered
 from retrievers.store import client_errors, read_info
 from retrievers.store.chunks import to_chunk
 
+_starting = Lock()
 # Where langchain-qdrant puts the id of the point.
 POINT_KEY = "_id"
 
@@ -85,7 +86,7 @@ class ForeignRetriever(Retriever):
         self.settings, self._target, self._listing = settings, target, listing
         self._scored, self._owned = scored, owned
         self.label = label or getattr(target, "__qualname__", type(target).__name__)
-        self._lock, self._loops, self._asynchronous = Lock(), list[asyncio.AbstractEventLoop](), False
+        self._asynchronous = False
         self._no_cosine = "" if scored else "the retriever gives no scores"
 
     @property
@@ -109,12 +110,7 @@ class ForeignRetriever(Retriever):
         return other
 
     def candidates(
-        self,
-        queries: Sequence[str],
-        *,
-        depth: int | None = None,
-        use_cache: bool = True,
-        chunks: ChunkList | None = None,
+        self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True, chunks: Any = None
     ) -> Candidates:
         """Return what the retriever finds for each query, in its own order, at most `depth`.
 
@@ -122,8 +118,8 @@ class ForeignRetriever(Retriever):
             QueryError: A query is blank or too long.
             ForeignRetrieverError: The retriever failed, or returned no usable documents.
         """
-        chunks, facts = ChunkList() if chunks is None else chunks, list[Facts]()
-        codes, scores = list[list[int]](), list[list[float]]()
+        chunks = ChunkList() if chunks is None else chunks
+        facts, codes, scores = list[Facts](), list[list[int]](), list[list[float]]()
         for query in queries:
             check_query(query)
             start = time.perf_counter()
@@ -142,7 +138,7 @@ class ForeignRetriever(Retriever):
             )
         score = laid_out(scores, nan)
         return Candidates(
-            codes=laid_out(codes, -1).astype(np.int64),
+            codes=laid_out(codes, -1),
             columns={"score": score, "semantic": score} if self._scored else {"score": score},
             chunks=chunks,
             facts=facts,
@@ -150,9 +146,6 @@ class ForeignRetriever(Retriever):
 
     def close(self) -> None:
         """Close what the factory made, and the collection; nothing that belongs to the caller."""
-        for loop in self._loops:
-            loop.call_soon_threadsafe(loop.stop)
-        self._loops.clear()
         if self._owned:
             getattr(self._target, "close", lambda: None)()
             if self._listing:
@@ -196,29 +189,13 @@ class ForeignRetriever(Retriever):
         if not self._asynchronous:
             try:
                 answer = getattr(target, "invoke", target)(query)
-                return self._awaited(answer) if inspect.isawaitable(answer) else answer
+                return _awaited(answer) if inspect.isawaitable(answer) else answer
             except NotImplementedError:
                 if not hasattr(target, "ainvoke"):
                     raise
-        answer = self._awaited(target.ainvoke(query))
+        answer = _awaited(target.ainvoke(query))
         self._asynchronous = True
         return answer
-
-    def _awaited(self, answer: Awaitable[Any]) -> Any:
-        """Wait for an answer on the one event loop of all threads, to which the user's clients may be bound."""
-
-        async def awaited() -> Any:
-            return await answer
-
-        def serve(loop: asyncio.AbstractEventLoop) -> None:
-            loop.run_forever()
-            loop.close()
-
-        with self._lock:
-            if not self._loops:
-                self._loops.append(asyncio.new_event_loop())
-                Thread(target=serve, args=self._loops, name="foreign-retriever", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(awaited(), self._loops[0]).result()
 
     def _read(self, answer: Any) -> list[tuple[Chunk, float]]:
         """Return an answer's documents or texts, or pairs of one and its similarity, as chunks.
@@ -240,6 +217,25 @@ class ForeignRetriever(Retriever):
             chunk = chunk_of(document, self.settings.metadata)
             pairs.append((self._identified(chunk) if self.settings.names_collection else chunk, score))
         return pairs
+
+
+def _awaited(answer: Awaitable[Any]) -> Any:
+    """Wait for an answer on the one event loop of all threads, to which the user's clients may be bound."""
+
+    async def awaited() -> Any:
+        return await answer
+
+    with _starting:
+        loop = _event_loop()
+    return asyncio.run_coroutine_threadsafe(awaited(), loop).result()
+
+
+@cache
+def _event_loop() -> asyncio.AbstractEventLoop:
+    """Start an event loop in a thread that ends with the process."""
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, name="foreign-retriever", daemon=True).start()
+    return loop
 
 
 def chunk_of(document: Document, config: MetadataConfig) -> Chunk:

@@ -13,7 +13,7 @@ from retrievers.config.factory import build
 from retrievers.config.layers import Layer, environment
 from retrievers.config.layers import build as layered
 from retrievers.errors import ConfigError
-from retrievers.retriever.protocol import Retriever
+from retrievers.retriever.protocol import Retriever, closed_on_error
 from retrievers.store import open_client, read_info
 
 # Distances by which `QdrantRetriever` searches.
@@ -105,7 +105,7 @@ def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, own
     store = target.vectorstore if type(target) is VectorStoreRetriever else target
     if not isinstance(store, QdrantVectorStore):
         return _foreign(target, settings, env, owned=owned)
-    try:
+    with closed_on_error(store.client if owned else None):
         if settings.names_collection:
             raise ConfigError(f"collection: python {settings.python!r} reads {store.collection_name!r}; leave it out")
         listing = listed(store.client, settings_over(store, settings))
@@ -114,10 +114,6 @@ def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, own
             return QdrantRetriever.over(store, settings, env, owned=owned)
         asked = store.as_retriever(search_kwargs={"k": settings.candidates}) if target is store else target
         return _foreign(asked, settings, env, listing, label=type(target).__name__, owned=owned)
-    except BaseException:
-        if owned:
-            store.client.close()
-        raise
 
 
 def adopt_given(
@@ -177,11 +173,8 @@ def _foreign(
     scored = settings.threshold is not None
     if scored and isinstance(target, BaseRetriever):
         raise ConfigError(f"threshold {settings.threshold:g}: {name} gives no scores; leave it out")
-    client = None if listing or not settings.names_collection else open_client(settings.store, env)
-    try:
-        listing = listed(client, settings) if client else listing
-    except BaseException:
-        if client:
-            client.close()
-        raise
+    if listing is None and settings.names_collection:
+        client = open_client(settings.store, env)
+        with closed_on_error(client):
+            listing = listed(client, settings)
     return ForeignRetriever(settings, target, listing, label=label, scored=scored, owned=owned)

@@ -32,6 +32,17 @@ class Listing:
     info: CollectionInfo
 
 
+@contextmanager
+def closed_on_error(client: Any) -> Iterator[None]:
+    """Close a client, or leave None alone, if what is opened over it cannot be."""
+    try:
+        yield
+    except BaseException:
+        if client is not None:
+            client.close()
+        raise
+
+
 class Retriever:
     """A retriever that can be evaluated, and what all of them do alike: sessions of failures, reading `_listing`."""
 

@@ -128,12 +128,10 @@ def _key(client: "QdrantClient", config: RetrieverConfig, field: str, keys: Set[
     canonical = ALIASES.get(field, field)
     possible = [*(keys_of(canonical, config.metadata) if canonical in METADATA_FIELDS else ()), prefix + field, field]
     for key in possible:
-        if key in keys:
+        empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=filter_path(key)))
+        can_be = '"' not in key and all(key.split("."))  # few chunks may have it
+        if key in keys or (can_be and client.count(config.collection, models.Filter(must_not=[empty])).count):
             return key
-        if '"' not in key and all(key.split(".")):  # few chunks may have it
-            empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=filter_path(key)))
-            if client.count(config.collection, models.Filter(must_not=[empty])).count:
-                return key
     names = {key.removeprefix(prefix) for key in keys}
     names |= {name for name in METADATA_FIELDS if not keys.isdisjoint(keys_of(name, config.metadata))}
     raise ConfigError(f"filters: the collection's payload has no field {field!r}{nearest(field, sorted(names))}")

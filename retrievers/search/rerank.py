@@ -54,6 +54,7 @@ Order = tuple[Sequence[int], Mapping[str, Sequence[float]]]
 Those of the name `rerank` become the final scores, and equal ones are ordered by chunk id, whatever the order says.
 Without them candidates keep the scores of the search.
 """
+NO_ORDER: Order = ((), {})
 Rerank = Callable[[Pool], Order]
 """Reorders a pool that is not empty. Raises RerankError on failure."""
 Scored = Sequence[tuple[int, float | None]]
@@ -71,74 +72,66 @@ def make_reranker(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank |
     return resolve_name(make)(settings, env) if make else None
 
 
-def reranked(
-    found: Candidates,
-    queries: Sequence[str],
-    vectors: Sequence[Sequence[float]],
-    rerank: Rerank,
-    settings: RetrieverConfig,
-    client: "QdrantClient",
-    chunks: ChunkTable,
-) -> Candidates:
-    """Put the candidates of each query into a reranker's order; each keeps its rank and score from before.
+@dataclass(frozen=True, slots=True)
+class Reranking:
+    """Puts candidates into a reranker's order.
 
-    Args:
-        found: The candidates.
-        queries: The queries.
-        vectors: Their vectors.
+    Attributes:
         rerank: The reranker, which is given what it declares that it reads.
         settings: Those that it was made by.
         client: An open client, for the stored vectors.
         chunks: The chunks of the candidates.
-
-    Raises:
-        RerankError: It failed, or gave scores that `threshold_on: final` cannot read.
-        StoreError: The stored vectors cannot be read.
     """
-    declared, orders, given = settings.reranker, list[Sequence[int]](), list[Mapping[str, Sequence[float]]]()
-    if declared.needs_texts or declared.scale:
-        chunks.read(found.codes[found.codes >= 0].tolist())
-    for query, vector, hits in zip(queries, vectors, found, strict=True):
-        order, scores = rerank(_pool(query, vector, hits, settings, client, chunks)) if len(hits) else ([], {})
-        orders.append(order)
-        given.append(scores)
-    places = laid_out(orders, -1)
-    moved = found.at(places)
-    columns = {**moved.columns, "original_score": moved.columns["score"]}
-    columns["original_rank"] = np.where(places < 0, np.nan, places + 1.0)
-    for name in dict.fromkeys(name for scores in given for name in scores):
-        rows = [scores.get(name, [np.nan] * len(order)) for scores, order in zip(given, orders, strict=True)]
-        columns[name] = laid_out(rows, np.nan)
-    moved = replace(moved, columns=columns)
-    if not declared.scale:
-        return moved
-    final = moved.column("rerank")
-    if settings.threshold_on == "final":
-        _check_scale(final[places >= 0], settings.rerank)
-    is_scored = ~np.isnan(final)
-    columns["score"] = np.where(is_scored, final, columns["score"])
-    scales = [settings.score_scale if row.any() else of.scale for of, row in zip(found.facts, is_scored, strict=True)]
-    facts = [replace(of, scale=scale) for of, scale in zip(found.facts, scales, strict=True)]
-    # An order without scores stays as it is.
-    by = np.where(is_scored, final, np.where(places < 0, np.nan, -np.arange(places.shape[1])))
-    return replace(moved, facts=facts).at(in_order(moved.codes, by, chunks))
 
+    rerank: Rerank
+    settings: RetrieverConfig
+    client: "QdrantClient"
+    chunks: ChunkTable
 
-def _pool(
-    query: str,
-    vector: Sequence[float],
-    hits: Hits,
-    settings: RetrieverConfig,
-    client: "QdrantClient",
-    chunks: ChunkTable,
-) -> Pool:
-    declared, stored, is_cosine = settings.reranker, np.empty((0, 0)), hits.facts.distance == "cosine"
-    cosines = hits.column("semantic") if is_cosine else np.empty(0)
-    if declared.needs_vectors:
-        stored = vectors_of(client, settings, chunks.given(hits.codes.astype(np.int32)))
-        cosines = cosines if is_cosine else _unit(stored) @ _unit(np.asarray([vector]))[0]
-    texts = [chunk.indexed_text for chunk in hits.chunks] if declared.needs_texts else ()
-    return Pool(query=query, cosines=np.clip(cosines, 0, 1), texts=texts, vectors=stored)
+    def of(self, found: Candidates, queries: Sequence[str], vectors: Sequence[Sequence[float]]) -> Candidates:
+        """Return the candidates of each query in the reranker's order; each keeps its rank and score from before.
+
+        Raises:
+            RerankError: It failed, or gave scores that `threshold_on: final` cannot read.
+            StoreError: The stored vectors cannot be read.
+        """
+        declared, settings = self.settings.reranker, self.settings
+        if declared.needs_texts or declared.scale:
+            self.chunks.read(found.codes[found.codes >= 0].tolist())
+        given = [
+            self.rerank(self._pool(query, vector, hits)) if len(hits) else NO_ORDER
+            for query, vector, hits in zip(queries, vectors, found, strict=True)
+        ]
+        places = laid_out([order for order, _ in given], -1)
+        moved = found.at(places)
+        columns = {**moved.columns, "original_score": moved.columns["score"]}
+        columns["original_rank"] = np.where(places < 0, np.nan, places + 1.0)
+        for name in dict.fromkeys(name for _, scores in given for name in scores):
+            columns[name] = laid_out([scores.get(name, [np.nan] * len(order)) for order, scores in given], np.nan)
+        moved = replace(moved, columns=columns)
+        if not declared.scale:
+            return moved
+        final = moved.column("rerank")
+        if settings.threshold_on == "final":
+            _check_scale(final[places >= 0], settings.rerank)
+        is_scored = ~np.isnan(final)
+        columns["score"] = np.where(is_scored, final, columns["score"])
+        facts = [
+            replace(of, scale=settings.score_scale) if row.any() else of
+            for of, row in zip(found.facts, is_scored, strict=True)
+        ]
+        # An order without scores stays as it is.
+        by = np.where(is_scored, final, np.where(places < 0, np.nan, -np.arange(places.shape[1])))
+        return replace(moved, facts=facts).at(in_order(moved.codes, by, self.chunks))
+
+    def _pool(self, query: str, vector: Sequence[float], hits: Hits) -> Pool:
+        declared, is_cosine = self.settings.reranker, hits.facts.distance == "cosine"
+        stored, cosines = np.empty((0, 0)), hits.column("semantic") if is_cosine else np.empty(0)
+        if declared.needs_vectors:
+            stored = vectors_of(self.client, self.settings, self.chunks.given(hits.codes.astype(np.int32)))
+            cosines = cosines if is_cosine else _unit(stored) @ _unit(np.asarray([vector]))[0]
+        texts = [chunk.indexed_text for chunk in hits.chunks] if declared.needs_texts else ()
+        return Pool(query=query, cosines=np.clip(cosines, 0, 1), texts=texts, vectors=stored)
 
 
 def _check_scale(scores: Floats, name: str) -> None:
@@ -207,15 +200,18 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
     config = settings.cross_encoder
     key = provider_key(config, env, "rerank by mmr, or not at all (--rerank none)")
     model, hosted = MAKERS[config.provider](config, key), config.declared.hosted is True
-    compresses = isinstance(model, BaseDocumentCompressor)
     call: Any = getattr(model, "score", None) or getattr(model, "predict", None)
-    if not (compresses or call):
+    if isinstance(model, BaseDocumentCompressor):
+        # One that is asked for all texts must return them; a user's may leave some out.
+        ask, whole = partial(_compressed, model), hosted
+    elif call:
+        ask, whole = partial(_scored, call), True
+    else:
         expected = "a LangChain document compressor or an object with score(pairs)"
         raise ConfigError(f"cross_encoder {config.label}: expected {expected}, got {type(model).__name__}")
-    ask = partial(_compressed, model) if compresses else partial(_scored, call)
 
     def rerank(pool: Pool) -> Order:
-        asked = partial(_checked, ask, config.label, pool, whole=hosted or not compresses)
+        asked = partial(_checked, ask, config.label, pool, whole=whole)
         said = retry.attempt(asked, name="rerank", retried=hosted)
         scores = [score for _, score in said if score is not None]
         return [place for place, _ in said], {"rerank": scores} if len(scores) == len(said) else {}
@@ -224,7 +220,6 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
 
 
 def _checked(ask: Callable[[str, Sequence[str]], Scored], name: str, pool: Pool, *, whole: bool) -> Scored:
-    """Ask a cross-encoder; one that is asked for all texts (`whole`) must return them, a user's may leave some out."""
     count = len(pool.texts)
     try:
         said = ask(pool.query, pool.texts)

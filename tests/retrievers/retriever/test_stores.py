@@ -74,7 +74,7 @@ def test_invoke_finds_what_the_store_finds(configs: dict[str, RetrieverConfig], 
     with opened(configs[kind], mode=mode, top_k=9, keyword=keyword) as retriever:
         store = retriever.vector_store
         assert isinstance(store, QdrantVectorStore)
-        assert (store.client, store.embeddings) == (retriever.client, retriever.embeddings)
+        assert (store.client, store.embeddings) == (retriever.client, retriever._embeddings)
         for query in QUERIES:
             theirs, ours = store.similarity_search_with_score(query, k=9), retriever.invoke(query)
             assert by_score([(str(d.id), d.metadata["score"]) for d in ours]) == by_score(
@@ -222,7 +222,7 @@ def test_it_gets_a_threshold_and_another_mode() -> None:
     theirs = sparse.similarity_search_with_score("kinematics arm", k=5)
     retriever, _ = adopt_given(store, RetrieverConfig(mode="keyword"), None, {})
     [found] = retriever.candidates(["kinematics arm"])
-    assert by_score([(hit.chunk.text, hit.known_score) for hit in found]) == by_score(
+    assert by_score([(hit.chunk.text, hit.score or 0.0) for hit in found]) == by_score(
         [(document.page_content, score) for document, score in theirs]
     )
     store.client.close()

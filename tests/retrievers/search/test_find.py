@@ -73,7 +73,7 @@ class World:
 
     def found(self, query: Sequence[float], depth: int) -> list[tuple[str, float]]:
         [candidates] = found(self.client, [{"semantic": [*query]}], depth)
-        return [(hit.chunk.chunk_id, hit.known_score) for hit in candidates]
+        return [(hit.chunk.chunk_id, hit.score or 0.0) for hit in candidates]
 
 
 @pytest.fixture(scope="module", params=[(0, 1, 2), (1, 40, 2), (2, 97, 3), (3, 150, 8)], ids=str)

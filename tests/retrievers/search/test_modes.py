@@ -174,7 +174,7 @@ def test_the_order_is_total_and_the_same_every_time(retriever: QdrantRetriever) 
         assert [c.rank for c in candidates] == list(range(1, len(candidates) + 1))
         assert len(set(ids(candidates))) == len(candidates)
         if retriever.settings.rerank != "mmr":
-            keys = [(-c.known_score, c.chunk.chunk_id) for c in candidates]
+            keys = [(-(c.score or 0.0), c.chunk.chunk_id) for c in candidates]
             assert all(one < other for one, other in pairwise(keys))
         assert untimed(found_by(retriever, query)) == untimed(candidates)
 
@@ -184,7 +184,7 @@ def test_scores_are_on_the_scale_that_the_settings_tell(retriever: QdrantRetriev
         for found in found_by(retriever, query):
             assert found.score_scale == retriever.settings.score_scale
             if found.score_scale in ("cosine", "weighted", "rerank"):
-                assert 0 <= found.known_score <= 1
+                assert 0 <= (found.score or 0.0) <= 1
 
 
 def test_ranks_and_scores_from_before_reranking_stay_visible(
@@ -348,7 +348,7 @@ def test_a_declared_reranker_gets_what_it_needs_and_its_scores_and_components_co
     assert [found.scores["length"] for found in after] == [len(found.chunk.text) for found in after]
     assert {found.score_scale for found in after} == {scale or before[0].score_scale}
     if scale:
-        assert [found.known_score for found in after] == sorted(scores(after).values(), reverse=True)
+        assert [found.score for found in after] == sorted(scores(after).values(), reverse=True)
     assert points(retriever.search(QUERIES[0]).chunks) == points(select_by(retriever.settings, after).chunks)
 
 
