@@ -100,7 +100,9 @@ class QdrantRetriever(Retriever, BaseRetriever):
         model = checked(embeddings, settings.embedding) if embeddings else make_embeddings(settings.embedding, env)
         client = open_client(settings.store, env)
         with closed_on_error(client):
-            retriever = cls._made(client, settings, model, env, index=index)
+            retriever = cls._made(client, settings, model, env)
+            if index is not None:
+                check_index(index, retriever.info.name, retriever.info.index)
             retriever._vectors = open_embedding_cache(env, hosted=settings.embedding.declared.hosted is True)
         retriever._owned = True
         return retriever
@@ -130,14 +132,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
 
     @classmethod
     def _made(
-        cls,
-        client: Any,
-        settings: RetrieverConfig,
-        model: Any,
-        env: Mapping[str, str],
-        *,
-        store: QdrantVectorStore | None = None,
-        index: IndexSettings | None = None,
+        cls, client: Any, settings: RetrieverConfig, model: Any, env: Mapping[str, str], *, store: Any = None
     ) -> Self:
         """Check the collection, and put the parts together over a store, ours if none is given."""
         settings = settings_over(store, settings) if store else settings
@@ -146,8 +141,6 @@ class QdrantRetriever(Retriever, BaseRetriever):
             info = describe(client, settings)
             settings = with_distance(settings, info)
             check_collection(client, settings, model, info)
-            if index is not None:
-                check_index(index, info.name, info.index)
             among = compile_filters(client, settings, info.limits)
         retriever = cls(settings=settings, vector_store=store or make_store(settings, client, model, terms))
         retriever._listing, retriever._among = Listing(client=client, config=settings, info=info), among
@@ -161,7 +154,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
             RetrievalError: They do not fit the collection.
         """
         trusted = settings.model_copy(update={"trust_embedding": True})  # it was checked when this one was opened
-        own = None if settings.python is None else self.vector_store
+        own = self.vector_store if settings.python else None
         other = type(self)._made(self.client, trusted, self._embeddings, self._env, store=own)
         other._vectors = self._vectors
         return other

@@ -1,7 +1,6 @@
 """What holds in every mode, fusion and reranker, on part of the handbook; each against brute force."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -160,17 +159,6 @@ def test_the_order_is_total_the_same_every_time_and_by_scores_of_the_scale_told(
         assert untimed(found_by(retriever, query)) == untimed(candidates)
 
 
-def test_batches_and_concurrent_searches_give_what_one_by_one_gives(retriever: QdrantRetriever) -> None:
-    queries = [*QUERIES, *WITHOUT_TERMS[:2], QUERIES[0]]
-    single = [untimed(retriever.search(query).chunks) for query in queries]
-    with ThreadPoolExecutor(4) as threads:
-        at_once = threads.map(lambda query: retriever.search(query, use_cache=False), queries)
-    assert [untimed(session.chunks) for session in at_once] == single
-    assert [untimed(c) for c in retriever.candidates(queries)] == [
-        untimed(found_by(retriever, query)) for query in queries
-    ]
-
-
 @pytest.mark.parametrize("query", ODD)
 def test_any_query_is_a_success(retriever: QdrantRetriever, query: str) -> None:
     session = retriever.search(query)
@@ -286,39 +274,39 @@ def test_a_declared_reranker_gets_what_it_needs_and_its_scores_and_components_co
     assert points(retriever.search(QUERIES[0]).chunks) == points(select_by(retriever.settings, after).chunks)
 
 
+def reranked(
+    opened: QdrantRetriever, way: dict[str, Any], **reranker: Any
+) -> Iterator[tuple[str, Sequence[RetrievedChunk], Sequence[RetrievedChunk]]]:
+    """Yield queries with their candidates before and after reranking, which is of all queries at once."""
+    after = variant(opened, **way, **reranker).candidates(QUERIES)
+    for query, candidates in zip(QUERIES, after, strict=True):
+        before = found_by(variant(opened, **way), query)
+        was = {found.chunk.chunk_id: found for found in before}
+        for found in candidates:
+            old = was[found.chunk.chunk_id]
+            assert (found.original_rank, found.original_score) == (old.rank, old.score)
+            assert old.scores.items() <= found.scores.items(), "what was known before stays visible"
+        yield query, before, candidates
+
+
 @pytest.mark.parametrize("way", PLAIN, ids=name_of)
 @pytest.mark.parametrize("lambda_", [0.7, 0.3])
 def test_mmr_orders_the_candidates_by_their_cosines_and_vectors(
     opened: QdrantRetriever, way: dict[str, Any], lambda_: float
 ) -> None:
-    for query in QUERIES:
-        before = found_by(variant(opened, **way, rerank="none"), query)
+    for _, before, after in reranked(opened, way, rerank="mmr", mmr_lambda=lambda_):
         picks = mmr(opened, before, lambda_) if before else []
-        after = found_by(variant(opened, **way, rerank="mmr", mmr_lambda=lambda_), query)
         assert ids(after) == [name for name, _ in picks]
         assert [c.scores["diversity"] for c in after] == [diversity for _, diversity in picks]
         assert scores(after) == scores(before)
-        check_places(before, after)
 
 
 @pytest.mark.parametrize("way", PLAIN, ids=name_of)
 def test_a_cross_encoder_orders_the_candidates_by_its_scores(opened: QdrantRetriever, way: dict[str, Any]) -> None:
-    for query in QUERIES:
-        before = found_by(variant(opened, **way, rerank="none"), query)
-        after = found_by(variant(opened, **way, rerank="cross-encoder"), query)
+    for query, before, after in reranked(opened, way, rerank="cross-encoder"):
         expected = top({c.chunk.chunk_id: overlap(query, c.chunk.text) for c in before}, DEPTH)
         assert list(scores(after).items()) == list(expected.items())
         assert [c.scores["rerank"] for c in after] == [c.score for c in after]
-        check_places(before, after)
-
-
-def check_places(before: Sequence[RetrievedChunk], after: Sequence[RetrievedChunk]) -> None:
-    """Check that ranks, scores and components from before reranking stay visible."""
-    was = {found.chunk.chunk_id: found for found in before}
-    for found in after:
-        old = was[found.chunk.chunk_id]
-        assert (found.original_rank, found.original_score) == (old.rank, old.score)
-        assert old.scores.items() <= found.scores.items()
 
 
 @pytest.mark.parametrize(
