@@ -20,16 +20,17 @@ from pydantic import ConfigDict, PrivateAttr, SkipValidation
 
 from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, file_layer
+from retrievers.embedding.bm25 import spell_out
 from retrievers.embedding.cache import EmbeddingCache, open_embedding_cache
 from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
-from retrievers.errors import CollectionChangedError, ConfigError
+from retrievers.errors import CollectionChangedError, ConfigError, EmbeddingError
 from retrievers.net.retry import working_time
 from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
 from retrievers.retriever.protocol import Listing, Retriever, closed_on_error
 from retrievers.retriever.vector_store import QueryTerms, make_store, settings_over
 from retrievers.search.candidates import Candidates
 from retrievers.search.find import Search
-from retrievers.search.query import check_query, compile_filters, embedded, encode
+from retrievers.search.query import cache_key, check_query, compile_filters, encode
 from retrievers.search.rerank import Rerank, Reranking, make_reranker
 from retrievers.search.selection import BELOW_SHOWN, answered, parameters, select
 from retrievers.store import (
@@ -255,7 +256,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
         for query in queries:
             check_query(query)
         start, settings = working_time(), self.settings
-        vectors, cached = embedded(queries, settings, self.info, self._embeddings, self._vectors if use_cache else None)
+        vectors, cached = self._embedded(queries, self._vectors if use_cache else None)
         encoded = [encode(vector, self._terms.of(query)) for query, vector in zip(queries, vectors, strict=True)]
         chunks = ChunkTable(self.client, settings) if chunks is None else chunks
         search = Search(self.client, settings, depth, chunks, self._among, self.info.limits)
@@ -287,6 +288,29 @@ class QdrantRetriever(Retriever, BaseRetriever):
             for of, text, state in zip(found.facts, queries, cached, strict=True)
         ]
         return replace(found, facts=facts)
+
+    def _embedded(self, queries: Sequence[str], kept: EmbeddingCache | None) -> tuple[list[list[float]], list[str]]:
+        """Embed queries, abbreviations spelt out; return their vectors, and for each `hit`, `miss` or `off`.
+
+        Args:
+            queries: Queries.
+            kept: The file of vectors that were bought before; None to use none.
+
+        Raises:
+            EmbeddingError: The model failed, or made a vector of another length than the collection's.
+        """
+        model, texts = cache_key(self.settings.embedding), [spell_out(q, self.settings.abbreviations) for q in queries]
+        known = {text: vector for text in {*texts} if kept and (vector := kept.get(*model, text)) is not None}
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        fresh = dict(zip(missing, self._embeddings.embed_queries(missing), strict=True))
+        for text, vector in (known | fresh).items():
+            if len(vector) != self.info.dimension:
+                holds = f"collection {self.info.name!r} holds vectors of {self.info.dimension} dimensions"
+                raise EmbeddingError(f"{holds}, but {self.embedding_label} made one of {len(vector)}")
+            if kept and text in fresh:
+                kept.put(vector, *model, text)
+        states = ["off" if kept is None else "hit" if text in known else "miss" for text in texts]
+        return [(known | fresh)[text] for text in texts], states
 
     @property
     def _told(self) -> dict[str, Any]:

@@ -28,28 +28,22 @@ class Chunks(Protocol):
         """Return the id of a chunk."""
 
 
-class ChunkList:
+class ChunkList(list[Chunk]):
     """Chunks that came without a store to read them from; an equal one is kept once."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._codes: dict[Chunk, int] = {}
-        self._chunks: list[Chunk] = []
-
-    def __len__(self) -> int:
-        return len(self._chunks)
-
-    def __getitem__(self, code: int) -> Chunk:
-        return self._chunks[code]
 
     def chunk_id(self, code: int) -> str:
         """Return the id of a chunk."""
-        return self._chunks[code].chunk_id
+        return self[code].chunk_id
 
     def code(self, chunk: Chunk) -> int:
         """Number a chunk; a known one keeps its number."""
-        code = self._codes.setdefault(chunk, len(self._chunks))
-        if code == len(self._chunks):
-            self._chunks.append(chunk)
+        code = self._codes.setdefault(chunk, len(self))
+        if code == len(self):
+            self.append(chunk)
         return code
 
 

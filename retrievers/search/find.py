@@ -64,7 +64,7 @@ class Search:
             columns = {"semantic": np.full(codes.shape, np.nan)}
             columns |= {name: _laid(codes, side.codes, side.columns["score"]) for name, side in sides.items()}
             self._fill(columns, codes, requests)
-            columns["score"] = self._final(codes, columns, sides)
+            columns["score"] = np.where(codes < 0, np.nan, self._final(codes, columns, sides))
             if config.mode == "hybrid":
                 columns["keyword"][columns["keyword"] == 0] = np.nan
                 columns["fused"] = columns["score"]
@@ -80,8 +80,7 @@ class Search:
         if config.mode != "hybrid":
             return columns[config.mode]
         if config.fusion == "weighted":
-            fused = weighted(columns["semantic"], columns["keyword"], config.semantic_weight)
-            return np.where(codes < 0, np.nan, fused)
+            return weighted(columns["semantic"], columns["keyword"], config.semantic_weight)
         fused, shares = np.zeros(codes.shape), (config.semantic_weight, 1 - config.semantic_weight)
         for side, share in zip(sides.values(), shares, strict=True):
             if config.fusion == "rrf":  # Cormack, Clarke and Büttcher (2009): w / (c + rank)
@@ -91,7 +90,7 @@ class Search:
                 terms = standing(side.columns["score"])
             # A side that did not find a candidate adds nothing.
             fused += np.nan_to_num(_laid(codes, side.codes, terms))
-        return np.where(codes < 0, np.nan, fused)
+        return fused
 
     def _request(self, side: str, vector: Vector) -> "models.QueryRequest":
         from qdrant_client import models

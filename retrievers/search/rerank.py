@@ -92,7 +92,7 @@ class Reranking:
         """Return the candidates of each query in the reranker's order; each keeps its rank and score from before.
 
         Raises:
-            RerankError: It failed, or gave scores that `threshold_on: final` cannot read.
+            RerankError: It failed, or gave scores that the threshold cannot read.
             StoreError: The stored vectors cannot be read.
         """
         declared, settings = self.settings.reranker, self.settings
@@ -112,7 +112,7 @@ class Reranking:
         if not declared.scale:
             return moved
         final = moved.column("rerank")
-        if settings.threshold_on == "final":
+        if declared.scale == settings.threshold_scale:
             _check_scale(final[places >= 0], settings.rerank)
         is_scored = ~np.isnan(final)
         columns["score"] = np.where(is_scored, final, columns["score"])

@@ -77,10 +77,9 @@ def answered(
     spreads = sparse_vectors is not None and not settings.reranker.diversifies
     said = [*_warnings(chunks, len(below), best_below, settings, "; rerank: mmr spreads them" if spreads else "")]
     # Telling a language takes as long as a search; a model of several languages finds what is in another one anyway.
-    if confident and confident.level != "high":
-        texts = [hit.chunk.text for hit in chunks or missed]
-        if told_apart := language.differing(facts.text, texts):
-            said.append(f"the query seems to be {told_apart.asked}, and what was found is {told_apart.found}")
+    looked_at = [hit.chunk.text for hit in chunks or missed] if confident and confident.level != "high" else []
+    if apart := language.differing(facts.text, looked_at):
+        said.append(f"the query seems to be {apart.asked}, and what was found is {apart.found}")
     return RetrievalSession(
         session_id=uuid.uuid4().hex,
         query=facts.text,
