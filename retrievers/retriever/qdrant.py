@@ -244,13 +244,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
         return session
 
     def _found(
-        self,
-        queries: Sequence[str],
-        depth: int,
-        use_cache: bool,
-        chunks: ChunkTable | None = None,
-        *,
-        few: bool = False,
+        self, queries: Sequence[str], depth: int, use_cache: bool, chunks: Any = None, *, few: bool = False
     ) -> Candidates:
         """Embed queries, find candidates, rerank, and read the chunks of all, or of the few that an answer shows."""
         for query in queries:
