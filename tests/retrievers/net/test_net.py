@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
+from unittest.mock import Mock
 
 import aiohttp
 import httpx
@@ -189,12 +190,14 @@ def test_the_last_error_says_how_often_and_how_long(
     assert (caught.value.attempts, caught.value.stage) == (calls, "store")
 
 
-def test_what_may_not_be_repeated_or_is_no_error_of_ours_is_tried_once(clock: Clock) -> None:
+def test_what_may_not_be_repeated_or_is_no_error_of_ours_is_tried_once_and_its_cause_kept(clock: Clock) -> None:
     action = Action(clock, [PASSING, None])
     with patient(60), pytest.raises(StoreError, match=r"^busy$"):
         tried(action, retried=False)
-    with pytest.raises(ZeroDivisionError):
-        tried(lambda: str(1 / 0))
+    for error in (ZeroDivisionError(), because(StoreError("away"), TimeoutError("no answer"))):
+        with pytest.raises(type(error)) as caught:
+            tried(Mock(side_effect=error))
+        assert caught.value is error
     assert (action.calls, clock.waits) == (1, [])
 
 

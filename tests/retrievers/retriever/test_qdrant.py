@@ -177,26 +177,6 @@ def test_an_exported_file_opens_the_same_retriever(retriever: QdrantRetriever, t
     assert len(str(caught.value).splitlines()) == 2
 
 
-def test_a_flat_payload_is_read_through_map_and_aliases() -> None:
-    metadata = {"text_key": "body", "nested_under": "", "map": {"title": "name", "url": "href"}}
-    table = {"one": [1.0, 0.0], "two": [0.8, 0.6], "q": [1.0, 0.0]}
-    payloads = [
-        {"body": "one", "href": "/docs/1", "name": "One", "document_section": "A > B", "document_id": 7},
-        {"body": "two", "href": "/docs/2", "name": 5},
-    ]
-    with QdrantServer() as server:
-        fill(server.client, "mine", [table["one"], table["two"]], payloads)
-        config = settings(store={"url": server.url}, collection="mine", embedding=OWN, metadata=metadata)
-        with QdrantRetriever.open(config, env={}, embeddings=TableEmbeddings(table)) as opened:
-            first, second = opened.invoke("q")
-            [problem] = opened.search("q").chunks[1].chunk.problems
-            assert [chunk.title for chunk in opened.chunks({"url": ["/docs/1"]})] == ["One"]
-    assert (first.page_content, second.page_content, first.metadata["chunk_id"], first.id) == ("one", "two", "0", "0")
-    names = {"source_url": "/docs/1", "title": "One", "section_path": "A > B", "source_document_id": "7"}
-    assert {name: first.metadata[name] for name in names} == names
-    assert problem == "title: expected text, got 5"
-
-
 @pytest.mark.parametrize(
     ("values", "kind", "said"),
     [

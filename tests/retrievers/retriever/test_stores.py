@@ -103,18 +103,6 @@ def test_invoke_search_and_evaluation_are_one_search(
             assert [document.id for document in retriever.invoke(query)] == [hit.chunk.point_id for hit in found]
 
 
-@pytest.mark.parametrize("fusion", ["weighted", "rrf"])
-def test_the_three_stores_fuse_alike(configs: dict[str, RetrieverConfig], fusion: str) -> None:
-    answers = []
-    for kind in STORES:
-        with opened(configs[kind], mode="hybrid", fusion=fusion) as retriever:
-            answers.append([[(h.chunk.chunk_id, h.score) for h in row] for row in retriever.candidates(QUERIES)])
-    for rows in zip(*answers, strict=True):
-        for other in rows[1:]:
-            assert [chunk for chunk, _ in other] == [chunk for chunk, _ in rows[0]]
-            assert [score for _, score in other] == pytest.approx([score for _, score in rows[0]], abs=1e-6)
-
-
 # Both distances, against brute force
 
 DEPTH = 15
