@@ -212,7 +212,7 @@ def engine_alone(config: RetrieverConfig, queries: Sequence[str]) -> float:
     from qdrant_client import models
 
     with QdrantRetriever.open(config, env={}) as retriever:
-        vectors = retriever.embeddings.embed_queries(list(queries))
+        vectors = retriever.vector_store.embeddings.embed_queries(list(queries))
         requests = [models.QueryRequest(query=vector, limit=config.candidates) for vector in vectors]
         spent = time.process_time()
         for first in range(0, len(requests), ENGINE_BATCH):

@@ -117,7 +117,7 @@ class RetrievedChunk:
 
     `score` is None where the retriever gives none (`score_scale` is then `none`).
     Components are `semantic` (on the scale `distance`: a cosine, or what else the collection compares by), `keyword`
-    (BM25), `expanded` (BM25 of the expanded query, where it is searched by itself), `fused`, `rerank` and `diversity`.
+    (BM25), `fused`, `rerank` and `diversity`.
     `original_rank` and `original_score` are those before reranking.
     """
 
@@ -130,17 +130,6 @@ class RetrievedChunk:
     original_score: float | None = None
     retrieved_at: datetime | None = None
     distance: Distance = "cosine"
-
-    @property
-    def known_score(self) -> float:
-        """The score, for who knows that there is one.
-
-        Raises:
-            ValueError: There is none.
-        """
-        if self.score is None:
-            raise ValueError(f"chunk {self.chunk.chunk_id!r} has no score")
-        return self.score
 
     @property
     def source(self) -> str:
@@ -169,16 +158,17 @@ class Confidence:
 
     Attributes:
         scale: Which scores: those that the threshold read, of the vectors unless it is `threshold_on: final`.
-        average: Mean score of the returned chunks; `minimum`, `maximum` and `deviation` (population) are of the same.
+        average: Mean score of the returned chunks; `minimum`, `maximum` and `deviation` (population) are of the same;
+            None where nothing was returned.
         coverage: Share of the requested `top_k` that was returned, 0 to 1.
         level: `high`, `medium`, `low`, or `none` for an empty result.
         reason: Reason for the level, in a sentence.
     """
 
-    average: float | None
-    minimum: float | None
-    maximum: float | None
-    deviation: float | None
+    average: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    deviation: float | None = None
     coverage: float
     level: Literal["high", "medium", "low", "none"]
     reason: str

@@ -38,7 +38,4 @@ def exchange(client: httpx.Client, request: httpx.Request, *, timeout_s: float, 
     finally:
         response.close()
     headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in ENCODED]
-    phrase = {"reason_phrase": response.reason_phrase.encode()}
-    return httpx.Response(
-        response.status_code, headers=headers, content=bytes(content), request=request, extensions=phrase
-    )
+    return httpx.Response(response.status_code, headers=headers, content=bytes(content), request=request)

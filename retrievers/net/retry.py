@@ -10,6 +10,7 @@ for as long as it says, if that is within these seconds.
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -72,10 +73,7 @@ def attempt(action: Callable[[], Result], *, name: str, retried: bool = True) ->
     attempts, last = 0, before
 
     def passes(error: Exception) -> bool | float:
-        late = time.monotonic() - began >= wait_s
-        if late or not isinstance(error, RetrievalError) or not error.transient:
-            return False
-        asked = error.retry_after_s or 0.0
+        asked = error.retry_after_s or 0.0 if isinstance(error, RetrievalError) and error.transient else math.inf
         if asked > wait_s:
             return False
         if attempts == 1:

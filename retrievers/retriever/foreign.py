@@ -10,12 +10,12 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from math import isfinite, nan
 from threading import Lock, Thread
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from langchain_core.documents import Document
@@ -32,6 +32,8 @@ from retrievers.search.selection import answered
 from retrievers.store import client_errors, read_info
 from retrievers.store.chunks import to_chunk
 
+UNSCORED = "the retriever gives no scores"
+_starting = Lock()
 # Where langchain-qdrant puts the id of the point.
 POINT_KEY = "_id"
 
@@ -49,50 +51,39 @@ def listed(client: Any, config: RetrieverConfig) -> Listing:
     return Listing(client=client, config=config, info=info)
 
 
+@dataclass(eq=False)
 class ForeignRetriever(Retriever):
     """The user's own retriever behind the calls of `retrievers.retriever.protocol.Retriever`.
 
     The order of its documents is the rank; repeated ones keep their places.
+
+    Args:
+        settings: Settings of the retriever.
+        target: A retriever, a runnable, or a function from a query to documents or texts, best first; each may be
+            asynchronous alone.
+        listing: The collection it reads from, where that is known. If the settings name it, everything that is
+            returned must be found in it.
+        label: Its name; that of the function or class when left out.
+        scored: It returns pairs of a document and its similarity, at most 1.
+        owned: Close it and the listing's client with this retriever.
     """
 
     settings: RetrieverConfig
-    label: str
-    batch_size = 1
-    embedding_label = None
+    target: BaseRetriever | Callable[[str], Any]
+    _listing: Listing | None = None
+    label: str = ""
+    scored: bool = False
+    owned: bool = True
+    batch_size: ClassVar[int] = 1
+    embedding_label: ClassVar[None] = None
 
-    def __init__(
-        self,
-        settings: RetrieverConfig,
-        target: BaseRetriever | Callable[[str], Any],
-        listing: Listing | None = None,
-        *,
-        label: str = "",
-        scored: bool = False,
-        owned: bool = True,
-    ) -> None:
-        """Put the parts together.
-
-        Args:
-            settings: Settings of the retriever.
-            target: A retriever, a runnable, or a function from a query to documents or texts, best first; each may be
-                asynchronous alone.
-            listing: The collection it reads from, where that is known. If the settings name it, everything that is
-                returned must be found in it.
-            label: Its name; that of the function or class when left out.
-            scored: It returns pairs of a document and its similarity, at most 1.
-            owned: Close it and the listing's client with this retriever.
-        """
-        self.settings, self._target, self._listing = settings, target, listing
-        self._scored, self._owned = scored, owned
-        self.label = label or getattr(target, "__qualname__", type(target).__name__)
-        self._lock, self._loops, self._asynchronous = Lock(), list[asyncio.AbstractEventLoop](), False
-        self._no_cosine = "" if scored else "the retriever gives no scores"
+    def __post_init__(self) -> None:
+        self.label = self.label or getattr(self.target, "__qualname__", type(self.target).__name__)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Return the unknown properties of its results."""
-        unscored = f"{self._no_cosine}: no threshold is applied, metrics of similarity have no value"
-        return () if self._scored else (unscored,)
+        return () if self.scored else (f"{UNSCORED}: no threshold is applied, metrics of similarity have no value",)
 
     def _session(self, query: str, use_cache: bool) -> RetrievalSession:
         return answered(self.candidates([query])[0], self.settings, self._told)
@@ -109,12 +100,7 @@ class ForeignRetriever(Retriever):
         return other
 
     def candidates(
-        self,
-        queries: Sequence[str],
-        *,
-        depth: int | None = None,
-        use_cache: bool = True,
-        chunks: ChunkList | None = None,
+        self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True, chunks: Any = None
     ) -> Candidates:
         """Return what the retriever finds for each query, in its own order, at most `depth`.
 
@@ -122,8 +108,8 @@ class ForeignRetriever(Retriever):
             QueryError: A query is blank or too long.
             ForeignRetrieverError: The retriever failed, or returned no usable documents.
         """
-        chunks, facts = ChunkList() if chunks is None else chunks, list[Facts]()
-        codes, scores = list[list[int]](), list[list[float]]()
+        chunks = ChunkList() if chunks is None else chunks
+        facts, codes, scores = list[Facts](), list[list[int]](), list[list[float]]()
         for query in queries:
             check_query(query)
             start = time.perf_counter()
@@ -133,28 +119,25 @@ class ForeignRetriever(Retriever):
             facts.append(
                 Facts(
                     text=query,
-                    scale="cosine" if self._scored else "none",
+                    scale="cosine" if self.scored else "none",
                     timings=StageTimings(total_ms=(time.perf_counter() - start) * 1000),
                     retrieved_at=datetime.now(UTC),
-                    no_cosine=self._no_cosine,
+                    no_cosine="" if self.scored else UNSCORED,
                     incomplete="the retriever gives its result alone, not the candidates it came from",
                 )
             )
         score = laid_out(scores, nan)
         return Candidates(
-            codes=laid_out(codes, -1).astype(np.int64),
-            columns={"score": score, "semantic": score} if self._scored else {"score": score},
+            codes=laid_out(codes, -1),
+            columns={"score": score, "semantic": score} if self.scored else {"score": score},
             chunks=chunks,
             facts=facts,
         )
 
     def close(self) -> None:
         """Close what the factory made, and the collection; nothing that belongs to the caller."""
-        for loop in self._loops:
-            loop.call_soon_threadsafe(loop.stop)
-        self._loops.clear()
-        if self._owned:
-            getattr(self._target, "close", lambda: None)()
+        if self.owned:
+            getattr(self.target, "close", lambda: None)()
             if self._listing:
                 self._listing.client.close()
 
@@ -192,33 +175,14 @@ class ForeignRetriever(Retriever):
             raise ForeignRetrieverError(f"{name} failed: {cause(error, 'python')}") from error
 
     def _answer(self, query: str) -> Any:
-        target: Any = self._target
-        if not self._asynchronous:
-            try:
-                answer = getattr(target, "invoke", target)(query)
-                return self._awaited(answer) if inspect.isawaitable(answer) else answer
-            except NotImplementedError:
-                if not hasattr(target, "ainvoke"):
-                    raise
-        answer = self._awaited(target.ainvoke(query))
-        self._asynchronous = True
-        return answer
-
-    def _awaited(self, answer: Awaitable[Any]) -> Any:
-        """Wait for an answer on the one event loop of all threads, to which the user's clients may be bound."""
-
-        async def awaited() -> Any:
-            return await answer
-
-        def serve(loop: asyncio.AbstractEventLoop) -> None:
-            loop.run_forever()
-            loop.close()
-
-        with self._lock:
-            if not self._loops:
-                self._loops.append(asyncio.new_event_loop())
-                Thread(target=serve, args=self._loops, name="foreign-retriever", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(awaited(), self._loops[0]).result()
+        target: Any = self.target
+        try:
+            answer = getattr(target, "invoke", target)(query)
+        except NotImplementedError:
+            if not hasattr(target, "ainvoke"):
+                raise
+            answer = target.ainvoke(query)
+        return _awaited(answer) if inspect.isawaitable(answer) else answer
 
     def _read(self, answer: Any) -> list[tuple[Chunk, float]]:
         """Return an answer's documents or texts, or pairs of one and its similarity, as chunks.
@@ -226,20 +190,39 @@ class ForeignRetriever(Retriever):
         Raises:
             ForeignRetrieverError: It holds something else, or a chunk that the named collection does not hold.
         """
-        items = "(document, similarity of at most 1)" if self._scored else "documents or texts"
+        items = "(document, similarity of at most 1)" if self.scored else "documents or texts"
         if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
             raise ForeignRetrieverError(f"returned {_shown(answer)}; expected a list of {items}")
         pairs = list[tuple[Chunk, float]]()
         for rank, item in enumerate(answer, 1):
-            document, score = item if self._scored and isinstance(item, tuple) and len(item) == 2 else (item, nan)
+            document, score = item if self.scored and isinstance(item, tuple) and len(item) == 2 else (item, nan)
             document = Document(page_content=document) if isinstance(document, str) else document
-            score = _similarity(score) if self._scored else nan
+            score = _similarity(score) if self.scored else nan
             is_text = isinstance(document, Document) and str(document.page_content or "").strip()
-            if not is_text or (self._scored and not isfinite(score)):
+            if not is_text or (self.scored and not isfinite(score)):
                 raise ForeignRetrieverError(f"returned {_shown(item)} at place {rank}; expected a list of {items}")
             chunk = chunk_of(document, self.settings.metadata)
             pairs.append((self._identified(chunk) if self.settings.names_collection else chunk, score))
         return pairs
+
+
+def _awaited(answer: Awaitable[Any]) -> Any:
+    """Wait for an answer on the one event loop of all threads, to which the user's clients may be bound."""
+
+    async def awaited() -> Any:
+        return await answer
+
+    with _starting:
+        loop = _event_loop()
+    return asyncio.run_coroutine_threadsafe(awaited(), loop).result()
+
+
+@cache
+def _event_loop() -> asyncio.AbstractEventLoop:
+    """Start an event loop in a thread that ends with the process."""
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, name="foreign-retriever", daemon=True).start()
+    return loop
 
 
 def chunk_of(document: Document, config: MetadataConfig) -> Chunk:

@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import closing
+from typing import Any, get_args
 
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
@@ -13,11 +14,10 @@ from retrievers.config.factory import build
 from retrievers.config.layers import Layer, environment
 from retrievers.config.layers import build as layered
 from retrievers.errors import ConfigError
-from retrievers.retriever.protocol import Retriever
+from retrievers.records import Distance
+from retrievers.retriever.protocol import Retriever, closed_on_error
 from retrievers.store import open_client, read_info
 
-# Distances by which `QdrantRetriever` searches.
-SEARCHED = ("cosine", "dot")
 # Settings of a search that a collection may record: none of them names an address, a file or code.
 RECORDED = (
     "mode", "fusion", "semantic_weight", "rrf_constant", "rerank", "mmr_lambda", "top_k", "threshold", "threshold_on",
@@ -68,11 +68,8 @@ def recorded_search(settings: RetrieverConfig, env: Mapping[str, str]) -> dict[s
     """
     if settings.python is not None or settings.store.url or settings.store.local_mode:
         return {}
-    client = open_client(settings.store, env)
-    try:
+    with closing(open_client(settings.store, env)) as client:
         recorded = read_info(client, settings).manifest.get("search", {})
-    finally:
-        client.close()
     safe = {name: value for name, value in recorded.items() if name in RECORDED}
     return search_settings(layered(RetrieverConfig, [Layer(label="the collection's record", values=safe)]))
 
@@ -105,19 +102,15 @@ def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, own
     store = target.vectorstore if type(target) is VectorStoreRetriever else target
     if not isinstance(store, QdrantVectorStore):
         return _foreign(target, settings, env, owned=owned)
-    try:
+    with closed_on_error(store.client if owned else None):
         if settings.names_collection:
             raise ConfigError(f"collection: python {settings.python!r} reads {store.collection_name!r}; leave it out")
         listing = listed(store.client, settings_over(store, settings))
         plain = type(store).similarity_search_with_score is QdrantVectorStore.similarity_search_with_score
-        if target is store and plain and store.embeddings is not None and listing.info.distance in SEARCHED:
+        if target is store and plain and store.embeddings is not None and listing.info.distance in get_args(Distance):
             return QdrantRetriever.over(store, settings, env, owned=owned)
         asked = store.as_retriever(search_kwargs={"k": settings.candidates}) if target is store else target
         return _foreign(asked, settings, env, listing, label=type(target).__name__, owned=owned)
-    except BaseException:
-        if owned:
-            store.client.close()
-        raise
 
 
 def adopt_given(
@@ -177,11 +170,8 @@ def _foreign(
     scored = settings.threshold is not None
     if scored and isinstance(target, BaseRetriever):
         raise ConfigError(f"threshold {settings.threshold:g}: {name} gives no scores; leave it out")
-    client = None if listing or not settings.names_collection else open_client(settings.store, env)
-    try:
-        listing = listed(client, settings) if client else listing
-    except BaseException:
-        if client:
-            client.close()
-        raise
+    if listing is None and settings.names_collection:
+        client = open_client(settings.store, env)
+        with closed_on_error(client):
+            listing = listed(client, settings)
     return ForeignRetriever(settings, target, listing, label=label, scored=scored, owned=owned)

@@ -32,6 +32,17 @@ class Listing:
     info: CollectionInfo
 
 
+@contextmanager
+def closed_on_error(client: Any) -> Iterator[None]:
+    """Close a client, or leave None alone, if what is opened over it cannot be."""
+    try:
+        yield
+    except BaseException:
+        if client is not None:
+            client.close()
+        raise
+
+
 class Retriever:
     """A retriever that can be evaluated, and what all of them do alike: sessions of failures, reading `_listing`."""
 
@@ -57,25 +68,23 @@ class Retriever:
         def batch_size(self) -> int:
             """Number of queries for one batch."""
 
-    def candidates(
-        self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True, chunks: Any = None
-    ) -> Candidates:
-        """Find candidates for each query before threshold and cut, to the candidate depth.
+        def candidates(
+            self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True, chunks: Any = None
+        ) -> Candidates:
+            """Find candidates for each query before threshold and cut, to the candidate depth.
 
-        Args:
-            queries: Questions.
-            depth: Another depth than the configured one.
-            use_cache: Use kept query vectors.
-            chunks: The `chunks` that an earlier call's candidates have, so that none is read again.
+            Args:
+                queries: Questions.
+                depth: Another depth than the configured one.
+                use_cache: Use kept query vectors.
+                chunks: The `chunks` that an earlier call's candidates have, so that none is read again.
 
-        Raises:
-            RetrievalError: A query is unusable, or the retriever failed.
-        """
-        raise NotImplementedError
+            Raises:
+                RetrievalError: A query is unusable, or the retriever failed.
+            """
 
-    def close(self) -> None:
-        """Close its open resources."""
-        raise NotImplementedError
+        def close(self) -> None:
+            """Close its open resources."""
 
     @property
     def info(self: Any) -> Any:

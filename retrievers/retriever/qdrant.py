@@ -20,17 +20,18 @@ from pydantic import ConfigDict, PrivateAttr, SkipValidation
 
 from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, file_layer
+from retrievers.embedding.bm25 import spell_out
 from retrievers.embedding.cache import EmbeddingCache, open_embedding_cache
 from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
-from retrievers.errors import CollectionChangedError, ConfigError
+from retrievers.errors import CollectionChangedError, ConfigError, EmbeddingError
 from retrievers.net.retry import working_time
 from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
-from retrievers.retriever.protocol import Listing, Retriever
-from retrievers.retriever.vector_store import QueryTerms, make_store, own_terms, settings_over
+from retrievers.retriever.protocol import Listing, Retriever, closed_on_error
+from retrievers.retriever.vector_store import QueryTerms, make_store, settings_over
 from retrievers.search.candidates import Candidates
 from retrievers.search.find import Search
-from retrievers.search.query import check_query, compile_filters, embedded, encode
-from retrievers.search.rerank import Rerank, make_reranker, reranked
+from retrievers.search.query import cache_key, check_query, compile_filters, encode
+from retrievers.search.rerank import Rerank, Reranking, make_reranker
 from retrievers.search.selection import BELOW_SHOWN, answered, parameters, select
 from retrievers.store import (
     check_collection,
@@ -67,8 +68,8 @@ class QdrantRetriever(Retriever, BaseRetriever):
     _owned: bool = PrivateAttr(default=False)
     _env: Mapping[str, str] = PrivateAttr()
     _listing: Listing = PrivateAttr()
-    _terms: "QueryTerms" = PrivateAttr()
-    _search: Search = PrivateAttr()
+    _terms: QueryTerms = PrivateAttr()
+    _among: Any = PrivateAttr()
     _rerank: Rerank | None = PrivateAttr()
     _vectors: EmbeddingCache | None = PrivateAttr(default=None)
     _results: LRUCache[Hashable, RetrievalSession] = PrivateAttr(default_factory=lambda: LRUCache(RESULTS))
@@ -99,23 +100,17 @@ class QdrantRetriever(Retriever, BaseRetriever):
         env = environment(os.environ) if env is None else env
         model = checked(embeddings, settings.embedding) if embeddings else make_embeddings(settings.embedding, env)
         client = open_client(settings.store, env)
-        try:
-            retriever = cls._made(client, settings, model, env, index=index)
-            retriever._owned = True
+        with closed_on_error(client):
+            retriever = cls._made(client, settings, model, env)
+            if index is not None:
+                check_index(index, retriever.info.name, retriever.info.index)
             retriever._vectors = open_embedding_cache(env, hosted=settings.embedding.declared.hosted is True)
-        except BaseException:
-            client.close()
-            raise
+        retriever._owned = True
         return retriever
 
     @classmethod
     def over(
-        cls,
-        store: QdrantVectorStore,
-        settings: RetrieverConfig,
-        env: Mapping[str, str],
-        *,
-        owned: bool = False,
+        cls, store: QdrantVectorStore, settings: RetrieverConfig, env: Mapping[str, str], *, owned: bool = False
     ) -> Self:
         """Search a `QdrantVectorStore` that exists: its client, collection, payload keys, vectors and embeddings.
 
@@ -132,35 +127,25 @@ class QdrantRetriever(Retriever, BaseRetriever):
         if not isinstance(model, CheckedEmbeddings):
             model = CheckedEmbeddings(model, type(model).__name__)
         expect_exact_search()
-        retriever = cls._made(store.client, settings_over(store, settings), model, env, store=store)
+        retriever = cls._made(store.client, settings, model, env, store=store)
         retriever._owned = owned
         return retriever
 
     @classmethod
     def _made(
-        cls,
-        client: Any,
-        settings: RetrieverConfig,
-        model: Any,
-        env: Mapping[str, str],
-        *,
-        store: QdrantVectorStore | None = None,
-        index: IndexSettings | None = None,
+        cls, client: Any, settings: RetrieverConfig, model: Any, env: Mapping[str, str], *, store: Any = None
     ) -> Self:
         """Check the collection, and put the parts together over a store, ours if none is given."""
-        terms = QueryTerms(settings, own_terms(store) if store else None)
-        rerank = make_reranker(settings, env)
+        settings = settings_over(store, settings) if store else settings
+        terms, rerank = QueryTerms(settings, store), make_reranker(settings, env)
         with client_errors(settings.collection):
             info = describe(client, settings)
             settings = with_distance(settings, info)
             check_collection(client, settings, model, info)
-            if index is not None:
-                check_index(index, info.name, info.index)
-            among, chunks = compile_filters(client, settings, info.limits), ChunkTable(client, settings)
+            among = compile_filters(client, settings, info.limits)
         retriever = cls(settings=settings, vector_store=store or make_store(settings, client, model, terms))
-        retriever._search = Search(client, settings, settings.candidates, chunks, among, info.limits)
-        retriever._listing, retriever._rerank = Listing(client=client, config=settings, info=info), rerank
-        retriever._terms, retriever._embeddings, retriever._env = terms, model, env
+        retriever._listing, retriever._among = Listing(client=client, config=settings, info=info), among
+        retriever._embeddings, retriever._terms, retriever._rerank, retriever._env = model, terms, rerank, env
         return retriever
 
     def with_settings(self, settings: RetrieverConfig) -> Self:
@@ -170,9 +155,8 @@ class QdrantRetriever(Retriever, BaseRetriever):
             RetrievalError: They do not fit the collection.
         """
         trusted = settings.model_copy(update={"trust_embedding": True})  # it was checked when this one was opened
-        if settings.python is not None:
-            return type(self).over(self.vector_store, trusted, self._env)
-        other = type(self)._made(self.client, trusted, self._embeddings, self._env)
+        own = self.vector_store if settings.python else None
+        other = type(self)._made(self.client, trusted, self._embeddings, self._env, store=own)
         other._vectors = self._vectors
         return other
 
@@ -193,11 +177,6 @@ class QdrantRetriever(Retriever, BaseRetriever):
         return self.vector_store.client
 
     @property
-    def embeddings(self) -> Any:
-        """The model of the vector store, with typed errors."""
-        return self._embeddings
-
-    @property
     def label(self) -> str:
         """The name of this class; that of the caller's vector store where one was given."""
         return type(self).__name__ if self.settings.python is None else type(self.vector_store).__name__
@@ -205,7 +184,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
     @property
     def embedding_label(self) -> str:
         """Provider and name of the model; its class where it came with a store."""
-        return self.settings.embedding.label if self.settings.python is None else str(self.embeddings.name)
+        return self.settings.embedding.label if self.settings.python is None else str(self._embeddings.name)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -217,12 +196,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
         return (f"{self.label} is searched to {ours}; its as_retriever() measures langchain-qdrant's own hybrid",)
 
     def candidates(
-        self,
-        queries: Sequence[str],
-        *,
-        depth: int | None = None,
-        use_cache: bool = True,
-        chunks: ChunkTable | None = None,
+        self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True, chunks: Any = None
     ) -> Candidates:
         """Find candidates for each query before threshold and cut, to the candidate depth.
 
@@ -235,7 +209,6 @@ class QdrantRetriever(Retriever, BaseRetriever):
         Raises:
             RetrievalError: A query is unusable, or embedding or search failed.
         """
-        chunks = ChunkTable(self.client, self.settings) if chunks is None else chunks
         return self._found(queries, depth or self.settings.candidates, use_cache, chunks)
 
     def close(self) -> None:
@@ -262,8 +235,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
             timings = StageTimings(total_ms=(time.perf_counter() - start) * 1000)
             cache = {"embedding": "off", "result": "hit"}
             return replace(kept, session_id=uuid.uuid4().hex, timings=timings, cache=cache)
-        chunks = ChunkTable(self.client, settings)
-        [hits] = self._found([query], settings.candidates, use_cache, chunks, few=settings.group_by is None)
+        [hits] = self._found([query], settings.candidates, use_cache, few=settings.group_by is None)
         session = answered(hits, settings, self._told, self.info.sparse_vectors)
         session = replace(session, cache={**session.cache, "result": "miss" if keeps else "off"})
         if keeps:
@@ -272,21 +244,23 @@ class QdrantRetriever(Retriever, BaseRetriever):
         return session
 
     def _found(
-        self, queries: Sequence[str], depth: int, use_cache: bool, chunks: ChunkTable, *, few: bool = False
+        self, queries: Sequence[str], depth: int, use_cache: bool, chunks: Any = None, *, few: bool = False
     ) -> Candidates:
         """Embed queries, find candidates, rerank, and read the chunks of all, or of the few that an answer shows."""
         for query in queries:
             check_query(query)
         start, settings = working_time(), self.settings
-        vectors, cached = embedded(queries, settings, self.info, self._embeddings, self._vectors if use_cache else None)
+        vectors, cached = self._embedded(queries, self._vectors if use_cache else None)
         encoded = [encode(vector, self._terms.of(query)) for query, vector in zip(queries, vectors, strict=True)]
+        chunks = ChunkTable(self.client, settings) if chunks is None else chunks
+        search = Search(self.client, settings, depth, chunks, self._among, self.info.limits)
         ready = working_time()
         for left in reversed(range(TRIES)):
             try:
-                found = replace(self._search, depth=depth, chunks=chunks).find(encoded)
+                found = search.find(encoded)
                 searched = working_time()
                 if self._rerank:
-                    found = reranked(found, queries, vectors, self._rerank, settings, self.client)
+                    found = Reranking(self._rerank, settings, self.client, chunks).of(found, queries, vectors)
                 codes = found.codes[found.codes >= 0]
                 if few:
                     kept, below = select(found[0], settings)
@@ -308,6 +282,29 @@ class QdrantRetriever(Retriever, BaseRetriever):
             for of, text, state in zip(found.facts, queries, cached, strict=True)
         ]
         return replace(found, facts=facts)
+
+    def _embedded(self, queries: Sequence[str], kept: EmbeddingCache | None) -> tuple[list[list[float]], list[str]]:
+        """Embed queries, abbreviations spelt out; return their vectors, and for each `hit`, `miss` or `off`.
+
+        Args:
+            queries: Queries.
+            kept: The file of vectors that were bought before; None to use none.
+
+        Raises:
+            EmbeddingError: The model failed, or made a vector of another length than the collection's.
+        """
+        model, texts = cache_key(self.settings.embedding), [spell_out(q, self.settings.abbreviations) for q in queries]
+        known = {text: vector for text in {*texts} if kept and (vector := kept.get(*model, text)) is not None}
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        fresh = dict(zip(missing, self._embeddings.embed_queries(missing), strict=True))
+        for text, vector in (known | fresh).items():
+            if len(vector) != self.info.dimension:
+                holds = f"collection {self.info.name!r} holds vectors of {self.info.dimension} dimensions"
+                raise EmbeddingError(f"{holds}, but {self.embedding_label} made one of {len(vector)}")
+            if kept and text in fresh:
+                kept.put(vector, *model, text)
+        states = ["off" if kept is None else "hit" if text in known else "miss" for text in texts]
+        return [(known | fresh)[text] for text in texts], states
 
     @property
     def _told(self) -> dict[str, Any]:

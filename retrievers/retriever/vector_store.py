@@ -16,10 +16,10 @@ MODES: Mapping[Mode, RetrievalMode] = {"semantic": DENSE, "keyword": SPARSE, "hy
 
 
 class QueryTerms(SparseEmbeddings):
-    """The keyword side of a search, also as langchain-qdrant asks for it: by our settings, or the caller's model."""
+    """The keyword side of a search, also as langchain-qdrant asks for it: by our settings, or a caller's store."""
 
-    def __init__(self, settings: RetrieverConfig, own: SparseEmbeddings | None) -> None:
-        self._synonyms, self._encoder = settings.keyword.synonyms, None
+    def __init__(self, settings: RetrieverConfig, store: QdrantVectorStore | None) -> None:
+        self._synonyms, self._encoder, own = settings.keyword.synonyms, None, own_terms(store) if store else None
         if settings.mode != "semantic":
             self._encoder = OwnEncoder(type(own).__name__, own.embed_query) if own else query_encoder(settings.keyword)
 

@@ -1,7 +1,7 @@
 """Candidates of many queries as matrices; those of one query are hits, which become objects when they are looked at."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import chain
@@ -15,8 +15,6 @@ from retrievers.records import Chunk, Distance, RetrievedChunk, ScoreScale, Stag
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-# Columns that are fields of a hit; the others are its component scores.
-FIELDS = ("score", "original_rank", "original_score")
 
 
 class Chunks(Protocol):
@@ -30,28 +28,22 @@ class Chunks(Protocol):
         """Return the id of a chunk."""
 
 
-class ChunkList:
+class ChunkList(list[Chunk]):
     """Chunks that came without a store to read them from; an equal one is kept once."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._codes: dict[Chunk, int] = {}
-        self._chunks: list[Chunk] = []
-
-    def __len__(self) -> int:
-        return len(self._chunks)
-
-    def __getitem__(self, code: int) -> Chunk:
-        return self._chunks[code]
 
     def chunk_id(self, code: int) -> str:
         """Return the id of a chunk."""
-        return self._chunks[code].chunk_id
+        return self[code].chunk_id
 
     def code(self, chunk: Chunk) -> int:
         """Number a chunk; a known one keeps its number."""
-        code = self._codes.setdefault(chunk, len(self._chunks))
-        if code == len(self._chunks):
-            self._chunks.append(chunk)
+        code = self._codes.setdefault(chunk, len(self))
+        if code == len(self):
+            self.append(chunk)
         return code
 
 
@@ -122,8 +114,7 @@ class Candidates:
             return np.where(places < 0, beyond, np.take_along_axis(values, np.maximum(places, 0), axis=1))
 
         columns = {name: taken(values, np.nan) for name, values in self.columns.items()}
-        codes = taken(self.codes, -1).astype(np.int64)
-        return Candidates(codes=codes, columns=columns, chunks=self.chunks, facts=self.facts)
+        return replace(self, codes=taken(self.codes, -1), columns=columns)
 
 
 class Hits(Sequence[RetrievedChunk]):
@@ -133,12 +124,14 @@ class Hits(Sequence[RetrievedChunk]):
         found: The candidates of all queries.
         row: The row of the query.
         places: The places of these in the row, from 0, in rank order.
+        codes: The chunks by number, in rank order.
+        facts: The facts of the search.
     """
-
-    __slots__ = ("found", "places", "row")
 
     def __init__(self, found: Candidates, row: int, places: Integers) -> None:
         self.found, self.row, self.places = found, row, places
+        self.codes: Integers = found.codes[row, places]
+        self.facts = found.facts[row]
 
     def __len__(self) -> int:
         return len(self.places)
@@ -154,32 +147,20 @@ class Hits(Sequence[RetrievedChunk]):
         return tuple(map(self._hit, ranks)) if isinstance(ranks, range) else self._hit(ranks)
 
     def _hit(self, rank: int) -> RetrievedChunk:
-        at, facts = (self.row, self.places[rank]), self.facts
-        values = {name: float(column[at]) for name, column in self.found.columns.items()}
-        scores = {name: value for name, value in values.items() if not isnan(value)}
-        original = scores.get("original_rank")
+        columns = {name: float(column[self.row, self.places[rank]]) for name, column in self.found.columns.items()}
+        scores = {name: value for name, value in columns.items() if not isnan(value)}
+        score, was_rank, was_score = (scores.pop(name, None) for name in ("score", "original_rank", "original_score"))
         return RetrievedChunk(
             rank=rank + 1,
-            score=scores.get("score"),
-            score_scale=facts.scale,
-            scores={name: value for name, value in scores.items() if name not in FIELDS},
-            chunk=self.found.chunks[int(self.found.codes[at])],
-            original_rank=None if original is None else int(original),
-            original_score=scores.get("original_score"),
-            retrieved_at=facts.retrieved_at,
-            distance=facts.distance,
+            score=score,
+            score_scale=self.facts.scale,
+            scores=scores,
+            chunk=self.found.chunks[int(self.codes[rank])],
+            original_rank=None if was_rank is None else int(was_rank),
+            original_score=was_score,
+            retrieved_at=self.facts.retrieved_at,
+            distance=self.facts.distance,
         )
-
-    @property
-    def facts(self) -> Facts:
-        """The facts of the search."""
-        return self.found.facts[self.row]
-
-    @property
-    def codes(self) -> Integers:
-        """The chunks by number, in rank order."""
-        codes: Integers = self.found.codes[self.row, self.places]
-        return codes
 
     @property
     def chunk_ids(self) -> tuple[str, ...]:
@@ -219,9 +200,9 @@ def stacked(matrices: Sequence[NDArray[Any]], beyond: float, *, least: int = 0) 
     return np.concatenate(padded)
 
 
-def laid_out(rows: Sequence[Sequence[float]], beyond: float) -> Floats:
-    """Return rows of several lengths as a matrix, filled up with `beyond`."""
-    matrix = np.full((len(rows), max(map(len, rows), default=0)), beyond, dtype=np.float64)
+def laid_out(rows: Sequence[Sequence[float] | NDArray[Any]], beyond: float) -> NDArray[Any]:
+    """Return rows of several lengths as a matrix of the kind of `beyond`, with which it is filled up."""
+    matrix = np.full((len(rows), max(map(len, rows), default=0)), beyond)
     for row, values in zip(matrix, rows, strict=True):
         row[: len(values)] = values
     return matrix

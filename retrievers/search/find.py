@@ -1,21 +1,19 @@
 """Candidates from Qdrant by meaning, by keywords, or both: every side at one depth, then fused, in the total order.
 
-What the sides find of all queries is laid out as flat columns, an element for each pair of query and chunk. Points come
-as ids and scores; whatever else is stored with them is read later, for those that an answer needs. Whatever the mode,
-every candidate has the score of its vector, such as a cosine, which the threshold reads.
+What is found is laid out as matrices, a row for each query. Points come as ids and scores; whatever else is stored with
+them is read later, for those that an answer needs. Whatever the mode, every candidate has the score of its vector, such
+as a cosine, which the threshold reads.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import StoreError
-from retrievers.search.candidates import Candidates, Facts, Floats, Integers
+from retrievers.search.candidates import Candidates, Facts, Floats, Integers, laid_out
 from retrievers.search.query import Encoded, Vector
 from retrievers.store import NO_LIMITS, Limits, parts, store_errors
 from retrievers.store.chunks import ChunkTable, Codes, without_vector
@@ -27,14 +25,7 @@ Requests: TypeAlias = "Mapping[str, models.QueryRequest]"
 """What is asked for one query, by side."""
 BATCH = 32
 """Most searches in one request, which servers in strict mode take."""
-
-
-class Side(NamedTuple):
-    """Results of one side, as parallel arrays: query and chunk as one number (`pairs`), score, rank from 1."""
-
-    pairs: Integers
-    scores: Floats
-    ranks: Floats
+NOTHING = (np.empty(0, np.int32), np.empty(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,46 +59,37 @@ class Search:
         requests = [{side: self._request(side, vector) for side, vector in query.items()} for query in queries]
         with store_errors(config.store, config.collection):
             sides = self._sides(requests)
-            pairs = np.unique(np.concatenate([side.pairs for side in sides.values()]))
-            query, codes = pairs >> 32, _codes(pairs)
-            columns = {"semantic": np.full(len(pairs), np.nan)}
-            columns |= {name: _laid(pairs, side.pairs, side.scores, np.nan) for name, side in sides.items()}
-            self._fill(columns, pairs, requests)
-            columns["score"] = self._final(columns, pairs, sides)
+            found = np.concatenate([side.codes for side in sides.values()], axis=1)
+            codes = laid_out([np.unique(row)[::-1] for row in found], -1)
+            columns = {"semantic": np.full(codes.shape, np.nan)}
+            columns |= {name: _laid(codes, side.codes, side.columns["score"]) for name, side in sides.items()}
+            self._fill(columns, codes, requests)
+            columns["score"] = np.where(codes < 0, np.nan, self._final(codes, columns, sides))
             if config.mode == "hybrid":
                 columns["keyword"][columns["keyword"] == 0] = np.nan
                 columns["fused"] = columns["score"]
-            order = in_order(query, codes, columns["score"], self.chunks)
-        order = order[_places(query) < self.depth]
-        at, width = (query[order], _places(query[order])), np.bincount(query[order], minlength=1).max()
+            scale = {"semantic": config.distance, "keyword": config.keyword.scale}.get(config.mode, config.fusion)
+            facts = (Facts(scale=scale, distance=config.distance),) * len(queries)
+            table = Candidates(codes=codes, columns=columns, chunks=self.chunks, facts=facts)
+            order = in_order(codes, columns["score"], self.chunks)
+            return table.at(order[:, : min(self.depth, table.lengths.max(initial=0))])
 
-        def matrix(values: NDArray[Any], beyond: float) -> NDArray[Any]:
-            laid = np.full((len(queries), width), beyond)
-            laid[at] = values[order]
-            return laid
-
-        scale = {"semantic": config.distance, "keyword": config.keyword.scale}.get(config.mode, config.fusion)
-        return Candidates(
-            codes=matrix(codes, -1).astype(np.int64),
-            columns={name: matrix(column, np.nan) for name, column in columns.items()},
-            chunks=self.chunks,
-            facts=(Facts(scale=scale, distance=config.distance),) * len(queries),
-        )
-
-    def _final(self, columns: Mapping[str, Floats], pairs: Integers, sides: Mapping[str, Side]) -> Floats:
+    def _final(self, codes: Integers, columns: Mapping[str, Floats], sides: Mapping[str, Candidates]) -> Floats:
         """Return the final scores: those of the only side, or both sides' fused."""
         config = self.config
         if config.mode != "hybrid":
             return columns[config.mode]
         if config.fusion == "weighted":
-            return weighted(pairs >> 32, columns["semantic"], columns["keyword"], config.semantic_weight)
-        fused, shares = np.zeros(len(pairs)), (config.semantic_weight, 1 - config.semantic_weight)
+            return weighted(columns["semantic"], columns["keyword"], config.semantic_weight)
+        fused, shares = np.zeros(codes.shape), (config.semantic_weight, 1 - config.semantic_weight)
         for side, share in zip(sides.values(), shares, strict=True):
             if config.fusion == "rrf":  # Cormack, Clarke and Büttcher (2009): w / (c + rank)
-                terms = share / (config.rrf_constant + side.ranks)
+                ranks = np.arange(1, side.codes.shape[1] + 1)
+                terms = np.where(side.codes < 0, np.nan, share / (config.rrf_constant + ranks))
             else:
-                terms = standing(side.pairs >> 32, side.scores)
-            fused += _laid(pairs, side.pairs, terms, 0)  # a side that did not find a candidate adds nothing
+                terms = standing(side.columns["score"])
+            # A side that did not find a candidate adds nothing.
+            fused += np.nan_to_num(_laid(codes, side.codes, terms))
         return fused
 
     def _request(self, side: str, vector: Vector) -> "models.QueryRequest":
@@ -124,47 +106,46 @@ class Search:
             with_payload=False,
         )
 
-    def _sides(self, queries: Sequence[Requests]) -> dict[str, Side]:
-        """Search the sides of every query; a tied edge is asked for again, deeper, and decided by the total order."""
+    def _sides(self, queries: Sequence[Requests]) -> dict[str, Candidates]:
+        """Search the sides of every query; a tied edge is asked for again, deeper, and decided by the total order.
+
+        Return what each side found, in its order, to the candidate depth. Only under rrf do the places count, too.
+        """
         sides = ("semantic", "keyword") if self.config.mode == "hybrid" else (self.config.mode,)
-        asked = [(side, number) for side in sides for number, query in enumerate(queries) if side in query]
+        asked = [(side, row) for side in sides for row, query in enumerate(queries) if side in query]
         most = self.limits.results or self.depth * 2**20
         reach = dict.fromkeys(asked, min(self.depth + 1, most))
         answers: dict[tuple[str, int], tuple[Codes, Floats]] = {}
         while reach:
-            deeper = [queries[n][side].model_copy(update={"limit": limit}) for (side, n), limit in reach.items()]
+            deeper = [queries[row][side].model_copy(update={"limit": limit}) for (side, row), limit in reach.items()]
             answers |= dict(zip(reach, self._ask(deeper), strict=True))
             reach = {
                 key: min(2 * limit, most)
                 for key, limit in reach.items()
                 if self.depth < len(scores := answers[key][1]) == limit < most and scores[self.depth - 1] == scores[-1]
             }
-        return {side: self._cut([(n, *answers[name, n]) for name, n in asked if name == side]) for side in sides}
+        found = {}
+        for side in sides:
+            rows = [answers.get((side, row), NOTHING) for row in range(len(queries))]
+            codes, scores = laid_out([row[0] for row in rows], -1), laid_out([row[1] for row in rows], np.nan)
+            order = in_order(codes, scores, self.chunks, edge=None if self.config.fusion == "rrf" else self.depth)
+            table = Candidates(codes=codes, columns={"score": scores}, chunks=self.chunks, facts=())
+            found[side] = table.at(order[:, : self.depth])
+        return found
 
-    def _cut(self, answers: Sequence[tuple[int, Codes, Floats]]) -> Side:
-        """Return what a side found for all queries, to the candidate depth; only under rrf do places count, too."""
-        query = np.repeat([n for n, _, _ in answers], [len(codes) for _, codes, _ in answers]).astype(np.int64)
-        codes = np.concatenate([np.empty(0, np.int32), *(codes for _, codes, _ in answers)])
-        scores = np.concatenate([np.empty(0), *(scores for _, _, scores in answers)])
-        edge = None if self.config.fusion == "rrf" else self.depth
-        order, places = in_order(query, codes, scores, self.chunks, edge=edge), _places(query)
-        order, places = order[places < self.depth], places[places < self.depth]
-        return Side(query[order] << 32 | codes[order], scores[order], (places + 1).astype(np.float64))
-
-    def _fill(self, columns: Mapping[str, Floats], pairs: Integers, queries: Sequence[Requests]) -> None:
+    def _fill(self, columns: Mapping[str, Floats], codes: Integers, queries: Sequence[Requests]) -> None:
         """Ask for the scores that candidates lack, as only another side found them, and write them into the columns."""
         weighs = self.config.mode == "hybrid" and self.config.fusion == "weighted"
-        starts = np.searchsorted(pairs, np.arange(len(queries) + 1) << 32)
         lacking = [
-            (side, number, part)
-            for side in (("semantic", "keyword") if weighs else ("semantic",))
-            for number, (start, end) in enumerate(pairwise(starts.tolist()))
-            if side in queries[number] and len(part := pairs[start:end][np.isnan(columns[side][start:end])])
+            (side, row, codes[row, missing].astype(np.int32))
+            for side in ("semantic", "keyword")[: 1 + weighs]
+            for row, missing in enumerate(np.isnan(columns[side]) & (codes >= 0))
+            if side in queries[row] and missing.any()
         ]
-        requests = [self._of_points(queries[number][side], _codes(part)) for side, number, part in lacking]
-        for (side, number, _), (codes, scores) in zip(lacking, self._ask(requests), strict=True):
-            columns[side][np.searchsorted(pairs, number << 32 | codes.astype(np.int64))] = scores
-        bare = _codes(pairs[np.isnan(columns["semantic"])])
+        requests = [self._of_points(queries[row][side], own) for side, row, own in lacking]
+        for (side, row, _), (known, scores) in zip(lacking, self._ask(requests), strict=True):
+            columns[side][row, np.searchsorted(-codes[row], -known)] = scores
+        bare = codes[np.isnan(columns["semantic"]) & (codes >= 0)]
         if len(bare):
             without_vector(self.client, self.config, [self.chunks.point(code) for code in bare.tolist()])
 
@@ -205,84 +186,69 @@ class Search:
                 yield self.chunks.codes(point.id for point in answer.points), scores.astype(np.float64)
 
 
-def in_order(
-    query: Integers, codes: NDArray[np.integer], scores: Floats, chunks: ChunkTable, *, edge: int | None = None
-) -> NDArray[np.intp]:
-    """Return the places of candidates by query in the total order: score descending, then chunk id, then point id.
+def in_order(codes: Integers, scores: Floats, chunks: ChunkTable, *, edge: int | None = None) -> Integers:
+    """Return the places of each query's candidates in the total order: score descending, then chunk id, then point id.
 
     A collection made elsewhere may give several points one chunk id. Ids are part of the payload, which is read here of
     those candidates alone whose place they decide.
 
     Args:
-        query: The query of each candidate, ascending.
-        codes: The candidates.
-        scores: Their scores.
+        codes: The candidates; shape (queries, depth).
+        scores: Their scores, NaN where there is no candidate, which comes last; shape as `codes`.
         chunks: Knows their ids.
         edge: Number of places, where all that counts is who has one of them.
     """
-    order = np.lexsort((-scores, query))
-    equal = (np.diff(query[order]) == 0) & (np.diff(scores[order]) == 0)
-    if not equal.any():
-        return order
-    group = np.concatenate([[0], np.cumsum(~equal)])
-    tied = np.isin(group, group[1:][equal])
+    order = np.argsort(-scores, axis=1, kind="stable")
+    descending = np.take_along_axis(scores, order, axis=1)
+    equal, tied = np.diff(descending, axis=1) == 0, np.zeros(scores.shape, dtype=bool)
+    tied[:, 1:] = equal
+    tied[:, :-1] |= equal
     if edge is not None:
-        place = _places(query)
-        tied &= np.isin(group, np.intersect1d(group[place == edge - 1], group[place == edge]))
-    undecided = codes[order][tied].tolist()
+        is_open = equal[:, edge - 1 : edge].any(axis=1, keepdims=True)
+        tied &= is_open & (descending == descending[:, :edge][:, -1:])
+    if not tied.any():
+        return order
+    undecided = np.take_along_axis(codes, order, axis=1)[tied].tolist()
     chunks.read(undecided)
     rank = {code: number for number, code in enumerate(sorted({*undecided}, key=chunks.name))}
-    names = np.zeros(len(order), dtype=np.int64)
-    names[order[tied]] = [rank[code] for code in undecided]
-    return np.lexsort((names, -scores, query))
+    names = np.zeros(scores.shape, dtype=np.int64)
+    names[tied] = [rank[code] for code in undecided]
+    return np.take_along_axis(order, np.lexsort((names, -descending), axis=1), axis=1)
 
 
-def weighted(query: Integers, semantic: Floats, keyword: Floats, share: float) -> Floats:
+def weighted(semantic: Floats, keyword: Floats, share: float) -> Floats:
     """Return w · cosine + (1 − w) · BM25 / the query's best BM25, 0 to 1; NaN, of no term or vector, counts as 0.
 
     Args:
-        query: The query of each candidate.
-        semantic: Its cosine, 0 to 1.
-        keyword: Its BM25.
+        semantic: The cosines of each query's candidates, 0 to 1; shape (queries, depth).
+        keyword: Their BM25, likewise.
         share: w.
     """
     terms = np.nan_to_num(keyword)
-    best = np.zeros(int(query.max(initial=-1)) + 1)
-    np.maximum.at(best, query, terms)
-    return share * np.nan_to_num(semantic) + (1 - share) * terms / np.where(best == 0, 1, best)[query]
+    best = terms.max(axis=1, initial=0, keepdims=True)
+    return share * np.nan_to_num(semantic) + (1 - share) * terms / np.where(best == 0, 1, best)
 
 
-def standing(query: Integers, scores: Floats) -> Floats:
+def standing(scores: Floats) -> Floats:
     """Return each score's place between its query's mean − 3σ (0) and mean + 3σ (1) on a side, as Qdrant computes it.
 
     σ is the sample standard deviation of the side's candidates. A side of one candidate, or of equal scores, gives 0.5.
 
     Args:
-        query: The query of each candidate.
-        scores: Its score on the side.
+        scores: The scores of each query on the side, NaN beyond the last; shape (queries, depth).
     """
-    placed = np.full(len(scores), 0.5)
-    for number in np.unique(query):
-        own = query == number
-        values = np.sort(scores[own])  # in whichever order they came, their sum is the same
-        if values[0] < values[-1]:
+    placed = np.where(np.isnan(scores), np.nan, 0.5)
+    for row, given in zip(placed, scores, strict=True):
+        values = np.sort(given[~np.isnan(given)])  # in whichever order they came, their sum is the same
+        if len(values) and values[0] < values[-1]:
             deviation = values.std(ddof=1)
-            placed[own] = (scores[own] - values.mean() + 3 * deviation) / (6 * deviation)
+            row[:] = (given - values.mean() + 3 * deviation) / (6 * deviation)
     return placed
 
 
-def _codes(pairs: Integers) -> Codes:
-    """Return the chunks of pairs of query and chunk."""
-    return (pairs & 0xFFFFFFFF).astype(np.int32)
-
-
-def _places(query: Integers) -> Integers:
-    """Return the places, from 0, of candidates among those of their query; `query` is ascending."""
-    return np.arange(len(query)) - np.searchsorted(query, query)
-
-
-def _laid(pairs: Integers, own: Integers, values: Floats, beyond: float) -> Floats:
-    """Lay a side's values out over all pairs, which are ascending."""
-    column = np.full(len(pairs), beyond, dtype=np.float64)
-    column[np.searchsorted(pairs, own)] = values
+def _laid(codes: Integers, own: Integers, values: Floats) -> Floats:
+    """Lay a side's values out under all candidates of each query, whose codes descend; NaN where it has none."""
+    column = np.full(codes.shape, np.nan)
+    for row, known in enumerate(codes):
+        column[row, np.searchsorted(-known, -own[row])] = values[row]
     return column

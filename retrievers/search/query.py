@@ -1,8 +1,8 @@
-"""What is asked of a collection: queries, checked, embedded and encoded, and the filter that every candidate meets."""
+"""What is asked of a collection: queries, checked and encoded, and the filter that every candidate meets."""
 
 import json
 from collections.abc import Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, TypeAlias, Union
 
 from retrievers.config import (
     MAX_QUERY_CHARACTERS,
@@ -11,11 +11,9 @@ from retrievers.config import (
     RetrieverConfig,
 )
 from retrievers.config.filters import conditions, is_qdrants, to_filter
-from retrievers.embedding.bm25 import spell_out
-from retrievers.embedding.cache import EmbeddingCache
-from retrievers.errors import ConfigError, EmbeddingError, QueryError, nearest
+from retrievers.errors import ConfigError, QueryError, nearest
 from retrievers.records import ALIASES, METADATA_FIELDS
-from retrievers.store import NO_LIMITS, CollectionInfo, Limits, store_errors
+from retrievers.store import NO_LIMITS, Limits, store_errors
 from retrievers.store.chunks import filter_path
 from retrievers.store.chunks import payload_keys as keys_of
 from retrievers.store.inspection import payload_keys, sample
@@ -48,34 +46,8 @@ def check_query(query: str) -> None:
         raise QueryError(f"the query is too long: {words} words and {len(query)} characters; {most}")
 
 
-def embedded(
-    queries: Sequence[str],
-    settings: RetrieverConfig,
-    info: CollectionInfo,
-    embeddings: Any,
-    cache: EmbeddingCache | None,
-) -> tuple[list[list[float]], list[str]]:
-    """Embed queries, abbreviations spelt out; return their vectors, and for each `hit`, `miss` or `off` for the cache.
-
-    Raises:
-        EmbeddingError: The model failed, or made a vector of another length than the collection's.
-    """
-    texts, model = [spell_out(query, settings.abbreviations) for query in queries], cache_key(settings.embedding)
-    kept = {text: vector for text in {*texts} if cache and (vector := cache.get(*model, text)) is not None}
-    missing = [text for text in dict.fromkeys(texts) if text not in kept]
-    fresh = dict(zip(missing, embeddings.embed_queries(missing), strict=True))
-    vectors = kept | fresh
-    if (other := next((len(vector) for vector in vectors.values() if len(vector) != info.dimension), None)) is not None:
-        holds = f"collection {info.name!r} holds vectors of {info.dimension} dimensions"
-        raise EmbeddingError(f"{holds}, but {settings.embedding.label} made one of {other}")
-    for text, vector in fresh.items() if cache else ():
-        cache.put(vector, *model, text)  # type: ignore[union-attr]
-    states = ["off" if cache is None else "hit" if text in kept else "miss" for text in texts]
-    return [vectors[text] for text in texts], states
-
-
 def cache_key(config: EmbeddingConfig) -> tuple[str, ...]:
-    """Return what tells one model from any other in the cache of query vectors."""
+    """Return what tells one model from any other in the file of query vectors that are kept."""
     settings = {name: value for name, value in config.identity.items() if name not in ("provider", "model")}
     if config.options:
         settings["options"] = dict(config.options)
@@ -128,12 +100,10 @@ def _key(client: "QdrantClient", config: RetrieverConfig, field: str, keys: Set[
     canonical = ALIASES.get(field, field)
     possible = [*(keys_of(canonical, config.metadata) if canonical in METADATA_FIELDS else ()), prefix + field, field]
     for key in possible:
-        if key in keys:
+        empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=filter_path(key)))
+        can_be = '"' not in key and all(key.split("."))  # few chunks may have it
+        if key in keys or (can_be and client.count(config.collection, models.Filter(must_not=[empty])).count):
             return key
-        if '"' not in key and all(key.split(".")):  # few chunks may have it
-            empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=filter_path(key)))
-            if client.count(config.collection, models.Filter(must_not=[empty])).count:
-                return key
     names = {key.removeprefix(prefix) for key in keys}
     names |= {name for name in METADATA_FIELDS if not keys.isdisjoint(keys_of(name, config.metadata))}
     raise ConfigError(f"filters: the collection's payload has no field {field!r}{nearest(field, sorted(names))}")

@@ -54,6 +54,7 @@ Order = tuple[Sequence[int], Mapping[str, Sequence[float]]]
 Those of the name `rerank` become the final scores, and equal ones are ordered by chunk id, whatever the order says.
 Without them candidates keep the scores of the search.
 """
+NO_ORDER: Order = ((), {})
 Rerank = Callable[[Pool], Order]
 """Reorders a pool that is not empty. Raises RerankError on failure."""
 Scored = Sequence[tuple[int, float | None]]
@@ -71,66 +72,66 @@ def make_reranker(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank |
     return resolve_name(make)(settings, env) if make else None
 
 
-def reranked(
-    found: Candidates,
-    queries: Sequence[str],
-    vectors: Sequence[Sequence[float]],
-    rerank: Rerank,
-    settings: RetrieverConfig,
-    client: "QdrantClient",
-) -> Candidates:
-    """Put the candidates of each query into a reranker's order; each keeps its rank and score from before.
+@dataclass(frozen=True, slots=True)
+class Reranking:
+    """Puts candidates into a reranker's order.
 
-    Args:
-        found: The candidates.
-        queries: The queries.
-        vectors: Their vectors.
+    Attributes:
         rerank: The reranker, which is given what it declares that it reads.
         settings: Those that it was made by.
         client: An open client, for the stored vectors.
-
-    Raises:
-        RerankError: It failed, or gave scores that `threshold_on: final` cannot read.
-        StoreError: The stored vectors cannot be read.
+        chunks: The chunks of the candidates.
     """
-    declared, chunks, facts = settings.reranker, found.chunks, list(found.facts)
-    orders, further = list[list[int]](), list[Mapping[str, Sequence[float]]]()
-    assert isinstance(chunks, ChunkTable)
-    if declared.needs_texts or declared.scale:
-        chunks.read(found.codes[found.codes >= 0].tolist())
-    for row, (hits, vector) in enumerate(zip(found, vectors, strict=True)):
-        order, given = rerank(_pool(queries[row], hits, vector, settings, client)) if len(hits) else ([], {})
-        scores = np.asarray(given.get("rerank", ()) if declared.scale else (), dtype=np.float64)
-        if declared.scale and settings.threshold_on == "final" and len(hits):
-            _check_scale(scores, settings.rerank)
-        if len(scores):
-            ranks = in_order(np.zeros(len(order), dtype=np.int64), hits.codes[[*order]], scores, chunks)
-            order = [order[rank] for rank in ranks]
-            given = {name: [values[rank] for rank in ranks] for name, values in given.items()}
-            facts[row] = replace(facts[row], scale=settings.score_scale)
-        orders.append([*order])
-        further.append(given)
-    places = laid_out(orders, -1).astype(np.int64)
-    moved = found.at(places)
-    columns = {**moved.columns, "original_rank": np.where(places < 0, np.nan, places + 1.0)}
-    columns["original_score"] = moved.columns["score"]
-    for name in dict.fromkeys(name for given in further for name in given):
-        rows = [given.get(name, [np.nan] * len(order)) for given, order in zip(further, orders, strict=True)]
-        columns[name] = laid_out(rows, np.nan)
-    if declared.scale and "rerank" in columns:
-        columns["score"] = np.where(np.isnan(columns["rerank"]), columns["score"], columns["rerank"])
-    return replace(moved, columns=columns, facts=tuple(facts))
 
+    rerank: Rerank
+    settings: RetrieverConfig
+    client: "QdrantClient"
+    chunks: ChunkTable
 
-def _pool(query: str, hits: Hits, vector: Sequence[float], settings: RetrieverConfig, client: "QdrantClient") -> Pool:
-    declared, chunks, stored = settings.reranker, hits.found.chunks, np.empty((0, 0))
-    cosines = hits.column("semantic") if hits.facts.distance == "cosine" else np.empty(0)
-    if declared.needs_vectors and isinstance(chunks, ChunkTable):
-        stored = vectors_of(client, settings, chunks.given(hits.codes.astype(np.int32)))
-        if hits.facts.distance != "cosine":
-            cosines = _unit(stored) @ _unit(np.asarray([vector]))[0]
-    texts = [chunk.indexed_text for chunk in hits.chunks] if declared.needs_texts else ()
-    return Pool(query=query, cosines=np.clip(cosines, 0, 1), texts=texts, vectors=stored)
+    def of(self, found: Candidates, queries: Sequence[str], vectors: Sequence[Sequence[float]]) -> Candidates:
+        """Return the candidates of each query in the reranker's order; each keeps its rank and score from before.
+
+        Raises:
+            RerankError: It failed, or gave scores that the threshold cannot read.
+            StoreError: The stored vectors cannot be read.
+        """
+        declared, settings = self.settings.reranker, self.settings
+        if declared.needs_texts or declared.scale:
+            self.chunks.read(found.codes[found.codes >= 0].tolist())
+        given = [
+            self.rerank(self._pool(query, vector, hits)) if len(hits) else NO_ORDER
+            for query, vector, hits in zip(queries, vectors, found, strict=True)
+        ]
+        places = laid_out([order for order, _ in given], -1)
+        moved = found.at(places)
+        columns = {**moved.columns, "original_score": moved.columns["score"]}
+        columns["original_rank"] = np.where(places < 0, np.nan, places + 1.0)
+        for name in dict.fromkeys(name for _, scores in given for name in scores):
+            columns[name] = laid_out([scores.get(name, [np.nan] * len(order)) for order, scores in given], np.nan)
+        moved = replace(moved, columns=columns)
+        if not declared.scale:
+            return moved
+        final = moved.column("rerank")
+        if declared.scale == settings.threshold_scale:
+            _check_scale(final[places >= 0], settings.rerank)
+        is_scored = ~np.isnan(final)
+        columns["score"] = np.where(is_scored, final, columns["score"])
+        facts = [
+            replace(of, scale=settings.score_scale) if row.any() else of
+            for of, row in zip(found.facts, is_scored, strict=True)
+        ]
+        # An order without scores stays as it is.
+        by = np.where(is_scored, final, np.where(places < 0, np.nan, -np.arange(places.shape[1])))
+        return replace(moved, facts=facts).at(in_order(moved.codes, by, self.chunks))
+
+    def _pool(self, query: str, vector: Sequence[float], hits: Hits) -> Pool:
+        declared, is_cosine = self.settings.reranker, hits.facts.distance == "cosine"
+        stored, cosines = np.empty((0, 0)), hits.column("semantic") if is_cosine else np.empty(0)
+        if declared.needs_vectors:
+            stored = vectors_of(self.client, self.settings, self.chunks.given(hits.codes.astype(np.int32)))
+            cosines = cosines if is_cosine else _unit(stored) @ _unit(np.asarray([vector]))[0]
+        texts = [chunk.indexed_text for chunk in hits.chunks] if declared.needs_texts else ()
+        return Pool(query=query, cosines=np.clip(cosines, 0, 1), texts=texts, vectors=stored)
 
 
 def _check_scale(scores: Floats, name: str) -> None:
@@ -139,9 +140,9 @@ def _check_scale(scores: Floats, name: str) -> None:
     Raises:
         RerankError: It gives none, or some outside of 0 to 1, as a model does that returns logits.
     """
-    outside = scores[(scores < 0) | (scores > 1)]
-    if len(outside) or not len(scores):
-        gives = f"a score of {outside[0]:g}, not within 0 and 1" if len(outside) else "no scores"
+    unfit = scores[~((scores >= 0) & (scores <= 1))]
+    if len(unfit):
+        gives = "no scores" if np.isnan(unfit[0]) else f"a score of {unfit[0]:g}, not within 0 and 1"
         raise RerankError(f"the {name} gives {gives}, which threshold_on: final would read; use threshold_on: each")
 
 
@@ -199,15 +200,18 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
     config = settings.cross_encoder
     key = provider_key(config, env, "rerank by mmr, or not at all (--rerank none)")
     model, hosted = MAKERS[config.provider](config, key), config.declared.hosted is True
-    compresses = isinstance(model, BaseDocumentCompressor)
     call: Any = getattr(model, "score", None) or getattr(model, "predict", None)
-    if not (compresses or call):
+    if isinstance(model, BaseDocumentCompressor):
+        # One that is asked for all texts must return them; a user's may leave some out.
+        ask, whole = partial(_compressed, model), hosted
+    elif call:
+        ask, whole = partial(_scored, call), True
+    else:
         expected = "a LangChain document compressor or an object with score(pairs)"
         raise ConfigError(f"cross_encoder {config.label}: expected {expected}, got {type(model).__name__}")
-    ask = partial(_compressed, model) if compresses else partial(_scored, call)
 
     def rerank(pool: Pool) -> Order:
-        asked = partial(_checked, ask, config.label, pool, whole=hosted or not compresses)
+        asked = partial(_checked, ask, config.label, pool, whole=whole)
         said = retry.attempt(asked, name="rerank", retried=hosted)
         scores = [score for _, score in said if score is not None]
         return [place for place, _ in said], {"rerank": scores} if len(scores) == len(said) else {}
@@ -216,7 +220,6 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
 
 
 def _checked(ask: Callable[[str, Sequence[str]], Scored], name: str, pool: Pool, *, whole: bool) -> Scored:
-    """Ask a cross-encoder; one that is asked for all texts (`whole`) must return them, a user's may leave some out."""
     count = len(pool.texts)
     try:
         said = ask(pool.query, pool.texts)

@@ -14,6 +14,7 @@ from retrievers.search.candidates import Floats, Hits
 from retrievers.text import language
 
 BELOW_SHOWN = 3
+TOLD_WHERE_SET = ("python", "rerank", "threshold_on", "search_params", "filters", "group_by")
 # A best score this far above the threshold, as a share of what is left up to 1, counts as clearly above it.
 HIGH_MARGIN = 0.25
 
@@ -28,8 +29,8 @@ def select(hits: Hits, settings: RetrieverConfig) -> tuple[list[int], list[int]]
         settings: The threshold (inclusive; None is none), the score that it reads, the cut, and the grouping, of which
             only the first of each group is kept.
     """
-    scores = read_by_threshold(hits, settings)
-    kept, below = (np.flatnonzero(part).tolist() for part in (scores >= settings.least, scores < settings.least))
+    is_below = read_by_threshold(hits, settings) < settings.least
+    kept, below = np.flatnonzero(~is_below).tolist(), np.flatnonzero(is_below).tolist()
     if settings.group_by:
         groups = [group_of(chunk, settings.group_by) for chunk in hits.at(kept).chunks]
         kept = sorted({group: place for group, place in zip(reversed(groups), reversed(kept), strict=True)}.values())
@@ -76,10 +77,9 @@ def answered(
     spreads = sparse_vectors is not None and not settings.reranker.diversifies
     said = [*_warnings(chunks, len(below), best_below, settings, "; rerank: mmr spreads them" if spreads else "")]
     # Telling a language takes as long as a search; a model of several languages finds what is in another one anyway.
-    if confident and confident.level != "high":
-        texts = [hit.chunk.text for hit in chunks or missed]
-        if told_apart := language.differing(facts.text, texts):
-            said.append(f"the query seems to be {told_apart.asked}, and what was found is {told_apart.found}")
+    looked_at = [hit.chunk.text for hit in chunks or missed] if confident and confident.level != "high" else []
+    if apart := language.differing(facts.text, looked_at):
+        said.append(f"the query seems to be {apart.asked}, and what was found is {apart.found}")
     return RetrievalSession(
         session_id=uuid.uuid4().hex,
         query=facts.text,
@@ -112,16 +112,12 @@ def failed(query: str, error: RetrievalError, told: Mapping[str, Any]) -> Retrie
 
 def parameters(settings: RetrieverConfig) -> dict[str, Any]:
     """Return the settings of a search as a session tells them: some always, the others where they are set."""
-    always = {name: getattr(settings, name) for name in ("collection", "mode", "top_k", "threshold", "candidates")}
-    chosen = {
-        "python": settings.python,
-        "distance": settings.distance if settings.distance != "cosine" else None,
-        "fusion": settings.fusion if settings.mode == "hybrid" else None,
-        "rerank": settings.rerank if settings.rerank != "none" else None,
-        "threshold_on": settings.threshold_on if settings.threshold_on != "each" else None,
-        **{name: getattr(settings, name) for name in ("search_params", "filters", "group_by")},
-    }
-    return always | {name: value for name, value in chosen.items() if value is not None}
+    told = {name: getattr(settings, name) for name in ("collection", "mode", "top_k", "threshold", "candidates")}
+    if settings.distance != "cosine":
+        told["distance"] = settings.distance
+    if settings.mode == "hybrid":
+        told["fusion"] = settings.fusion
+    return told | settings.model_dump(include={*TOLD_WHERE_SET}, exclude_defaults=True)
 
 
 def confidence(returned: Hits, settings: RetrieverConfig) -> Confidence:
@@ -134,10 +130,7 @@ def confidence(returned: Hits, settings: RetrieverConfig) -> Confidence:
     """
     scores, threshold = decisive(returned, settings), settings.threshold
     if not len(scores):
-        return Confidence(
-            average=None, minimum=None, maximum=None, deviation=None, coverage=0.0, level="none",
-            reason="nothing was found",
-        )  # fmt: skip
+        return Confidence(coverage=0.0, level="none", reason="nothing was found")
     scale = returned.facts.scale if settings.threshold_on == "final" else returned.facts.distance
     best, coverage = float(scores.max()), len(scores) / settings.top_k
     compared, clear = ", which nothing tells to be near or far", False

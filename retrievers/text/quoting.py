@@ -8,17 +8,11 @@ from retrievers.text.secrets import without_secrets
 LONGEST, LONGEST_NAME, LONGEST_LINE = 100, 200, 2_000
 
 
-class _Short(Repr):
-    """The standard library's `repr` of the first few items: a value of few bytes may be an endless one, by aliases."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxlevel, self.maxdict, self.maxlist, self.maxtuple = 4, 8, 10, 10
-        self.maxstring = self.maxlong = self.maxother = LONGEST
-        self.fillvalue = "…"
-
-
-_short = _Short()
+# Of the first few items: a value of few bytes may be an endless one, by aliases.
+_short = Repr()
+_short.maxlevel, _short.maxdict, _short.maxlist, _short.maxtuple = 4, 8, 10, 10
+_short.maxstring = _short.maxlong = _short.maxother = LONGEST
+_short.fillvalue = "…"
 
 
 def quoted(value: object) -> str:
@@ -33,9 +27,9 @@ def clipped(text: str) -> str:
 
 def shortened(text: str) -> str:
     """Shorten a message: a line too long to read loses its middle and keeps its start and end."""
-    return "\n".join(map(_without_middle, text.split("\n")))
-
-
-def _without_middle(line: str) -> str:
-    left_out, half = len(line) - LONGEST_LINE, LONGEST_LINE // 2
-    return line if left_out <= 0 else f"{line[:half]} … ({left_out:,} characters) … {line[-half:]}"
+    half = LONGEST_LINE // 2
+    lines = (
+        line if len(line) <= LONGEST_LINE else f"{line[:half]} … ({len(line) - 2 * half:,} characters) … {line[-half:]}"
+        for line in text.split("\n")
+    )
+    return "\n".join(lines)

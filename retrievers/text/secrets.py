@@ -4,6 +4,7 @@ import html
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from urllib.parse import quote, unquote, urlsplit
 
 HIDDEN = "***"
@@ -35,12 +36,10 @@ def remember_environment(env: Mapping[str, str]) -> None:
 
 def remember_password(url: str) -> None:
     """Hide the password of an address that has to carry one, such as that of a database."""
-    try:
+    with suppress(ValueError):  # not an address
         password = urlsplit(url).password or ""
-    except ValueError:  # not an address
-        return
-    remember(password)
-    remember(unquote(password))
+        remember(password)
+        remember(unquote(password))
 
 
 def without_secrets(text: str) -> str:

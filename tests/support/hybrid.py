@@ -40,7 +40,7 @@ def ids(chunks: Sequence[RetrievedChunk]) -> list[str]:
 
 
 def scores(chunks: Sequence[RetrievedChunk]) -> Scores:
-    return {found.chunk.chunk_id: found.known_score for found in chunks}
+    return {found.chunk.chunk_id: found.score or 0.0 for found in chunks}
 
 
 class BruteForce:
@@ -56,7 +56,7 @@ class BruteForce:
         texts = {name: payload["page_content"] for name, payload in self.payloads.items()}
         average = retriever.info.manifest["bm25"]["average_length"]
         self.bm25 = BruteForceBm25(texts, average)
-        self.embed: Callable[[str], list[float]] = retriever.embeddings.embed_query
+        self.embed: Callable[[str], list[float]] = retriever.vector_store.embeddings.embed_query
 
     def cosines(self, query: str) -> Scores:
         """Return every chunk's cosine, clipped to 0."""

@@ -30,7 +30,7 @@ def select(
     """Select from candidates whose higher score is the better; what is returned is ranked from 1."""
 
     def score(chunk: RetrievedChunk) -> float:
-        return chunk.known_score if on == "final" else chunk.scores["semantic"]
+        return (chunk.score or 0.0) if on == "final" else chunk.scores["semantic"]
 
     best = max(map(score, candidates), default=0.0) if on == "best" else None
     scores = [] if threshold is None else [score(chunk) if best is None else best for chunk in candidates]

@@ -62,7 +62,7 @@ def retriever(store: Path) -> Iterator[QdrantRetriever]:
 
 def asked(retriever: QdrantRetriever) -> int:
     """Return the number of queries that the model has embedded."""
-    count: int = retriever.embeddings.inner.asked
+    count: int = retriever.vector_store.embeddings.inner.asked
     return count
 
 

@@ -14,11 +14,13 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError, StoreError
 from retrievers.records import Distance
 from retrievers.retriever.opened import adopt_given
+from retrievers.search.rerank import mmr_order
 from retrievers.store import open_client
 from tests.support import distances, foreign
-from tests.support.collections import REPEATED, index_pages, settings, write_pages
+from tests.support.collections import REPEATED, fill, index_pages, settings, write_pages
 from tests.support.embeddings import Counting
 from tests.support.foreign import Terms, vector_store
+from tests.support.hybrid import variant
 from tests.support.qdrant_server import QdrantServer
 from tests.support.selecting import select_by
 
@@ -74,7 +76,7 @@ def test_invoke_finds_what_the_store_finds(configs: dict[str, RetrieverConfig], 
     with opened(configs[kind], mode=mode, top_k=9, keyword=keyword) as retriever:
         store = retriever.vector_store
         assert isinstance(store, QdrantVectorStore)
-        assert (store.client, store.embeddings) == (retriever.client, retriever.embeddings)
+        assert (store.client, store.embeddings) == (retriever.client, retriever._embeddings)
         for query in QUERIES:
             theirs, ours = store.similarity_search_with_score(query, k=9), retriever.invoke(query)
             assert by_score([(str(d.id), d.metadata["score"]) for d in ours]) == by_score(
@@ -101,21 +103,10 @@ def test_invoke_search_and_evaluation_are_one_search(
             assert [document.id for document in retriever.invoke(query)] == [hit.chunk.point_id for hit in found]
 
 
-@pytest.mark.parametrize("fusion", ["weighted", "rrf"])
-def test_the_three_stores_fuse_alike(configs: dict[str, RetrieverConfig], fusion: str) -> None:
-    answers = []
-    for kind in STORES:
-        with opened(configs[kind], mode="hybrid", fusion=fusion) as retriever:
-            answers.append([[(h.chunk.chunk_id, h.score) for h in row] for row in retriever.candidates(QUERIES)])
-    for rows in zip(*answers, strict=True):
-        for other in rows[1:]:
-            assert [chunk for chunk, _ in other] == [chunk for chunk, _ in rows[0]]
-            assert [score for _, score in other] == pytest.approx([score for _, score in rows[0]], abs=1e-6)
-
-
 # Both distances, against brute force
 
 DEPTH = 15
+OWN: dict[str, Any] = {"embedding": {"provider": "python", "model": "mine:make"}, "collection": "mine"}
 DOT = [
     pytest.param(store, distance, marks=[] if store == "edge" else [pytest.mark.slow])
     for store in distances.STORES
@@ -125,8 +116,6 @@ DOT = [
 
 @pytest.mark.parametrize(("kind", "distance"), DOT)
 def test_a_collection_is_searched_by_its_own_distance(kind: str, distance: Distance, tmp_path: Path) -> None:
-    own = {"embedding": {"provider": "python", "model": "mine:make"}, "collection": "mine", "candidates": DEPTH}
-
     def ids(retriever: QdrantRetriever, query: str) -> list[int]:
         [row] = retriever.candidates([query])
         assert [hit.scores["semantic"] for hit in row] == pytest.approx(
@@ -135,7 +124,7 @@ def test_a_collection_is_searched_by_its_own_distance(kind: str, distance: Dista
         return [int(hit.chunk.chunk_id[-2:]) for hit in row]
 
     with distances.collection(kind, distance, tmp_path) as store:
-        config = settings(store=store, top_k=DEPTH, **own)
+        config = settings(store=store, top_k=DEPTH, candidates=DEPTH, **OWN)
         with QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS) as retriever:
             assert retriever.settings.distance == distance
             unit = distances.VECTORS / np.linalg.norm(distances.VECTORS, axis=1, keepdims=True)
@@ -144,48 +133,31 @@ def test_a_collection_is_searched_by_its_own_distance(kind: str, distance: Dista
                 best = distances.ranked(scores, DEPTH)
                 assert ids(retriever, query) == best
                 assert {hit.score_scale for hit in retriever.search(query).chunks} == {distance}
-                by = {mode: _with(retriever, mode=mode, fusion="rrf") for mode in ("keyword", "hybrid")}
+                by = {mode: variant(retriever, mode=mode, fusion="rrf") for mode in ("keyword", "hybrid")}
                 assert ids(by["keyword"], query) == [n for n in distances.ranked(terms) if terms[n] > 0][:DEPTH]
                 sums = distances.fused(distance, number, DEPTH)
                 assert ids(by["hybrid"], query) == sorted(sums, key=lambda n: (-round(sums[n], 12), n))[:DEPTH]
                 cut = float(scores[best[4]] + scores[best[5]]) / 2
                 for on, kept in (("each", [n for n in best if scores[n] >= cut]), ("best", best)):
-                    session = _with(retriever, threshold=cut, threshold_on=on).search(query)
+                    session = variant(retriever, threshold=cut, threshold_on=on).search(query)
                     assert [int(hit.chunk.chunk_id[-2:]) for hit in session.chunks] == kept
                 # MMR reads cosines, whatever the distance.
                 vector = distances.QUERY_VECTORS[number]
-                likeness, picks = np.clip(unit @ vector / np.linalg.norm(vector), 0, 1), list[int]()
-                while len(picks) < DEPTH:
-                    gains = {
-                        n: 0.6 * likeness[n] - 0.4 * max((unit[n] @ unit[p] for p in picks), default=0.0)
-                        for n in best
-                        if n not in picks
-                    }
-                    picks.append(max(gains, key=lambda n: (round(gains[n], 7), -best.index(n))))
-                assert ids(_with(retriever, rerank="mmr", mmr_lambda=0.6), query) == picks
+                likeness = np.clip(unit @ vector / np.linalg.norm(vector), 0, 1)
+                picks, _ = mmr_order(likeness[best], unit[best], 0.6)
+                assert ids(variant(retriever, rerank="mmr", mmr_lambda=0.6), query) == [best[place] for place in picks]
+            told: Any = retriever.search(distances.QUERIES[0])
+            assert told.parameters.get("distance", "cosine") == told.confidence.scale == distance
         if distance == "dot":
-            session = retriever_session(config, distances.QUERIES[0])
-            assert session.parameters["distance"] == session.confidence.scale == "dot"
             with pytest.raises(ConfigError, match="fusion 'weighted'"):
                 QdrantRetriever.open(config.model_copy(update={"mode": "hybrid"}), embeddings=distances.EMBEDDINGS)
 
 
-def _with(retriever: QdrantRetriever, **values: Any) -> QdrantRetriever:
-    return retriever.with_settings(retriever.settings.model_copy(update=values))
-
-
-def retriever_session(config: RetrieverConfig, query: str) -> Any:
-    with QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS) as retriever:
-        return retriever.search(query)
-
-
 def test_a_distance_where_the_lower_score_is_the_nearer_is_refused(tmp_path: Path) -> None:
-    own = {"embedding": {"provider": "python", "model": "mine:make"}, "collection": "mine"}
-    with (
-        distances.collection("server", "euclid", tmp_path) as store,
-        pytest.raises(StoreError, match="has the distance euclid, and only cosine and dot"),
-    ):
-        QdrantRetriever.open(settings(store=store, **own), embeddings=distances.EMBEDDINGS)
+    with distances.collection("server", "euclid", tmp_path) as store:
+        config = settings(store=store, **OWN)
+        with pytest.raises(StoreError, match="has the distance euclid, and only cosine and dot"):
+            QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS)
 
 
 # A store of the caller's own
@@ -222,7 +194,7 @@ def test_it_gets_a_threshold_and_another_mode() -> None:
     theirs = sparse.similarity_search_with_score("kinematics arm", k=5)
     retriever, _ = adopt_given(store, RetrieverConfig(mode="keyword"), None, {})
     [found] = retriever.candidates(["kinematics arm"])
-    assert by_score([(hit.chunk.text, hit.known_score) for hit in found]) == by_score(
+    assert by_score([(hit.chunk.text, hit.score or 0.0) for hit in found]) == by_score(
         [(document.page_content, score) for document, score in theirs]
     )
     store.client.close()
@@ -247,14 +219,10 @@ def test_what_does_not_fit_its_collection_is_refused() -> None:
 
 def test_the_only_vector_of_a_collection_is_searched_whatever_its_name() -> None:
     texts = [chunk.text for chunk in foreign.chunks()]
+    params = {"text": models.VectorParams(size=9, distance=models.Distance.COSINE)}
     with QdrantServer() as server:
-        size = models.VectorParams(size=9, distance=models.Distance.COSINE)
-        server.client.create_collection("named", vectors_config={"text": size})
-        points = [
-            models.PointStruct(id=number, vector={"text": vector}, payload={"page_content": text})
-            for number, (text, vector) in enumerate(zip(texts, Counting().embed_documents(texts), strict=True))
-        ]
-        server.client.upsert("named", points)
+        vectors = [{"text": vector} for vector in Counting().embed_documents(texts)]
+        fill(server.client, "named", vectors, [{"page_content": text} for text in texts], params=params)
         model = {"provider": "python", "model": "tests.support.embeddings:Counting"}
         config = settings(store={"url": server.url}, collection="named", embedding=model, threshold=None)
         with QdrantRetriever.open(config, env={}) as retriever:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from qdrant_client import QdrantClient, models
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import CollectionChangedError, StoreError
 from retrievers.records import RetrievedChunk
+from retrievers.search.candidates import Candidates
 from retrievers.search.find import Search
 from retrievers.search.query import Encoded
 from retrievers.store.chunks import ChunkTable
@@ -73,7 +75,7 @@ class World:
 
     def found(self, query: Sequence[float], depth: int) -> list[tuple[str, float]]:
         [candidates] = found(self.client, [{"semantic": [*query]}], depth)
-        return [(hit.chunk.chunk_id, hit.known_score) for hit in candidates]
+        return [(hit.chunk.chunk_id, hit.score or 0.0) for hit in candidates]
 
 
 @pytest.fixture(scope="module", params=[(0, 1, 2), (1, 40, 2), (2, 97, 3), (3, 150, 8)], ids=str)
@@ -101,12 +103,12 @@ def test_scores_are_langchain_qdrants_clipped_to_0_and_1(world: World, data: st.
     query = data.draw(vectors_of(world.dimension))
     model = TableEmbeddings({"q": query})
     store = QdrantVectorStore(world.client, "c", embedding=model, validate_collection_config=False)
-    theirs = {d.metadata["chunk_id"]: score for d, score in store.similarity_search_with_score("q", k=999)}
+    theirs = {
+        d.metadata["chunk_id"]: min(1, max(0, score)) for d, score in store.similarity_search_with_score("q", k=999)
+    }
     ours = world.found(query, 20)
-    assert [score for _, score in ours] == pytest.approx(
-        sorted((min(1, max(0, score)) for score in theirs.values()), reverse=True)[:20], abs=1e-6
-    )
-    assert dict(ours) == pytest.approx({name: min(1, max(0, theirs[name])) for name, _ in ours}, abs=1e-6)
+    assert [score for _, score in ours] == pytest.approx(sorted(theirs.values(), reverse=True)[:20], abs=1e-6)
+    assert dict(ours) == pytest.approx({name: theirs[name] for name, _ in ours}, abs=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
@@ -121,35 +123,40 @@ def test_where_all_tie_the_chunk_id_decides_who_is_in_and_in_which_place(mode: s
     client.close()
 
 
-def test_no_more_is_fetched_than_the_answer_and_its_ties_need() -> None:
-    with QdrantServer() as server:
-        vectors = [[1.0, 0.0]] * 3 + [[1.0, float(n)] for n in range(1, 30)]
-        fill(server.client, "c", vectors, [{"metadata": {"chunk_id": f"{n:02d}"}} for n in range(32)])
-        client = QdrantClient(url=server.url, check_compatibility=False)
-        config = settings(store={"url": server.url}, collection="c")
-        for depth, limits in ((5, [6]), (3, [4]), (2, [3, 6]), (1, [2, 4]), (32, [33])):
-            server.requests.clear()
-            Search(client, config, depth, ChunkTable(client, config)).find([{"semantic": [1.0, 0.0]}])
-            *searches, read = server.requests
-            asked = [one for request in searches for one in request.body["searches"]]
-            assert [one["limit"] for one in asked] == limits
-            assert not any(one["with_payload"] for one in asked)
-            assert sorted(read.body["ids"]) == [0, 1, 2], "of those that tie alone the chunk id is read"
-        client.close()
+@pytest.fixture
+def server() -> Iterator[QdrantServer]:
+    with QdrantServer() as running:
+        yield running
+
+
+def on(server: QdrantServer, query: Encoded, depth: int, *, batch: int = 1, **values: Any) -> Candidates:
+    """Search a server's collection."""
+    config = settings(store={"url": server.url}, collection="c", **values)
+    with closing(QdrantClient(url=server.url, check_compatibility=False)) as client:
+        return Search(client, config, depth, ChunkTable(client, config)).find([query] * batch)
+
+
+def test_no_more_is_fetched_than_the_answer_and_its_ties_need(server: QdrantServer) -> None:
+    vectors = [[1.0, 0.0]] * 3 + [[1.0, float(n)] for n in range(1, 30)]
+    fill(server.client, "c", vectors, [{"metadata": {"chunk_id": f"{n:02d}"}} for n in range(32)])
+    for depth, limits in ((5, [6]), (3, [4]), (2, [3, 6]), (1, [2, 4]), (32, [33])):
+        server.requests.clear()
+        on(server, {"semantic": [1.0, 0.0]}, depth)
+        *searches, read = server.requests
+        asked = [one for request in searches for one in request.body["searches"]]
+        assert [one["limit"] for one in asked] == limits
+        assert not any(one["with_payload"] for one in asked)
+        assert sorted(read.body["ids"]) == [0, 1, 2], "of those that tie alone the chunk id is read"
 
 
 @pytest.mark.parametrize(("mode", "searches"), [("semantic", 1), ("keyword", 2), ("hybrid", 2)])
 @pytest.mark.parametrize("batch", [1, 3])
-def test_a_search_is_a_bounded_number_of_requests(mode: str, searches: int, batch: int) -> None:
+def test_a_search_is_a_bounded_number_of_requests(server: QdrantServer, mode: str, searches: int, batch: int) -> None:
     """At depth 1 each side finds another chunk, so that each has to be asked for the other's score."""
-    with QdrantServer() as server:
-        fill_sparse(server.client, "c", TWINS)
-        client = QdrantClient(url=server.url, check_compatibility=False)
-        config = settings(store={"url": server.url}, collection="c", mode=mode)
-        table = Search(client, config, 1, ChunkTable(client, config)).find([encoded("red sea", 1.0, 0.0)] * batch)
-        assert table.lengths.tolist() == [1] * batch
-        assert [request.path.rpartition("/")[2] for request in server.requests] == ["batch"] * searches
-        client.close()
+    fill_sparse(server.client, "c", TWINS)
+    server.requests.clear()
+    assert on(server, encoded("red sea", 1.0, 0.0), 1, batch=batch, mode=mode).lengths.tolist() == [1] * batch
+    assert [request.path.rpartition("/")[2] for request in server.requests] == ["batch"] * searches
 
 
 # Keyword and hybrid
@@ -207,33 +214,29 @@ def test_a_point_without_the_vector_that_the_threshold_reads_is_an_error(
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
 @pytest.mark.parametrize("after", [1, 2])
-def test_a_point_that_goes_during_a_search_is_an_error_of_its_own(mode: str, after: int) -> None:
+def test_a_point_that_goes_during_a_search_is_an_error_of_its_own(server: QdrantServer, mode: str, after: int) -> None:
     """It is removed after the first request, which finds it, or after the second, which gives its cosine."""
-    with QdrantServer() as server:
-        fill_sparse(server.client, "c", TWINS)
-        client = QdrantClient(url=server.url, check_compatibility=False)
-        answer = server.answer
+    fill_sparse(server.client, "c", TWINS)
+    server.requests.clear()
+    answer = server.answer
 
-        def then_removed(request: Any) -> Any:
-            reply = answer(request)
-            if len(server.requests) == after:
-                server.client.delete("c", [3])
-            return reply
+    def then_removed(request: Any) -> Any:
+        reply = answer(request)
+        if len(server.requests) == after:
+            server.client.delete("c", [3])
+        return reply
 
-        server.answer = then_removed  # type: ignore[method-assign]
-        with pytest.raises(CollectionChangedError, match="collection 'c' changed during the search: point 3"):
+    server.answer = then_removed  # type: ignore[method-assign]
+    with pytest.raises(CollectionChangedError, match="collection 'c' changed during the search: point 3"):
+        with closing(QdrantClient(url=server.url, check_compatibility=False)) as client:
             found(client, [encoded("red sea", 0.7, 0.7)], 1, store={"url": server.url}, mode=mode)
-        client.close()
 
 
-def test_a_score_that_is_not_a_number_is_refused() -> None:
+def test_a_score_that_is_not_a_number_is_refused(server: QdrantServer) -> None:
     points = {"points": [{"id": 1, "version": 0, "score": math.nan}]}
     nan = Reply.json({"result": [points], "status": "ok", "time": 0})
-    with QdrantServer() as server:
-        client = QdrantClient(url=server.url, check_compatibility=False)
-        with server.failing(Fault(reply=nan)), pytest.raises(StoreError, match="a score that is no number"):
-            found(client, [{"semantic": [1.0]}], 5, store={"url": server.url})
-        client.close()
+    with server.failing(Fault(reply=nan)), pytest.raises(StoreError, match="a score that is no number"):
+        on(server, {"semantic": [1.0]}, 5)
 
 
 def test_an_empty_collection_has_no_candidates() -> None:
@@ -242,15 +245,4 @@ def test_an_empty_collection_has_no_candidates() -> None:
     client.delete("c", [0])
     for mode in ("semantic", "keyword", "hybrid"):
         assert found(client, [encoded("red", 1.0, 0.0)], 10, mode=mode) == [[]]
-    client.close()
-
-
-def test_a_named_vector_is_the_one_searched() -> None:
-    client = QdrantClient(":memory:")
-    params = {name: models.VectorParams(size=2, distance=models.Distance.COSINE) for name in ("a", "b")}
-    vectors = [{"a": [1.0, 0.0], "b": [0.0, 1.0]}, {"a": [0.0, 1.0], "b": [1.0, 0.0]}]
-    fill(client, "c", vectors, [{"metadata": {"chunk_id": n}} for n in "xy"], params=params)
-    for name, first in (("a", "x"), ("b", "y")):
-        [row] = found(client, [{"semantic": [1.0, 0.0]}], 1, vector_name=name)
-        assert row[0].chunk.chunk_id == first
     client.close()

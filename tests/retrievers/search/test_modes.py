@@ -1,8 +1,6 @@
 """What holds in every mode, fusion and reranker, on part of the handbook; each against brute force."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -92,16 +90,11 @@ def brute_force(opened: QdrantRetriever) -> BruteForce:
     return BruteForce(opened)
 
 
-def in_way(opened: QdrantRetriever, way: dict[str, Any]) -> QdrantRetriever:
-    """The open retriever as it would be opened in this way."""
-    return variant(opened, **way)
-
-
 @pytest.fixture(
     params=[pytest.param(way, id=name_of(way), marks=[] if name_of(way) in QUICK else pytest.mark.slow) for way in WAYS]
 )
 def retriever(request: pytest.FixtureRequest, opened: QdrantRetriever) -> QdrantRetriever:
-    return in_way(opened, request.param)
+    return variant(opened, **request.param)
 
 
 def untimed(chunks: Sequence[RetrievedChunk]) -> list[RetrievedChunk]:
@@ -117,11 +110,6 @@ def found_by(retriever: QdrantRetriever, query: str) -> Sequence[RetrievedChunk]
     return candidates
 
 
-def terms_of(chunks: Sequence[RetrievedChunk]) -> dict[str, float]:
-    """The BM25 of those that have one."""
-    return {found.chunk.chunk_id: found.scores["keyword"] for found in chunks if "keyword" in found.scores}
-
-
 # In every mode, fusion and reranker
 
 
@@ -135,16 +123,6 @@ def test_three_results_are_the_first_of_twenty(
         three = variant(retriever, threshold=threshold, group_by=group_by, top_k=3).search(query)
         assert untimed(three.chunks) == untimed(twenty.chunks)[:3]
         assert three.status == twenty.status == "success"
-
-
-@pytest.mark.parametrize("threshold", [0.0, 0.35, 1.0])
-def test_a_search_is_the_selection_from_its_candidates(retriever: QdrantRetriever, threshold: float) -> None:
-    for query in QUERIES:
-        one = variant(retriever, threshold=threshold)
-        session, selection = one.search(query), select_by(one.settings, found_by(one, query))
-        assert untimed(session.chunks) == untimed(selection.chunks)
-        shown = untimed(session.below_threshold)
-        assert shown == untimed(selection.below_threshold)[: len(shown)]
 
 
 def test_the_threshold_reads_the_cosine(retriever: QdrantRetriever) -> None:
@@ -167,61 +145,18 @@ def test_every_candidate_carries_its_cosine_and_its_bm25_where_it_has_one(
                 assert found.scores["keyword"] == pytest.approx(bm25[name], rel=1e-5)
 
 
-def test_the_order_is_total_and_the_same_every_time(retriever: QdrantRetriever) -> None:
+def test_the_order_is_total_the_same_every_time_and_by_scores_of_the_scale_told(retriever: QdrantRetriever) -> None:
     for query in QUERIES:
         candidates = found_by(retriever, query)
-        assert len(candidates) <= DEPTH
-        assert [c.rank for c in candidates] == list(range(1, len(candidates) + 1))
+        assert [c.rank for c in candidates] == list(range(1, len(candidates) + 1)) and len(candidates) <= DEPTH
         assert len(set(ids(candidates))) == len(candidates)
+        assert {c.score_scale for c in candidates} <= {retriever.settings.score_scale}
+        if retriever.settings.score_scale in ("cosine", "weighted", "rerank"):
+            assert all(0 <= (c.score or 0.0) <= 1 for c in candidates)
         if retriever.settings.rerank != "mmr":
-            keys = [(-c.known_score, c.chunk.chunk_id) for c in candidates]
+            keys = [(-(c.score or 0.0), c.chunk.chunk_id) for c in candidates]
             assert all(one < other for one, other in pairwise(keys))
         assert untimed(found_by(retriever, query)) == untimed(candidates)
-
-
-def test_scores_are_on_the_scale_that_the_settings_tell(retriever: QdrantRetriever) -> None:
-    for query in QUERIES:
-        for found in found_by(retriever, query):
-            assert found.score_scale == retriever.settings.score_scale
-            if found.score_scale in ("cosine", "weighted", "rerank"):
-                assert 0 <= found.known_score <= 1
-
-
-def test_ranks_and_scores_from_before_reranking_stay_visible(
-    retriever: QdrantRetriever, opened: QdrantRetriever
-) -> None:
-    settings = retriever.settings
-    plain = in_way(opened, {"mode": settings.mode, "fusion": settings.fusion, "rerank": "none"})
-    for query in QUERIES:
-        before = {found.chunk.chunk_id: found for found in found_by(plain, query)}
-        for found in found_by(retriever, query):
-            was = before[found.chunk.chunk_id]
-            reranked = settings.rerank in ("mmr", "cross-encoder")
-            expected = (was.rank, was.score) if reranked else (None, None)
-            assert (found.original_rank, found.original_score) == expected
-            assert was.scores.items() <= found.scores.items()
-
-
-def test_batches_and_concurrent_searches_give_what_one_by_one_gives(retriever: QdrantRetriever) -> None:
-    queries = [*QUERIES, *WITHOUT_TERMS[:2], QUERIES[0]]
-    single = [untimed(retriever.search(query).chunks) for query in queries]
-    with ThreadPoolExecutor(4) as threads:
-        at_once = threads.map(lambda query: retriever.search(query, use_cache=False), queries)
-    assert [untimed(session.chunks) for session in at_once] == single
-    assert [untimed(c) for c in retriever.candidates(queries)] == [
-        untimed(found_by(retriever, query)) for query in queries
-    ]
-
-
-def test_langchain_gets_the_same_with_scores_and_places(retriever: QdrantRetriever) -> None:
-    query = QUERIES[0]
-    chunks = retriever.search(query).chunks
-    documents = retriever.invoke(query)
-    assert [(d.id, d.metadata["score"], d.metadata["scores"]) for d in documents] == [
-        (c.chunk.point_id, c.score, c.scores) for c in chunks
-    ]
-    assert [d.metadata.get("original_rank") for d in documents] == [c.original_rank for c in chunks]
-    assert asyncio.run(retriever.ainvoke(query)) == documents
 
 
 @pytest.mark.parametrize("query", ODD)
@@ -237,19 +172,10 @@ def test_any_query_is_a_success(retriever: QdrantRetriever, query: str) -> None:
 # Keyword
 
 
-def test_keyword_scores_are_bm25_by_brute_force(opened: QdrantRetriever, brute_force: BruteForce) -> None:
-    for query in QUERIES:
-        expected = top(brute_force.bm25.scores(query), DEPTH)
-        found = scores(found_by(in_way(opened, {"mode": "keyword"}), query))
-        assert list(found.values()) == pytest.approx(list(expected.values()), rel=1e-5)
-        everything = brute_force.bm25.scores(query)
-        assert found == pytest.approx({name: everything[name] for name in found}, rel=1e-5)
-
-
 def test_synonyms_are_searched_along_at_half_the_weight(opened: QdrantRetriever, brute_force: BruteForce) -> None:
     synonyms = {"bus": ("topic", "message broker"), "zebra": ("node",)}
     keyword = opened.settings.keyword.model_copy(update={"synonyms": synonyms})
-    retriever = in_way(opened, {"mode": "keyword", "keyword": keyword})
+    retriever = variant(opened, mode="keyword", keyword=keyword)
     expected = brute_force.bm25.scores("a bus of robots", ["topic", "message broker"], 0.5)
     found = scores(found_by(retriever, "a bus of robots"))
     assert len(found) == DEPTH
@@ -260,14 +186,10 @@ def test_synonyms_are_searched_along_at_half_the_weight(opened: QdrantRetriever,
 
 
 def test_the_keyword_side_does_not_know_abbreviations(opened: QdrantRetriever) -> None:
-    spelt = in_way(opened, {"abbreviations": {"QoS": "quality of service"}, "mode": "hybrid"})
-    query, long = "QoS", "QoS (quality of service)"
-    assert scores(found_by(variant(spelt, mode="semantic"), query)) == scores(
-        found_by(variant(opened, mode="semantic"), long)
-    )
-    assert scores(found_by(variant(spelt, mode="keyword"), query)) == scores(
-        found_by(variant(opened, mode="keyword"), query)
-    )
+    spelt = variant(opened, abbreviations={"QoS": "quality of service"})
+    for mode, same_as in (("semantic", "QoS (quality of service)"), ("keyword", "QoS")):
+        found, expected = found_by(variant(spelt, mode=mode), "QoS"), found_by(variant(opened, mode=mode), same_as)
+        assert scores(found) == scores(expected)
 
 
 # Fusion
@@ -275,7 +197,7 @@ def test_the_keyword_side_does_not_know_abbreviations(opened: QdrantRetriever) -
 
 @pytest.mark.parametrize("weight", [0.7, 0.5, 0.0, 1.0])
 def test_hybrid_weighted_is_brute_force(opened: QdrantRetriever, brute_force: BruteForce, weight: float) -> None:
-    retriever = in_way(opened, {"mode": "hybrid", "fusion": "weighted", "semantic_weight": weight})
+    retriever = variant(opened, mode="hybrid", fusion="weighted", semantic_weight=weight)
     for query in (*QUERIES, *WITHOUT_TERMS):
         expected = brute_force.weighted(query, DEPTH, weight)
         found = scores(found_by(retriever, query))
@@ -287,12 +209,12 @@ def test_hybrid_weighted_is_brute_force(opened: QdrantRetriever, brute_force: Br
 
 def sides(opened: QdrantRetriever, query: str) -> list[dict[str, float]]:
     """Return the results of semantic and keyword search alone."""
-    return [scores(found_by(in_way(opened, {"mode": mode}), query)) for mode in ("semantic", "keyword")]
+    return [scores(found_by(variant(opened, mode=mode), query)) for mode in ("semantic", "keyword")]
 
 
 @pytest.mark.parametrize(("weight", "constant"), [(0.7, 60.0), (0.5, 60.0), (0.2, 1.0)])
 def test_hybrid_rrf_is_brute_force(opened: QdrantRetriever, weight: float, constant: float) -> None:
-    retriever = in_way(opened, {"fusion": "rrf", "mode": "hybrid", "semantic_weight": weight, "rrf_constant": constant})
+    retriever = variant(opened, fusion="rrf", mode="hybrid", semantic_weight=weight, rrf_constant=constant)
     for query in (*QUERIES, WITHOUT_TERMS[0]):
         meaning, terms = (list(side) for side in sides(opened, query))
         expected = {
@@ -307,7 +229,7 @@ def test_hybrid_rrf_is_brute_force(opened: QdrantRetriever, weight: float, const
 
 
 def test_hybrid_dbsf_is_qdrants(opened: QdrantRetriever) -> None:
-    retriever = in_way(opened, {"mode": "hybrid", "fusion": "dbsf"})
+    retriever = variant(opened, mode="hybrid", fusion="dbsf")
     for query in (*QUERIES, WITHOUT_TERMS[0]):
         numbers: dict[str, int] = {}
         responses = [
@@ -324,8 +246,8 @@ def test_hybrid_dbsf_is_qdrants(opened: QdrantRetriever) -> None:
 @pytest.mark.parametrize("fusion", ["weighted", "rrf", "dbsf"])
 @pytest.mark.parametrize("query", WITHOUT_TERMS)
 def test_without_terms_hybrid_is_in_the_order_of_meaning(opened: QdrantRetriever, fusion: str, query: str) -> None:
-    hybrid = found_by(in_way(opened, {"mode": "hybrid", "fusion": fusion}), query)
-    meaning = found_by(in_way(opened, {"mode": "semantic"}), query)
+    hybrid = found_by(variant(opened, mode="hybrid", fusion=fusion), query)
+    meaning = found_by(variant(opened, mode="semantic"), query)
     if len(set(scores(meaning).values())) > 1:  # else dbsf gives all the same, as it should
         assert ids(hybrid) == ids(meaning)
 
@@ -341,15 +263,30 @@ def test_a_declared_reranker_gets_what_it_needs_and_its_scores_and_components_co
     make = "tests.support.rerankers:make_farthest"
     declared = Reranker(make=make, scale=scale, needs_texts=True, needs_vectors=True)
     monkeypatch.setitem(RERANKERS, "farthest", declared)
-    retriever = in_way(opened, {**way, "rerank": "farthest"})
-    before = found_by(in_way(opened, {**way, "rerank": "none"}), QUERIES[0])
+    retriever = variant(opened, **way, rerank="farthest")
+    before = found_by(variant(opened, **way, rerank="none"), QUERIES[0])
     after = found_by(retriever, QUERIES[0])
     assert sorted(points(after)) == sorted(points(before))
     assert [found.scores["length"] for found in after] == [len(found.chunk.text) for found in after]
     assert {found.score_scale for found in after} == {scale or before[0].score_scale}
     if scale:
-        assert [found.known_score for found in after] == sorted(scores(after).values(), reverse=True)
+        assert [found.score for found in after] == sorted(scores(after).values(), reverse=True)
     assert points(retriever.search(QUERIES[0]).chunks) == points(select_by(retriever.settings, after).chunks)
+
+
+def reranked(
+    opened: QdrantRetriever, way: dict[str, Any], **reranker: Any
+) -> Iterator[tuple[str, Sequence[RetrievedChunk], Sequence[RetrievedChunk]]]:
+    """Yield queries with their candidates before and after reranking, which is of all queries at once."""
+    after = variant(opened, **way, **reranker).candidates(QUERIES)
+    for query, candidates in zip(QUERIES, after, strict=True):
+        before = found_by(variant(opened, **way), query)
+        was = {found.chunk.chunk_id: found for found in before}
+        for found in candidates:
+            old = was[found.chunk.chunk_id]
+            assert (found.original_rank, found.original_score) == (old.rank, old.score)
+            assert old.scores.items() <= found.scores.items(), "what was known before stays visible"
+        yield query, before, candidates
 
 
 @pytest.mark.parametrize("way", PLAIN, ids=name_of)
@@ -357,12 +294,8 @@ def test_a_declared_reranker_gets_what_it_needs_and_its_scores_and_components_co
 def test_mmr_orders_the_candidates_by_their_cosines_and_vectors(
     opened: QdrantRetriever, way: dict[str, Any], lambda_: float
 ) -> None:
-    for query in QUERIES:
-        before = found_by(in_way(opened, {**way, "rerank": "none"}), query)
-        if not before:
-            continue
-        picks = mmr(opened, before, lambda_)
-        after = found_by(in_way(opened, {**way, "rerank": "mmr", "mmr_lambda": lambda_}), query)
+    for _, before, after in reranked(opened, way, rerank="mmr", mmr_lambda=lambda_):
+        picks = mmr(opened, before, lambda_) if before else []
         assert ids(after) == [name for name, _ in picks]
         assert [c.scores["diversity"] for c in after] == [diversity for _, diversity in picks]
         assert scores(after) == scores(before)
@@ -370,9 +303,7 @@ def test_mmr_orders_the_candidates_by_their_cosines_and_vectors(
 
 @pytest.mark.parametrize("way", PLAIN, ids=name_of)
 def test_a_cross_encoder_orders_the_candidates_by_its_scores(opened: QdrantRetriever, way: dict[str, Any]) -> None:
-    for query in QUERIES:
-        before = found_by(in_way(opened, {**way, "rerank": "none"}), query)
-        after = found_by(in_way(opened, {**way, "rerank": "cross-encoder"}), query)
+    for query, before, after in reranked(opened, way, rerank="cross-encoder"):
         expected = top({c.chunk.chunk_id: overlap(query, c.chunk.text) for c in before}, DEPTH)
         assert list(scores(after).items()) == list(expected.items())
         assert [c.scores["rerank"] for c in after] == [c.score for c in after]
@@ -388,11 +319,11 @@ def test_the_threshold_cannot_read_scores_without_bounds_or_none(
     own = {"provider": "python", "model": f"tests.support.rerankers:{model}"}
     cross = opened.settings.cross_encoder.model_copy(update=own)
     way = {"mode": "hybrid", "rerank": "cross-encoder", "cross_encoder": cross}
-    before, after = (found_by(in_way(opened, one), QUERIES[0]) for one in ({"mode": "hybrid"}, way))
+    before, after = (found_by(variant(opened, **one), QUERIES[0]) for one in ({"mode": "hybrid"}, way))
     assert sorted(ids(after)) == sorted(ids(before)), "which order all the same"
     if model == "ReversingCompressor":
         assert ids(after) == ids(before)[::-1]
-    retriever = in_way(opened, {**way, "threshold_on": "final"})
+    retriever = variant(opened, **way, threshold_on="final")
     error = retriever.search(QUERIES[0]).error or ""
     assert error.startswith(said) and "threshold_on: each" in error
     with pytest.raises(RerankError):
@@ -427,29 +358,20 @@ def test_a_filter_comes_before_the_cut(
     """Check that a filtered search finds the best of all matches, even if few are found without the filter."""
     allowed = {n for n, p in brute_force.payloads.items() if holds(expression, lambda f, p=p: value_in(p, f))}  # type: ignore[misc]
     assume(allowed)
-    retriever, query = in_way(opened, {**way, "filters": as_text(expression)}), QUERIES[1]
-    found = scores(found_by(retriever, query))
-    assert found.keys() <= allowed
-    unlimited = variant(in_way(opened, way), candidates=10_000)
+
+    def best(mode: str) -> dict[str, float]:
+        everything = scores(found_by(variant(opened, mode=mode, candidates=10_000), QUERIES[1]))
+        return dict([pair for pair in everything.items() if pair[0] in allowed][:DEPTH])
+
+    found = scores(found_by(variant(opened, **way, filters=as_text(expression)), QUERIES[1]))
     if way["mode"] != "hybrid":
-        everything = {n: s for n, s in scores(found_by(unlimited, query)).items() if n in allowed}
-        assert list(found.items()) == list(everything.items())[:DEPTH]
+        assert list(found.items()) == list(best(way["mode"]).items())
         return
-    sides = [scores(found_by(variant(unlimited, mode=mode), query)) for mode in ("semantic", "keyword")]
-    reachable = {n for side in sides for n in list({n: s for n, s in side.items() if n in allowed})[:DEPTH]}
-    assert len(found) == min(DEPTH, len(reachable))
-    assert found.keys() <= reachable
+    reachable = {*best("semantic"), *best("keyword")}
+    assert found.keys() <= reachable and len(found) == min(DEPTH, len(reachable))
     if way["fusion"] == "weighted":
-        expected = brute_force.weighted(query, DEPTH, 0.7, allowed)
+        expected = brute_force.weighted(QUERIES[1], DEPTH, 0.7, allowed)
         assert list(found.values()) == pytest.approx(list(expected.values()), abs=1e-5)
 
 
 # Groups
-
-
-def test_groups_are_each_pages_best_chunk(retriever: QdrantRetriever) -> None:
-    for query in QUERIES:
-        first: dict[str | None, str] = {}
-        for found in found_by(retriever, query):
-            first.setdefault(found.chunk.source_url, found.chunk.chunk_id)
-        assert ids(variant(retriever, group_by="source_url").search(query).chunks) == list(first.values())[:20]
