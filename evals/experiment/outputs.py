@@ -55,16 +55,15 @@ def check_outputs(wanted: Outputs, config: TrackingConfig) -> None:
         ConfigError: A file, or the folder in which runs are kept, cannot be written, or was moved; two are one file; or
             the database of runs is damaged.
     """
+    # All checks come before the work: a fault found at the end would cost the whole run.
     if config.enabled:
         check_store(config)
-    # All checks come before the work: a fault found at the end would cost the whole run.
+        check_writable(wanted.report or FOLDER / "reports" / "report.json")
     files = [file.absolute() for file in vars(wanted).values() if file]
     for file in files:
         check_writable(file)
         if files.count(file) > 1:
             raise ConfigError(f"{file}: two outputs would be one file; expected a file for each")
-    if config.enabled and not wanted.report:
-        check_writable(FOLDER / "reports" / "report.json")
 
 
 def with_report(wanted: Outputs, config: TrackingConfig, name: str) -> Outputs:
