@@ -385,7 +385,7 @@ def _cell(
         if foretold:
             proxies[name] = foretold
         summaries.append(cell_summary(grid, metric, index, scores[name], foretold))
-    own_notes = depth_notes([summary.metric for summary in summaries], own.retriever)
+    own_notes = [*depth_notes([summary.metric for summary in summaries], own.retriever)]
     summaries.append(figures_of(grid, PASS_RATE, index, context))
     # Times of the verdicts come from serial calls; concurrent ones wait for each other.
     serial = next((timed for timed in observed.latency if timed.concurrency == 1), None)

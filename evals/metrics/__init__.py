@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from math import isinf
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
 from evals.collect.observations import VERDICT_METRIC, Observed, Summary
 from evals.errors import ExperimentError
-from evals.metrics import llm, metadata, ranking, scope, texts, timing
+from evals.metrics import llm, metadata, outcomes, ranking, scope, texts, timing
 from evals.metrics.declaration import (
     PREFIX,
     Context,
@@ -24,14 +24,15 @@ from evals.metrics.declaration import (
     Scorer,
     own_metric,
 )
-from evals.metrics.outcomes import PASS_RATE
 from retrievers.config import RetrieverConfig
 from retrievers.config.layers import removed
 from retrievers.errors import nearest
 
 DEPTH = re.compile(r"_at_(\d+)$")
 COLUMNS = ("metric", "values", "better", "source", "needs", "about")
-SCORES: Mapping[str, Scorer] = {**ranking.SCORES, **texts.SCORES, **llm.SCORES, **metadata.SCORES, **scope.SCORES}
+SCORES: Mapping[str, Scorer] = {
+    **ranking.SCORES, **texts.SCORES, **llm.SCORES, **metadata.SCORES, **scope.SCORES, **outcomes.SCORES,
+}  # fmt: skip
 FIGURES: Mapping[str, Callable[[Observed, Context], Summary]] = {**llm.FIGURES, **scope.FIGURES, **timing.FIGURES}
 
 
@@ -60,6 +61,7 @@ def _declared(name: str, row: dict[str, Any]) -> Metric:
 
 
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _table()}
+PASS_RATE = cast(QueryMetric, METRICS[VERDICT_METRIC])
 # Metrics of the user's own by name, and the declarations of those that a report was read with.
 OWN: dict[str, Declaration] = {}
 # The metrics that there are only with a judge.
@@ -75,8 +77,7 @@ def declared(name: str) -> Declaration:
 def metric_named(name: str) -> Metric | None:
     """Return a metric of the table, or one of the user's own; None where there is none of that name."""
     own = OWN.get(name)
-    metric = PASS_RATE if name == VERDICT_METRIC else METRICS.get(name)
-    return metric or (own if isinstance(own, QueryMetric) else None)
+    return METRICS.get(name) or (own if isinstance(own, QueryMetric) else None)
 
 
 def adopt(given: Any) -> QueryMetric:
@@ -90,7 +91,7 @@ def adopt(given: Any) -> QueryMetric:
         ExperimentError: It is no metric, or has the name of one of the table.
     """
     own = own_metric(given)
-    if own.name in METRICS or own.name == VERDICT_METRIC:
+    if own.name in METRICS:
         raise ExperimentError(f"metrics: {own.name!r} is the name of a metric of this project; give yours another")
     OWN[own.name] = own
     return own
@@ -153,16 +154,16 @@ def choose(
             what reads further than the lists go.
     """
     patterns = [adopt(pattern).name if pattern.startswith(PREFIX) else pattern for pattern in patterns]
-    measured = {m.name: m for level in concurrency for m in timing.metrics_at(level)}
-    selectable = {name: m for name, m in METRICS.items() if name in measured or not timing.CONCURRENT.fullmatch(name)}
-    selectable |= measured | {n: m for n in patterns if isinstance(m := OWN.get(n), QueryMetric)}
+    timed = {metric.name: metric for level in concurrency for metric in timing.metrics_at(level)}
+    selectable = {name: m for name, m in METRICS.items() if name in timed or not timing.CONCURRENT.fullmatch(name)}
+    selectable |= timed | {n: m for n in patterns if isinstance(m := OWN.get(n), QueryMetric)}
     chosen = set[str]()
     for pattern in patterns:
         fitting = [name for name in selectable if fnmatchcase(name, pattern)]
         within = [n for n in fitting if n == pattern or not (reach and reach.is_exceeded_by(selectable[n]))]
-        if not within and not fnmatchcase(VERDICT_METRIC, pattern):
+        if not within:
             raise ExperimentError(f"metrics: {_nothing(pattern, fitting, reach, selectable)}")
-        if within and not judged and NEED_A_JUDGE.issuperset(within):
+        if not judged and NEED_A_JUDGE.issuperset(within):
             raise ExperimentError(
                 f"metrics: {pattern!r} needs a judge, and there is none; name one, for example "
                 "--judge.model cohere:command-a-03-2025"
@@ -180,13 +181,12 @@ def _nothing(pattern: str, fitting: Sequence[str], reach: Reach | None, known: I
         )
     if successor := removed(re.sub(r"_at_\d+_of_\d+$|_at_\d+$", "_at_K", pattern)):
         return f"{pattern!r} is no metric any more: {successor}"
-    return f"no metric {pattern!r}{nearest(pattern, [*known, VERDICT_METRIC])} (--list-metrics shows all)"
+    return f"no metric {pattern!r}{nearest(pattern, known)} (--list-metrics shows all)"
 
 
 def listing() -> str:
     """Return a line for each metric: name, unit and range, direction, one line about it."""
-    metrics = (PASS_RATE, *METRICS.values())
-    rows = [(metric.name, _values(metric), metric.direction, metric.about) for metric in metrics]
+    rows = [(metric.name, _values(metric), metric.direction, metric.about) for metric in METRICS.values()]
     *widths, _ = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, [*widths, 0])) for row in rows)
 
@@ -194,11 +194,10 @@ def listing() -> str:
 def markdown() -> str:
     """Return the table of docs/metrics.md; metrics that differ in their depth alone are one row, `_at_K`."""
     rows = dict[str, tuple[str, ...]]()
-    for metric in (PASS_RATE, *METRICS.values()):
+    for metric in METRICS.values():
         level, name = DEPTH.search(metric.name), f"`{DEPTH.sub('_at_K', metric.name)}`"
         about = re.sub(rf"\b{level[1]}\b", "K", metric.about) if level else metric.about
-        needed = ", ".join(sorted(metric.needs))
-        rows[name] = (name, _values(metric), metric.direction, metric.source, needed, about)
+        rows[name] = (name, _values(metric), metric.direction, metric.source, ", ".join(sorted(metric.needs)), about)
     head = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
     return head + "".join(f"| {' | '.join(row)} |\n" for row in rows.values())
 

@@ -36,7 +36,6 @@ class Results:
 
     def __init__(self, lists: Lists, list_of: Integers, places: Integers) -> None:
         self.lists, self.list_of, self.places = lists, list_of, places
-        self._parts: dict[tuple[str, bool], tuple[Integers, Results | None]] = {}
         self._once: dict[str, Any] = {}
 
     def __len__(self) -> int:
@@ -53,17 +52,15 @@ class Results:
             scope: `in_scope`, `out_of_scope` or `all`.
             labelled: True to leave out queries in scope without labels.
         """
-        if (scope, labelled) not in self._parts:
-            chosen = self.by_case(
-                lambda case: (
-                    (scope == "all" or case.in_scope == (scope == "in_scope")) and not (labelled and case.is_unlabelled)
-                )
-            )
-            rows = np.flatnonzero(chosen)
-            # These rows themselves are not kept: what holds itself stays in memory until garbage is collected.
-            self._parts[scope, labelled] = rows, None if chosen.all() else self.at(rows)
-        rows, part = self._parts[scope, labelled]
-        return rows, self if part is None else part
+
+        def belongs(case: Case) -> bool:
+            of_scope = scope == "all" or case.in_scope == (scope == "in_scope")
+            return of_scope and not (labelled and case.is_unlabelled)
+
+        name = f"{scope}, labelled" if labelled else scope
+        rows = self.once(name, lambda: np.flatnonzero(self.by_case(belongs)))
+        # Not kept where they are all: what holds itself stays in memory until garbage is collected.
+        return rows, self if len(rows) == len(self) else self.once(f"rows {name}", lambda: self.at(rows))
 
     def observations(self) -> Iterator[Observation]:
         """Yield the rows as observations."""
