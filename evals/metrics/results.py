@@ -18,6 +18,7 @@ from evals.cases.case import Case
 from evals.cases.pages import SourcePageError
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.collect.pool import BITS, Bools, Floats, Integers, Lists
+from retrievers.embedding.tokens import count_tokens
 from retrievers.records import Chunk
 
 NO_CHUNKS = Unscored(reason="nothing was returned")
@@ -100,6 +101,12 @@ class Results:
     def grades(self) -> Integers:
         """The grade of the chunk at each rank, 0 where it is not relevant."""
         return self.laid_out(self.lists.grades, 0)
+
+    @cached_property
+    def tokens(self) -> Floats:
+        """Tokens of the chunk at each rank, as its metadata say or else counted; 0 beyond the end."""
+        counts, _ = self.by_chunk("tokens", lambda chunk: chunk.chunk_token_count or count_tokens(chunk.text))
+        return np.nan_to_num(counts)
 
     @cached_property
     def relevant(self) -> Integers:

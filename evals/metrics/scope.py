@@ -9,7 +9,6 @@ from evals.collect.pool import Floats
 from evals.metrics.declaration import Context, Scorer, figure, within
 from evals.metrics.results import Results, Values
 from evals.stats import intervals as stats
-from retrievers.embedding.tokens import count_tokens
 
 NO_COSINE = "the retriever gives no cosine similarity"
 
@@ -39,8 +38,7 @@ def relevant_above_half(r: Results, _: Context) -> Values:
 
 def context_tokens(r: Results, _: Context) -> Floats:
     """Tokens of the returned chunks together: what a language model would have to read. 0 for an empty result."""
-    counts = r.by_chunk("tokens", lambda chunk: chunk.chunk_token_count or count_tokens(chunk.text))[0]
-    return np.asarray(np.nan_to_num(counts).sum(axis=1))
+    return np.asarray(r.tokens.sum(axis=1))
 
 
 def auroc(observed: Observed, _: Context) -> Summary:
