@@ -231,8 +231,9 @@ def metric(
     """Declare a function as a metric over queries.
 
     The function gets a golden query (`Case`) and its returned chunks in rank order (`Chunk`), and returns a number, a
-    truth value, or None where there is nothing to score. It is called once for each distinct result of a query. What it
-    raises, and a number outside of the range, is a failed score with its cause; the other queries keep theirs.
+    truth value, or None where there is nothing to score. It is called for each distinct result of a query, however many
+    cells of a grid return that. What it raises, and a number outside of the range, is a failed score with its cause;
+    the other queries keep theirs.
 
     Args:
         name: Name in reports and MLflow, such as `team/has_code`.
@@ -247,7 +248,8 @@ def metric(
         said = about or (function.__doc__ or "").strip().partition("\n")[0]
         row = QueryMetric(
             name=name, about=said, source="the user's own", direction=direction, unit=unit, range=range, scope=scope,
-            score=lambda r, _: Values.joined([_scored(function, each, range) for each in r.observations()]),
+            # Kept, as a call may be dear, and a grid reads the values of its objective more than once.
+            score=lambda r, _: r.once(name, lambda: _joined(function, r, range)),
         )  # fmt: skip
         function.metric = row  # type: ignore[attr-defined]  # a function is an object
         return function
@@ -273,6 +275,10 @@ def own_metric(given: Any) -> QueryMetric:
         f"metrics: expected a function declared by @evals.metric(NAME), got {found!r} without a name; put "
         '@metric("team/name") above it'
     )
+
+
+def _joined(function: Own, r: Results, limits: tuple[float, float]) -> Values:
+    return Values.joined([_scored(function, each, limits) for each in r.observations()])
 
 
 def _scored(function: Own, observation: Observation, limits: tuple[float, float]) -> Score:
