@@ -47,8 +47,8 @@ def gather(
         StoreError: The collection cannot be read.
     """
     if saved:
-        searched, known = saved.origin.variants[0], saved.origin.collection
-        collection = CollectionFacts.model_validate(known) if known else None
+        searched, recorded = saved.origin.variants[0], saved.origin.collection
+        collection = CollectionFacts.model_validate(recorded) if recorded else None
         label, embedding = searched.label, searched.embedding
     else:
         collection, label = collection_facts(bench.retriever), bench.retriever.label
@@ -105,8 +105,8 @@ def judge_facts(*chats: "Chat") -> JudgeFacts:
     parameters = {name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()}
     if cheaper:
         parameters["tiers"] = [f"{tier.provider}:{tier.name}" for tier in cheaper]
-    known = {"provider": chat.provider, "model": chat.name, "parameters": parameters, "ragas": version("ragas")}
-    return JudgeFacts.of(known | {"fingerprint": _fingerprint(known)})
+    asked = {"provider": chat.provider, "model": chat.name, "parameters": parameters, "ragas": version("ragas")}
+    return JudgeFacts.of(asked | {"fingerprint": _fingerprint(asked)})
 
 
 def collection_facts(retriever: Retriever) -> CollectionFacts | None:
@@ -121,20 +121,20 @@ def collection_facts(retriever: Retriever) -> CollectionFacts | None:
     if info is None:
         return None
     points = retriever.sample(SAMPLE)
-    content = hashlib.sha256()
+    digest = hashlib.sha256()
     for point_id, payload in sorted(points):
-        content.update(f"{point_id}\0{json.dumps(payload, sort_keys=True, default=str)}\0".encode())
-    known = {
+        digest.update(f"{point_id}\0{json.dumps(payload, sort_keys=True, default=str)}\0".encode())
+    content = {
         "dimension": info.dimension,
         "distance": info.distance,
         "vectors": dict(info.vectors),
         "sparse_vectors": list(info.sparse_vectors),
         "embedding": dict(info.manifest.get("embedding", {})),
         "sampled_points": len(points),
-        "sample_hash": content.hexdigest(),
+        "sample_hash": digest.hexdigest(),
     }
-    fingerprint = _fingerprint({"points": info.points, **known})
-    return CollectionFacts(name=info.name, points=info.points, fingerprint=fingerprint, content=known)
+    fingerprint = _fingerprint({"points": info.points, **content})
+    return CollectionFacts(name=info.name, points=info.points, fingerprint=fingerprint, content=content)
 
 
 def _fingerprint(facts: Mapping[str, Any]) -> str:

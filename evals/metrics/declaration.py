@@ -192,22 +192,22 @@ def summarise(name: str, scores: Sequence[Score], interval: Kind) -> Summary:
     unscored = [score for score in scores if isinstance(score, Unscored)]
     failed = [score for score in scores if isinstance(score, Failure)]
     missing, total = sum(score.missing for score in unscored), stats.total(values)
-    lost, found = len(failed) + missing, stats.mean_interval(values, shares=interval == "mean")
+    lost, ends = len(failed) + missing, stats.mean_interval(values, shares=interval == "mean")
     reason = unscored[0].reason if unscored else ""
     if len(failed) > len(unscored):
         reason = f"{failed[0].type}: {failed[0].message}"
     summary = Summary(
         metric=name,
         value=total / len(values) if values else None,
-        ci_low=found.low,
-        ci_high=found.high,
+        ci_low=ends.low,
+        ci_high=ends.high,
         n=len(values),
         n_unscored=len(unscored),
         n_failed=len(failed),
         n_missing=missing,
         bound_low=total / (len(values) + lost) if lost else None,
         bound_high=(total + lost) / (len(values) + lost) if lost else None,
-        note=found.note or reason if values else reason or "no query of this kind",
+        note=ends.note or reason if values else reason or "no query of this kind",
     )
     if summary.usable or not values:
         return summary
@@ -267,12 +267,12 @@ def own_metric(given: Any) -> QueryMetric:
         ConfigError: It cannot be imported.
         ExperimentError: It is no metric.
     """
-    found = factory.find(given.removeprefix(PREFIX), "metrics") if isinstance(given, str) else given
-    row = getattr(found, "metric", found)
+    target = factory.find(given.removeprefix(PREFIX), "metrics") if isinstance(given, str) else given
+    row = getattr(target, "metric", target)
     if isinstance(row, QueryMetric):
         return row
     raise ExperimentError(
-        f"metrics: expected a function declared by @evals.metric(NAME), got {found!r} without a name; put "
+        f"metrics: expected a function declared by @evals.metric(NAME), got {target!r} without a name; put "
         '@metric("team/name") above it'
     )
 

@@ -54,12 +54,12 @@ def depth_notes(metrics: Collection[str], settings: RetrieverConfig) -> Iterator
     """
     length = reach(settings)
     exceeding = [name for name in metrics if (metric := metric_named(name)) and length.is_exceeded_by(metric)]
-    found = [name for name in exceeding if name.startswith("candidates/")]
-    if returned := [name for name in exceeding if name not in found]:
+    of_candidates = [name for name in exceeding if name.startswith("candidates/")]
+    if returned := [name for name in exceeding if name not in of_candidates]:
         scored = "what was returned is scored as if nothing followed it, and candidates/* score what the search found"
         yield f"deeper than top_k {settings.top_k}: {_listed(returned)}; {scored}"
-    if found:
-        yield f"deeper than the {settings.candidates} candidates: {_listed(found)}"
+    if of_candidates:
+        yield f"deeper than the {settings.candidates} candidates: {_listed(of_candidates)}"
 
 
 def _listed(names: Sequence[str], joint: str = ", ") -> str:

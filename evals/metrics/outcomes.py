@@ -101,8 +101,8 @@ def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: i
     every = [time for of_query in times.values() for time in of_query]
     flaws, observations = outcomes_of(r, context), list(r.observations())
     outcomes, metadata, relevance = flaws.outcomes, accuracy(r, context).values, content_relevance(r)
-    known = np.sum([~np.isnan(metadata), ~np.isnan(relevance)], axis=0)
-    both = np.where(known > 0, np.nansum([metadata, relevance], axis=0) / np.maximum(known, 1), np.nan)
+    count = np.sum([~np.isnan(metadata), ~np.isnan(relevance)], axis=0)
+    both = np.where(count > 0, np.nansum([metadata, relevance], axis=0) / np.maximum(count, 1), np.nan)
     passed, decided = outcomes.count("SUCCESS"), len(outcomes) - outcomes.count("UNLABELLED")
     return ValidationReport(
         total=len(outcomes),

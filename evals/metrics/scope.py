@@ -53,9 +53,9 @@ def auroc(observed: Observed, _: Context) -> Summary:
     if not inside or not outside:
         return figure(None, "needs in-scope and out-of-scope queries")
     area = stats.auroc(_top_scores(inside), _top_scores(outside))
-    found = stats.auroc_interval(area, len(inside), len(outside))
-    note = found.note or f"{len(inside)} in scope, {len(outside)} out of scope"
-    return figure(area, note, ci_low=found.low, ci_high=found.high, n=len(inside) + len(outside))
+    interval = stats.auroc_interval(area, len(inside), len(outside))
+    note = interval.note or f"{len(inside)} in scope, {len(outside)} out of scope"
+    return figure(area, note, ci_low=interval.low, ci_high=interval.high, n=len(inside) + len(outside))
 
 
 def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:
