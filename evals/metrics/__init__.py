@@ -192,11 +192,13 @@ def listing() -> str:
 
 
 def markdown() -> str:
-    """Return the table of docs/metrics.md; metrics that differ in their depth alone are one row, `_at_K`."""
+    """Return the table of docs/metrics.md; metrics that differ in depth alone are one row, and those of latency."""
     rows = dict[str, tuple[str, ...]]()
     for metric in METRICS.values():
         level, name = DEPTH.search(metric.name), f"`{DEPTH.sub('_at_K', metric.name)}`"
         about = re.sub(rf"\b{level[1]}\b", "K", metric.about) if level else metric.about
+        if "latency" in metric.needs:
+            name, about = timing.FAMILY
         rows[name] = (name, _values(metric), metric.direction, metric.source, ", ".join(sorted(metric.needs)), about)
     head = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
     return head + "".join(f"| {' | '.join(row)} |\n" for row in rows.values())
