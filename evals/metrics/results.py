@@ -146,10 +146,6 @@ class Results:
         taken[~self.found] = beyond
         return taken
 
-    def column(self, name: str) -> Floats:
-        """Return a component score at each rank, NaN where there is none."""
-        return self.laid_out(self.lists.column(name), np.nan)
-
     def by_case(self, tell: Callable[[Case], Any]) -> NDArray[Any]:
         """Return a fact of each row's golden query."""
         return self.lists.by_case(tell)[self.list_of]

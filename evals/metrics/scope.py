@@ -30,7 +30,8 @@ def enough_results(r: Results, _: Context) -> Floats:
 
 def relevant_above_half(r: Results, _: Context) -> Values:
     """Return 1 if a returned chunk is relevant and has a cosine above 0.5, else 0."""
-    above = ((r.grades > 0) & (r.column("semantic") > 0.5)).any(axis=1)
+    cosines = r.laid_out(r.lists.column("semantic"), np.nan)
+    above = ((r.grades > 0) & (cosines > 0.5)).any(axis=1)
     pairs = zip(r.of_table("no_cosine"), r.of_table("distance"), strict=True)
     without = np.asarray([bool(reason) or distance != "cosine" for reason, distance in pairs], dtype=np.bool_)
     return Values.of(above.astype(float), (without, Unscored(reason=NO_COSINE)))
