@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from math import isinf
@@ -108,29 +107,16 @@ def needs(names: Iterable[str], need: Need) -> bool:
     return any(need in declared(name).needs for name in names)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reach:
-    """Lengths of the lists: `top_k` for returned chunks, the depth for candidates."""
-
-    returned: int
-    candidates: int
-
-    def is_exceeded_by(self, metric: Metric) -> bool:
-        """Return True if a metric reads further."""
-        if not isinstance(metric, QueryMetric) or metric.depth is None:
-            return False
-        return metric.depth > (self.returned if metric.of == "returned" else self.candidates)
-
-
-def reach(config: RetrieverConfig, top_ks: Sequence[int] = (), depths: Sequence[int] = ()) -> Reach:
-    """Return the reach of a retriever, or of the cells of a sweep: the longest result, the shallowest candidates.
+def reach(config: RetrieverConfig, top_ks: Sequence[int] = (), depths: Sequence[int] = ()) -> RetrieverConfig:
+    """Return a retriever whose lists are as long as those of the cells of a sweep: the longest result, least depth.
 
     Args:
         config: The retriever, whose settings hold where the sweep names none.
         top_ks: Values of `top_k` that are swept.
         depths: Values of `candidates` that are swept.
     """
-    return Reach(returned=max(top_ks or (config.top_k,)), candidates=min(depths or (config.candidates,)))
+    longest = {"top_k": max(top_ks, default=config.top_k), "candidates": min(depths, default=config.candidates)}
+    return config.model_copy(update=longest)
 
 
 def choose(
@@ -138,7 +124,7 @@ def choose(
     concurrency: Sequence[int],
     *,
     judged: bool = False,
-    reach: Reach | None = None,
+    reach: RetrieverConfig | None = None,
 ) -> dict[str, Metric]:
     """Select metrics by names or patterns such as `ranking/*`, in the order of METRICS.
 
@@ -147,7 +133,7 @@ def choose(
             `python:module:name`.
         concurrency: The concurrencies at which latency is measured.
         judged: True if there is a judge; without one, patterns skip the metrics that need it.
-        reach: Lengths of the lists; patterns skip the metrics that read further. None for any length.
+        reach: The retriever; patterns skip the metrics that read further than its lists go. None for any length.
 
     Raises:
         ExperimentError: A pattern chooses nothing, the nearest names are given; or only what needs a judge, or only
@@ -160,7 +146,7 @@ def choose(
     chosen = set[str]()
     for pattern in patterns:
         fitting = [name for name in selectable if fnmatchcase(name, pattern)]
-        within = [n for n in fitting if n == pattern or not (reach and reach.is_exceeded_by(selectable[n]))]
+        within = [n for n in fitting if n == pattern or not (reach and selectable[n].reads_beyond(reach))]
         if not within:
             raise ExperimentError(f"metrics: {_nothing(pattern, fitting, reach, selectable)}")
         if not judged and NEED_A_JUDGE.issuperset(within):
@@ -172,11 +158,11 @@ def choose(
     return {name: metric for name, metric in selectable.items() if name in chosen}
 
 
-def _nothing(pattern: str, fitting: Sequence[str], reach: Reach | None, known: Iterable[str]) -> str:
+def _nothing(pattern: str, fitting: Sequence[str], reach: RetrieverConfig | None, known: Iterable[str]) -> str:
     """Return why a pattern chooses no metric."""
     if fitting and reach:
         return (
-            f"{pattern!r} fits only metrics that read more places than there are (top_k {reach.returned}, candidates "
+            f"{pattern!r} fits only metrics that read more places than there are (top_k {reach.top_k}, candidates "
             f"{reach.candidates}): {', '.join(fitting)}; raise top_k, or name a metric in full"
         )
     if successor := removed(re.sub(r"_at_\d+_of_\d+$|_at_\d+$", "_at_K", pattern)):
@@ -211,6 +197,6 @@ def _values(metric: Declaration) -> str:
 
 
 __all__ = [
-    "METRICS", "NEED_A_JUDGE", "OWN", "PASS_RATE", "VERDICT_METRIC", "Declaration", "Metric", "QueryMetric", "Reach",
+    "METRICS", "NEED_A_JUDGE", "OWN", "PASS_RATE", "VERDICT_METRIC", "Declaration", "Metric", "QueryMetric",
     "RunMetric", "adopt", "choose", "declared", "listing", "markdown", "metric_named", "needs", "reach", "remember",
 ]  # fmt: skip

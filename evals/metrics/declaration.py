@@ -25,7 +25,7 @@ from evals.judge.trust import Trust
 from evals.judge.verdicts import Judging
 from evals.metrics.results import Results, Values
 from evals.stats import intervals as stats
-from retrievers.config import factory
+from retrievers.config import RetrieverConfig, factory
 from retrievers.records import Chunk
 
 Direction = Literal["higher", "lower", "neither"]
@@ -61,6 +61,8 @@ class Declaration:
         range: Lowest and highest possible value.
         headline: Shown at the terminal; `at the deepest` among metrics that differ in their depth alone.
         needs: Measurements and inputs besides one retrieval.
+        of: Which list it reads: what was returned, or the candidates, which threshold and cut do not change.
+        depth: Number of places of that list that it reads; None for all.
     """
 
     name: str
@@ -71,11 +73,18 @@ class Declaration:
     range: tuple[float, float] = SHARE
     headline: Headline = "always"
     needs: frozenset[Need] = frozenset()
+    of: Literal["returned", "candidates"] = "returned"
+    depth: int | None = None
 
     @property
     def is_judged(self) -> bool:
         """True if the metric exists only with a judge."""
         return not self.needs.isdisjoint({"judge", "judge usage"})
+
+    def reads_beyond(self, retriever: RetrieverConfig) -> bool:
+        """Return True if it reads more places than the lists of a retriever have."""
+        length = retriever.top_k if self.of == "returned" else retriever.candidates
+        return self.depth is not None and self.depth > length
 
     def written(self, value: float) -> str:
         """Return a value rounded for reading."""
@@ -112,8 +121,6 @@ class QueryMetric(Declaration):
         score: Results of the scope to as many values; of a metric that needs labels, results of queries that have any.
             NaN is no value; `Values` say why there is none.
         scope: Over which queries.
-        of: Which list it reads: what was returned, or the candidates, which threshold and cut do not change.
-        depth: Number of places of that list that it reads; None for all.
         all_relevant: True if it divides by all relevant chunks, so that it has no value where some may be unknown.
         proxy: A metric that costs nothing and goes with this one, which corrects its mean where a sample of the queries
             is judged; None for a metric that needs no judge.
@@ -121,8 +128,6 @@ class QueryMetric(Declaration):
 
     score: Scorer
     scope: Scope = "in_scope"
-    of: Literal["returned", "candidates"] = "returned"
-    depth: int | None = None
     all_relevant: bool = False
     proxy: "QueryMetric | None" = None
 

@@ -8,7 +8,7 @@ from evals.collect.observations import Observation, Observed
 from evals.collect.pool import Pool
 from evals.judge.tasks import PRECISION, RELEVANCE
 from evals.judge.verdicts import Judging
-from evals.metrics import metric_named, reach
+from evals.metrics import metric_named
 from evals.metrics.llm import can_be_judged
 from retrievers.config import RetrieverConfig
 from retrievers.text.language import differing
@@ -52,8 +52,7 @@ def depth_notes(metrics: Collection[str], settings: RetrieverConfig) -> Iterator
         metrics: The names of those that a run has.
         settings: The retriever's.
     """
-    length = reach(settings)
-    exceeding = [name for name in metrics if (metric := metric_named(name)) and length.is_exceeded_by(metric)]
+    exceeding = [name for name in metrics if (metric := metric_named(name)) and metric.reads_beyond(settings)]
     of_candidates = [name for name in exceeding if name.startswith("candidates/")]
     if returned := [name for name in exceeding if name not in of_candidates]:
         scored = "what was returned is scored as if nothing followed it, and candidates/* score what the search found"

@@ -19,10 +19,11 @@ from evals.collect.pool import Pool
 from evals.errors import ExperimentError
 from evals.judge.tasks import JUDGED, PRECISION
 from evals.judge.verdicts import ChunkVerdict, Judging
-from evals.metrics import METRICS, NEED_A_JUDGE, QueryMetric, Reach, choose, declared, listing, markdown
+from evals.metrics import METRICS, NEED_A_JUDGE, QueryMetric, choose, declared, listing, markdown
 from evals.metrics.declaration import Context, Kind, metric, own_metric, summarise
 from evals.metrics.proxies import RELEVANCE_PROXY
 from evals.metrics.results import Results
+from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, RetrievedChunk
 from retrievers.search.candidates import ChunkList, joined
 from tests.support.candidates import found_candidates
@@ -271,11 +272,13 @@ class TestChoose:
         assert choose([pattern], [1], judged=True).keys() <= NEED_A_JUDGE
 
     def test_patterns_pass_over_what_reads_further_than_the_lists_go(self) -> None:
-        found = choose(["*"], [1], reach=Reach(returned=5, candidates=50))
+        found = choose(["*"], [1], reach=RetrieverConfig(top_k=5, candidates=50))
         assert not {name for name in found if name.startswith("ranking/") and name.endswith("_10")}
         assert {"ranking/ndcg_at_5", "ranking/expected_top3_in_5", "candidates/recall_at_10"} <= {*found}
         assert not {"candidates/recall_at_100", "candidates/hit_rate_at_100"} & {*found}
-        assert "ranking/expected_top3_in_5" not in choose(["ranking/*"], [1], reach=Reach(returned=4, candidates=50))
+        assert "ranking/expected_top3_in_5" not in choose(
+            ["ranking/*"], [1], reach=RetrieverConfig(top_k=4, candidates=50)
+        )
 
     def test_patterns_choose_in_the_order_of_the_registry_and_each_once(self) -> None:
         found = list(choose(["scope/*", "ranking/recall_*", "ranking/recall_at_5"], [1]))
