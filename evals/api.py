@@ -81,11 +81,8 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
     config = _settled(experiment, metrics, track=track)
     if config.sweep.axes:
         raise ExperimentError("the experiment has a sweep; expected a single run: call evals.sweep, or leave sweep out")
-    if from_retrieval and (retriever is not None or (outputs and outputs.retrieval)):
-        raise ExperimentError("from_retrieval takes the place of a retriever and has nothing to save; give one of them")
-    return _ran(
-        config, retriever, golden, top_k, env, outputs, shown=progress, from_retrieval=from_retrieval, measured=measured
-    )
+    further = {"shown": progress, "from_retrieval": from_retrieval, "measured": measured}
+    return _ran(config, retriever, golden, top_k, env, outputs or Outputs(), **further)
 
 
 def sweep(  # noqa: PLR0913 the public entry: all but the first two have names and defaults
@@ -130,13 +127,11 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     swept = type(config.sweep).model_validate(config.sweep.model_dump(exclude_unset=True) | axes)
     if not swept.axes:
         raise ExperimentError("the experiment has no sweep; expected at least one axis, such as sweep: {top_k: 1:10}")
+    changed: dict[str, Any] = {"sweep": swept}
     if retriever is not None and swept.threshold:
-        least = config.retriever.model_copy(update={"threshold": min(swept.threshold)})
-        config = config.model_copy(update={"retriever": least})
-    config = config.model_copy(update={"sweep": swept})
-    evaluation = _ran(
-        config, retriever, golden, None, env, outputs, shown=progress, from_retrieval=from_retrieval, measured=measured
-    )
+        changed["retriever"] = config.retriever.model_copy(update={"threshold": min(swept.threshold)})
+    further = {"shown": progress, "from_retrieval": from_retrieval, "measured": measured}
+    evaluation = _ran(config.model_copy(update=changed), retriever, golden, None, env, outputs or Outputs(), **further)
     assert isinstance(evaluation, Sweep)
     return evaluation
 
@@ -199,29 +194,29 @@ def _ran(
     golden: "GoldenData | None",
     top_k: int | None,
     env: Mapping[str, str] | None,
-    outputs: Outputs | None,
-    **options: Any,
+    outputs: Outputs,
+    **further: Any,
 ) -> Evaluation:
     """Run the experiment, in another thread where this one has a running event loop, as in a notebook."""
+    if further["from_retrieval"] and (retriever is not None or outputs.retrieval):
+        raise ExperimentError("from_retrieval takes the place of a retriever and has nothing to save; give one of them")
     silence(hub=bool(config.dataset.hub))
     from evals.experiment.flow import run_experiment
 
-    env = environment(os.environ) if env is None else env
+    env, adopted = environment(os.environ) if env is None else env, None
     cases = None if golden is None else golden_set(golden, config.dataset)
-    adopted = None
-    if retriever is not None:
-        from retrievers.retriever.opened import adopt_given
-
-        adopted, settings = adopt_given(retriever, config.retriever, top_k, env)
-    else:
-        changed = {} if top_k is None else {"top_k": top_k}
-        settings = RetrieverConfig.model_validate(config.retriever.model_dump(exclude_unset=True) | changed)
-    options |= {"golden": cases, "retriever": adopted}
-    config = config.model_copy(update={"retriever": settings})
     with ExitStack() as stack:
-        if adopted is not None and adopted is not retriever:
-            stack.enter_context(adopted)
-        run = partial(run_experiment, config, outputs or Outputs(), env, **options)
+        if retriever is None:
+            changed = {} if top_k is None else {"top_k": top_k}
+            settings = RetrieverConfig.model_validate(config.retriever.model_dump(exclude_unset=True) | changed)
+        else:
+            from retrievers.retriever.opened import adopt_given
+
+            adopted, settings = adopt_given(retriever, config.retriever, top_k, env)
+            if adopted is not retriever:
+                stack.enter_context(adopted)
+        config = config.model_copy(update={"retriever": settings})
+        run = partial(run_experiment, config, outputs, env, golden=cases, retriever=adopted, **further)
         try:
             asyncio.get_running_loop()
         except RuntimeError:

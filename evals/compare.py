@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 EXIT_FAILED = 1
 QUERIES = 5
+FILES = {
+    "--output": "write the comparison as JSON",
+    "--html": "write it as one HTML page",
+    "--markdown": "write it as Markdown, for a pull request's comment",
+}
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.compare") -> int:
@@ -52,11 +57,8 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
         "--queries", type=whole_number(0), default=QUERIES, metavar="N", help=f"of them show N (default: {QUERIES})"
     )
     command.add_argument("--json", action="store_true", help="print the comparison as JSON")
-    command.add_argument("--output", type=path_argument, metavar="FILE", help="write the comparison as JSON")
-    command.add_argument("--html", type=path_argument, metavar="FILE", help="write it as one HTML page")
-    command.add_argument(
-        "--markdown", type=path_argument, metavar="FILE", help="write it as Markdown, for a pull request's comment"
-    )
+    for flag, about in FILES.items():
+        command.add_argument(flag, type=path_argument, metavar="FILE", help=about)
     command.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
     command.add_argument(
         "--tracking.experiment", default="retrieval-evals", metavar="NAME",

@@ -126,7 +126,6 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
         retrieval=namespace.save_retrieval,
     )
     before = read_fit(namespace.refit) if namespace.refit else {}
-    show = partial(_show, namespace=namespace, prog=prog)
     evaluation = (sweep if config.sweep.axes else evaluate)(
         experiment=config,
         outputs=outputs,
@@ -134,13 +133,12 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
         env=env,
         track=config.tracking.enabled,
         progress=not namespace.quiet,
-        measured=None if namespace.quiet else show,
+        measured=None if namespace.quiet else partial(_show, namespace=namespace, prog=prog),
     )
-    check, file, said = evaluation.report.ragas_check, evaluation.outputs.report, list[str]()
-    if check and not check.problem:
-        said.append(check.line)
+    report, file = evaluation.report, evaluation.outputs.report
+    said = [report.ragas_check.line] if report.ragas_check and not report.ragas_check.problem else []
     if namespace.refit:
-        said.append(refitted(namespace.refit, before, evaluation.report))
+        said.append(refitted(namespace.refit, before, report))
     if namespace.html:
         said.append(f"Page: {namespace.html}")
     if config.tracking.enabled and not evaluation.untracked:
@@ -160,14 +158,14 @@ def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str)
     from evals.report.terminal import render
     from retrievers.terminal.command import in_color, print_out, print_rendered, terminal_width, unread_output_allowed
 
-    report = evaluation.report
+    report, file = evaluation.report, evaluation.outputs.report
     command = _next(namespace, prog, report.head.next_flags if report.head else "")
-    options: Any = {"everything": namespace.verbose, "command": command}
+    screen = render(report, width=terminal_width(), color=in_color(), everything=namespace.verbose, command=command)
     # Page and MLflow come after this, whoever reads it.
     with unread_output_allowed():
-        print_rendered(render(report, width=terminal_width(), color=in_color(), **options).rstrip())
-        if evaluation.outputs.report:
-            print_out(f"Report: {evaluation.outputs.report}")
+        print_rendered(screen.rstrip())
+        if file:
+            print_out(f"Report: {file}")
 
 
 def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:

@@ -153,22 +153,3 @@ class ExperimentConfig(Settings):
             Layer(label="the arguments", values=nest(dict(flatten(settings or {}, unopened=tables(cls))))),
         ]
         return build(cls, layers)
-
-
-# The names of runs
-
-
-def label(which: str, rerank: str, top_k: int, threshold: float | None) -> str:
-    """Return mode, reranker, cut and threshold, such as `hybrid k5 t0.3` or `hybrid+mmr k5 t0.3`.
-
-    That is about twelve letters, which is what MLflow's tables show of a run's name.
-
-    Args:
-        which: The mode; of a retriever of the user's own `module:factory`, of which the name of the factory is shown.
-        rerank: The reranker.
-        top_k: The cut.
-        threshold: The threshold; None where none is in force.
-    """
-    _, is_own, factory = which.rpartition(":")
-    reranked = "" if rerank == "none" or is_own else f"+{rerank}"
-    return f"{factory if is_own else which}{reranked} k{top_k}{'' if threshold is None else f' t{threshold:.3g}'}"

@@ -37,21 +37,23 @@ def open_baseline(file: Path, golden: GoldenSet) -> Report:
     return report.model_copy(update={"queries": [by_id[case.id] for case in golden.cases], "facts": facts})
 
 
-def against_baseline(report: Report, baseline: Report, name: str) -> Report:
+def against_baseline(report: Report, baseline: Report | None, file: Path | None) -> Report:
     """Return a report beside its baseline, with a criterion for each headline metric that both have.
 
     Args:
         report: The run.
-        baseline: The run against which no headline metric may be proved worse.
-        name: What it is called.
+        baseline: The run against which no headline metric may be proved worse; without one the report stays as it is.
+        file: The baseline's file, whose name it has in the report.
 
     Raises:
         ReportError: The runs must not be compared.
     """
+    if baseline is None or file is None:
+        return report
     names = tuple(name for name in report.headline if name in baseline.metrics)
     [comparison] = compare(Run.of(baseline), [Run.of(report)], ComparisonOptions(metrics=names))
     section = ComparedSection(
-        name=name,
+        name=file.name,
         settings=baseline.settings,
         started_at=baseline.facts.started_at,
         commit=baseline.facts.commit,

@@ -1,21 +1,19 @@
 """The bench of an experiment: its open retrievers, judge and source pages, and its own collection kept up to date."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
 from typing import Any
 
 from evals.cases.pages import open_sources
 from evals.config.experiment import ExperimentConfig
 from evals.experiment.inputs import Inputs
-from evals.grid.axes import plan
 from evals.judge.judge import Judge
 from evals.metrics.collaborators import Collaborators
 from evals.report.sections import spent
 from retrievers.config import RetrieverConfig, factory
 from retrievers.config.indexing import recorded_settings
 from retrievers.embedding.models import make_embeddings
-from retrievers.errors import CollectionNotFoundError, ConfigError
+from retrievers.errors import CollectionNotFoundError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.index import IndexOptions, index_corpus
 from retrievers.indexing.pages import Corpus, read_corpus
@@ -28,31 +26,29 @@ from retrievers.terminal.command import Progress
 
 @contextmanager
 def open_bench(
-    inputs: Inputs, env: Mapping[str, str], progress: Progress, *, retrievers: Sequence[Retriever] | None = None
+    inputs: Inputs, env: Mapping[str, str], progress: Progress, given: Retriever | None = None
 ) -> Iterator[Collaborators]:
     """Open what the experiment names: its judge, its retriever (of a sweep one for each variant) and its source pages.
 
     Args:
-        inputs: The experiment.
+        inputs: The experiment; one that starts from a saved retrieval has no retriever.
         env: The environment that holds API keys.
         progress: Called as pages are indexed and queries are retrieved, timed and judged.
-        retrievers: Open retrievers in place of those that the experiment names, which are left open; empty where
-            nothing is searched.
+        given: An open retriever in place of the one that the experiment names, which is left open.
 
     Raises:
         RetrievalError: Something cannot be opened, or the collection not be brought up to date.
     """
-    config = inputs.config
+    config, retrievers, judge = inputs.config, list[Retriever](), None
     with patient(config.retriever.store.wait_s), ExitStack() as stack:
-        judge = None
         if config.judge.model:
             asked = Judge.open(
                 config.judge, env, lambda done, total, usage: progress("judging", done, total, spent(usage))
             )
             judge = stack.enter_context(closing(asked))
-        if retrievers is None:
-            retriever = stack.enter_context(_opened(config, inputs.settings[0], env, progress))
-            retrievers = [retriever, *variants(retriever, inputs.settings[1:])]
+        if inputs.saved is None:
+            retriever = given or stack.enter_context(_opened(config, inputs.settings[0], env, progress))
+            retrievers = variants(retriever, inputs.settings) if inputs.sweep else [retriever]
         yield Collaborators(retrievers=retrievers, progress=progress, sources=open_sources(config.sources), judge=judge)
 
 
@@ -70,32 +66,19 @@ def _opened(
     return open_retriever(settings, env=env, embeddings=embeddings, index=config.index)
 
 
-def with_its_distance(inputs: Inputs, env: Mapping[str, str], saved: Mapping[str, Any] | None = None) -> Inputs:
+def with_its_distance(inputs: Inputs, env: Mapping[str, str]) -> Inputs:
     """Return an experiment whose settings, and those of its sweep, have the distance of the collection.
 
     Thresholds and the fusions that can be follow from it, and so it is read before all else.
 
-    Args:
-        inputs: The experiment.
-        env: The environment that holds API keys.
-        saved: Settings with which it was searched, in place of the collection.
-
     Raises:
         RetrievalError: The store cannot be asked, or a setting does not go with the distance.
     """
-    config, settings = inputs.config, inputs.config.retriever
-    if settings.python is not None or owns_collection(config):
+    settings = inputs.config.retriever
+    if settings.python is not None or owns_collection(inputs.config):
         return inputs
-    if saved is None:
-        with patient(settings.store.wait_s), closing(open_client(settings.store, env)) as client:
-            settings = with_distance(settings, read_info(client, settings))
-    elif distance := saved.get("distance"):
-        try:
-            settings = settings.compared_by(distance)
-        except ValueError as error:
-            raise ConfigError(f"the saved retrieval is of a collection with the distance {distance}: {error}") from None
-    config = config.model_copy(update={"retriever": settings})
-    return replace(inputs, config=config, sweep=plan(settings, config.sweep) if inputs.sweep else None)
+    with patient(settings.store.wait_s), closing(open_client(settings.store, env)) as client:
+        return inputs.searched_by(with_distance(settings, read_info(client, settings)))
 
 
 def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: Callable[[str, int, int], None]) -> bool:

@@ -47,12 +47,12 @@ def gather(
         StoreError: The collection cannot be read.
     """
     if saved:
-        first, known = saved.origin.variants[0], saved.origin.collection
-        collection = CollectionFacts.model_validate(known) if known else None
-        label, embedding = first.label, first.embedding
+        searched, recorded = saved.origin.variants[0], saved.origin.collection
+        collection = CollectionFacts.model_validate(recorded) if recorded else None
+        label, embedding = searched.label, searched.embedding
     else:
-        retriever = bench.retriever
-        collection, label, embedding = collection_facts(retriever), retriever.label, retriever.embedding_label
+        collection, label = collection_facts(bench.retriever), bench.retriever.label
+        embedding = bench.retriever.embedding_label
     inside = sum(case.in_scope for case in golden.cases)
     return Facts(
         started_at=_now(),
@@ -105,8 +105,8 @@ def judge_facts(*chats: "Chat") -> JudgeFacts:
     parameters = {name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()}
     if cheaper:
         parameters["tiers"] = [f"{tier.provider}:{tier.name}" for tier in cheaper]
-    known = {"provider": chat.provider, "model": chat.name, "parameters": parameters, "ragas": version("ragas")}
-    return JudgeFacts.of(known | {"fingerprint": _fingerprint(known)})
+    asked = {"provider": chat.provider, "model": chat.name, "parameters": parameters, "ragas": version("ragas")}
+    return JudgeFacts.of(asked | {"fingerprint": _fingerprint(asked)})
 
 
 def collection_facts(retriever: Retriever) -> CollectionFacts | None:
@@ -121,24 +121,20 @@ def collection_facts(retriever: Retriever) -> CollectionFacts | None:
     if info is None:
         return None
     points = retriever.sample(SAMPLE)
-    content = hashlib.sha256()
+    digest = hashlib.sha256()
     for point_id, payload in sorted(points):
-        content.update(f"{point_id}\0{json.dumps(payload, sort_keys=True, default=str)}\0".encode())
-    known = {
+        digest.update(f"{point_id}\0{json.dumps(payload, sort_keys=True, default=str)}\0".encode())
+    content = {
         "dimension": info.dimension,
         "distance": info.distance,
         "vectors": dict(info.vectors),
         "sparse_vectors": list(info.sparse_vectors),
         "embedding": dict(info.manifest.get("embedding", {})),
         "sampled_points": len(points),
-        "sample_hash": content.hexdigest(),
+        "sample_hash": digest.hexdigest(),
     }
-    return CollectionFacts(
-        name=info.name,
-        points=info.points,
-        fingerprint=_fingerprint({"points": info.points, **known}),
-        content=known,
-    )
+    fingerprint = _fingerprint({"points": info.points, **content})
+    return CollectionFacts(name=info.name, points=info.points, fingerprint=fingerprint, content=content)
 
 
 def _fingerprint(facts: Mapping[str, Any]) -> str:
@@ -171,11 +167,12 @@ def _now() -> str:
 def differences(before: CollectionFacts, after: CollectionFacts) -> str:
     """Return the differences of two states of a collection, in words; empty where they are the same."""
     first, second = ({"points": each.points, **each.content} for each in (before, after))
-    names = [name for name in {**first, **second} if first.get(name) != second.get(name)]
-    return ", ".join(
-        f"content of the first {first['sampled_points']:,} points"
-        if name == "sample_hash"
-        else f"{name.replace('_', ' ')} {first.get(name)!r} → {second.get(name)!r}"
-        for name in names
-        if name != "sampled_points"
-    )
+    changed = {name for name in first.keys() | second.keys() if first.get(name) != second.get(name)}
+    said = [
+        f"{name.replace('_', ' ')} {first.get(name)!r} → {second.get(name)!r}"
+        for name in first | second
+        if name in changed - {"sample_hash", "sampled_points"}
+    ]
+    if "sample_hash" in changed:
+        said.append(f"content of the first {first['sampled_points']:,} points")
+    return ", ".join(said)

@@ -2,14 +2,12 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from evals.cases.reading import GoldenSet
-from evals.collect.passes import Progress
 from evals.collect.pool import Find
 from evals.config.experiment import ExperimentConfig
 from evals.errors import TrackingError
@@ -21,7 +19,7 @@ from evals.experiment.facts import checked_at_end, gather
 from evals.experiment.inputs import Inputs, load_inputs, with_objective
 from evals.experiment.outputs import Outputs, check_outputs, export, run_names, save_data, save_page, with_report
 from evals.experiment.plan import describe_plan
-from evals.experiment.saved import finders, fitting, save
+from evals.experiment.saved import finders, save, started_from
 from evals.grid.heldout import with_held_out
 from evals.grid.measure import Measured, measure_pool
 from evals.metrics.collaborators import Collaborators
@@ -29,12 +27,8 @@ from evals.report.build import build_report
 from evals.report.head import decided
 from evals.report.model import Facts
 from retrievers.errors import ConfigError
-from retrievers.retriever.opened import variants
 from retrievers.retriever.protocol import Retriever
 from retrievers.terminal.command import progress_bar
-
-if TYPE_CHECKING:
-    from evals.collect.saved import SavedPool
 
 log = logging.getLogger(__name__)
 
@@ -66,31 +60,26 @@ def run_experiment(
         RetrievalError: A fault of the settings or the golden data, before anything is retrieved; or a search, the
             judge or a file failed. A failure of MLflow is in the result.
     """
-    inputs, saved = load_inputs(config, golden), None
+    inputs = load_inputs(config, golden)
     if retriever is None:
-        inputs, saved = _completed(inputs, env, from_retrieval)
-    given = variants(retriever, inputs.settings) if retriever and inputs.sweep else [retriever] if retriever else None
+        inputs = _compared(inputs, env, from_retrieval)
+    check_outputs(wanted, config.tracking)
     run, stem = run_names(inputs.config, inputs.sweep)
-    check_outputs(wanted, inputs.config.tracking)
-    with ExitStack() as bar:
-        progress = bar.enter_context(progress_bar(shown=shown))
-        with open_bench(inputs, env, progress, retrievers=[] if saved else given) as bench:
-            inputs = with_objective(inputs, listed=bool(saved.origin.collection if saved else bench.retriever.info))
-            find, *held_out = finders(inputs, bench, saved)
-            result, facts = _measured(inputs, bench, saved, find, *held_out)
-            report = build_report(result, facts, run=run, ragas_check=ragas_check.pending(result))
-            if inputs.baseline and inputs.config.baseline:
-                report = against_baseline(report, inputs.baseline, inputs.config.baseline.name)
-            outputs = with_report(wanted, inputs.config.tracking, stem)
-            save_data(report, outputs)
-            bar.close()
-            evaluation = (Sweep if result.swept else Evaluation)(report=report, result=result, outputs=outputs)
-            if measured:
-                measured(evaluation)
-            if outputs.retrieval:
-                save(outputs.retrieval, [result.results.lists.pool], held_out, facts, bench.retrievers)
-            with progress_bar(shown=shown) as progress:
-                return _published(evaluation, bench, progress)
+    with ExitStack() as opened:
+        with progress_bar(shown=shown) as progress:
+            bench = opened.enter_context(open_bench(inputs, env, progress, retriever))
+            searches = finders(inputs, bench)
+            result, facts = _measured(inputs, bench, searches)
+        report = build_report(result, facts, run=run, ragas_check=ragas_check.pending(result))
+        report = against_baseline(report, inputs.baseline, config.baseline)
+        outputs = with_report(wanted, config.tracking, stem)
+        save_data(report, outputs)  # from here on nothing is lost
+        evaluation = (Sweep if result.swept else Evaluation)(report=report, result=result, outputs=outputs)
+        if measured:
+            measured(evaluation)
+        if outputs.retrieval:
+            save(outputs.retrieval, result.results.lists.pool, searches[1:], facts, bench.retrievers)
+        return _published(evaluation, bench, shown=shown)
 
 
 def plan_experiment(
@@ -108,59 +97,51 @@ def plan_experiment(
     Raises:
         RetrievalError: A fault of the settings or the golden data, or a search failed.
     """
-    inputs, saved = _completed(load_inputs(config), env, from_retrieval)
-    with (
-        progress_bar(shown=shown) as progress,
-        open_bench(inputs, env, progress, retrievers=[] if saved else None) as bench,
-    ):
-        return describe_plan(inputs, bench, saved, width=width)
+    inputs = _compared(load_inputs(config), env, from_retrieval)
+    with progress_bar(shown=shown) as progress, open_bench(inputs, env, progress) as bench:
+        return describe_plan(inputs, bench, width=width)
 
 
-def _completed(inputs: Inputs, env: Mapping[str, str], file: Path | None) -> "tuple[Inputs, SavedPool | None]":
-    """Return the experiment with the distance of its collection, and what it needs of a saved retrieval, if any."""
-    if file is None:
-        return with_its_distance(inputs, env), None
-    from evals.collect.saved import read
-
-    saved = read(file)
-    inputs = with_its_distance(inputs, env, saved.origin.variants[0].settings)
-    return inputs, fitting(file, saved, inputs)
+def _compared(inputs: Inputs, env: Mapping[str, str], file: Path | None) -> Inputs:
+    """Return the experiment with the distance of its collection; it is that of a saved retrieval, if there is one."""
+    return started_from(file, inputs) if file else with_its_distance(inputs, env)
 
 
-def _measured(
-    inputs: Inputs, bench: Collaborators, saved: "SavedPool | None", find: Find, *held_out: Find
-) -> tuple[Measured, Facts]:
+def _measured(inputs: Inputs, bench: Collaborators, searches: Sequence[Find]) -> tuple[Measured, Facts]:
     """Measure the experiment, and gather the facts that make it comparable."""
-    config, sweep, started = inputs.config, inputs.sweep, time.time()
+    saved, started = inputs.saved, time.time()
+    inputs = with_objective(inputs, listed=bool(saved.origin.collection if saved else bench.retriever.info))
+    config, sweep, (search, *held_out) = inputs.config, inputs.sweep, searches
     facts = gather(config, inputs.golden, bench, saved)
-    result = measure_pool(config, find(range(len(inputs.settings))), bench, sweep)
+    result = measure_pool(config, search(range(len(inputs.settings))), bench, sweep)
     if sweep and held_out:
         result = with_held_out(config, sweep, result, held_out[0], bench)
-    if not saved:
+    if saved is None:
         result, facts = checked_at_end(result, facts, bench.retriever)
     return result, facts.model_copy(update={"duration_s": round(time.time() - started, 3)})
 
 
-def _published(evaluation: Evaluation, bench: Collaborators, progress: Progress) -> Evaluation:
+def _published(evaluation: Evaluation, bench: Collaborators, *, shown: bool) -> Evaluation:
     """Let ragas check the figures, then write settings, page and MLflow, each if it is wanted."""
     report, result, outputs = evaluation.report, evaluation.result, evaluation.outputs
     if outputs.export and evaluation.recommended:
         export(evaluation.recommended, report, outputs.export)
-    if report.ragas_check:
-        check = ragas_check.checked(report.ragas_check, result, bench.judge, progress)
-        report = decided(report.model_copy(update={"ragas_check": check}))
-    text, config = save_data(report, outputs), result.config.tracking
-    if outputs.html:
-        save_page(report, outputs.html)
-    evaluation = replace(evaluation, report=report)
-    if not config.enabled:
-        return evaluation
-    # MLflow costs seconds to import.
-    from evals.tracking.runs import write_run
+    with progress_bar(shown=shown) as progress:
+        if report.ragas_check:
+            check = ragas_check.checked(report.ragas_check, result, bench.judge, progress)
+            report = decided(report.model_copy(update={"ragas_check": check}))
+        text, config = save_data(report, outputs), result.config.tracking
+        if outputs.html:
+            save_page(report, outputs.html)
+        evaluation = replace(evaluation, report=report)
+        if not config.enabled:
+            return evaluation
+        # MLflow costs seconds to import.
+        from evals.tracking.runs import write_run
 
-    progress("MLflow", 0, 1)
-    try:
-        return replace(evaluation, address=write_run(report, text, config, progress).address)
-    except (TrackingError, ConfigError) as error:
-        log.debug("MLflow failed", exc_info=True)
-        return replace(evaluation, untracked=str(error))
+        progress("MLflow", 0, 1)
+        try:
+            return replace(evaluation, address=write_run(report, text, config, progress).address)
+        except (TrackingError, ConfigError) as error:
+            log.debug("MLflow failed", exc_info=True)
+            return replace(evaluation, untracked=str(error))

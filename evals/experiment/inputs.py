@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from evals.cases.reading import GoldenSet, load_golden
 from evals.cases.relevance import UNLISTED
@@ -19,6 +20,9 @@ from evals.metrics.llm import can_be_judged
 from evals.report.model import Report
 from retrievers.config import RetrieverConfig
 
+if TYPE_CHECKING:
+    from evals.collect.saved import SavedPool
+
 # What compares the cells of a grid that names no objective: the first that can; where there is a judge, what it says.
 OBJECTIVES = ("ranking/ndcg_at_10", "ranking/mrr_at_10")
 EXAMPLE = "cohere:command-a-03-2025"
@@ -33,6 +37,7 @@ class Inputs:
         sweep: The grid that it asks for, None for a single run.
         held_out: The golden queries on which the chosen cell of the grid is measured again, None without any.
         baseline: The report of the run against which nothing may be worse, None without one.
+        saved: The saved retrieval that it starts from, None where it searches.
     """
 
     config: ExperimentConfig
@@ -40,6 +45,7 @@ class Inputs:
     sweep: Plan | None
     held_out: GoldenSet | None
     baseline: Report | None
+    saved: "SavedPool | None" = None
 
     @property
     def settings(self) -> Sequence[RetrieverConfig]:
@@ -50,6 +56,11 @@ class Inputs:
     def splits(self) -> Sequence[GoldenSet]:
         """The golden queries, and those that are held out where there are any."""
         return [self.golden, *filter(None, [self.held_out])]
+
+    def searched_by(self, retriever: RetrieverConfig) -> "Inputs":
+        """Return the experiment with other settings of its retriever, and with the sweep that follows from them."""
+        config = self.config.model_copy(update={"retriever": retriever})
+        return replace(self, config=config, sweep=plan(retriever, config.sweep) if self.sweep else None)
 
 
 def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> Inputs:

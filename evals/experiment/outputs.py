@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evals.config.experiment import ExperimentConfig, TrackingConfig, label
+from evals.config.experiment import ExperimentConfig, TrackingConfig
 from evals.config.files import check_writable, write
 from evals.grid.axes import Plan
 from evals.tracking import FOLDER, check_store
@@ -55,16 +55,15 @@ def check_outputs(wanted: Outputs, config: TrackingConfig) -> None:
         ConfigError: A file, or the folder in which runs are kept, cannot be written, or was moved; two are one file; or
             the database of runs is damaged.
     """
+    # All checks come before the work: a fault found at the end would cost the whole run.
     if config.enabled:
         check_store(config)
-    # All checks come before the work: a fault found at the end would cost the whole run.
+        check_writable(wanted.report or FOLDER / "reports" / "report.json")
     files = [file.absolute() for file in vars(wanted).values() if file]
     for file in files:
         check_writable(file)
         if files.count(file) > 1:
             raise ConfigError(f"{file}: two outputs would be one file; expected a file for each")
-    if config.enabled and not wanted.report:
-        check_writable(FOLDER / "reports" / "report.json")
 
 
 def with_report(wanted: Outputs, config: TrackingConfig, name: str) -> Outputs:
@@ -102,21 +101,30 @@ def new_file(folder: Path, name: str) -> Path:
 def run_names(config: ExperimentConfig, sweep: Plan | None) -> tuple[str, str]:
     """Return the name of a run, and that of its report's file without a folder.
 
-    The name is such as `hybrid k5 t0.3 default 20260102-030405`, or `grid 96 cells hybrid ...` of a sweep.
+    The name is such as `hybrid+mmr k5 t0.3 default 20260102-030405`, or `grid 96 cells hybrid ...` of a sweep. Its
+    first dozen letters are what MLflow's tables show.
 
     Args:
         config: The experiment.
         sweep: The grid that it asks for, None for a single run.
     """
     # UTC, so that names of runs sort alike on every machine.
-    stamp, own, settings = f"{datetime.now(UTC):%Y%m%d-%H%M%S}", config.tracking.run_name, config.retriever
-    named = label(settings.python or settings.mode, settings.rerank, settings.top_k, settings.threshold)
+    stamp, own = f"{datetime.now(UTC):%Y%m%d-%H%M%S}", config.tracking.run_name
     if sweep:
-        every = [variant.settings for variant in sweep.variants]
-        which = dict.fromkeys(one.python.rpartition(":")[2] if one.python else one.mode for one in every)
         cells = sum(len(variant.thresholds) for variant in sweep.variants) * len(sweep.top_ks)
-        named = f"grid {cells} cells {','.join(which)}"
+        ways = ",".join(dict.fromkeys(_way(variant.settings) for variant in sweep.variants))
+        named = f"grid {cells} cells {ways}"
+    else:
+        settings, threshold = config.retriever, config.retriever.threshold
+        reranked = "" if settings.rerank == "none" or settings.python else f"+{settings.rerank}"
+        cut = f"k{settings.top_k}" + ("" if threshold is None else f" t{threshold:.3g}")
+        named = f"{_way(settings)}{reranked} {cut}"
     return own or f"{named} {config.name} {stamp}", own or f"{config.name}-{stamp}"
+
+
+def _way(settings: RetrieverConfig) -> str:
+    """Return the mode, or the factory of a retriever of the user's own."""
+    return settings.python.rpartition(":")[2] if settings.python else settings.mode
 
 
 def save_data(report: "Report", outputs: Outputs) -> str:

@@ -1,7 +1,7 @@
 """`--plan`: the calls of a run and their cost, without a call of the judge."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from datetime import timedelta
 
 from evals.cases.relevance import Relevance
 from evals.collect.observations import Observation
@@ -17,25 +17,20 @@ from evals.metrics.declaration import Metric
 from evals.report.section import Cell, Column, Section, line, terminal
 from evals.report.sections import numbers
 
-if TYPE_CHECKING:
-    from evals.collect.saved import SavedPool
 
-
-def describe_plan(inputs: Inputs, bench: Collaborators, saved: "SavedPool | None" = None, *, width: int) -> str:
+def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
     """Retrieve once, which embeds every query, and count what everything else would call.
 
     Args:
         inputs: The experiment.
         bench: The retriever, or one for each variant of a sweep, and the judge if there is one.
-        saved: The saved retrieval that it starts from, None where it searches.
         width: Width of the terminal, in columns.
 
     Raises:
         RetrievalError: A search failed.
     """
-    config, judge, cases = inputs.config, bench.judge, inputs.golden.cases
-    metrics = metrics_of(config, inputs.sweep)
-    whole = inputs.sweep or alone(config)
+    config, judge, saved, cases = inputs.config, bench.judge, inputs.saved, inputs.golden.cases
+    metrics, whole = metrics_of(config, inputs.sweep), inputs.sweep or alone(config)
     if saved:
         pool = saved.pool(cases, range(len(whole.variants)))
         searches = [f"none: all candidates are in the saved retrieval {saved.name!r}"]
@@ -70,16 +65,16 @@ def describe_plan(inputs: Inputs, bench: Collaborators, saved: "SavedPool | None
 
 def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborators) -> Iterator[str]:
     """Yield what retrieval embeds and reranks; of a sweep the lines of every variant begin with its name."""
-    config, cases = inputs.config, len(inputs.golden.cases)
+    config, sweep, cases = inputs.config, inputs.sweep, len(inputs.golden.cases)
     # Of a sweep only what a constraint reads is measured of every variant, the rest of the chosen one.
-    measured = [*(config.objective.constraints if inputs.sweep else metrics)]
+    measured = [*(config.objective.constraints if sweep else metrics)]
     calls = WARMUP + config.latency.repeats * cases * len(config.latency.concurrency)
     latency = calls if needs(measured, "latency") else 0
     repeats = REPEATS * cases if needs(measured, "determinism") else 0
     total = cases + latency + repeats
     further = f"{latency:,} to measure latency, {repeats:,} to repeat queries"
     of = f"{cases:,} for candidates (this plan has made them), {further}"
-    names = [f"{variant.name}: " for variant in inputs.sweep.variants] if inputs.sweep else [""]
+    names = [f"{variant.name}: " for variant in sweep.variants] if sweep else [""]
     for name, settings in zip(names, (each.settings for each in bench.retrievers), strict=True):
         if settings.python is not None:
             yield f"{name}{total:,} searches by python {settings.python}, whatever they call: {of}"
@@ -89,7 +84,7 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborator
         if settings.reranker.model:
             label = settings.reranker.model(settings).label
             yield f"{name}{total:,} rerank calls by {label}, each of up to {settings.candidates} chunks"
-    if inputs.sweep and (needs(metrics, "latency") or needs(metrics, "determinism")):
+    if sweep and (needs(metrics, "latency") or needs(metrics, "determinism")):
         yield "the chosen variant is timed and repeated besides, which these lines do not count"
 
 
@@ -100,10 +95,10 @@ def _of_judge(plan: JudgePlan, queries: int, margin: float | None) -> Section:
         counts = (share.questions, share.cached, share.calls, share.tokens_in, share.tokens_out)
         rows.append([Cell(share.metric, f"  {share.metric}"), *(Cell(count, f"{count:,}") for count in counts)])
     money = f"about {plan.usd:,.2f} USD" if plan.usd is not None else f"no price for {plan.model} in judge.prices"
-    minutes, seconds = divmod(round(plan.seconds), 60)
-    time = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {seconds} s"
-    time = time.removeprefix("0 min ")
-    told = [f"Cost: {money}. Time at the given limits: about {time}, if a call takes {SECONDS_PER_CALL:g} s."]
+    duration = timedelta(seconds=round(plan.seconds))
+    told = [
+        f"Cost: {money}. Time at the given limits: about {duration} (h:mm:ss), if a call takes {SECONDS_PER_CALL:g} s."
+    ]
     if plan.drawn < queries:
         first = ", whose first round this is" if plan.sample == "auto" else ""
         told.append(f"Counted are {plan.drawn:,} of {queries:,} in-scope queries: judge.sample {plan.sample}{first}.")

@@ -7,7 +7,7 @@ verdicts from the store of the run: nothing is asked a second time.
 
 import asyncio
 import warnings
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
 from math import isclose, isnan
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from evals.report.model import RagasCheck
 from retrievers.text.secrets import redacted
 
 Schema = TypeVar("Schema", bound=BaseModel)
+Scorer = Callable[[Observation], Awaitable[float]]
 
 # Classes of ragas.metrics, by the metric that equals them.
 CLASSES: Mapping[str, str] = {
@@ -58,7 +59,9 @@ def checked(check: RagasCheck, result: Measured, judge: Judge | None, progress: 
         progress: Called as queries are scored.
     """
     try:
-        return asyncio.run(_compared(check, result, judge, progress))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of the classes by ids and strings
+            return asyncio.run(_compared(check, result, judge, progress))
     except Exception as error:  # whatever ragas or one of its dependencies raises, the run is measured and saved
         said = redacted(f"{type(error).__name__}: {error}").partition("\n")[0]
         line = f"ragas {check.version} compared nothing: {said}"
@@ -67,82 +70,76 @@ def checked(check: RagasCheck, result: Measured, judge: Judge | None, progress: 
 
 async def _compared(check: RagasCheck, result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
     shown = [one for one in result.results.observations() if one.case.in_scope and one.selection][:MOST]
-    kept = _Kept(judge.chat, judge.store) if judge and judge.store else None
-    names = [name for name in check.metrics if name in CLASSES or kept]
-    differing, compared = list[str](), 0
-    # Why ragas scores no query by some metrics: a reason is told once.
-    rest = dict.fromkeys(["judged metrics are not checked, as no verdicts are kept"] if names != check.metrics else [])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of the classes by ids and strings
-        classes = {name: _class(name) for name in names if name in CLASSES}
-        for done, one in enumerate(shown):
-            progress("checking by ragas", done, len(shown))
-            for name in names:
-                here = result.scores[name].get(one.case.id)
-                if not isinstance(here, float | int):
-                    continue
-                try:
-                    theirs = await _score(name, one, classes.get(name), result.context.relevant_texts or {}, kept)
-                except UnansweredError as error:
-                    rest[f"{name}: {error}"] = None
-                    continue
-                if isnan(theirs):
-                    continue
-                compared += 1
-                if not isclose(here, theirs, rel_tol=0, abs_tol=CLOSE):
-                    differing.append(f"{name} of {one.case.id} is {here:.6g} here, {theirs:.6g} by ragas")
-        progress("checking by ragas", len(shown), len(shown))
-    known = f"ragas {check.version}"
+    texts, store = result.context.relevant_texts or {}, judge.store if judge else None
+    scorers = {name: _of_class(CLASSES[name], texts) for name in check.metrics if name in CLASSES}
+    if judge and store:
+        scorers |= {name: _of_verdicts(name, _Kept(judge.chat, store)) for name in check.metrics if name in JUDGED}
+    compared, differing, unscored = 0, list[str](), dict[str, None]()
+    if scorers.keys() != {*check.metrics}:
+        unscored["judged metrics are not checked, as no verdicts are kept"] = None
+    for done, one in enumerate(shown, 1):
+        for name, score in scorers.items():
+            here = result.scores[name].get(one.case.id)
+            if not isinstance(here, float | int):
+                continue
+            try:
+                theirs = await score(one)
+            except UnansweredError as error:
+                unscored[f"{name}: {error}"] = None
+                continue
+            compared += not isnan(theirs)
+            if not isnan(theirs) and not isclose(here, theirs, rel_tol=0, abs_tol=CLOSE):
+                differing.append(f"{name} of {one.case.id} is {here:.6g} here, {theirs:.6g} by ragas")
+        progress("checking by ragas", done, len(shown))
+    status, line = "equal", f": equal ({compared:,} scores by its {len(scorers)} classes)"
     if not compared:
-        line = f"{known} compared nothing" + ("" if rest else ": no result has a chunk")
-    elif not differing:
-        line = f"{known}: equal ({compared:,} scores by its {len(names)} classes)"
-    else:
+        status, line = "unchecked", " compared nothing" + ("" if unscored else ": no result has a chunk")
+    elif differing:
         named = ", ".join(differing[:NAMED]) + (", …" if len(differing) > NAMED else "")
-        line = f"{known} scores {len(differing):,} of {compared:,} otherwise: {named}"
-    status = "differs" if differing else "equal" if compared else "unchecked"
-    return check.model_copy(
-        update={"status": status, "metrics": names, "scores": compared, "line": "; ".join([line, *rest])}
-    )
+        status, line = "differs", f" scores {len(differing):,} of {compared:,} otherwise: {named}"
+    line = "; ".join([f"ragas {check.version}{line}", *unscored])
+    return check.model_copy(update={"status": status, "metrics": [*scorers], "scores": compared, "line": line})
 
 
-def _class(name: str) -> Any:
-    """Return ragas' metric that needs no model."""
+def _of_class(class_name: str, texts: Mapping[str, str]) -> Scorer:
+    """Return what scores a result by a class of ragas that needs no model."""
     from ragas import metrics
+    from ragas.dataset_schema import SingleTurnSample
 
     class Similarity(metrics.NonLLMStringSimilarity):  # type: ignore[misc]
         async def single_turn_ascore(self, sample: Any, *_: object, **__: object) -> float:
             return float(await self._single_turn_ascore(sample, callbacks=[]))
 
-    metric = getattr(metrics, CLASSES[name])()
+    metric = getattr(metrics, class_name)()
     for measure in {"distance_measure", "_distance_measure"} & vars(metric).keys():
         setattr(metric, measure, Similarity())
-    return metric
+
+    async def score(one: Observation) -> float:
+        relevant = list(one.relevance.grades)
+        sample = SingleTurnSample(
+            retrieved_context_ids=list(one.selection.chunk_ids),
+            retrieved_contexts=[chunk.text for chunk in one.selection.chunks],
+            reference_context_ids=relevant,
+            # A relevant chunk that the collection lacks is like nothing that was returned.
+            reference_contexts=[texts.get(key, "") for key in relevant],
+        )
+        # Their public twins compute the same, and write an id of the user into his home for telemetry.
+        return float(await metric._single_turn_ascore(sample, callbacks=[]))
+
+    return score
 
 
-async def _score(name: str, one: Observation, metric: Any, texts: Mapping[str, str], kept: "_Kept | None") -> float:
-    """Return the score of a result by ragas' metric, or, where that needs a model, by the verdicts that are kept.
+def _of_verdicts(name: str, kept: "_Kept") -> Scorer:
+    """Return what scores a result by a class of ragas with the verdicts that are kept for its model's."""
 
-    Raises:
-        UnansweredError: A verdict is not kept.
-    """
-    from ragas.dataset_schema import SingleTurnSample
+    async def score(one: Observation) -> float:
+        texts = [chunk.text for chunk in one.selection.chunks]
+        value, _ = await by_ragas(
+            name, JUDGED[name].inputs(one.case.query, one.case.reference_answer or "", texts), kept
+        )
+        return value
 
-    found, relevant = [chunk.text for chunk in one.selection.chunks], list(one.relevance.grades)
-    if metric is None:
-        assert kept is not None
-        return (
-            await by_ragas(name, JUDGED[name].inputs(one.case.query, one.case.reference_answer or "", found), kept)
-        )[0]
-    sample = SingleTurnSample(
-        retrieved_context_ids=list(one.selection.chunk_ids),
-        retrieved_contexts=found,
-        reference_context_ids=relevant,
-        # A relevant chunk that the collection lacks is like nothing that was returned.
-        reference_contexts=[texts.get(key, "") for key in relevant],
-    )
-    # Their public twins compute the same, and write an id of the user into his home for telemetry.
-    return float(await metric._single_turn_ascore(sample, callbacks=[]))
+    return score
 
 
 class _Kept:

@@ -1,6 +1,7 @@
 """A saved retrieval in place of searches: does it fit, and how is it saved."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from retrievers.retriever.protocol import Retriever
 from retrievers.store import check_index
 
 if TYPE_CHECKING:
-    from evals.collect.saved import SavedPool
+    from evals.collect.saved import Searched
 
 # Parts of the names of settings that do not decide which candidates are found; the axes of a sweep are told apart.
 FREE = frozenset(
@@ -31,64 +32,73 @@ FREE = frozenset(
 ) | {*VARIANT_AXES}
 
 
-def finders(inputs: Inputs, bench: Collaborators, saved: "SavedPool | None") -> list[Find]:
+def finders(inputs: Inputs, bench: Collaborators) -> list[Find]:
     """Return what finds the golden queries, and the held-out ones where there are any.
 
     What is relevant to all of them is looked up now, so that a fault in the golden data costs no search.
 
     Args:
         inputs: The experiment.
-        bench: Retrievers and source pages.
-        saved: A pool in place of searches (see `fitting`).
+        bench: Retrievers and source pages; none of them is asked where it starts from a saved retrieval.
 
     Raises:
         DatasetError: Evidence does not resolve; every fault is listed.
         StoreError: The collection cannot be read.
     """
-    if saved:
-        return [partial(saved.pool, golden.cases) for golden in inputs.splits]
+    if inputs.saved:
+        return [partial(inputs.saved.pool, golden.cases) for golden in inputs.splits]
     every = [(golden, ground(golden, bench.retriever, bench.sources)) for golden in inputs.splits]
     return [partial(retrieve, inputs.sweep or alone(inputs.config), *each, bench) for each in every]
 
 
-def fitting(file: Path, saved: "SavedPool", inputs: Inputs) -> "SavedPool":
-    """Return what an experiment needs of a saved pool: its own variants, in their order.
-
-    Args:
-        file: The file, for messages.
-        saved: All that is in it.
-        inputs: The experiment.
+def started_from(file: Path, inputs: Inputs) -> Inputs:
+    """Return an experiment that starts from a saved retrieval: it has the distance of that, and its own variants of it.
 
     Raises:
+        ConfigError: The file cannot be read.
         ExperimentError: It was retrieved otherwise, or for other golden data, or the experiment needs searches.
     """
-    config, origin, chosen = inputs.config, saved.origin, []
+    from evals.collect.saved import read
+
+    saved, settings = read(file), inputs.config.retriever
+    origin = saved.origin
 
     def refused(expected: str, got: object) -> ExperimentError:
         remedy = "save it again with --save-retrieval, or leave --from-retrieval out"
         return ExperimentError(f"--from-retrieval {file}: expected {expected}, got {got}; {remedy}")
 
-    for name in config.objective.constraints if inputs.sweep else ():
+    if settings.python is None:
+        distance = origin.variants[0].settings["distance"]
+        try:
+            inputs = inputs.searched_by(settings.compared_by(distance))
+        except ValueError as error:
+            raise refused(f"settings for the distance of its collection, {distance}", error) from None
+    for name in inputs.config.objective.constraints if inputs.sweep else ():
         if needs([name], "latency") or needs([name], "determinism"):
             raise refused("constraints without searches", f"objective.constraints {name}")
     if origin.collection:
-        check_index(config.index, origin.collection["name"], recorded_settings(origin.indexed))
+        check_index(inputs.config.index, origin.collection["name"], recorded_settings(origin.indexed))
     for case in (case for golden in inputs.splits for case in golden.cases):
         if case_fingerprint(case) not in saved.rows:
             got = "another query, other labels or another reference answer" if case.id in saved.ids else "a new case"
             raise refused(f"case {case.id!r} as it was saved", got)
-    for settings in inputs.settings:
-        asked, exactly = {**_deciding(settings), "candidates": settings.candidates}, "candidates" in effective(settings)
-        # Where the depth decides nothing, a lower one is the beginning of what was saved.
-        depths = [one.depth if exactly else min(one.depth, settings.candidates) for one in origin.variants]
-        known = [one.settings | {"candidates": depth} for one, depth in zip(origin.variants, depths, strict=True)]
-        differing = [[name for name in {**asked, **one} if one.get(name) != asked.get(name)] for one in known]
-        number = differing.index(min(differing, key=len))
-        for name in differing[number]:
-            was = f"retriever.{name} {known[number].get(name)!r}, with which it was saved"
-            raise refused(was, repr(asked.get(name)))
-        chosen.append((number, settings.candidates))
-    return saved.only(chosen)
+    chosen = []
+    for wanted in inputs.settings:
+        differing = [_differing(wanted, variant) for variant in origin.variants]
+        nearest = min(differing, key=len)
+        for name, (was, asked) in nearest.items():
+            raise refused(f"retriever.{name} {was!r}, with which it was saved", repr(asked))
+        chosen.append((differing.index(nearest), wanted.candidates))
+    return replace(inputs, saved=saved.only(chosen))
+
+
+def _differing(wanted: RetrieverConfig, saved: "Searched") -> dict[str, tuple[Any, Any]]:
+    """Return the settings on which candidates depend that differ: as they were saved, and as they are asked for."""
+    asked = {**_deciding(wanted), "candidates": wanted.candidates}
+    # Where the depth decides nothing, a lower one is the beginning of what was saved.
+    depth = saved.depth if "candidates" in effective(wanted) else min(saved.depth, wanted.candidates)
+    known = {**saved.settings, "candidates": depth}
+    return {n: (known.get(n), asked.get(n)) for n in {**asked, **known} if known.get(n) != asked.get(n)}
 
 
 def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
@@ -99,14 +109,12 @@ def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
     return {**others, **found, "distance": settings.distance}
 
 
-def save(
-    file: Path, pools: Sequence[Pool], held_out: Sequence[Find], facts: Facts, retrievers: Sequence[Retriever]
-) -> None:
+def save(file: Path, pool: Pool, held_out: Sequence[Find], facts: Facts, retrievers: Sequence[Retriever]) -> None:
     """Write the candidates of a run, and those of its held-out split, to a Parquet file.
 
     Args:
         file: The file.
-        pools: What it found for the golden queries.
+        pool: What it found for the golden queries.
         held_out: What finds the held-out ones; empty without any.
         facts: The facts of the run.
         retrievers: The retrievers, still open.
@@ -131,7 +139,7 @@ def save(
             embedding=retriever.embedding_label,
             notes=notes,
         )
-        for retriever, notes in zip(retrievers, pools[0].notes, strict=True)
+        for retriever, notes in zip(retrievers, pool.notes, strict=True)
     ]
     origin = Origin(
         saved_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -140,4 +148,4 @@ def save(
         indexed=dict(info.manifest) if info else {},
         versions=facts.versions,
     )
-    write(file, [*pools, *(find(range(len(retrievers))) for find in held_out)], origin)
+    write(file, [pool, *(find(range(len(retrievers))) for find in held_out)], origin)

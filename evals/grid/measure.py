@@ -220,9 +220,9 @@ def metrics_of(config: ExperimentConfig, sweep: Plan | None) -> dict[str, Metric
     """
     if sweep:
         return grid_metrics(config)
-    judged, length = config.judge.model is not None, reach(config.retriever)
+    judged = config.judge.model is not None
     patterns, levels = [*config.metrics, *config.criteria], config.latency.concurrency
-    metrics = choose(patterns, levels, judged=judged, reach=length)
+    metrics = choose(patterns, levels, judged=judged, reach=config.retriever)
     gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
     return metrics
 
@@ -373,10 +373,10 @@ def _cell(
     own = config if whole else config.model_copy(update={"retriever": grid.settings(index)})
     results, observed = grid.results(index), grid.observed[grid.cell(index).configuration]
     observed = replace(observed, observations=tuple(results.observations()))
-    length, named = reach(own.retriever), _asked_for(config)
+    named = _asked_for(config)
     scores, summaries, proxies = {}, [], {}
     for name, metric in metrics.items():
-        if name == VERDICT_METRIC or (not whole and name not in named and length.is_exceeded_by(metric)):
+        if name == VERDICT_METRIC or (not whole and name not in named and metric.reads_beyond(own.retriever)):
             continue
         if not isinstance(metric, QueryMetric):
             summaries.append(metric.summarise(observed, context))
@@ -385,7 +385,7 @@ def _cell(
         if foretold:
             proxies[name] = foretold
         summaries.append(cell_summary(grid, metric, index, scores[name], foretold))
-    own_notes = depth_notes([summary.metric for summary in summaries], own.retriever)
+    own_notes = [*depth_notes([summary.metric for summary in summaries], own.retriever)]
     summaries.append(figures_of(grid, PASS_RATE, index, context))
     # Times of the verdicts come from serial calls; concurrent ones wait for each other.
     serial = next((timed for timed in observed.latency if timed.concurrency == 1), None)

@@ -13,7 +13,7 @@ from evals.collect.pool import Bools, Floats
 from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
 from evals.grid.cells import CellScores, Grid
-from evals.metrics.criteria import COMPARISONS, parsed
+from evals.metrics.criteria import is_met, parsed
 
 MOST_DROPPED = 0.05
 TOKENS = "cost/context_tokens"
@@ -114,7 +114,7 @@ def meeting(grid: Grid, constraints: Mapping[str, str]) -> Bools:
     allowed = np.ones(len(grid), dtype=np.bool_)
     for metric, condition in constraints.items():
         symbol, limit = parsed(condition)
-        allowed &= [COMPARISONS[symbol](value, limit) for value in figures(grid, metric, symbol).tolist()]
+        allowed &= [is_met(symbol, value, limit) for value in figures(grid, metric, symbol).tolist()]
     return allowed
 
 

@@ -2,17 +2,16 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from math import isinf
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
 from evals.collect.observations import VERDICT_METRIC, Observed, Summary
 from evals.errors import ExperimentError
-from evals.metrics import llm, metadata, ranking, scope, texts, timing
+from evals.metrics import llm, metadata, outcomes, ranking, scope, texts, timing
 from evals.metrics.declaration import (
     PREFIX,
     Context,
@@ -24,14 +23,15 @@ from evals.metrics.declaration import (
     Scorer,
     own_metric,
 )
-from evals.metrics.outcomes import PASS_RATE
 from retrievers.config import RetrieverConfig
 from retrievers.config.layers import removed
 from retrievers.errors import nearest
 
 DEPTH = re.compile(r"_at_(\d+)$")
 COLUMNS = ("metric", "values", "better", "source", "needs", "about")
-SCORES: Mapping[str, Scorer] = {**ranking.SCORES, **texts.SCORES, **llm.SCORES, **metadata.SCORES, **scope.SCORES}
+SCORES: Mapping[str, Scorer] = {
+    **ranking.SCORES, **texts.SCORES, **llm.SCORES, **metadata.SCORES, **scope.SCORES, **outcomes.SCORES,
+}  # fmt: skip
 FIGURES: Mapping[str, Callable[[Observed, Context], Summary]] = {**llm.FIGURES, **scope.FIGURES, **timing.FIGURES}
 
 
@@ -60,6 +60,7 @@ def _declared(name: str, row: dict[str, Any]) -> Metric:
 
 
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _table()}
+PASS_RATE = cast(QueryMetric, METRICS[VERDICT_METRIC])
 # Metrics of the user's own by name, and the declarations of those that a report was read with.
 OWN: dict[str, Declaration] = {}
 # The metrics that there are only with a judge.
@@ -75,8 +76,7 @@ def declared(name: str) -> Declaration:
 def metric_named(name: str) -> Metric | None:
     """Return a metric of the table, or one of the user's own; None where there is none of that name."""
     own = OWN.get(name)
-    metric = PASS_RATE if name == VERDICT_METRIC else METRICS.get(name)
-    return metric or (own if isinstance(own, QueryMetric) else None)
+    return METRICS.get(name) or (own if isinstance(own, QueryMetric) else None)
 
 
 def adopt(given: Any) -> QueryMetric:
@@ -90,7 +90,7 @@ def adopt(given: Any) -> QueryMetric:
         ExperimentError: It is no metric, or has the name of one of the table.
     """
     own = own_metric(given)
-    if own.name in METRICS or own.name == VERDICT_METRIC:
+    if own.name in METRICS:
         raise ExperimentError(f"metrics: {own.name!r} is the name of a metric of this project; give yours another")
     OWN[own.name] = own
     return own
@@ -107,29 +107,16 @@ def needs(names: Iterable[str], need: Need) -> bool:
     return any(need in declared(name).needs for name in names)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reach:
-    """Lengths of the lists: `top_k` for returned chunks, the depth for candidates."""
-
-    returned: int
-    candidates: int
-
-    def is_exceeded_by(self, metric: Metric) -> bool:
-        """Return True if a metric reads further."""
-        if not isinstance(metric, QueryMetric) or metric.depth is None:
-            return False
-        return metric.depth > (self.returned if metric.of == "returned" else self.candidates)
-
-
-def reach(config: RetrieverConfig, top_ks: Sequence[int] = (), depths: Sequence[int] = ()) -> Reach:
-    """Return the reach of a retriever, or of the cells of a sweep: the longest result, the shallowest candidates.
+def reach(config: RetrieverConfig, top_ks: Sequence[int] = (), depths: Sequence[int] = ()) -> RetrieverConfig:
+    """Return a retriever whose lists are as long as those of the cells of a sweep: the longest result, least depth.
 
     Args:
         config: The retriever, whose settings hold where the sweep names none.
         top_ks: Values of `top_k` that are swept.
         depths: Values of `candidates` that are swept.
     """
-    return Reach(returned=max(top_ks or (config.top_k,)), candidates=min(depths or (config.candidates,)))
+    longest = {"top_k": max(top_ks, default=config.top_k), "candidates": min(depths, default=config.candidates)}
+    return config.model_copy(update=longest)
 
 
 def choose(
@@ -137,7 +124,7 @@ def choose(
     concurrency: Sequence[int],
     *,
     judged: bool = False,
-    reach: Reach | None = None,
+    reach: RetrieverConfig | None = None,
 ) -> dict[str, Metric]:
     """Select metrics by names or patterns such as `ranking/*`, in the order of METRICS.
 
@@ -146,23 +133,23 @@ def choose(
             `python:module:name`.
         concurrency: The concurrencies at which latency is measured.
         judged: True if there is a judge; without one, patterns skip the metrics that need it.
-        reach: Lengths of the lists; patterns skip the metrics that read further. None for any length.
+        reach: The retriever; patterns skip the metrics that read further than its lists go. None for any length.
 
     Raises:
         ExperimentError: A pattern chooses nothing, the nearest names are given; or only what needs a judge, or only
             what reads further than the lists go.
     """
     patterns = [adopt(pattern).name if pattern.startswith(PREFIX) else pattern for pattern in patterns]
-    measured = {m.name: m for level in concurrency for m in timing.metrics_at(level)}
-    selectable = {name: m for name, m in METRICS.items() if name in measured or not timing.CONCURRENT.fullmatch(name)}
-    selectable |= measured | {n: m for n in patterns if isinstance(m := OWN.get(n), QueryMetric)}
+    timed = {metric.name: metric for level in concurrency for metric in timing.metrics_at(level)}
+    selectable = {name: m for name, m in METRICS.items() if name in timed or not timing.CONCURRENT.fullmatch(name)}
+    selectable |= timed | {n: m for n in patterns if isinstance(m := OWN.get(n), QueryMetric)}
     chosen = set[str]()
     for pattern in patterns:
         fitting = [name for name in selectable if fnmatchcase(name, pattern)]
-        within = [n for n in fitting if n == pattern or not (reach and reach.is_exceeded_by(selectable[n]))]
-        if not within and not fnmatchcase(VERDICT_METRIC, pattern):
+        within = [n for n in fitting if n == pattern or not (reach and selectable[n].reads_beyond(reach))]
+        if not within:
             raise ExperimentError(f"metrics: {_nothing(pattern, fitting, reach, selectable)}")
-        if within and not judged and NEED_A_JUDGE.issuperset(within):
+        if not judged and NEED_A_JUDGE.issuperset(within):
             raise ExperimentError(
                 f"metrics: {pattern!r} needs a judge, and there is none; name one, for example "
                 "--judge.model cohere:command-a-03-2025"
@@ -171,34 +158,34 @@ def choose(
     return {name: metric for name, metric in selectable.items() if name in chosen}
 
 
-def _nothing(pattern: str, fitting: Sequence[str], reach: Reach | None, known: Iterable[str]) -> str:
+def _nothing(pattern: str, fitting: Sequence[str], reach: RetrieverConfig | None, known: Iterable[str]) -> str:
     """Return why a pattern chooses no metric."""
     if fitting and reach:
         return (
-            f"{pattern!r} fits only metrics that read more places than there are (top_k {reach.returned}, candidates "
+            f"{pattern!r} fits only metrics that read more places than there are (top_k {reach.top_k}, candidates "
             f"{reach.candidates}): {', '.join(fitting)}; raise top_k, or name a metric in full"
         )
     if successor := removed(re.sub(r"_at_\d+_of_\d+$|_at_\d+$", "_at_K", pattern)):
         return f"{pattern!r} is no metric any more: {successor}"
-    return f"no metric {pattern!r}{nearest(pattern, [*known, VERDICT_METRIC])} (--list-metrics shows all)"
+    return f"no metric {pattern!r}{nearest(pattern, known)} (--list-metrics shows all)"
 
 
 def listing() -> str:
     """Return a line for each metric: name, unit and range, direction, one line about it."""
-    metrics = (PASS_RATE, *METRICS.values())
-    rows = [(metric.name, _values(metric), metric.direction, metric.about) for metric in metrics]
+    rows = [(metric.name, _values(metric), metric.direction, metric.about) for metric in METRICS.values()]
     *widths, _ = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, [*widths, 0])) for row in rows)
 
 
 def markdown() -> str:
-    """Return the table of docs/metrics.md; metrics that differ in their depth alone are one row, `_at_K`."""
+    """Return the table of docs/metrics.md; metrics that differ in depth alone are one row, and those of latency."""
     rows = dict[str, tuple[str, ...]]()
-    for metric in (PASS_RATE, *METRICS.values()):
+    for metric in METRICS.values():
         level, name = DEPTH.search(metric.name), f"`{DEPTH.sub('_at_K', metric.name)}`"
         about = re.sub(rf"\b{level[1]}\b", "K", metric.about) if level else metric.about
-        needed = ", ".join(sorted(metric.needs))
-        rows[name] = (name, _values(metric), metric.direction, metric.source, needed, about)
+        if "latency" in metric.needs:
+            name, about = timing.FAMILY
+        rows[name] = (name, _values(metric), metric.direction, metric.source, ", ".join(sorted(metric.needs)), about)
     head = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
     return head + "".join(f"| {' | '.join(row)} |\n" for row in rows.values())
 
@@ -210,6 +197,6 @@ def _values(metric: Declaration) -> str:
 
 
 __all__ = [
-    "METRICS", "NEED_A_JUDGE", "OWN", "PASS_RATE", "VERDICT_METRIC", "Declaration", "Metric", "QueryMetric", "Reach",
+    "METRICS", "NEED_A_JUDGE", "OWN", "PASS_RATE", "VERDICT_METRIC", "Declaration", "Metric", "QueryMetric",
     "RunMetric", "adopt", "choose", "declared", "listing", "markdown", "metric_named", "needs", "reach", "remember",
 ]  # fmt: skip

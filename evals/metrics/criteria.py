@@ -1,7 +1,6 @@
 """Criteria of the experiment to verdicts on the run. Pure."""
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from evals.collect.observations import Gate, Summary
@@ -11,13 +10,6 @@ from retrievers.errors import nearest
 
 # `== 1` and `>= 1` mean within this: ragas' average precision of a perfect ranking is 0.9999999999.
 TOLERANCE = 1e-9
-COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "<=": lambda a, b: a <= b + TOLERANCE,
-    ">": operator.gt,
-    ">=": lambda a, b: a >= b - TOLERANCE,
-    "==": lambda a, b: abs(a - b) <= TOLERANCE,
-}
 
 
 def check_names(criteria: Mapping[str, str], known: Sequence[str]) -> None:
@@ -65,7 +57,7 @@ def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
     if summary.value is None:
         return replace(gate, reason=f"no value: {summary.note}", undecided=summary.n_missing > 0)
     figures = [f for f in (summary.value, summary.bound_low, summary.bound_high) if f is not None]
-    met = [COMPARISONS[symbol](figure, limit) for figure in figures]
+    met = [is_met(symbol, figure, limit) for figure in figures]
     passed, is_open = all(met), any(met) and not all(met)
     # Of a sample too small for bounds nothing is decided.
     unbounded = summary.sampled is not None and (summary.bound_low is None or summary.bound_high is None)
@@ -91,6 +83,12 @@ def _reason(summary: Summary, *, passed: bool, undecided: bool) -> str:
     ends = f"{judged}; judging all would give {summary.bound_low:.3f} … {summary.bound_high:.3f} (95%)"
     left_open = f"{ends}: the others leave it open{f', with the {lost} scores' if lost else ''}; {remedy}"
     return left_open if undecided else ends if passed else f"{ends}: not met"
+
+
+def is_met(symbol: str, figure: float, limit: float) -> bool:
+    """Return True if a figure meets a condition, such as `>=` with its limit."""
+    margin = _margin(symbol, figure, limit)
+    return margin > 0 if symbol in ("<", ">") else margin >= -TOLERANCE
 
 
 def _margin(symbol: str, figure: float, limit: float) -> float:

@@ -25,7 +25,7 @@ from evals.judge.trust import Trust
 from evals.judge.verdicts import Judging
 from evals.metrics.results import Results, Values
 from evals.stats import intervals as stats
-from retrievers.config import factory
+from retrievers.config import RetrieverConfig, factory
 from retrievers.records import Chunk
 
 Direction = Literal["higher", "lower", "neither"]
@@ -61,6 +61,8 @@ class Declaration:
         range: Lowest and highest possible value.
         headline: Shown at the terminal; `at the deepest` among metrics that differ in their depth alone.
         needs: Measurements and inputs besides one retrieval.
+        of: Which list it reads: what was returned, or the candidates, which threshold and cut do not change.
+        depth: Number of places of that list that it reads; None for all.
     """
 
     name: str
@@ -71,11 +73,18 @@ class Declaration:
     range: tuple[float, float] = SHARE
     headline: Headline = "always"
     needs: frozenset[Need] = frozenset()
+    of: Literal["returned", "candidates"] = "returned"
+    depth: int | None = None
 
     @property
     def is_judged(self) -> bool:
         """True if the metric exists only with a judge."""
         return not self.needs.isdisjoint({"judge", "judge usage"})
+
+    def reads_beyond(self, retriever: RetrieverConfig) -> bool:
+        """Return True if it reads more places than the lists of a retriever have."""
+        length = retriever.top_k if self.of == "returned" else retriever.candidates
+        return self.depth is not None and self.depth > length
 
     def written(self, value: float) -> str:
         """Return a value rounded for reading."""
@@ -112,8 +121,6 @@ class QueryMetric(Declaration):
         score: Results of the scope to as many values; of a metric that needs labels, results of queries that have any.
             NaN is no value; `Values` say why there is none.
         scope: Over which queries.
-        of: Which list it reads: what was returned, or the candidates, which threshold and cut do not change.
-        depth: Number of places of that list that it reads; None for all.
         all_relevant: True if it divides by all relevant chunks, so that it has no value where some may be unknown.
         proxy: A metric that costs nothing and goes with this one, which corrects its mean where a sample of the queries
             is judged; None for a metric that needs no judge.
@@ -121,8 +128,6 @@ class QueryMetric(Declaration):
 
     score: Scorer
     scope: Scope = "in_scope"
-    of: Literal["returned", "candidates"] = "returned"
-    depth: int | None = None
     all_relevant: bool = False
     proxy: "QueryMetric | None" = None
 
@@ -192,22 +197,22 @@ def summarise(name: str, scores: Sequence[Score], interval: Kind) -> Summary:
     unscored = [score for score in scores if isinstance(score, Unscored)]
     failed = [score for score in scores if isinstance(score, Failure)]
     missing, total = sum(score.missing for score in unscored), stats.total(values)
-    lost, found = len(failed) + missing, stats.mean_interval(values, shares=interval == "mean")
+    lost, ends = len(failed) + missing, stats.mean_interval(values, shares=interval == "mean")
     reason = unscored[0].reason if unscored else ""
     if len(failed) > len(unscored):
         reason = f"{failed[0].type}: {failed[0].message}"
     summary = Summary(
         metric=name,
         value=total / len(values) if values else None,
-        ci_low=found.low,
-        ci_high=found.high,
+        ci_low=ends.low,
+        ci_high=ends.high,
         n=len(values),
         n_unscored=len(unscored),
         n_failed=len(failed),
         n_missing=missing,
         bound_low=total / (len(values) + lost) if lost else None,
         bound_high=(total + lost) / (len(values) + lost) if lost else None,
-        note=found.note or reason if values else reason or "no query of this kind",
+        note=ends.note or reason if values else reason or "no query of this kind",
     )
     if summary.usable or not values:
         return summary
@@ -231,8 +236,9 @@ def metric(
     """Declare a function as a metric over queries.
 
     The function gets a golden query (`Case`) and its returned chunks in rank order (`Chunk`), and returns a number, a
-    truth value, or None where there is nothing to score. It is called once for each distinct result of a query. What it
-    raises, and a number outside of the range, is a failed score with its cause; the other queries keep theirs.
+    truth value, or None where there is nothing to score. It is called for each distinct result of a query, however many
+    cells of a grid return that. What it raises, and a number outside of the range, is a failed score with its cause;
+    the other queries keep theirs.
 
     Args:
         name: Name in reports and MLflow, such as `team/has_code`.
@@ -247,7 +253,8 @@ def metric(
         said = about or (function.__doc__ or "").strip().partition("\n")[0]
         row = QueryMetric(
             name=name, about=said, source="the user's own", direction=direction, unit=unit, range=range, scope=scope,
-            score=lambda r, _: Values.joined([_scored(function, each, range) for each in r.observations()]),
+            # Kept, as a call may be dear, and a grid reads the values of its objective more than once.
+            score=lambda r, _: r.once(name, lambda: _joined(function, r, range)),
         )  # fmt: skip
         function.metric = row  # type: ignore[attr-defined]  # a function is an object
         return function
@@ -265,14 +272,18 @@ def own_metric(given: Any) -> QueryMetric:
         ConfigError: It cannot be imported.
         ExperimentError: It is no metric.
     """
-    found = factory.find(given.removeprefix(PREFIX), "metrics") if isinstance(given, str) else given
-    row = getattr(found, "metric", found)
+    target = factory.find(given.removeprefix(PREFIX), "metrics") if isinstance(given, str) else given
+    row = getattr(target, "metric", target)
     if isinstance(row, QueryMetric):
         return row
     raise ExperimentError(
-        f"metrics: expected a function declared by @evals.metric(NAME), got {found!r} without a name; put "
+        f"metrics: expected a function declared by @evals.metric(NAME), got {target!r} without a name; put "
         '@metric("team/name") above it'
     )
+
+
+def _joined(function: Own, r: Results, limits: tuple[float, float]) -> Values:
+    return Values.joined([_scored(function, each, limits) for each in r.observations()])
 
 
 def _scored(function: Own, observation: Observation, limits: tuple[float, float]) -> Score:

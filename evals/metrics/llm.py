@@ -104,8 +104,8 @@ def _spent(name: str) -> Tell:
 
 def _trust(name: str, missing: str = "no verdict on a labelled chunk") -> Tell:
     def tell(_: Observed, context: Context) -> Summary:
-        known = {summary.metric: summary for summary in summaries(context.trust)} if context.trust else {}
-        return known.get(name) or figure(None, missing if context.trust else NO_JUDGE)
+        by_name = {summary.metric: summary for summary in summaries(context.trust)} if context.trust else {}
+        return by_name.get(name) or figure(None, missing if context.trust else NO_JUDGE)
 
     return tell
 

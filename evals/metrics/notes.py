@@ -8,7 +8,7 @@ from evals.collect.observations import Observation, Observed
 from evals.collect.pool import Pool
 from evals.judge.tasks import PRECISION, RELEVANCE
 from evals.judge.verdicts import Judging
-from evals.metrics import metric_named, reach
+from evals.metrics import metric_named
 from evals.metrics.llm import can_be_judged
 from retrievers.config import RetrieverConfig
 from retrievers.text.language import differing
@@ -20,8 +20,8 @@ MOST_ASKED = 1_000
 
 def notes(
     observed: Observed, pool: Pool, top_k: int, judging: Judging | None, sources: Sources | None = None
-) -> list[str]:
-    """Return all notes on a run, the most important first.
+) -> Iterator[str]:
+    """Yield all notes on a run, the most important first.
 
     Args:
         observed: The run.
@@ -31,37 +31,34 @@ def notes(
         sources: The source pages as far as they were read, None when not known.
     """
     observations = observed.observations
-    found = [
-        *_on_labels(observations),
-        *observed.retriever_notes,
-        *(() if observed.listed else _on_unlisted(observations, pool)),
-        *_on_results(observations, pool, top_k),
-        *_on_language(observations),
-    ]
+    yield from _on_labels(observations)
+    yield from observed.retriever_notes
+    yield from () if observed.listed else _on_unlisted(observations, pool)
+    yield from _on_results(observations, pool, top_k)
+    yield from _on_language(observations)
     if sources and sources.faults:
         faults = f"{len(sources.faults)} source pages cannot be read, and what would be checked against them has failed"
-        found.append(f"{faults}: {_listed(sources.faults, '; ')}")
+        yield f"{faults}: {_listed(sources.faults, '; ')}"
     if judging is None:
-        found.append("there is no judge (judge.model): no LLM-graded metric was computed")
+        yield "there is no judge (judge.model): no LLM-graded metric was computed"
     elif judging.incomplete:
-        found.append(f"not everything was judged: {judging.incomplete}")
-    return found
+        yield f"not everything was judged: {judging.incomplete}"
 
 
-def depth_notes(metrics: Collection[str], settings: RetrieverConfig) -> list[str]:
+def depth_notes(metrics: Collection[str], settings: RetrieverConfig) -> Iterator[str]:
     """Note metrics that read more places than the lists have.
 
     Args:
         metrics: The names of those that a run has.
         settings: The retriever's.
     """
-    length = reach(settings)
-    exceeding = [name for name in metrics if (m := metric_named(name)) and length.is_exceeded_by(m)]
-    found = [name for name in exceeding if name.startswith("candidates/")]
-    returned = [name for name in exceeding if name not in found]
-    scored = "what was returned is scored as if nothing followed it, and candidates/* score what the search found"
-    notes = [f"deeper than top_k {settings.top_k}: {_listed(returned)}; {scored}"] if returned else []
-    return notes + ([f"deeper than the {settings.candidates} candidates: {_listed(found)}"] if found else [])
+    exceeding = [name for name in metrics if (metric := metric_named(name)) and metric.reads_beyond(settings)]
+    of_candidates = [name for name in exceeding if name.startswith("candidates/")]
+    if returned := [name for name in exceeding if name not in of_candidates]:
+        scored = "what was returned is scored as if nothing followed it, and candidates/* score what the search found"
+        yield f"deeper than top_k {settings.top_k}: {_listed(returned)}; {scored}"
+    if of_candidates:
+        yield f"deeper than the {settings.candidates} candidates: {_listed(of_candidates)}"
 
 
 def _listed(names: Sequence[str], joint: str = ", ") -> str:
@@ -128,9 +125,8 @@ def _on_results(observations: Sequence[Observation], pool: Pool, top_k: int) -> 
 
 
 def _on_language(observations: Sequence[Observation]) -> Iterator[str]:
-    some = observations[:: -(-len(observations) // MOST_ASKED) or 1]
-    found = ((o.case.id, differing(o.case.query, [chunk.text for chunk in o.candidates.chunks])) for o in some)
-    named = [f"{case_id} ({languages.asked})" for case_id, languages in found if languages]
-    if named:
-        looked_at = "" if len(some) == len(observations) else f" (of {len(some):,} queries looked at)"
-        yield f"apparently in another language than the chunks: {_listed(named)}{looked_at}"
+    asked = observations[:: -(-len(observations) // MOST_ASKED) or 1]
+    told = ((o.case.id, differing(o.case.query, [chunk.text for chunk in o.candidates.chunks])) for o in asked)
+    if named := [f"{case_id} ({languages.asked})" for case_id, languages in told if languages]:
+        share = "" if len(asked) == len(observations) else f" (of {len(asked):,} queries looked at)"
+        yield f"apparently in another language than the chunks: {_listed(named)}{share}"

@@ -6,7 +6,7 @@ topic occurs and the source pattern matches; a partial success otherwise. A quer
 verdict, since what it returned may be relevant or not.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -15,7 +15,7 @@ import numpy as np
 from evals.cases.pages import SourcePageError
 from evals.collect.observations import VERDICT_METRIC, LatencyPass, Observation, Outcome, ValidationReport
 from evals.collect.pool import Bools, Floats
-from evals.metrics.declaration import NO_LABELS, Context, QueryMetric
+from evals.metrics.declaration import NO_LABELS, Context, Scorer
 from evals.metrics.metadata import accuracy, missing_fields, wrong_fields
 from evals.metrics.results import Results
 from evals.metrics.texts import found_in_source, topic_match
@@ -86,12 +86,6 @@ def pass_rate(r: Results, context: Context) -> Floats:
     return outcomes_of(r, context).passed.astype(float)
 
 
-PASS_RATE = QueryMetric(
-    name=VERDICT_METRIC, about="queries whose verdict is SUCCESS", needs=frozenset({"labels"}), scope="all",
-    score=pass_rate,
-)  # fmt: skip
-
-
 def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: int = FIRST) -> ValidationReport:
     """Return the verdicts on the answers to queries, with reasons, and their totals.
 
@@ -104,12 +98,11 @@ def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: i
     times: dict[str, list[float]] = {}
     for query_id, timings in zip(latency.query_ids, latency.timings, strict=True) if latency else ():
         times.setdefault(query_id, []).append(timings.total_ms)
-    every = [time for values in times.values() for time in values]
+    every = [time for of_query in times.values() for time in of_query]
     flaws, observations = outcomes_of(r, context), list(r.observations())
-    outcomes = flaws.outcomes
-    metadata = tuple(None if np.isnan(share) else share for share in accuracy(r, context).values.tolist())
-    relevance = tuple(map(content_relevance, observations))
-    known = [[score for score in pair if score is not None] for pair in zip(metadata, relevance, strict=True)]
+    outcomes, metadata, relevance = flaws.outcomes, accuracy(r, context).values, content_relevance(r)
+    count = np.sum([~np.isnan(metadata), ~np.isnan(relevance)], axis=0)
+    both = np.where(count > 0, np.nansum([metadata, relevance], axis=0) / np.maximum(count, 1), np.nan)
     passed, decided = outcomes.count("SUCCESS"), len(outcomes) - outcomes.count("UNLABELLED")
     return ValidationReport(
         total=len(outcomes),
@@ -122,24 +115,25 @@ def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: i
         query_ids=tuple(o.case.id for o in observations),
         outcomes=outcomes,
         reasons=tuple(tuple(_reasons(o, flaws, row, context, top_k)) for row, o in enumerate(observations)),
-        metadata_accuracy=metadata,
-        content_relevance=relevance,
-        accuracy_scores=tuple(fmean(scores) if scores else None for scores in known),
+        metadata_accuracy=_or_none(metadata),
+        content_relevance=_or_none(relevance),
+        accuracy_scores=_or_none(both),
         times_ms=tuple(fmean(times.get(o.case.id, [o.candidates.facts.timings.total_ms])) for o in observations),
     )
 
 
-def content_relevance(observation: Observation) -> float | None:
+def content_relevance(r: Results) -> Floats:
     """Return the share of relevant among the first five results, 0 for none; out of scope 1 if nothing was returned.
 
-    None for a query in scope without labels.
+    NaN for a query in scope without labels.
     """
-    first = observation.ranked_ids[:FIRST]
-    if observation.case.is_unlabelled:
-        return None
-    if not observation.case.in_scope:
-        return float(not first)
-    return sum(chunk_id in observation.relevance.grades for chunk_id in first) / max(1, len(first))
+    relevant, returned = (r.ranked.grades[:, :FIRST] > 0).sum(axis=1), r.ranked.found[:, :FIRST].sum(axis=1)
+    share = np.where(r.by_case(lambda case: case.in_scope), relevant / np.maximum(returned, 1), returned == 0)
+    return np.where(r.by_case(lambda case: case.is_unlabelled), np.nan, share)
+
+
+def _or_none(values: Floats) -> tuple[float | None, ...]:
+    return tuple(None if np.isnan(value) else value for value in values.tolist())
 
 
 def is_cut_by_threshold(first_relevant: int, top_k: int) -> bool:
@@ -189,3 +183,6 @@ def _first_relevant(observation: Observation, top_k: int) -> str:
     if is_cut_by_threshold(rank, top_k):
         return f"the threshold cut the first relevant one, candidate {rank}"
     return f"the first relevant one is candidate {rank}"
+
+
+SCORES: Mapping[str, Scorer] = {VERDICT_METRIC: pass_rate}

@@ -118,8 +118,8 @@ def _sentences_found(r: Results) -> Floats:
     wanted = {n: as_bits([[places[n][w] for w in s] for s in each], most)[:-1] for n, each in asked.items()}
 
     def held(number: int, chunks: list[Chunk]) -> Iterable[list[int]]:
-        known = places[number]
-        return ([known[word] for word in known.keys() & frozenset(words(chunk.text))] for chunk in chunks)
+        place = places[number]
+        return ([place[word] for word in place.keys() & frozenset(words(chunk.text))] for chunk in chunks)
 
     def share(joined: Integers, sentences: Integers) -> float:
         counts, sizes = (np.bitwise_count(bits).sum(axis=1) for bits in (joined & sentences, sentences))

@@ -18,6 +18,7 @@ from evals.cases.case import Case
 from evals.cases.pages import SourcePageError
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.collect.pool import BITS, Bools, Floats, Integers, Lists
+from retrievers.embedding.tokens import count_tokens
 from retrievers.records import Chunk
 
 NO_CHUNKS = Unscored(reason="nothing was returned")
@@ -36,7 +37,6 @@ class Results:
 
     def __init__(self, lists: Lists, list_of: Integers, places: Integers) -> None:
         self.lists, self.list_of, self.places = lists, list_of, places
-        self._parts: dict[tuple[str, bool], tuple[Integers, Results | None]] = {}
         self._once: dict[str, Any] = {}
 
     def __len__(self) -> int:
@@ -53,17 +53,15 @@ class Results:
             scope: `in_scope`, `out_of_scope` or `all`.
             labelled: True to leave out queries in scope without labels.
         """
-        if (scope, labelled) not in self._parts:
-            chosen = self.by_case(
-                lambda case: (
-                    (scope == "all" or case.in_scope == (scope == "in_scope")) and not (labelled and case.is_unlabelled)
-                )
-            )
-            rows = np.flatnonzero(chosen)
-            # These rows themselves are not kept: what holds itself stays in memory until garbage is collected.
-            self._parts[scope, labelled] = rows, None if chosen.all() else self.at(rows)
-        rows, part = self._parts[scope, labelled]
-        return rows, self if part is None else part
+
+        def belongs(case: Case) -> bool:
+            of_scope = scope == "all" or case.in_scope == (scope == "in_scope")
+            return of_scope and not (labelled and case.is_unlabelled)
+
+        name = f"{scope}, labelled" if labelled else scope
+        rows = self.once(name, lambda: np.flatnonzero(self.by_case(belongs)))
+        # Not kept where they are all: what holds itself stays in memory until garbage is collected.
+        return rows, self if len(rows) == len(self) else self.once(f"rows {name}", lambda: self.at(rows))
 
     def observations(self) -> Iterator[Observation]:
         """Yield the rows as observations."""
@@ -105,6 +103,12 @@ class Results:
         return self.laid_out(self.lists.grades, 0)
 
     @cached_property
+    def tokens(self) -> Floats:
+        """Tokens of the chunk at each rank, as its metadata say or else counted; 0 beyond the end."""
+        counts, _ = self.by_chunk("tokens", lambda chunk: chunk.chunk_token_count or count_tokens(chunk.text))
+        return np.nan_to_num(counts)
+
+    @cached_property
     def relevant(self) -> Integers:
         """Number of relevant chunks of each row's query, found or not."""
         return self.lists.relevant[self.list_of]
@@ -141,10 +145,6 @@ class Results:
         taken = values[self.list_of[:, None], self.places]
         taken[~self.found] = beyond
         return taken
-
-    def column(self, name: str) -> Floats:
-        """Return a component score at each rank, NaN where there is none."""
-        return self.laid_out(self.lists.column(name), np.nan)
 
     def by_case(self, tell: Callable[[Case], Any]) -> NDArray[Any]:
         """Return a fact of each row's golden query."""

@@ -9,7 +9,6 @@ from evals.collect.pool import Floats
 from evals.metrics.declaration import Context, Scorer, figure, within
 from evals.metrics.results import Results, Values
 from evals.stats import intervals as stats
-from retrievers.embedding.tokens import count_tokens
 
 NO_COSINE = "the retriever gives no cosine similarity"
 
@@ -31,7 +30,8 @@ def enough_results(r: Results, _: Context) -> Floats:
 
 def relevant_above_half(r: Results, _: Context) -> Values:
     """Return 1 if a returned chunk is relevant and has a cosine above 0.5, else 0."""
-    above = ((r.grades > 0) & (r.column("semantic") > 0.5)).any(axis=1)
+    cosines = r.laid_out(r.lists.column("semantic"), np.nan)
+    above = ((r.grades > 0) & (cosines > 0.5)).any(axis=1)
     pairs = zip(r.of_table("no_cosine"), r.of_table("distance"), strict=True)
     without = np.asarray([bool(reason) or distance != "cosine" for reason, distance in pairs], dtype=np.bool_)
     return Values.of(above.astype(float), (without, Unscored(reason=NO_COSINE)))
@@ -39,8 +39,7 @@ def relevant_above_half(r: Results, _: Context) -> Values:
 
 def context_tokens(r: Results, _: Context) -> Floats:
     """Tokens of the returned chunks together: what a language model would have to read. 0 for an empty result."""
-    counts = r.by_chunk("tokens", lambda chunk: chunk.chunk_token_count or count_tokens(chunk.text))[0]
-    return np.asarray(np.nan_to_num(counts).sum(axis=1))
+    return np.asarray(r.tokens.sum(axis=1))
 
 
 def auroc(observed: Observed, _: Context) -> Summary:
@@ -55,9 +54,9 @@ def auroc(observed: Observed, _: Context) -> Summary:
     if not inside or not outside:
         return figure(None, "needs in-scope and out-of-scope queries")
     area = stats.auroc(_top_scores(inside), _top_scores(outside))
-    found = stats.auroc_interval(area, len(inside), len(outside))
-    note = found.note or f"{len(inside)} in scope, {len(outside)} out of scope"
-    return figure(area, note, ci_low=found.low, ci_high=found.high, n=len(inside) + len(outside))
+    interval = stats.auroc_interval(area, len(inside), len(outside))
+    note = interval.note or f"{len(inside)} in scope, {len(outside)} out of scope"
+    return figure(area, note, ci_low=interval.low, ci_high=interval.high, n=len(inside) + len(outside))
 
 
 def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:

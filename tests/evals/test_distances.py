@@ -72,9 +72,10 @@ def test_a_run_scores_what_a_raw_threshold_keeps(made: tuple[Distance, dict[str,
     assert f"distance {distance}" in run.report.settings
     page = run.save(tmp_path / "page.html").read_text()
     assert f'<th class="num">best {distance}<' in page and "best cosine" not in page
+    assert '"scale": "dot product"' in page
 
 
-def test_every_cell_of_a_grid_is_a_run_of_its_own(made: tuple[Distance, dict[str, Any]]) -> None:
+def test_every_cell_of_a_grid_is_a_run_of_its_own(made: tuple[Distance, dict[str, Any]], tmp_path: Path) -> None:
     distance, store = made
     thresholds = [round(float(np.quantile(semantic(distance, 0), share)), 3) for share in (0.05, 0.3, 0.6, 1)]
     axes = {"mode": ["semantic", "keyword", "hybrid"], "top_k": [1, 4], "threshold": thresholds}
@@ -87,6 +88,7 @@ def test_every_cell_of_a_grid_is_a_run_of_its_own(made: tuple[Distance, dict[str
             if name in grid.cells and value is not None:
                 assert cell[name] == pytest.approx(value, abs=1e-12), (name, dict(values))
     assert "separates in scope from out of scope" in grid.swept.separation
+    assert f"distance {distance}" in grid.save(tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_among_equal_cells_the_laxest_threshold_is_recommended(made: tuple[Distance, dict[str, Any]]) -> None:
@@ -119,17 +121,6 @@ def test_a_saved_retrieval_keeps_scores_and_direction(made: tuple[Distance, dict
     again = evaluate(golden=GOLDEN, experiment=whole, from_retrieval=file)
     assert [row.retrieved for row in again.report.queries] == [row.retrieved for row in first.report.queries]
     assert figures(again)["scope/auroc"] == figures(first)["scope/auroc"]
-
-
-@pytest.mark.slow
-def test_page_and_figures_show_the_distance(made: tuple[Distance, dict[str, Any]], tmp_path: Path) -> None:
-    distance, store = made
-    axes = {"threshold": sorted(best_of(distance)), "top_k": [1, 3]}
-    page = tmp_path / "page.html"
-    sweep(experiment(store, {}, sweep=axes), golden=GOLDEN, outputs=Outputs(html=page))
-    evaluate(golden=GOLDEN, experiment=experiment(store, {}), outputs=Outputs(html=tmp_path / "run.html"))
-    assert '"scale": "dot product"' in (tmp_path / "run.html").read_text(encoding="utf-8")
-    assert f"distance {distance}" in page.read_text(encoding="utf-8")
 
 
 def test_what_is_repeated_is_compared_as_it_is_shown(made: tuple[Distance, dict[str, Any]]) -> None:

@@ -108,14 +108,6 @@ def test_a_judged_run_is_worth_what_the_labels_say_and_tells_why(
     assert [claim["statement"] for claim in channel["claims"]][1] == "Reliable publishers resend."
 
 
-def test_the_facts_say_who_judged(run: Run, report: Report, server: ChatServer) -> None:
-    run("--judge.temperature", "0.25")
-    judge = report()["facts"]["judge"]
-    assert judge["provider"] in ("cohere", "openai") and judge["parameters"]["temperature"] == 0.25
-    assert len(judge["fingerprint"]) == 64
-    assert server.key not in json.dumps(report())
-
-
 def test_the_second_run_asks_nothing(run: Run, report: Report, server: ChatServer) -> None:
     run()
     first, asked = report(), len(server.chats)
@@ -182,23 +174,6 @@ def test_over_a_twentieth_failed_is_exit_code_3(run: Run, report: Report, server
     logged = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     failures = [one for one in logged if one.get("stage") == "judge" and one["level"] == "ERROR"]
     assert failures and all(one["query_id"] in ("forward", "inverse", "channel") for one in failures)
-
-
-def test_a_plan_buys_nothing_and_the_run_calls_as_often_as_it_said(
-    run: Run, report: Report, server: ChatServer, tmp_path: Path
-) -> None:
-    done = run("--plan", "--judge.rejudge", "2")
-    assert (done.code, done.err) == (0, "") and server.chats == []
-    assert not (tmp_path / "report.json").exists()
-    total = next(line.split() for line in done.out.splitlines() if line.split()[:1] == ["all"])
-    again = next(line.split() for line in done.out.splitlines() if line.strip().startswith("judged again"))
-    assert total[2] == "0" and int(again[2]) > 0
-    run("--judge.rejudge", "2")
-    assert len(server.chats) == int(total[3])
-    assert report()["metrics"]["judge/self_agreement"]["value"] == 1.0
-    after = run("--plan")
-    total = next(line.split() for line in after.out.splitlines() if line.split()[:1] == ["all"])
-    assert total[3] == "0"
 
 
 def test_the_worst_queries_show_why_chunks_were_found_useless(run: Run, server: ChatServer) -> None:

@@ -23,8 +23,8 @@ from scipy.stats import binomtest
 
 from evals import Experiment
 from evals.config.files import PRESETS
-from evals.metrics import Reach, choose
-from retrievers.config import dump
+from evals.metrics import choose
+from retrievers.config import RetrieverConfig, dump
 from tests.support.child import Finished
 from tests.support.json_schema import closed
 from tests.support.reports import read_back
@@ -102,7 +102,7 @@ def test_the_report_has_every_query_of_the_split_every_metric_and_every_criterio
     golden = [json.loads(line) for line in (handbook / "golden.jsonl").read_text().splitlines()]
     assert [row["id"] for row in report["queries"]] == [case["id"] for case in golden if case["split"] == "test"]
     assert set(report["metrics"]) == {
-        *choose(["*"], [1, 4], reach=Reach(returned=5, candidates=100)),
+        *choose(["*"], [1, 4], reach=RetrieverConfig(top_k=5, candidates=100)),
         "queries/pass_rate",
     }
     default = yaml.safe_load((PRESETS / "default.yaml").read_text())

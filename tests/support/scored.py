@@ -8,7 +8,7 @@ import numpy as np
 
 from evals.collect.observations import Observation, Score
 from evals.collect.pool import Pool
-from evals.metrics import METRICS, PASS_RATE
+from evals.metrics import METRICS
 from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.results import Results
 from retrievers.search.candidates import ChunkList, joined
@@ -52,7 +52,7 @@ def scorer(metric: str) -> Callable[..., Score]:
 
 def metric_of(name: QueryMetric | str) -> QueryMetric:
     """Return a metric over queries by its name."""
-    metric = {**METRICS, PASS_RATE.name: PASS_RATE}[name] if isinstance(name, str) else name
+    metric = METRICS[name] if isinstance(name, str) else name
     assert isinstance(metric, QueryMetric)
     return metric
 

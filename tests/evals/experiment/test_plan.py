@@ -49,7 +49,7 @@ def test_a_plan_counts_the_searches_that_metrics_need(run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize("flags", [(), SWEEP], ids=["one run", "sweep"])
+@pytest.mark.parametrize("flags", [(), ("--judge.rejudge", "2"), SWEEP], ids=["one run", "judged again", "sweep"])
 def test_a_plan_counts_what_the_run_will_ask(
     run: Run, made: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: Any
 ) -> None:
@@ -60,11 +60,12 @@ def test_a_plan_counts_what_the_run_will_ask(
         judge = [*judge_flags(server, tmp_path), "--metrics", "ragas/llm_*,ranking/hit_rate_at_5", *flags]
         planned = run("--plan", *judge)
         assert (planned.code, planned.err) == (0, "") and server.chats == []
+        assert ("judged again" in planned.out) == ("--judge.rejudge" in flags)
         questions, cached, calls, *_ = figures(planned.out, "all")
         assert (cached, questions) == (0, calls)
         assert run(*judge).code in (0, 3)
         assert len(server.chats) == calls > 20
-        questions, cached, calls, *_ = figures(run("--plan", *judge).out, "all")
+        questions, cached, calls, *_ = figures(run("--plan", *judge, "--judge.rejudge", "0").out, "all")
         assert (cached, calls) == (questions, 0)
 
 

@@ -14,7 +14,7 @@ from evals.experiment import facts
 from evals.experiment.bench import index_if_stale
 from evals.judge.chat import Chat, make_chat
 from evals.metrics.collaborators import Collaborators
-from evals.report.model import CollectionFacts, JudgeFacts
+from evals.report.model import JudgeFacts
 from retrievers import QdrantRetriever
 from tests.support.experiment import Experiment, make_experiment, settings, silent
 from tests.support.writable import writable
@@ -129,18 +129,3 @@ def test_the_commit_of_the_working_directory(tmp_path: Path, monkeypatch: pytest
     assert facts.code_commit() == commit
     (tmp_path / "file").write_text("two")
     assert facts.code_commit() == f"{commit}-dirty"
-
-
-def test_differences_are_said_one_by_one() -> None:
-    before = CollectionFacts(
-        name="robots",
-        points=578,
-        fingerprint="f",
-        content={"sparse_vectors": ["bm25"], "sampled_points": 256, "sample_hash": "a"},
-    )
-    content = {"sparse_vectors": [], "sampled_points": 256, "sample_hash": "b"}
-    after = before.model_copy(update={"points": 378, "content": content})
-    assert facts.differences(before, before) == ""
-    assert facts.differences(before, after) == (
-        "points 578 → 378, sparse vectors ['bm25'] → [], content of the first 256 points"
-    )

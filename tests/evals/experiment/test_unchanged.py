@@ -84,6 +84,7 @@ def test_an_alias_that_comes_to_stand_for_another_collection_is_named(made: Expe
     server.when(1, lambda: server.aliases.update(live="other"))
     code, report = run(made, server, "--retriever.collection", "live")
     assert code == 3 and "points 5 → 1, " in report["facts"]["collection_changed"]
+    assert report["facts"]["collection"]["name"] == "live"
 
 
 def test_a_collection_that_is_gone_does_not_lose_the_run(made: Experiment, server: Changing) -> None:

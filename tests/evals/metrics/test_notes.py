@@ -27,7 +27,7 @@ def seen(*ids: str, **case: Any) -> Observation:
 
 def notes(*observations: Observation, top_k: int = 1, judging: Judging | None = JUDGED, **values: Any) -> list[str]:
     observed = Observed(observations=observations, **values)
-    return subject.notes(observed, results_of(observations).lists.pool, top_k, judging)
+    return [*subject.notes(observed, results_of(observations).lists.pool, top_k, judging)]
 
 
 def said(*observations: Observation, **values: Any) -> list[str]:
@@ -69,9 +69,9 @@ def test_what_the_retriever_says_of_itself_is_passed_on() -> None:
 def test_metrics_that_read_further_than_the_lists_go_are_named() -> None:
     config = RetrieverConfig.model_validate({"top_k": 5, "candidates": 50})
     plain = ["ranking/ndcg_at_5", "candidates/ndcg_at_10", "latency/total_p95_ms_c8", "queries/pass_rate"]
-    assert depth_notes(plain, config) == []
+    assert [*depth_notes(plain, config)] == []
     deep = ["ranking/recall_at_10", *plain, "ranking/ndcg_at_10", "candidates/recall_at_100"]
-    assert depth_notes(deep, config) == [
+    assert [*depth_notes(deep, config)] == [
         "deeper than top_k 5: ranking/recall_at_10, ranking/ndcg_at_10; what was returned is scored as if nothing "
         "followed it, and candidates/* score what the search found",
         "deeper than the 50 candidates: candidates/recall_at_100",

@@ -8,7 +8,7 @@ import pytest
 from evals.cases.pages import SourcePages
 from evals.collect.observations import LatencyPass, Observation
 from evals.metrics.declaration import NO_LABELS, Context
-from evals.metrics.outcomes import FIRST, content_relevance, validate
+from evals.metrics.outcomes import FIRST, validate
 from evals.stats import intervals as stats
 from retrievers.records import Chunk, StageTimings
 from tests.support.observed import make_case, make_chunk, make_context, observe, results
@@ -122,7 +122,8 @@ def test_nothing_relevant_says_where_it_was(candidates: tuple[str, ...], top_k: 
     ("returned", "expected"), [("", 0.0), ("a", 1.0), ("xa", 0.5), ("ab", 1.0), ("xyzwva", 0.0), ("aa", 1.0)]
 )
 def test_content_relevance_is_the_share_of_the_first_five(returned: str, expected: float) -> None:
-    assert content_relevance(observe(results(*returned), {"a": 1, "b": 1})) == expected
+    found = observe(results(*returned), {"a": 1, "b": 1})
+    assert verdict(found, make_context()).content_relevance == expected
 
 
 class TestReport:

@@ -19,29 +19,20 @@ from evals.collect.pool import Pool
 from evals.errors import ExperimentError
 from evals.judge.tasks import JUDGED, PRECISION
 from evals.judge.verdicts import ChunkVerdict, Judging
-from evals.metrics import (
-    METRICS,
-    NEED_A_JUDGE,
-    PASS_RATE,
-    VERDICT_METRIC,
-    QueryMetric,
-    Reach,
-    choose,
-    declared,
-    listing,
-    markdown,
-)
-from evals.metrics.declaration import Context, Kind, summarise
+from evals.metrics import METRICS, NEED_A_JUDGE, QueryMetric, choose, declared, listing, markdown
+from evals.metrics.declaration import Context, Kind, metric, own_metric, summarise
 from evals.metrics.proxies import RELEVANCE_PROXY
 from evals.metrics.results import Results
+from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, RetrievedChunk
 from retrievers.search.candidates import ChunkList, joined
 from tests.support.candidates import found_candidates
 from tests.support.observed import make_case, make_chunk
 from tests.support.pages import read_pages, true_chunks
 
-OVER_QUERIES = [metric for metric in (*METRICS.values(), PASS_RATE) if isinstance(metric, QueryMetric)]
-PROXIES = {metric.proxy.name: metric.proxy for metric in OVER_QUERIES if metric.proxy}
+OWN = own_metric(metric("team/long")(lambda case, chunks: [len(chunk.text) > 20 for chunk in chunks].count(True) > 1))
+OVER_QUERIES = [row for row in (*METRICS.values(), OWN) if isinstance(row, QueryMetric)]
+PROXIES = {row.proxy.name: row.proxy for row in OVER_QUERIES if row.proxy}
 UNSCORED, FAILED = Unscored(reason="no reference"), Failure(type="TimeoutError", message="no answer in 30 s")
 WORDS = "topic service action publisher sends queue robot joint frame".split()
 
@@ -177,25 +168,24 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     yield World(tmp_path_factory.mktemp("docs"), listed=request.param)
 
 
-@pytest.mark.parametrize("name", [*(metric.name for metric in OVER_QUERIES), *PROXIES])
-def test_the_score_of_many_rows_is_that_of_each_alone_whatever_the_padding(name: str, world: World) -> None:
-    metric = next(metric for metric in (*OVER_QUERIES, *PROXIES.values()) if metric.name == name)
-    together = metric.values(world.results, world.context)
-    rows, _ = world.results.of(metric.scope, labelled=False)
+@pytest.mark.parametrize("of", [*OVER_QUERIES, *PROXIES.values()], ids=lambda of: of.name)
+def test_the_score_of_many_rows_is_that_of_each_alone_whatever_the_padding(of: QueryMetric, world: World) -> None:
+    together = of.values(world.results, world.context)
+    rows, _ = world.results.of(of.scope, labelled=False)
     for row in range(len(world.results)):
-        alone = metric.values(world.alone(row, padding=row % 3), world.context)[0]
+        alone = of.values(world.alone(row, padding=row % 3), world.context)[0]
         if row not in rows:
             assert repr(together[row]) == repr(alone) == "nan", "of another scope there is neither a score nor a reason"
         else:
             assert together[row] == (pytest.approx(alone, abs=1e-12) if isinstance(alone, float) else alone)
-            assert not isinstance(alone, float) or metric.range[0] <= alone <= metric.range[1] + 1e-12
+            assert not isinstance(alone, float) or of.range[0] <= alone <= of.range[1] + 1e-12
     told = {repr(together[row]) for row in rows.tolist()}
-    assert len(told) > 1 or world.context.relevant_texts is None or name == RELEVANCE_PROXY.name
+    assert len(told) > 1 or world.context.relevant_texts is None or of.name == RELEVANCE_PROXY.name
 
 
 def test_the_direction_of_every_metric_by_hand() -> None:
     times = {name for name in METRICS if name.startswith("latency/")}
-    found = {name: declared(name).direction for name in [*METRICS, VERDICT_METRIC]}
+    found = {name: declared(name).direction for name in METRICS}
     assert {name for name, way in found.items() if way == "lower"} == times | {
         "content/overlap", "content/duplicate_rate", "scope/false_answer", "scope/false_abstention",
         "scope/max_out_of_scope_score", "determinism/max_score_delta", "cost/context_tokens",
@@ -204,24 +194,24 @@ def test_the_direction_of_every_metric_by_hand() -> None:
     assert {name for name, way in found.items() if way == "neither"} == {"cost/judge_cache_hits"}
 
 
-@pytest.mark.parametrize("name", [*METRICS, VERDICT_METRIC])
+@pytest.mark.parametrize("name", METRICS)
 def test_every_row_has_a_name_that_mlflow_takes_a_line_about_it_and_a_range(name: str) -> None:
     from mlflow.utils.validation import _validate_metric_name
 
-    metric, (low, high) = declared(name), declared(name).range
-    assert metric.name == name and name.count("/") == 1
+    row, (low, high) = declared(name), declared(name).range
+    assert row.name == name and name.count("/") == 1
     for suffix in ("", ".ci_low", ".ci_high", ".n", ".n_failed"):
         _validate_metric_name(name + suffix)
-    assert 0 < len(metric.about) <= 110 and "\n" not in metric.about and "{" not in metric.about
-    assert sum(metric.about == other.about for other in METRICS.values()) == (name != VERDICT_METRIC)
-    assert low < high and (metric.unit != "share" or (low, high) == (0, 1))
-    if name.startswith(("ragas/", "ranking/", "candidates/")) and isinstance(metric, QueryMetric):
-        assert metric.scope == "in_scope", "the denominator is every query in scope"
+    assert 0 < len(row.about) <= 110 and "\n" not in row.about and "{" not in row.about
+    assert sum(row.about == other.about for other in METRICS.values()) == 1
+    assert low < high and (row.unit != "share" or (low, high) == (0, 1))
+    if name.startswith(("ragas/", "ranking/", "candidates/")) and isinstance(row, QueryMetric):
+        assert row.scope == "in_scope", "the denominator is every query in scope"
 
 
 def test_the_list_of_the_documentation_is_that_of_the_table() -> None:
     lines = {line.split()[0]: line for line in listing().splitlines()}
-    assert lines.keys() == {*METRICS, VERDICT_METRIC}
+    assert lines.keys() == {*METRICS}
     assert lines["cost/judge_cache_hits"].split("  ", 1)[1].split() == (
         "calls, from 0 neither verdicts that needed no call".split()
     )
@@ -282,11 +272,13 @@ class TestChoose:
         assert choose([pattern], [1], judged=True).keys() <= NEED_A_JUDGE
 
     def test_patterns_pass_over_what_reads_further_than_the_lists_go(self) -> None:
-        found = choose(["*"], [1], reach=Reach(returned=5, candidates=50))
+        found = choose(["*"], [1], reach=RetrieverConfig(top_k=5, candidates=50))
         assert not {name for name in found if name.startswith("ranking/") and name.endswith("_10")}
         assert {"ranking/ndcg_at_5", "ranking/expected_top3_in_5", "candidates/recall_at_10"} <= {*found}
         assert not {"candidates/recall_at_100", "candidates/hit_rate_at_100"} & {*found}
-        assert "ranking/expected_top3_in_5" not in choose(["ranking/*"], [1], reach=Reach(returned=4, candidates=50))
+        assert "ranking/expected_top3_in_5" not in choose(
+            ["ranking/*"], [1], reach=RetrieverConfig(top_k=4, candidates=50)
+        )
 
     def test_patterns_choose_in_the_order_of_the_registry_and_each_once(self) -> None:
         found = list(choose(["scope/*", "ranking/recall_*", "ranking/recall_at_5"], [1]))
@@ -306,8 +298,3 @@ class TestChoose:
             choose(["ranking/*", pattern], [1])
         assert f"metrics: no metric {pattern!r}; did you mean" in str(caught.value)
         assert near in str(caught.value) and "--list-metrics" in str(caught.value)
-
-    @pytest.mark.parametrize("pattern", ["queries/pass_rate", "queries/*"])
-    def test_the_verdicts_metric_may_be_named_though_every_run_has_it(self, pattern: str) -> None:
-        assert choose([pattern], [1]) == {}
-        assert list(choose([pattern, "cost/*"], [1])) == ["cost/context_tokens"]

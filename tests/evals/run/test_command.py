@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from evals.metrics import METRICS
 from evals.run import main
 from retrievers import QdrantRetriever
 from tests.evals.run.conftest import Run
@@ -228,14 +227,6 @@ def test_a_fault_of_the_user_is_named_and_nothing_written(run: Run, folder: Path
 
 
 # Settings
-
-
-def test_all_metrics_are_listed_with_what_they_mean(run: Run) -> None:
-    done = run("--list-metrics")
-    listed = dict(line.split(maxsplit=1) for line in done.out.splitlines())
-    assert (done.code, done.err) == (0, "")
-    assert set(listed) == {*METRICS, "queries/pass_rate"}
-    assert all(listed.values())
 
 
 def test_the_printed_configuration_loaded_again_is_the_same(

@@ -1,0 +1,108 @@
+"""A metric of the user's own: one more row, from the function to report, grid, criteria and comparison."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from evals import Experiment, compare_runs, evaluate, metric, sweep
+from evals.cases.case import Case
+from evals.collect.observations import Failure, Unscored
+from evals.errors import ExperimentError
+from evals.metrics.declaration import own_metric
+from evals.run import main
+from retrievers.errors import ConfigError
+from retrievers.records import Chunk
+from tests.support.command import call
+from tests.support.experiment import Experiment as OnDisk
+from tests.support.experiment import load_report, make_experiment
+from tests.support.observed import observe, results
+from tests.support.scored import scored
+
+HERE = "tests.evals.metrics.test_own"
+ROWS: list[dict[str, Any]] = [
+    {"id": "one", "query": "one", "relevant_ids": {"x": 1}},
+    {"id": "two", "query": "two", "relevant_ids": {"x": 1}},
+    {"id": "out", "query": "out", "in_scope": False},
+]
+ASKED: list[tuple[str, tuple[str, ...]]] = []
+
+
+@metric("team/says_more", direction="higher")
+def says_more(case: Case, chunks: Sequence[Chunk]) -> bool:
+    """Results in which a chunk says more than the query"""
+    ASKED.append((case.id, tuple(chunk.text for chunk in chunks)))
+    return any(len(chunk.text) > len(case.query) for chunk in chunks)
+
+
+def find(query: str) -> list[str]:
+    return [query, f"{query} and more", f"{query} and yet more"] if query != "out" else []
+
+
+def test_it_has_a_mean_with_an_interval_a_criterion_and_a_line_in_the_report() -> None:
+    criteria = Experiment.model_validate({"criteria": {"team/says_more": ">= 0.9"}, "metrics": ["ranking/hit_*"]})
+    result = evaluate(find, ROWS, metrics=[says_more], experiment=criteria)
+    found = result.metrics["team/says_more"]
+    assert (found.value, found.n, found.n_failed) == (2 / 3, 3, 0)
+    assert [gate.passed for gate in result.report.criteria] == [False] and not result.passed
+    assert [row.scores["team/says_more"] for row in result.report.queries] == [1.0, 1.0, 0.0]
+    [declared] = result.report.own_metrics
+    assert (declared.name, declared.about) == ("team/says_more", "Results in which a chunk says more than the query")
+
+
+def test_a_grid_asks_it_of_each_distinct_result_and_may_be_chosen_by_it() -> None:
+    ASKED.clear()
+    wanted = Experiment.model_validate({"objective": {"metrics": "team/says_more"}})
+    grid = sweep(find, ROWS, top_k="1:3", metrics=[says_more, "ranking/*"], experiment=wanted)
+    assert grid.cells.set_index("top_k")["team/says_more"].to_dict() == pytest.approx({1: 0, 2: 2 / 3, 3: 2 / 3})
+    assert grid.recommended is not None and grid.recommended.top_k == 2
+    assert len(set(ASKED)) == 7 and len(ASKED) <= 2 * 7 + 3, "of nine cells and queries, two of them the same"
+
+
+def test_an_experiment_names_it_and_two_reports_compare_it(
+    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: OnDisk = make_experiment(tmp_path_factory.mktemp("own"))
+    files = [made.folder / name for name in ("a.json", "b.json")]
+    for file, top_k in zip(files, ("1", "3"), strict=True):
+        flags = ["--metrics", f"python:{HERE}:says_more", "--retriever.top-k", top_k, "--output", file, "--quiet"]
+        assert call(main, ["--config", made.config, *flags], capsys).code == 0
+    assert load_report(files[0])["own_metrics"][0]["name"] == "team/says_more"
+    [comparison] = compare_runs(*files, metrics=["team/*"])
+    assert [(each.metric, each.better) for each in comparison.differences] == [("team/says_more", "higher")]
+
+
+def fails(_: Case, chunks: Sequence[Chunk]) -> float:
+    return 1 / len([chunk for chunk in chunks if chunk.chunk_id == "a"])
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (fails, [1.0, Failure(type="ZeroDivisionError", message="division by zero")]),
+        (lambda case, chunks: None, [Unscored(reason="the metric gives no score")] * 2),
+        (lambda case, chunks: 2 * len(chunks), [Failure(type="OutOfRange", message="expected 0 to 1, got 2.0")] * 2),
+        (lambda case, chunks: float("nan"), [Failure(type="OutOfRange", message="expected 0 to 1, got nan")] * 2),
+    ],
+)
+def test_what_it_cannot_tell_is_that_score_alone(function: Callable[..., Any], expected: list[Any]) -> None:
+    observations = [observe(results(name), {"a": 1}) for name in ("a", "b")]
+    assert scored(own_metric(metric("team/x")(function)), observations) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        (find, ExperimentError, r"expected a function declared by @evals.metric\(NAME\), got <function find"),
+        (f"python:{HERE}:find", ExperimentError, r"put @metric\(\"team/name\"\) above it"),
+        (f"python:{HERE}:gone", ConfigError, "found none"),
+        (
+            metric("ranking/mrr_at_5")(lambda case, chunks: 1),
+            ExperimentError,
+            "is the name of a metric of this project",
+        ),
+    ],
+)
+def test_what_is_no_metric_is_refused_before_any_search(given: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        evaluate(lambda query: pytest.fail("it was searched"), ROWS, metrics=[given])
