@@ -120,18 +120,6 @@ class TestStore:
                 database.execute("UPDATE verdicts SET answer = ?", (answer,))
         assert len(server.chats) == 4
 
-    def test_verdicts_under_keys_of_an_earlier_version_are_told_before_they_are_bought_again(
-        self, server: ChatServer, file: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        for told in (0, 1, 1):  # by the first that opens it
-            with engine(server, file) as made:
-                assert sum("are bought again" in one.message for one in caplog.records) == told
-                ask(made, [USEFUL])
-            if not told:
-                with closing(sqlite3.connect(file)) as database, database:
-                    database.execute("PRAGMA user_version = 0")
-        assert caplog.messages[0].startswith(f"verdicts in {file} (1) have the keys of an earlier version")
-
     def test_one_that_is_full_ends_judging_with_what_was_paid_for(self, server: ChatServer, file: Path) -> None:
         with closing(VerdictStore(file)) as store:
             pages = store._database.execute("PRAGMA page_count").fetchone()[0]

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from evals.collect.observations import Failure, Observation, Unscored
 from evals.errors import JudgeError
 from evals.judge.budget import Usage
 from evals.judge.judge import asking
-from evals.judge.plan import AGAIN, SECONDS_PER_CALL, JudgePlan, plan, stopped
+from evals.judge.plan import AGAIN, SECONDS_PER_CALL, JudgePlan, stopped
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, foreign, grade, tasks
 from evals.judge.verdicts import ChunkVerdict, Claim, Judging, average_precision, sentences
 from evals.sampling.order import among, judging_order
@@ -235,7 +237,7 @@ class TestPlan:
     @staticmethod
     def planned(server: ChatServer, run: list[Observation], metrics: Any = ALL, **settings: Any) -> JudgePlan:
         with judge_of(server, **settings) as judge:
-            return plan(judge, metrics, run, run[:2], seed=0)
+            return judge.plan(metrics, run, run[:2], seed=0)
 
     @staticmethod
     def made(server: ChatServer, run: list[Observation], metrics: Any = ALL, **settings: Any) -> int:
@@ -283,6 +285,26 @@ class TestPlan:
         assert self.planned(server, run, max_concurrency=4).seconds == pytest.approx(whole.calls * SECONDS_PER_CALL / 4)
         assert self.planned(server, run, requests_per_minute=6).seconds == pytest.approx(whole.calls * 10)
         assert self.planned(server, run, requests_per_minute=600, tokens_per_minute=60).seconds == pytest.approx(tokens)
+
+    @pytest.mark.parametrize("price", [None, {"input": 2.0, "output": 8.0}])
+    def test_verdicts_under_keys_of_an_earlier_version_are_bought_again_at_a_price_that_is_told_before(
+        self, server: ChatServer, run: list[Observation], file: Path, caplog: Any, price: Any
+    ) -> None:
+        model = settings(server).model
+        changes: dict[str, Any] = {"store": file, "prices": {model: price} if price else {}}
+        self.made(server, run[:1], **changes)
+        with closing(sqlite3.connect(file)) as database, database:
+            database.execute("UPDATE verdicts SET key = randomblob(32)")
+            database.execute("PRAGMA user_version = 0")
+        planned = self.planned(server, run, **changes)
+        caplog.handler.handle = lambda record: told.append((record.getMessage(), len(server.chats)))
+        told: list[tuple[str, int]] = []
+        calls = self.made(server, run, **changes)
+        assert planned.total.calls == calls
+        cost = f"about {planned.usd:.4f} USD" if price else f"no price for {model} in judge.prices"
+        again = f"the 7 verdicts in {file} have the keys of an earlier version and are bought again: "
+        assert told == [(f"{again}up to {calls} calls of {model}, {cost}", 0)], "once, before the first call"
+        assert self.made(server, run, **changes) == 0 and len(told) == 1
 
     def test_what_the_budget_leaves_out_is_said(self, server: ChatServer, run: list[Observation]) -> None:
         prices = {f"{settings(server).model}": {"input": 1.0, "output": 1.0}}
