@@ -276,72 +276,63 @@ def write_labels(file: Path, labels: Labels) -> list[str]:
     Raises:
         DatasetError: The golden file changed since they were given.
     """
-    before = read_text(file, "golden .jsonl", MOST_BYTES, DatasetError)
+    text = read_text(file, "golden .jsonl", MOST_BYTES, DatasetError)
+    lines = [line for line in text.split("\n") if line.strip()]
     cases = golden_set(file).cases
     asked = {case.id: asked_hash(case) for case in cases}
     every = (each for chunks in labels.values() for own in chunks.values() for each in own)
     if stale := dict.fromkeys(each.case for each in every if each.asked != asked.get(each.case)):
         expected = "query or reference_answer of these cases changed after they were labelled, or they are gone"
         raise DatasetError(f"{file}: nothing is written: {expected}: {', '.join(stale)}")
-    lines = [line for line in before.splitlines() if line.strip()]
     if len(lines) != len(cases) or not all(line.lstrip().startswith("{") for line in lines):
         raise DatasetError(f"{file}: expected one JSON object a line to write into; golden import {file} makes it")
-    changes = {case.id: changed for case in cases if (changed := merged(case, labels))}
-    # The lines of cases without labels stay as they are, to the byte.
-    written = [
-        json_lines([json.loads(line) | changes[case.id]]) if case.id in changes else f"{line}\n"
-        for case, line in zip(cases, lines, strict=True)
-    ]
-    write(file, "".join(written))
-    against = [f"  {line}" for case in cases for line in contradictions(case, labels)]
+    against = list[str]()
+    for number, case in enumerate(cases):
+        # The lines of cases without labels stay as they are, to the byte.
+        if case.id in labels:
+            changes, contradictions = merged(case, labels[case.id])
+            lines[number] = json_lines([json.loads(lines[number]) | changes]).rstrip("\n")
+            against += [f"  {case.id}: {contradiction}" for contradiction in contradictions]
+    write(file, "".join(f"{line}\n" for line in lines))
     both = f"{len(against)} labels contradict the golden data; both are kept, and need a decision:"
     return [
-        f"{file}: labels of {len(changes)} cases are written",
+        f"{file}: labels of {len(labels)} cases are written",
         *([both, *against] if against else []),
         f"Next: python -m evals.golden check {file}, then a run on it (dataset.path)",
     ]
 
 
-def merged(case: Case, labels: Labels) -> dict[str, Any]:
-    """Return the fields of a case that labels change, as JSON values; empty where it has no label.
+def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields of a case that labels of its chunks change, as JSON values, and the labels that contradict it.
 
     A labelled chunk becomes evidence of its grade: by the quotes that were marked in it, else by its whole text; 0 is
     judged, not relevant.
     """
-    passages = {_passage(item): item for item in case.evidence}
-    verdicts, every = dict(case.human_verdicts), list[Label]()
-    for chunk_id, own in labels.get(case.id, {}).items():
-        every += own
+    passages, verdicts = {_passage(item): item for item in case.evidence}, dict(case.human_verdicts)
+    contradictions = list[str]()
+    for chunk_id, own in labels.items():
         whole, grade = own[0].chunk_text, grade_of(own)
+        if grade and not case.in_scope:
+            contradictions.append(f"chunk {chunk_id} has grade {grade}, and the case is out of scope")
+            continue
+        held = any(item.quote and normalise(item.quote) in normalise(whole) for item in case.relevant_evidence)
+        if not grade and (held or chunk_id in case.relevant):
+            contradictions.append(f"chunk {chunk_id} has grade 0, and is relevant by evidence or relevant_ids")
         marked = [quote for each in own if each.grade and grade for quote in each.quotes if quote.strip()]
         # What a former label said of the whole chunk is replaced.
-        if case.in_scope or not grade:
-            passages.pop(_passage(own[0].evidence(whole, grade)), None)
-            new = [own[0].evidence(quote, grade) for quote in marked or [whole]]
-            passages |= {_passage(item): item for item in new}
+        passages.pop(_passage(own[0].evidence(whole, grade)), None)
+        new = [own[0].evidence(quote, grade) for quote in marked or [whole]]
+        passages |= {_passage(item): item for item in new}
         if case.in_scope and case.reference_answer is not None:
             verdicts[chunk_id] = int(grade > 0)
-    if not every:
-        return {}
+    every = [each for own in labels.values() for each in own]
     latest = max(each.at for each in every).isoformat(timespec="seconds")
-    return {
+    changes = {
         "evidence": [item.model_dump(mode="json", exclude_none=True) for item in passages.values()],
         **({"human_verdicts": verdicts} if verdicts else {}),
         "labelling": Labelling(by=sorted({each.annotator for each in every}), at=latest).model_dump(mode="json"),
     }
-
-
-def contradictions(case: Case, labels: Labels) -> list[str]:
-    """Return one line for each label that contradicts the golden data."""
-    lines = []
-    for chunk_id, own in labels.get(case.id, {}).items():
-        grade, text = grade_of(own), normalise(own[0].chunk_text)
-        held = any(item.quote and normalise(item.quote) in text for item in case.relevant_evidence)
-        if grade and not case.in_scope:
-            lines.append(f"{case.id}: chunk {chunk_id} has grade {grade}, and the case is out of scope")
-        if not grade and (held or chunk_id in case.relevant):
-            lines.append(f"{case.id}: chunk {chunk_id} has grade 0, and is relevant by evidence or relevant_ids")
-    return lines
+    return changes, contradictions
 
 
 def agreement(labels: Labels) -> str:
