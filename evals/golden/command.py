@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,6 @@ from retrievers.config.layers import add_flags
 from retrievers.terminal.command import Parser, add_logging_flags, path_argument, run, set_up_logging, whole_number
 
 GOLDEN = Path("golden.jsonl")
-# Module and function of each command; one is imported alone, so that help and errors of usage come at once.
-COMMANDS = {
-    "check": ("check", "check"),
-    "init": ("beginning", "init"),
-    "import": ("beginning", "import_cases"),
-    "label": ("labelling", "label"),
-    "synthesize": ("writing", "synthesize"),
-}
 # Queries of each type that `synthesize` writes.
 PER_TYPE = (
     "factual=15,procedural=10,conceptual=10,comparison=8,colloquial=8,keyword=5,misspelt=4,near_domain=12,general=4"
@@ -42,9 +33,19 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.go
 
 def _run(namespace: argparse.Namespace) -> int:
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
-    module, function = COMMANDS[namespace.command]
-    code: int = getattr(import_module(f"evals.golden.{module}"), function)(namespace)
-    return code
+    # Each command imports what it needs alone: help and errors of usage come at once.
+    match namespace.command:
+        case "check":
+            from evals.golden.check import check as command
+        case "init":
+            from evals.golden.beginning import init as command
+        case "import":
+            from evals.golden.beginning import import_cases as command
+        case "label":
+            from evals.golden.labelling import label as command
+        case _:
+            from evals.golden.writing import synthesize as command
+    return command(namespace)
 
 
 def _parser(prog: str) -> argparse.ArgumentParser:
