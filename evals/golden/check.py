@@ -86,11 +86,11 @@ def check(namespace: argparse.Namespace) -> int:
     }
     runs = [_rows_of(name, report, cases) for name, report in reports.items()]
     config, env, _ = retriever_settings(namespace)
-    chunks, found = named_chunks(namespace), "form checked; name --docs DIR or --config FILE to find the evidence too"
+    chunks, how = named_chunks(namespace), "form checked; name --docs DIR or --config FILE to find the evidence too"
     relevance = {}
     if chunks is not None:
         relevance = resolve(cases, chunks, golden.places)
-        found = f"every piece of evidence found in {len(chunks)} chunks"
+        how = f"every piece of evidence found in {len(chunks)} chunks"
     vectors = embedder(make_embeddings(config.embedding, env))([case.query for case in cases])
     parts = [
         composition(golden, relevance),
@@ -103,7 +103,7 @@ def check(namespace: argparse.Namespace) -> int:
         parts += [coverage(relevance, chunks), in_the_corpus(cases, chunks), near_copies(cases, relevance, chunks)]
     if runs:
         parts.append(unfound(cases, runs))
-    return say(namespace, [f"{namespace.file}: {len(cases)} cases are valid ({found})", *parts])
+    return say(namespace, [f"{namespace.file}: {len(cases)} cases are valid ({how})", *parts])
 
 
 def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> str:
@@ -286,8 +286,8 @@ def copied_share(query: str, text: str) -> float:
 
 def grams(text: str) -> frozenset[str]:
     """Return the distinct stretches of four words of a text."""
-    found = WORD.findall(text.casefold())
-    return frozenset(" ".join(found[start : start + GRAM]) for start in range(len(found) - GRAM + 1))
+    words = WORD.findall(text.casefold())
+    return frozenset(" ".join(words[start : start + GRAM]) for start in range(len(words) - GRAM + 1))
 
 
 def _plain(text: str) -> str:

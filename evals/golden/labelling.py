@@ -280,7 +280,7 @@ def write_labels(file: Path, labels: Labels) -> list[str]:
     lines = [line for line in text.split("\n") if line.strip()]
     cases = golden_set(file).cases
     asked = {case.id: asked_hash(case) for case in cases}
-    every = (each for chunks in labels.values() for own in chunks.values() for each in own)
+    every = (each for chunks in labels.values() for given in chunks.values() for each in given)
     if stale := dict.fromkeys(each.case for each in every if each.asked != asked.get(each.case)):
         expected = "query or reference_answer of these cases changed after they were labelled, or they are gone"
         raise DatasetError(f"{file}: nothing is written: {expected}: {', '.join(stale)}")
@@ -310,22 +310,22 @@ def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str,
     """
     passages, verdicts = {_passage(item): item for item in case.evidence}, dict(case.human_verdicts)
     contradictions = list[str]()
-    for chunk_id, own in labels.items():
-        whole, grade = own[0].chunk_text, grade_of(own)
+    for chunk_id, given in labels.items():
+        whole, grade = given[0].chunk_text, grade_of(given)
         if grade and not case.in_scope:
             contradictions.append(f"chunk {chunk_id} has grade {grade}, and the case is out of scope")
             continue
         held = any(item.quote and normalise(item.quote) in normalise(whole) for item in case.relevant_evidence)
         if not grade and (held or chunk_id in case.relevant):
             contradictions.append(f"chunk {chunk_id} has grade 0, and is relevant by evidence or relevant_ids")
-        marked = [quote for each in own if each.grade and grade for quote in each.quotes if quote.strip()]
+        marked = [quote for each in given if each.grade and grade for quote in each.quotes if quote.strip()]
         # What a former label said of the whole chunk is replaced.
-        passages.pop(_passage(own[0].evidence(whole, grade)), None)
-        new = [own[0].evidence(quote, grade) for quote in marked or [whole]]
+        passages.pop(_passage(given[0].evidence(whole, grade)), None)
+        new = [given[0].evidence(quote, grade) for quote in marked or [whole]]
         passages |= {_passage(item): item for item in new}
         if case.in_scope and case.reference_answer is not None:
             verdicts[chunk_id] = int(grade > 0)
-    every = [each for own in labels.values() for each in own]
+    every = [each for given in labels.values() for each in given]
     latest = max(each.at for each in every).isoformat(timespec="seconds")
     changes = {
         "evidence": [item.model_dump(mode="json", exclude_none=True) for item in passages.values()],
@@ -337,7 +337,7 @@ def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str,
 
 def agreement(labels: Labels) -> str:
     """Return how far annotators agree on the chunks that several of them graded."""
-    every = ([each.grade or 0 for each in own] for chunks in labels.values() for own in chunks.values())
+    every = ([each.grade or 0 for each in given] for chunks in labels.values() for given in chunks.values())
     doubly = [grades for grades in every if len(grades) > 1]
     if not doubly:
         return "Agreement: nothing was labelled by two yet"
@@ -351,8 +351,8 @@ def with_judge(labels: Labels, report: Report) -> str:
     counts = np.zeros((2, 2))
     for row in report.queries:
         for hit in row.retrieved:
-            if hit.verdict is not None and (own := labels.get(row.id, {}).get(hit.chunk_id)):
-                counts[int(grade_of(own) > 0), hit.verdict] += 1
+            if hit.verdict is not None and (given := labels.get(row.id, {}).get(hit.chunk_id)):
+                counts[int(grade_of(given) > 0), hit.verdict] += 1
     if not counts.any():
         return f"Judge of {report.name}: no verdict on a labelled chunk"
     share, kappa = np.trace(counts) / counts.sum(), float(cohens_kappa(counts))

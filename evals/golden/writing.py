@@ -342,12 +342,12 @@ async def _judged(answer: Question, asker: Asker, passages: Passages) -> Objecti
             return (UNSUPPORTED, review.reason.strip())
         return None if review.standalone else (NOT_STANDALONE, review.reason.strip())
     # Embedding and search are no coroutines.
-    found = await asyncio.to_thread(passages.nearest, answer.query, NEAREST)
-    prompt = prompts()["search"].format(query=answer.query, passages=passages_text(found))
-    said = await asker.ask(prompt, Answering)
-    if not said.standalone:
-        return (NOT_STANDALONE, said.reason.strip())
-    answering = [found[number - 1].source for number in said.answering if 1 <= number <= len(found)]
+    nearest = await asyncio.to_thread(passages.nearest, answer.query, NEAREST)
+    prompt = prompts()["search"].format(query=answer.query, passages=passages_text(nearest))
+    search = await asker.ask(prompt, Answering)
+    if not search.standalone:
+        return (NOT_STANDALONE, search.reason.strip())
+    answering = [nearest[number - 1].source for number in search.answering if 1 <= number <= len(nearest)]
     return ("a passage of the collection answers the query", answering[0]) if answering else None
 
 

@@ -198,7 +198,9 @@ class Pace:
             while self._inside >= self.limit:
                 self._left.clear()
                 await self._left.wait()
-            while (wait := self._opens - _now()) > 0 and not self._ended():
+            while (
+                wait := max(self._closed_until, self._next_call, self._next_token) - _now()
+            ) > 0 and not self._ended():
                 await asyncio.sleep(min(wait, STEP_S))
             self._next_call = max(self._next_call, _now()) + self._per_call
             self._next_token = max(self._next_token, _now()) + self._per_token * tokens
@@ -208,11 +210,6 @@ class Pace:
         finally:
             self._inside -= 1
             self._left.set()
-
-    @property
-    def _opens(self) -> float:
-        """The moment from which a call may go."""
-        return max(self._closed_until, self._next_call, self._next_token)
 
     def refused(self, wait_s: float) -> None:
         """Close for so long, then admit fewer calls at once; calls in flight, refused together, lower it once."""

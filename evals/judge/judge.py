@@ -81,7 +81,7 @@ class Judge:
     @property
     def tiers(self) -> "tuple[Judge, ...]":
         """The cheaper judge, where there is one, and this one."""
-        return (*(self.below.tiers if self.below else ()), self)
+        return (self.below, self) if self.below else (self,)
 
     @property
     def usage(self) -> Usage:
