@@ -15,13 +15,14 @@ from evals.collect.observations import Failure, Observation, Unscored
 from evals.errors import JudgeError
 from evals.judge.judge import asking
 from evals.judge.plan import AGAIN, SECONDS_PER_CALL, JudgePlan, stopped
+from evals.judge.store import VerdictStore
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, foreign, grade, tasks
 from evals.judge.verdicts import ChunkVerdict, Claim, Judging, average_precision, sentences
 from evals.sampling.order import among, judging_order
 from retrievers.embedding.tokens import count_tokens
 from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
 from tests.support.judged import ALL, Known, by_ragas, judge_of, observe, oracle, random_observations
-from tests.support.judges import keys, settings
+from tests.support.judges import settings
 from tests.support.openai_server import OpenAIChatServer
 from tests.support.results import observation
 
@@ -35,6 +36,8 @@ RUN = [
 CALLS = (2 + 1 + 2 + 2) + (3 + 1 + 2 + 2) + 2
 """Of each query that returned something: a call a chunk, one for recall, two for relevance, two for entities; without
 a reference answer the two for relevance alone."""
+MANY = [observe("pose", ["topic", "forward"], query=f"How {n}?", id=f"q{n}") for n in range(40)]
+SECOND = {"model": f"openai:{MODEL}", "sample": 15}
 BROKEN = Failure(type="Timeout", message="no answer in time")
 
 
@@ -42,6 +45,14 @@ BROKEN = Failure(type="Timeout", message="no answer in time")
 def knowing(request: pytest.FixtureRequest) -> None:
     if "server" in request.fixturenames:
         request.getfixturevalue("server").oracle = oracle()
+
+
+@pytest.fixture
+def two(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ChatServer, ChatServer]]:
+    """The servers of a cheap judge and of a stronger one."""
+    with CohereChatServer(oracle()) as small, OpenAIChatServer(oracle()) as large:
+        monkeypatch.setenv("OPENAI_BASE_URL", large.base_url)
+        yield small, large
 
 
 def judged(server: ChatServer, *observations: Observation, metrics: Any = ALL, **settings: Any) -> Judging:
@@ -116,21 +127,32 @@ class TestJudge:
 
     @pytest.mark.parametrize("refusing", [0, 1])
     def test_of_two_judges_one_that_refuses_its_key_ends_the_run_after_a_query(
-        self, refusing: int, monkeypatch: pytest.MonkeyPatch
+        self, two: tuple[ChatServer, ChatServer], refusing: int
     ) -> None:
-        many = [observe("pose", ["topic", "forward"], id=f"q{number}") for number in range(40)]
-        with CohereChatServer(oracle()) as small, OpenAIChatServer(oracle()) as large:
-            monkeypatch.setenv("OPENAI_BASE_URL", large.base_url)
-            known = {"COHERE_API_KEY": small.key, "OPENAI_API_KEY": large.key}
-            (small, large)[refusing].key = "another"
-            second = {"model": f"openai:{MODEL}", "sample": 15}
-            with (
-                judge_of(small, env=known, second=second) as judge,
-                pytest.raises(JudgeError, match=r"failed at the first call: .*judge\.api_key_env"),
-            ):
-                asking(judge, [PRECISION], many, 0)
-            # The stronger is asked first.
-            assert len((small, large)[1 - refusing].chats) == (2 if refusing == 0 else 0)
+        env = {"COHERE_API_KEY": two[0].key, "OPENAI_API_KEY": two[1].key}
+        two[refusing].key = "another"
+        with (
+            judge_of(two[0], env=env, second=SECOND) as judge,
+            pytest.raises(JudgeError, match=r"failed at the first call: .*judge\.api_key_env"),
+        ):
+            asking(judge, [PRECISION], MANY, 0)
+        # The stronger is asked first.
+        assert len(two[1 - refusing].chats) == (2 if refusing == 0 else 0)
+
+    def test_of_two_judges_the_price_of_what_both_buy_again_is_told_before_in_one_line(
+        self, two: tuple[ChatServer, ChatServer], file: Path, caplog: Any
+    ) -> None:
+        with closing(VerdictStore(file)) as store:
+            store.put(b"old", "cohere:command", "ContextPrecisionOutput", "{}", (1, 1))
+        with closing(sqlite3.connect(file)) as database:
+            database.execute("PRAGMA user_version = 1")
+        env = {"COHERE_API_KEY": two[0].key, "OPENAI_API_KEY": two[1].key}
+        with judge_of(two[0], store=file, env=env, second=SECOND) as judge:
+            asking(judge, [PRECISION], MANY, 0)
+        prices = [f"up to {n} calls of {name}, no price for {name} in judge.prices" for n, name in (
+            (80, judge.tiers[0].chat.label), (30, judge.chat.label)
+        )]  # fmt: skip
+        assert [record.message.partition("bought again: ")[2] for record in caplog.records] == ["; ".join(prices)]
 
 
 class TestTasks:
