@@ -5,7 +5,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from operator import itemgetter
@@ -31,6 +31,7 @@ from evals.stats.kappa import cohens_kappa
 from retrievers.config.files import make_private, read_text
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
+from retrievers.search.candidates import Hits
 
 MOST_GRADE = 3
 COLUMNS = (
@@ -155,28 +156,24 @@ def _systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> Mapping[st
     """Return the best chunks by case id of each system: saved retrievals, and a retriever that is asked now.
 
     Raises:
-        DatasetError: None is named, or two searched different collections.
+        DatasetError: None is named.
         RetrievalError: A saved retrieval cannot be read, or the retriever failed.
     """
     systems: dict[str, Mapping[str, Sequence[Chunk]]] = {}
-    collections: dict[str | None, str] = {}
+
+    def add(name: str, ids: Iterable[str], candidates: Iterable[Hits]) -> None:
+        systems[name] = {key: hits.chunks[: namespace.depth] for key, hits in zip(ids, candidates, strict=True)}
+
     for file in namespace.pool:
         saved = read(file, "--pool")
-        facts = saved.origin.collection or {}
-        collections.setdefault(facts.get("fingerprint"), f"{file} of {facts.get('name')!r}")
         for number in range(len(saved.lists)):
-            best = zip(saved.ids, saved.table(number, np.arange(len(saved.ids))), strict=True)
             name = f"{file.name}#{number + 1}" if len(saved.lists) > 1 else file.name
-            systems[name] = {case_id: candidates.chunks[: namespace.depth] for case_id, candidates in best}
-    if len(collections) > 1:
-        searched = ", ".join(collections.values())
-        raise DatasetError(f"the pool is of different collections: {searched}; retrieve all from the same one")
+            add(name, saved.ids, saved.table(number, np.arange(len(saved.ids))))
     config, env, is_named = retriever_settings(namespace)
     if is_named:
         with open_retriever(config, env=env) as retriever:
-            tables = collect(retriever, cases, lambda stage, done, total: None)
-        name = namespace.config.name if namespace.config else config.collection
-        systems[name] = {case.id: found.chunks[: namespace.depth] for case, found in zip(cases, tables, strict=True)}
+            candidates = collect(retriever, cases, lambda stage, done, total: None)
+        add(namespace.config.name if namespace.config else config.collection, (case.id for case in cases), candidates)
     if not systems:
         raise DatasetError("there is no pool: name saved retrievals with --pool FILE, or a retriever by --config FILE")
     return systems

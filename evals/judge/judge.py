@@ -161,13 +161,9 @@ class Judge:
 
     def _judging(self, questions: Sequence[Task], engine: Engine) -> Judging:
         graded = self.run(self._ask(questions, engine), engine)
-        verdicts: dict[Any, Any] = {}
-        scores: dict[Any, Any] = {}
-        for task, result in graded:
-            if task.metric == PRECISION:
-                verdicts[task.case_id, task.chunk_ids[0]] = result.value
-            else:
-                scores[task.metric, task.case_id, task.chunk_ids] = result.value
+        values = {(task.metric, task.case_id, task.chunk_ids): result.value for task, result in graded}
+        verdicts: Any = {(case, ids[0]): value for (metric, case, ids), value in values.items() if metric == PRECISION}
+        scores: Any = {key: value for key, value in values.items() if key[0] != PRECISION}
         claims = {(task.case_id, task.chunk_ids): result.claims for task, result in graded if result.claims}
         return Judging(model=self.chat.label, verdicts=verdicts, scores=scores, claims=claims, usage=self.usage)
 
