@@ -143,7 +143,7 @@ def synthesize(namespace: argparse.Namespace) -> int:
     rows = [dict(draft.row) for draft in done if draft.kept]
     unasked = next((draft.unasked for draft in done if draft.unasked), "")
     out: Path = namespace.out.with_suffix(".partial.jsonl") if unasked else namespace.out
-    usage, lines = judge.usage, summary(done, counts)
+    usage, lines = judge.engine.account.usage, summary(done, counts)
     price = "" if usage.usd is None else f", {usage.usd:,.4f} USD"
     lines.append(f"  {usage.calls:,} calls, {usage.hits:,} answers from the store, {usage.tokens:,} tokens{price}")
     if rows:

@@ -89,10 +89,9 @@ class Budget:
         held = sum((account.usage.usd or 0.0) + account.most(account.reserved) for account in self.accounts)
         if limits.usd is None or held + call <= limits.usd:
             return ""
-        spent = f"{held:.4f} spent"
-        if usage.unanswered:
-            spent += f", {usage.unanswered} requests without an answer at their most"
-        return f"the budget of {limits.usd:g} USD does not hold another call ({spent}; a call may take {call:.4f})"
+        unknown = f", {usage.unanswered} requests without an answer at their most" if usage.unanswered else ""
+        spent = f"{held:.4f} spent{unknown}; a call may take {call:.4f}"
+        return f"the budget of {limits.usd:g} USD does not hold another call ({spent})"
 
 
 class Account:

@@ -83,15 +83,10 @@ class Judge:
         """The cheaper judge, where there is one, and this one."""
         return (self.below, self) if self.below else (self,)
 
-    @property
-    def usage(self) -> Usage:
-        """Spending on this model so far."""
-        return self._account.usage
-
     def charged(self, judging: Judging) -> Judging:
         """Return the verdicts with the usage of this judge, and of the judge below it, up to date."""
         below = self.below.charged(judging.below) if self.below and judging.below else None
-        return replace(judging, usage=self.usage, below=below)
+        return replace(judging, usage=self._account.usage, below=below)
 
     def plan(
         self, metrics: Collection[str], observations: Sequence[Observation], again: Sequence[Observation], seed: int
@@ -165,7 +160,8 @@ class Judge:
         verdicts: Any = {(case, ids[0]): value for (metric, case, ids), value in values.items() if metric == PRECISION}
         scores: Any = {key: value for key, value in values.items() if key[0] != PRECISION}
         claims = {(task.case_id, task.chunk_ids): result.claims for task, result in graded if result.claims}
-        return Judging(model=self.chat.label, verdicts=verdicts, scores=scores, claims=claims, usage=self.usage)
+        model, usage = self.chat.label, self._account.usage
+        return Judging(model=model, verdicts=verdicts, scores=scores, claims=claims, usage=usage)
 
     async def _ask(self, questions: Sequence[Task], engine: Engine) -> list[tuple[Task, Graded]]:
         """Ask the questions concurrently."""
