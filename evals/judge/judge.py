@@ -215,8 +215,8 @@ def asking(
 
     One asks the judge that counts about given results, the other the cheaper judge about all (None without one).
 
-    Of two, each is asked about one query before either is asked about the rest, so that one which refuses to answer
-    ends the run before much is bought.
+    What verdicts under keys of an earlier version cost again is said before anything is bought. Of two judges, each is
+    asked about one query before either is asked about the rest, so that one which refuses to answer ends the run then.
 
     Args:
         judge: The one that counts, with the cheap one below it, if there is one.

@@ -15,7 +15,7 @@ from evals.collect.observations import Failure, Observation, Unscored
 from evals.errors import JudgeError
 from evals.judge.judge import asking
 from evals.judge.plan import AGAIN, SECONDS_PER_CALL, JudgePlan, stopped
-from evals.judge.store import VerdictStore
+from evals.judge.store import VerdictStore, log
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, foreign, grade, tasks
 from evals.judge.verdicts import ChunkVerdict, Claim, Judging, average_precision, sentences
 from evals.sampling.order import among, judging_order
@@ -294,7 +294,7 @@ class TestPlan:
 
     @pytest.mark.parametrize("price", [None, {"input": 2.0, "output": 8.0}])
     def test_verdicts_under_keys_of_an_earlier_version_are_bought_again_at_a_price_that_is_told_before(
-        self, server: ChatServer, run: list[Observation], file: Path, caplog: Any, price: Any
+        self, server: ChatServer, run: list[Observation], file: Path, monkeypatch: pytest.MonkeyPatch, price: Any
     ) -> None:
         model = settings(server).model
         changes: dict[str, Any] = {"store": file, "prices": {model: price} if price else {}}
@@ -303,8 +303,8 @@ class TestPlan:
             database.execute("UPDATE verdicts SET key = randomblob(32)")
             database.execute("PRAGMA user_version = 0")
         planned = self.planned(server, run, **changes)
-        caplog.handler.handle = lambda record: told.append((record.getMessage(), len(server.chats)))
         told: list[tuple[str, int]] = []
+        monkeypatch.setattr(log, "warning", lambda text, *parts: told.append((text % parts, len(server.chats))))
         calls = self.made(server, run, **changes)
         assert planned.total.calls == calls
         cost = f"about {planned.usd:.4f} USD" if price else f"no price for {model} in judge.prices"
