@@ -25,6 +25,7 @@ ASKED = hashlib.sha256(b"How fast?\x001,000 rpm.").hexdigest()[:16]
 ROW: dict[str, Any] = {"id": "q1", "query": "How fast?", "reference_answer": "1,000 rpm."}
 OTHER = '{"query":  "unlabelled", "id": "q2"}\n'
 Row = dict[str, Any]
+Command = Callable[..., Done]
 
 
 def given(chunk: str = "a", grade: int | None = 2, annotator: str = "ada", minute: int = 0, **fields: Any) -> Row:
@@ -40,7 +41,7 @@ def golden(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def label(golden: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+def label(golden: Path, capsys: pytest.CaptureFixture[str]) -> Command:
     """Read labels back; with a case, into a golden file of it and another one."""
 
     def run(labels: Sequence[Row] | Path, *flags: str | Path, case: Mapping[str, Any] | None = ROW) -> Done:
@@ -100,7 +101,7 @@ LABELLED = {**ROW, "evidence": [
     ],
 )  # fmt: skip
 def test_labels_become_evidence_and_verdicts(
-    label: Callable[..., Done], golden: Path, case: Row, labels: list[Row], passages: set[Any], verdicts: Row
+    label: Command, golden: Path, case: Row, labels: list[Row], passages: set[Any], verdicts: Row
 ) -> None:
     done = label(labels, "--write", case=case)
     assert f"{golden}: labels of 1 cases are written" in done.out, done.err
@@ -111,9 +112,7 @@ def test_labels_become_evidence_and_verdicts(
     assert row["labelling"] == {"by": people, "at": "2026-11-23T12:00:00+00:00"}
 
 
-def test_what_contradicts_the_golden_data_is_named_and_changes_nothing(
-    label: Callable[..., Done], golden: Path
-) -> None:
+def test_what_contradicts_the_golden_data_is_named_and_changes_nothing(label: Command, golden: Path) -> None:
     done = label([given("a", 2), given("b", 0)], "--write", case={**ROW, "in_scope": False})
     assert "q1: chunk a has grade 2, and the case is out of scope" in done.out
     assert [item["quote"] for item in written(golden)["evidence"]] == ["Text of b."]
@@ -125,7 +124,7 @@ def test_what_contradicts_the_golden_data_is_named_and_changes_nothing(
 
 
 def test_a_spreadsheet_is_read_without_its_formulas_and_empty_grades(
-    label: Callable[..., Done], golden: Path, tmp_path: Path
+    label: Command, golden: Path, tmp_path: Path
 ) -> None:
     with (tmp_path / "bob.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
@@ -150,7 +149,7 @@ def test_a_spreadsheet_is_read_without_its_formulas_and_empty_grades(
     ],
 )
 def test_faults_of_labels_are_named_with_their_place(
-    label: Callable[..., Done], tmp_path: Path, name: str, text: str | None, said: list[str]
+    label: Command, tmp_path: Path, name: str, text: str | None, said: list[str]
 ) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
@@ -167,7 +166,7 @@ def test_faults_of_labels_are_named_with_their_place(
     ],
 )
 def test_nothing_is_written_where_a_case_changed(
-    label: Callable[..., Done], golden: Path, case: Any, labels: list[Row], said: str
+    label: Command, golden: Path, case: Any, labels: list[Row], said: str
 ) -> None:
     golden.write_text(json.dumps(case) + "\n")
     before = golden.read_text()
@@ -210,7 +209,7 @@ def test_alpha_is_that_of_the_published_example_and_of_its_definition() -> None:
     assert [krippendorff_alpha(units) for units in ([], [[1], [2]], [[2, 2], [2, 2, 2]])] == [None] * 3
 
 
-def test_agreement_is_of_the_chunks_that_several_people_graded(label: Callable[..., Done]) -> None:
+def test_agreement_is_of_the_chunks_that_several_people_graded(label: Command) -> None:
     grades: dict[str, Sequence[int | None]] = {"ada": [3, 0, 2, 0], "bob": [3, 0, 1, 1], "eve": [None, None, None, 0]}
     alpha = krippendorff_alpha([[3, 3], [0, 0], [2, 1], [0, 1, 0]])
     done = label([given(str(n), grade, name) for name, own in grades.items() for n, grade in enumerate(own)])
@@ -220,7 +219,7 @@ def test_agreement_is_of_the_chunks_that_several_people_graded(label: Callable[.
     assert "Agreement: nothing was labelled by two yet" in label([given()]).out
 
 
-def test_the_judge_is_compared_with_people_as_scikit_learn_does(label: Callable[..., Done], tmp_path: Path) -> None:
+def test_the_judge_is_compared_with_people_as_scikit_learn_does(label: Command, tmp_path: Path) -> None:
     drawn = random.Random(4)
     grades, verdicts = ([drawn.choice((0, 0, 1)) for _ in range(30)] for _ in range(2))
     hits = [
