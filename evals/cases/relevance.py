@@ -1,6 +1,6 @@
 """Evidence to chunks: which chunks of a collection a golden query makes relevant, and which are missing. Pure."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import cache
@@ -61,30 +61,26 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
     """
     plain = cache(normalise)
     pages: dict[str | None, list[Chunk]] = {None: list(chunks)}
-    documents: dict[str, list[str]] = {}
+    ids_of: dict[str, list[str]] = {}
     for chunk in chunks:
         pages.setdefault(chunk.source_url or "", []).append(chunk)
-        documents.setdefault(chunk.source_document_id or "", []).append(chunk.chunk_id)
-    present = {chunk.chunk_id: [chunk.chunk_id] for chunk in chunks}
-    ids_of = documents | present
+        ids_of.setdefault(chunk.source_document_id or "", []).append(chunk.chunk_id)
+    ids_of |= {chunk.chunk_id: [chunk.chunk_id] for chunk in chunks}
+    # Every fault is collected before the error, so that one run names all of them.
     faults: list[str] = []
     result: dict[str, Relevance] = {}
     for case in cases:
         named = {key: ids_of.get(key, [key]) for key in case.relevant}
         holders = [_holders(item, pages.get(item.source_url, []), plain, is_whole=True) for item in case.evidence]
-        # Every fault is collected before the error, so that one run names all of them.
         faults += [
             f"{places.get(case.id, case.id)}: evidence.{number}: {_unresolved(item, pages)}"
             for number, (item, held) in enumerate(zip(case.evidence, holders, strict=True))
             if not held
         ]
-        missing = frozenset(key for ids in named.values() for key in ids) - present.keys()
+        missing = frozenset(case.relevant.keys() - ids_of.keys())
         result[case.id] = replace(_judged(case, named, holders), missing=missing)
-    lost = _too_many_missing(cases, ids_of, places)
-    if faults:
-        raise DatasetError("evidence that does not resolve to a chunk:", [*faults, *filter(None, [lost])])
-    if lost:
-        raise DatasetError(lost)
+    if faults := [*faults, *_too_many_missing(cases, ids_of, places)]:
+        raise DatasetError("golden data that does not resolve to chunks:", faults)
     return result
 
 
@@ -110,8 +106,10 @@ def resolve_returned(
     _check_metadata(cases, [chunk for chunks in placed.values() for chunk in chunks])
     result = {}
     for case in cases:
-        pages = [[c for c in placed[case.id] if e.source_url in (None, c.source_url)] for e in case.evidence]
-        holders = [_holders(e, page, plain, is_whole=False) for e, page in zip(case.evidence, pages, strict=True)]
+        holders = []
+        for item in case.evidence:
+            page = [chunk for chunk in placed[case.id] if item.source_url in (None, chunk.source_url)]
+            holders.append(_holders(item, page, plain, is_whole=False))
         judged = _judged(case, {key: [key] for key in case.relevant}, holders)
         result[case.id] = replace(judged, incomplete=UNLISTED if case.relevant_evidence else "")
     return result
@@ -200,15 +198,17 @@ def share_held(quote: str, text: str, least: float = 0.0) -> float:
 
 def _judged(case: Case, named: Mapping[str, Iterable[str]], holders: Sequence[Iterable[str]]) -> Relevance:
     """Return the relevance of a case: the chunks of its relevant ids and those of its evidence, with grades."""
-    by_id = ((case.relevant[key], frozenset(ids)) for key, ids in named.items())
-    by_passage = ((evidence.grade, frozenset(ids)) for evidence, ids in zip(case.evidence, holders, strict=True))
-    graded = [*by_id, *by_passage]
+    graded = [(case.relevant[key], frozenset(ids)) for key, ids in named.items()]
+    graded += [(item.grade, frozenset(ids)) for item, ids in zip(case.evidence, holders, strict=True)]
     grades: dict[str, int] = {}
+    irrelevant = case.relevant_ids.keys() - case.relevant.keys()
     for grade, ids in graded:
-        grades |= {key: max(grades.get(key, 0), grade) for key in ids if grade}
-    refused = {key for key, grade in case.relevant_ids.items() if grade <= 0}.union(*(i for g, i in graded if not g))
+        if grade:
+            grades |= {key: max(grades.get(key, 0), grade) for key in ids}
+        else:
+            irrelevant |= ids
     items = tuple(ids for grade, ids in graded if grade)
-    return Relevance(grades=grades, items=items, irrelevant=frozenset(refused - grades.keys()))
+    return Relevance(grades=grades, items=items, irrelevant=frozenset(irrelevant - grades.keys()))
 
 
 def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whole: bool) -> frozenset[str]:
@@ -248,16 +248,15 @@ def _unresolved(evidence: Evidence, pages: Collection[str | None]) -> str:
     return f"{where} holds the quote {evidence.quote[:60]!r}"
 
 
-def _too_many_missing(cases: Sequence[Case], present: Collection[str], places: Mapping[str, str]) -> str:
-    """Return a fault in one line if over 5% of the chunks in `relevant_ids` are missing; else an empty text."""
+def _too_many_missing(cases: Sequence[Case], present: Collection[str], places: Mapping[str, str]) -> Iterator[str]:
+    """Yield a fault if over 5% of the chunks in `relevant_ids` are missing."""
     named = {key: case.id for case in reversed(cases) for key in case.relevant}
     missing = sorted(named.keys() - present)
-    if len(missing) <= MOST_MISSING * len(named):
-        return ""
-    lost = f"{len(missing):,} of {len(named):,} relevant chunks are missing, and at most {MOST_MISSING:.0%} may be"
-    hint = "are ids written alike? metadata.map {chunk_id: KEY} names the payload key that holds them"
-    place = places.get(named[missing[0]], named[missing[0]])
-    return f"{place}: relevant_ids: the collection has no chunk {missing[0]!r}; {lost}; {hint}"
+    if len(missing) > MOST_MISSING * len(named):
+        lost = f"{len(missing):,} of {len(named):,} relevant chunks are missing, and at most {MOST_MISSING:.0%} may be"
+        hint = "are ids written alike? metadata.map {chunk_id: KEY} names the payload key that holds them"
+        place = places.get(named[missing[0]], named[missing[0]])
+        yield f"{place}: relevant_ids: the collection has no chunk {missing[0]!r}; {lost}; {hint}"
 
 
 def _placed(chunk: Chunk, sources: Sources | None) -> Chunk:
@@ -278,14 +277,13 @@ def _placed(chunk: Chunk, sources: Sources | None) -> Chunk:
 
 
 def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:
-    by_heading = any(e.quote is None and e.heading for case in cases for e in case.evidence)
-    if not chunks:
-        return
-    if evidence_urls(cases) and not any(chunk.source_url for chunk in chunks):
-        key, hint = "source_url", "LangChain's loaders write 'source'"
-    elif by_heading and not any(chunk.section_path or chunk.heading for chunk in chunks):
-        key, hint = "heading", "or set sources.dir, so that it can be looked up"
-    else:
-        return
-    named = f"evidence names a {key}, but no returned document does"
-    raise ExperimentError(f"{named}; set retriever.metadata.map {{{key}: KEY}} ({hint})")
+    """Make sure that what evidence names is told by some chunk, where there are any."""
+    by_heading = any(item.quote is None and item.heading for case in cases for item in case.evidence)
+    lacking = {
+        "source_url": evidence_urls(cases) and not any(chunk.source_url for chunk in chunks),
+        "heading": by_heading and not any(chunk.section_path or chunk.heading for chunk in chunks),
+    }
+    for key in (key for key, is_lacking in lacking.items() if is_lacking and chunks):
+        hint = "LangChain's loaders write 'source'" if key == "source_url" else "or set sources.dir to look it up"
+        named = f"evidence names a {key}, but no returned document does"
+        raise ExperimentError(f"{named}; set retriever.metadata.map {{{key}: KEY}} ({hint})")

@@ -10,7 +10,7 @@ from evals.collect.pool import Grounds
 from evals.experiment.inputs import Inputs
 from evals.grid.measure import alone, grid_of, metrics_of, retrieve
 from evals.judge.judge import tier_sizes
-from evals.judge.plan import SECONDS_PER_CALL, JudgePlan, plan, stopped
+from evals.judge.plan import SECONDS_PER_CALL, JudgePlan, stopped
 from evals.metrics import needs
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.declaration import Metric
@@ -53,7 +53,7 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
     in_rounds = inputs.sweep is not None and config.judge.stop.margin is not None
     sizes = tier_sizes(judge, queries, in_rounds=in_rounds) if judge.below else [queries]
     plans = [
-        plan(tier, [*metrics], selected, [*longest.values()], config.seed)
+        tier.plan([*metrics], selected, [*longest.values()], config.seed)
         for tier, size in zip(judge.tiers, sizes, strict=True)
         if size
     ]

@@ -31,6 +31,7 @@ from retrievers.config.files import read_text
 from retrievers.embedding.models import make_embeddings
 from retrievers.records import Chunk
 
+A_REPORT = "a report of evals.run"
 # Examples of a finding that are shown.
 SHOWN = 5
 # Below this share of out-of-scope queries, and this number of them, a threshold is hardly tested.
@@ -57,18 +58,18 @@ Rows = Mapping[str, QueryRow]
 """The rows of a run by case id, of the cases that are the same in the golden data."""
 
 
-def part(title: str, lines: Sequence[str], examples: Sequence[str] = (), *, doubtful: bool = False) -> str:
+def part(title: str, lines: Sequence[str], examples: Sequence[str] = (), *, doubtful: bool | None = None) -> str:
     """Return a part of what the command says: a heading, sentences, and the first few examples.
 
     Args:
         title: Heading.
         lines: What was found, a sentence each.
         examples: Of it.
-        doubtful: True if somebody should look into it.
+        doubtful: True if somebody should look into it; where there are examples, when left out.
     """
     more = [f"  … and {len(examples) - SHOWN} more"] if len(examples) > SHOWN else []
-    shown = [*lines, *(f"  {example}" for example in examples[:SHOWN]), *more]
-    return "\n  ".join(["! " * doubtful + title, *shown])
+    mark = "! " if (bool(examples) if doubtful is None else doubtful) else ""
+    return "\n  ".join([mark + title, *lines, *(f"  {example}" for example in examples[:SHOWN]), *more])
 
 
 def check(namespace: argparse.Namespace) -> int:
@@ -80,20 +81,20 @@ def check(namespace: argparse.Namespace) -> int:
     silence(hub=False)
     golden = golden_set(namespace.file)
     cases = golden.cases
-    reports = [
-        parse(read_text(file, "a report of evals.run", MOST_BYTES, ReportError), str(file)) for file in namespace.report
-    ]
-    runs = [_rows_of(str(file), report, cases) for file, report in zip(namespace.report, reports, strict=True)]
+    reports = {
+        str(file): parse(read_text(file, A_REPORT, MOST_BYTES, ReportError), str(file)) for file in namespace.report
+    }
+    runs = [_rows_of(name, report, cases) for name, report in reports.items()]
     config, env, _ = retriever_settings(namespace)
-    chunks, found = named_chunks(namespace), "form checked; name --docs DIR or --config FILE to find the evidence too"
+    chunks, how = named_chunks(namespace), "form checked; name --docs DIR or --config FILE to find the evidence too"
     relevance = {}
     if chunks is not None:
         relevance = resolve(cases, chunks, golden.places)
-        found = f"every piece of evidence found in {len(chunks)} chunks"
+        how = f"every piece of evidence found in {len(chunks)} chunks"
     vectors = embedder(make_embeddings(config.embedding, env))([case.query for case in cases])
     parts = [
         composition(golden, relevance),
-        power(cases, {title: _scores(name, reports, runs) for title, name in METRICS.items()}),
+        power(cases, {title: _scores(name, [*reports.values()], runs) for title, name in METRICS.items()}),
         repeats(cases, vectors),
         both_sides(cases),
         copies(cases),
@@ -102,7 +103,7 @@ def check(namespace: argparse.Namespace) -> int:
         parts += [coverage(relevance, chunks), in_the_corpus(cases, chunks), near_copies(cases, relevance, chunks)]
     if runs:
         parts.append(unfound(cases, runs))
-    return say(namespace, [f"{namespace.file}: {len(cases)} cases are valid ({found})", *parts])
+    return say(namespace, [f"{namespace.file}: {len(cases)} cases are valid ({how})", *parts])
 
 
 def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> str:
@@ -171,10 +172,9 @@ def coverage(relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str
     held = [chunk for chunk in chunks if chunk.chunk_id in relevant]
     sizes, pages = Counter(map(page_of, chunks)), set(map(page_of, held))
     bare = sorted(sizes.keys() - pages, key=lambda page: (-sizes[page], page))
-    share = (
-        f"{len(pages)} of {len(sizes)} pages ({len(pages) / len(sizes):.0%}) and {len(held)} of {len(chunks)} chunks"
-    )
-    lines = [f"{share} are relevant to some query", f"{len(bare)} pages are without, the largest first"]
+    share = f"{len(pages)} of {len(sizes)} pages ({len(pages) / len(sizes):.0%})"
+    relevant_to_some = f"{share} and {len(held)} of {len(chunks)} chunks are relevant to some query"
+    lines = [relevant_to_some, f"{len(bare)} pages are without, the largest first"]
     return part("Coverage of the collection", lines, bare, doubtful=2 * len(pages) < len(sizes))
 
 
@@ -198,9 +198,7 @@ def repeats(cases: Sequence[Case], vectors: Floats) -> str:
     ]
     across = sum(not same for same, *_ in pairs)
     line = f"{len(pairs)} pairs with a cosine of {NEAR:g} and above, {across} of them across splits"
-    return part(
-        "Repeated queries", [line + ", so that a held-out figure is not" * bool(across)], examples, doubtful=bool(pairs)
-    )
+    return part("Repeated queries", [line + ", so that a held-out figure is not" * bool(across)], examples)
 
 
 def both_sides(cases: Sequence[Case]) -> str:
@@ -209,10 +207,9 @@ def both_sides(cases: Sequence[Case]) -> str:
     for case in (case for case in cases if case.split):
         for item in case.relevant_evidence:
             quotes[normalise(item.quote or "")].setdefault(case.split or "", case.id)
-    shared = {quote: splits for quote, splits in quotes.items() if quote and len(splits) > 1}
-    examples = [f"{' and '.join(splits.values())}: {quote[:80]!r}" for quote, splits in shared.items()]
-    line = f"{len(shared)} quotes are evidence in several splits"
-    return part("Evidence on both sides of a split", [line], examples, doubtful=bool(shared))
+    shared = {quote: ids.values() for quote, ids in quotes.items() if quote and len(ids) > 1}
+    examples = [f"{' and '.join(ids)}: {quote[:80]!r}" for quote, ids in shared.items()]
+    return part("Evidence on both sides of a split", [f"{len(shared)} quotes are evidence in several splits"], examples)
 
 
 def copies(cases: Sequence[Case]) -> str:
@@ -222,7 +219,7 @@ def copies(cases: Sequence[Case]) -> str:
     copied = sorted((pair for pair in shares if pair[0] > MOST_COPIED), key=lambda pair: -pair[0])
     examples = [f"{case.id}: {share:.0%} of its stretches of four words: {case.query!r}" for share, case in copied]
     line = f"{len(copied)} of {len(shares)} queries copy more than {MOST_COPIED:.0%} of themselves from it"
-    return part("Words copied from the evidence", [line], examples, doubtful=bool(copied))
+    return part("Words copied from the evidence", [line], examples)
 
 
 def in_the_corpus(cases: Sequence[Case], chunks: Sequence[Chunk]) -> str:
@@ -232,7 +229,7 @@ def in_the_corpus(cases: Sequence[Case], chunks: Sequence[Chunk]) -> str:
     places = ((case, next((place for place, text in texts if own in text), None)) for case, own in asked)
     examples = [f"{case.id}: {case.query!r} in {place}" for case, place in places if place]
     line = f"{len(examples)} of {len(asked)} queries of four words and more stand in a chunk word for word"
-    return part("Queries whose text stands in the corpus", [line], examples, doubtful=bool(examples))
+    return part("Queries whose text stands in the corpus", [line], examples)
 
 
 def near_copies(cases: Sequence[Case], relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str:
@@ -250,21 +247,21 @@ def near_copies(cases: Sequence[Case], relevance: Mapping[str, Relevance], chunk
     for key, own in labelled.items():
         shared = Counter(other for gram in own for other in holders[gram] if other != key)
         copies_of[key] = [other for other, n in sorted(shared.items()) if n >= COPY * (len(own) + sizes[other] - n)]
-    twice, once = [], []
+    twice, once = list[str](), list[str]()
     for case in cases:
         judged = relevance[case.id]
-        pairs = [(key, other) for key in sorted(judged.grades) for other in copies_of.get(key, ())]
-        for key, other in pairs:
-            example = f"{case.id}: {by_id[key].source} and {by_id[other].source}"
-            if other not in judged.grades and other not in judged.irrelevant:
-                once.append(example)
-            elif other in judged.grades and key < other:
-                twice.append(example)
+        for key in sorted(judged.grades):
+            for other in copies_of.get(key, ()):
+                example = f"{case.id}: {by_id[key].source} and {by_id[other].source}"
+                if other not in judged.grades and other not in judged.irrelevant:
+                    once.append(example)
+                elif other in judged.grades and key < other:
+                    twice.append(example)
     lines = [
         f"{len(twice)} pairs of near copies are both relevant to a query, which counts one passage twice",
         f"{len(once)} near copies of relevant chunks are unlabelled, which counts a find as none",
     ]
-    return part("Near-duplicate chunks", lines, [*twice, *once], doubtful=bool(twice or once))
+    return part("Near-duplicate chunks", lines, [*twice, *once])
 
 
 def unfound(cases: Sequence[Case], runs: Sequence[Rows]) -> str:
@@ -275,9 +272,7 @@ def unfound(cases: Sequence[Case], runs: Sequence[Rows]) -> str:
     hint = ": wrong labels, or queries to improve the search with" if nowhere else ""
     of = f"{len(nowhere)} of {sum(map(bool, every.values()))} queries"
     line = f"{of} have no relevant chunk among the candidates of {len(runs)} runs{hint}"
-    return part(
-        "Evidence that no report finds", [line], [f"{key}: {inside[key]!r}" for key in nowhere], doubtful=bool(nowhere)
-    )
+    return part("Evidence that no report finds", [line], [f"{key}: {inside[key]!r}" for key in nowhere])
 
 
 def copied_share(query: str, text: str) -> float:
@@ -291,8 +286,8 @@ def copied_share(query: str, text: str) -> float:
 
 def grams(text: str) -> frozenset[str]:
     """Return the distinct stretches of four words of a text."""
-    found = WORD.findall(text.casefold())
-    return frozenset(" ".join(found[start : start + GRAM]) for start in range(len(found) - GRAM + 1))
+    words = WORD.findall(text.casefold())
+    return frozenset(" ".join(words[start : start + GRAM]) for start in range(len(words) - GRAM + 1))
 
 
 def _plain(text: str) -> str:

@@ -5,7 +5,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from operator import itemgetter
@@ -31,6 +31,7 @@ from evals.stats.kappa import cohens_kappa
 from retrievers.config.files import make_private, read_text
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
+from retrievers.search.candidates import Hits
 
 MOST_GRADE = 3
 COLUMNS = (
@@ -155,28 +156,24 @@ def _systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> Mapping[st
     """Return the best chunks by case id of each system: saved retrievals, and a retriever that is asked now.
 
     Raises:
-        DatasetError: None is named, or two searched different collections.
+        DatasetError: None is named.
         RetrievalError: A saved retrieval cannot be read, or the retriever failed.
     """
     systems: dict[str, Mapping[str, Sequence[Chunk]]] = {}
-    collections: dict[str | None, str] = {}
+
+    def add(name: str, ids: Iterable[str], candidates: Iterable[Hits]) -> None:
+        systems[name] = {key: hits.chunks[: namespace.depth] for key, hits in zip(ids, candidates, strict=True)}
+
     for file in namespace.pool:
         saved = read(file, "--pool")
-        facts = saved.origin.collection or {}
-        collections.setdefault(facts.get("fingerprint"), f"{file} of {facts.get('name')!r}")
         for number in range(len(saved.lists)):
-            best = zip(saved.ids, saved.table(number, np.arange(len(saved.ids))), strict=True)
             name = f"{file.name}#{number + 1}" if len(saved.lists) > 1 else file.name
-            systems[name] = {case_id: candidates.chunks[: namespace.depth] for case_id, candidates in best}
-    if len(collections) > 1:
-        searched = ", ".join(collections.values())
-        raise DatasetError(f"the pool is of different collections: {searched}; retrieve all from the same one")
+            add(name, saved.ids, saved.table(number, np.arange(len(saved.ids))))
     config, env, is_named = retriever_settings(namespace)
     if is_named:
         with open_retriever(config, env=env) as retriever:
-            tables = collect(retriever, cases, lambda stage, done, total: None)
-        name = namespace.config.name if namespace.config else config.collection
-        systems[name] = {case.id: found.chunks[: namespace.depth] for case, found in zip(cases, tables, strict=True)}
+            candidates = collect(retriever, cases, lambda stage, done, total: None)
+        add(namespace.config.name if namespace.config else config.collection, (case.id for case in cases), candidates)
     if not systems:
         raise DatasetError("there is no pool: name saved retrievals with --pool FILE, or a retriever by --config FILE")
     return systems
@@ -276,77 +273,68 @@ def write_labels(file: Path, labels: Labels) -> list[str]:
     Raises:
         DatasetError: The golden file changed since they were given.
     """
-    before = read_text(file, "golden .jsonl", MOST_BYTES, DatasetError)
+    text = read_text(file, "golden .jsonl", MOST_BYTES, DatasetError)
+    lines = [line for line in text.split("\n") if line.strip()]
     cases = golden_set(file).cases
     asked = {case.id: asked_hash(case) for case in cases}
-    every = (each for chunks in labels.values() for own in chunks.values() for each in own)
+    every = (each for chunks in labels.values() for given in chunks.values() for each in given)
     if stale := dict.fromkeys(each.case for each in every if each.asked != asked.get(each.case)):
         expected = "query or reference_answer of these cases changed after they were labelled, or they are gone"
         raise DatasetError(f"{file}: nothing is written: {expected}: {', '.join(stale)}")
-    lines = [line for line in before.splitlines() if line.strip()]
     if len(lines) != len(cases) or not all(line.lstrip().startswith("{") for line in lines):
         raise DatasetError(f"{file}: expected one JSON object a line to write into; golden import {file} makes it")
-    changes = {case.id: changed for case in cases if (changed := merged(case, labels))}
-    # The lines of cases without labels stay as they are, to the byte.
-    written = [
-        json_lines([json.loads(line) | changes[case.id]]) if case.id in changes else f"{line}\n"
-        for case, line in zip(cases, lines, strict=True)
-    ]
-    write(file, "".join(written))
-    against = [f"  {line}" for case in cases for line in contradictions(case, labels)]
+    against = list[str]()
+    for number, case in enumerate(cases):
+        # The lines of cases without labels stay as they are, to the byte.
+        if case.id in labels:
+            changes, contradictions = merged(case, labels[case.id])
+            lines[number] = json_lines([json.loads(lines[number]) | changes]).rstrip("\n")
+            against += [f"  {case.id}: {contradiction}" for contradiction in contradictions]
+    write(file, "".join(f"{line}\n" for line in lines))
     both = f"{len(against)} labels contradict the golden data; both are kept, and need a decision:"
     return [
-        f"{file}: labels of {len(changes)} cases are written",
+        f"{file}: labels of {len(labels)} cases are written",
         *([both, *against] if against else []),
         f"Next: python -m evals.golden check {file}, then a run on it (dataset.path)",
     ]
 
 
-def merged(case: Case, labels: Labels) -> dict[str, Any]:
-    """Return the fields of a case that labels change, as JSON values; empty where it has no label.
+def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields of a case that labels of its chunks change, as JSON values, and the labels that contradict it.
 
     A labelled chunk becomes evidence of its grade: by the quotes that were marked in it, else by its whole text; 0 is
     judged, not relevant.
     """
-    passages = {_passage(item): item for item in case.evidence}
-    verdicts, every = dict(case.human_verdicts), list[Label]()
-    for chunk_id, own in labels.get(case.id, {}).items():
-        every += own
-        whole, grade = own[0].chunk_text, grade_of(own)
-        marked = [quote for each in own if each.grade and grade for quote in each.quotes if quote.strip()]
+    passages, verdicts = {_passage(item): item for item in case.evidence}, dict(case.human_verdicts)
+    contradictions = list[str]()
+    for chunk_id, given in labels.items():
+        whole, grade = given[0].chunk_text, grade_of(given)
+        if grade and not case.in_scope:
+            contradictions.append(f"chunk {chunk_id} has grade {grade}, and the case is out of scope")
+            continue
+        held = any(item.quote and normalise(item.quote) in normalise(whole) for item in case.relevant_evidence)
+        if not grade and (held or chunk_id in case.relevant):
+            contradictions.append(f"chunk {chunk_id} has grade 0, and is relevant by evidence or relevant_ids")
+        marked = [quote for each in given if each.grade and grade for quote in each.quotes if quote.strip()]
         # What a former label said of the whole chunk is replaced.
-        if case.in_scope or not grade:
-            passages.pop(_passage(own[0].evidence(whole, grade)), None)
-            new = [own[0].evidence(quote, grade) for quote in marked or [whole]]
-            passages |= {_passage(item): item for item in new}
+        passages.pop(_passage(given[0].evidence(whole, grade)), None)
+        new = [given[0].evidence(quote, grade) for quote in marked or [whole]]
+        passages |= {_passage(item): item for item in new}
         if case.in_scope and case.reference_answer is not None:
             verdicts[chunk_id] = int(grade > 0)
-    if not every:
-        return {}
+    every = [each for given in labels.values() for each in given]
     latest = max(each.at for each in every).isoformat(timespec="seconds")
-    return {
+    changes = {
         "evidence": [item.model_dump(mode="json", exclude_none=True) for item in passages.values()],
         **({"human_verdicts": verdicts} if verdicts else {}),
         "labelling": Labelling(by=sorted({each.annotator for each in every}), at=latest).model_dump(mode="json"),
     }
-
-
-def contradictions(case: Case, labels: Labels) -> list[str]:
-    """Return one line for each label that contradicts the golden data."""
-    lines = []
-    for chunk_id, own in labels.get(case.id, {}).items():
-        grade, text = grade_of(own), normalise(own[0].chunk_text)
-        held = any(item.quote and normalise(item.quote) in text for item in case.relevant_evidence)
-        if grade and not case.in_scope:
-            lines.append(f"{case.id}: chunk {chunk_id} has grade {grade}, and the case is out of scope")
-        if not grade and (held or chunk_id in case.relevant):
-            lines.append(f"{case.id}: chunk {chunk_id} has grade 0, and is relevant by evidence or relevant_ids")
-    return lines
+    return changes, contradictions
 
 
 def agreement(labels: Labels) -> str:
     """Return how far annotators agree on the chunks that several of them graded."""
-    every = ([each.grade or 0 for each in own] for chunks in labels.values() for own in chunks.values())
+    every = ([each.grade or 0 for each in given] for chunks in labels.values() for given in chunks.values())
     doubly = [grades for grades in every if len(grades) > 1]
     if not doubly:
         return "Agreement: nothing was labelled by two yet"
@@ -360,8 +348,8 @@ def with_judge(labels: Labels, report: Report) -> str:
     counts = np.zeros((2, 2))
     for row in report.queries:
         for hit in row.retrieved:
-            if hit.verdict is not None and (own := labels.get(row.id, {}).get(hit.chunk_id)):
-                counts[int(grade_of(own) > 0), hit.verdict] += 1
+            if hit.verdict is not None and (given := labels.get(row.id, {}).get(hit.chunk_id)):
+                counts[int(grade_of(given) > 0), hit.verdict] += 1
     if not counts.any():
         return f"Judge of {report.name}: no verdict on a labelled chunk"
     share, kappa = np.trace(counts) / counts.sum(), float(cohens_kappa(counts))

@@ -9,16 +9,14 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from random import Random
 from textwrap import shorten
-from types import MappingProxyType
 from typing import Any, TypeAlias
-
-import numpy as np
 
 from evals.cases.relevance import normalise
 from evals.collect.observations import Unscored
@@ -52,7 +50,7 @@ from evals.golden.prompts import (
     write_prompt,
 )
 from evals.judge.asking import Asker, UnansweredError
-from evals.judge.budget import cost
+from evals.judge.budget import cost, money
 from evals.judge.judge import Judge
 from retrievers.config.layers import Layer, build, environment, file_layer, flag_layer
 from retrievers.embedding.tokens import count_tokens
@@ -68,7 +66,7 @@ NEAREST, NEIGHBOURS = 10, 20
 MOST_WORDS, MOST_CHARACTERS = 60, 400
 # A shorter quote stands in many places.
 LEAST_QUOTE = 15
-# Tokens of a usual answer, and of the question that judges a query without its passages.
+# Tokens of a usual answer, and of a question without its passages.
 USUAL_ANSWER, USUAL_QUESTION = 150, 400
 # Grade of a passage that answers.
 GRADE = 3
@@ -132,18 +130,20 @@ def synthesize(namespace: argparse.Namespace) -> int:
     if model.model is None:
         example = "--judge.model, such as cohere:command-a-03-2025 (docs/judge.md lists the providers)"
         raise DatasetError(f"golden synthesize needs a chat model that writes and judges: {example}")
-    with progress_bar(shown=not namespace.quiet) as bar, open_passages(namespace) as passages:
+    with ExitStack() as stack:
+        bar = stack.enter_context(progress_bar(shown=not namespace.quiet))
+        passages = stack.enter_context(open_passages(namespace))
+        planned = plan(model, passages, counts)
         if namespace.plan:
-            return say(namespace, plan(model, passages, drafts(passages, counts, namespace.seed)))
-        judge = Judge.open(model, env)
-        try:
-            done = written(judge, passages, counts, namespace.seed, partial(bar, "writing"))
-        finally:
-            judge.close()
+            return say(namespace, planned)
+        judge = stack.enter_context(closing(Judge.open(model, env)))
+        if judge.store:
+            judge.store.say_outdated(lambda: ", ".join(planned[:2]))
+        done = written(judge, passages, counts, namespace.seed, partial(bar, "writing"))
     rows = [dict(draft.row) for draft in done if draft.kept]
     unasked = next((draft.unasked for draft in done if draft.unasked), "")
     out: Path = namespace.out.with_suffix(".partial.jsonl") if unasked else namespace.out
-    usage, lines = judge.usage, summary(done, counts)
+    usage, lines = judge.engine.account.usage, summary(done, counts)
     price = "" if usage.usd is None else f", {usage.usd:,.4f} USD"
     lines.append(f"  {usage.calls:,} calls, {usage.hits:,} answers from the store, {usage.tokens:,} tokens{price}")
     if rows:
@@ -170,18 +170,19 @@ def _model(namespace: argparse.Namespace, env: Mapping[str, str]) -> JudgeConfig
     return build(ModelSettings, [*layers, flag_layer(namespace, ModelSettings)]).judge
 
 
-def plan(model: JudgeConfig, passages: Passages, drawn: Sequence[Draft]) -> list[str]:
+def plan(model: JudgeConfig, passages: Passages, counts: Mapping[str, int]) -> list[str]:
     """Return what writing takes, where every query passes its checks: two calls each."""
+    queries, tokens_in = sum(counts.values()), 0
     mean = sum(count_tokens(chunk.text) for chunk in passages.chunks) // len(passages.chunks)
-    outside = sum(not draft.kind.in_scope for draft in drawn)
-    tokens_in = sum(count_tokens(write_prompt(draft.type_name, draft.passages, draft.turn)) for draft in drawn)
-    tokens_in += USUAL_QUESTION * len(drawn) + NEAREST * mean * outside
-    tokens_out = 2 * USUAL_ANSWER * len(drawn)
-    usd = cost(model.price, tokens_in, tokens_out)
-    price = f"no price for {model.model} in judge.prices" if usd is None else f"{usd:,.4f} USD"
-    to = f"{len(drawn)} queries to {len(passages.chunks)} chunks of {passages.origin}"
+    for name, count in counts.items():
+        kind = query_types()[name]
+        searched = 0 if kind.in_scope else NEAREST
+        tokens_in += count * (2 * USUAL_QUESTION + (kind.passages + searched) * mean)
+    tokens_out = 2 * USUAL_ANSWER * queries
+    price = money(cost(model.price, tokens_in, tokens_out), model.model or "")
+    to = f"{queries} queries to {len(passages.chunks)} chunks of {passages.origin}"
     return [
-        f"{to}: {2 * len(drawn)} calls of {model.model}",
+        f"{to}: {2 * queries} calls of {model.model}",
         f"about {tokens_in:,} tokens in and {tokens_out:,} out, {price}",
         f"a dropped query costs as much again, at most {ROUNDS} times all; answers in the verdict store are free",
     ]
@@ -191,7 +192,7 @@ def plan(model: JudgeConfig, passages: Passages, drawn: Sequence[Draft]) -> list
 
 
 def drafts(
-    passages: Passages, counts: Mapping[str, int], seed: int, drawn: Mapping[str, int] = MappingProxyType({})
+    passages: Passages, counts: Mapping[str, int], seed: int, drawn: Mapping[str, int] | None = None
 ) -> list[Draft]:
     """Return as many drafts of each type as are wanted, after those drawn before; none where no chunk holds text.
 
@@ -214,7 +215,8 @@ def drafts(
         both = (chunk, *islice(others, more))
         return Draft(id=f"{name}-{number + 1:03}", type_name=name, passages=both, split=split, turn=turn)
 
-    wanted = [(name, drawn.get(name, 0) + number) for name, count in counts.items() for number in range(count)]
+    before = drawn or {}
+    wanted = [(name, before.get(name, 0) + number) for name, count in counts.items() for number in range(count)]
     return [draft(name, number) for name, number in wanted] if order else []
 
 
@@ -340,12 +342,12 @@ async def _judged(answer: Question, asker: Asker, passages: Passages) -> Objecti
             return (UNSUPPORTED, review.reason.strip())
         return None if review.standalone else (NOT_STANDALONE, review.reason.strip())
     # Embedding and search are no coroutines.
-    found = await asyncio.to_thread(passages.nearest, answer.query, NEAREST)
-    prompt = prompts()["search"].format(query=answer.query, passages=passages_text(found))
-    said = await asker.ask(prompt, Answering)
-    if not said.standalone:
-        return (NOT_STANDALONE, said.reason.strip())
-    answering = [found[number - 1].source for number in said.answering if 1 <= number <= len(found)]
+    nearest = await asyncio.to_thread(passages.nearest, answer.query, NEAREST)
+    prompt = prompts()["search"].format(query=answer.query, passages=passages_text(nearest))
+    search = await asker.ask(prompt, Answering)
+    if not search.standalone:
+        return (NOT_STANDALONE, search.reason.strip())
+    answering = [nearest[number - 1].source for number in search.answering if 1 <= number <= len(nearest)]
     return ("a passage of the collection answers the query", answering[0]) if answering else None
 
 
@@ -365,15 +367,14 @@ def _row(draft: Draft, answer: Question) -> dict[str, Any]:
 def without_repeats(drawn: Sequence[Draft], passages: Passages) -> list[Draft]:
     """Drop the queries that nearly repeat one before them."""
     kept = [draft for draft in drawn if draft.kept]
-    vectors = passages.embed([draft.row["query"] for draft in kept]) if kept else np.zeros((0, 1))
-    first: list[int] = []
-    repeated: dict[str, Objection] = {}
+    if not kept:
+        return [*drawn]
+    vectors, repeated = passages.embed([draft.row["query"] for draft in kept]), dict[str, Objection]()
     for number, draft in enumerate(kept):
-        alike = next((other for other in first if vectors[other] @ vectors[number] >= NEAR), None)
-        if alike is None:
-            first.append(number)
-        else:
-            repeated[draft.id] = "the query nearly repeats another one", repr(kept[alike].row["query"])
+        for other, vector in zip(kept[:number], vectors, strict=False):
+            if other.id not in repeated and vector @ vectors[number] >= NEAR:
+                repeated[draft.id] = "the query nearly repeats another one", repr(other.row["query"])
+                break
     return [replace(draft, objection=repeated.get(draft.id, draft.objection)) for draft in drawn]
 
 

@@ -81,15 +81,15 @@ def read_verdict(answer: Answer, schema: type[Schema], prompt: str = "") -> Sche
         raise MalformedError(f"the model refused to answer ({answer.finish}): {quoted}")
     if answer.finish in CUT:
         raise MalformedError(f"the answer was cut off at judge.max_output_tokens, it ends: {text[-60:]!r}")
-    found = list(_objects(answer.text))
-    examples = [each for part in SHOWN.split(prompt)[1:] for each in islice(_objects(part), 1)]
-    copied = any(each in examples and len(json.dumps(each)) > LONG_OBJECT for each in found)
+    objects = list(_objects(answer.text))
+    examples = [example for part in SHOWN.split(prompt)[1:] for example in islice(_objects(part), 1)]
+    copied = any(value in examples and len(json.dumps(value)) > LONG_OBJECT for value in objects)
     if copied or (len(prompt) > ECHO and " ".join(prompt.split())[:ECHO] in text):
         raise MalformedError(f"the answer repeats its prompt, or an example in it: {quoted}")
     verdict, wrong = None, f"expected a JSON object, got {quoted}" if text else "the answer is empty"
-    for each in found:
+    for value in objects:
         try:
-            verdict = schema.model_validate(each)
+            verdict = schema.model_validate(value)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             wrong = f"{'.'.join(map(str, first['loc']))}: {first['msg']}; got {quoted}"

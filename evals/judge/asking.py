@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Coroutine, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import portalocker
 from pydantic import BaseModel
@@ -44,6 +44,9 @@ REPAIR = """{prompt}
 
 Your last answer could not be used: {reason}
 Answer again, with one JSON object that complies with the schema and nothing else."""
+INTERRUPTED = (
+    "interrupted: waiting up to %g s for the %d calls in flight, whose verdicts are kept; again to end at once"
+)
 CHECK = "check judge.model, judge.base_url and the API key (judge.api_key_env names its variable)"
 
 
@@ -65,6 +68,14 @@ class UnansweredError(Exception):
     def __init__(self, outcome: Failure | Unscored) -> None:
         super().__init__(str(outcome))
         self.outcome = outcome
+
+
+class Question(NamedTuple):
+    """A prompt, the schema of its answer, and the key of the verdict on it."""
+
+    prompt: str
+    schema: type[BaseModel]
+    key: bytes
 
 
 class Engine:
@@ -94,15 +105,15 @@ class Engine:
             UnansweredError: It could not be had; the reason is in `outcome`.
         """
         key = self._chat.key(prompt, schema)
-        known = key in self._asked
-        if not known:
+        was_asked = key in self._asked
+        if not was_asked:
             # Stored before the first await, so that a concurrent equal prompt waits for it.
-            self._asked[key] = asyncio.ensure_future(self._found(key, prompt, schema))
+            self._asked[key] = asyncio.ensure_future(self._found(Question(prompt, schema, key)))
         # Whoever asks may be cancelled; a call that was sent is paid for, and its verdict is stored.
         outcome = await asyncio.shield(self._asked[key])
         if not isinstance(outcome, str):
             raise UnansweredError(outcome)
-        if known:
+        if was_asked:
             self.account.count(hits=1)
         return schema.model_validate_json(outcome)
 
@@ -116,8 +127,7 @@ class Engine:
             return await work
         except asyncio.CancelledError:
             if count := self.account.in_flight:
-                text = "interrupted: waiting up to %g s for the %d calls in flight, whose verdicts are kept; again to "
-                log.warning(text + "end at once", self._config.timeout_s, count)
+                log.warning(INTERRUPTED, self._config.timeout_s, count)
             self.account.stop("interrupted")
             raise
         finally:
@@ -127,30 +137,31 @@ class Engine:
                 self._lock.release()
                 self._lock = None
 
-    async def _found(self, key: bytes, prompt: str, schema: type[BaseModel]) -> Outcome:
+    async def _found(self, question: Question) -> Outcome:
         """Return the stored verdict, or buy it."""
-        if self._store:
-            try:
-                kept = self._store.get(key, schema)
-                if kept is None:
-                    await self._wait_for_others(self._store)
-                    kept = self._store.get(key, schema)
-                if kept is not None:
-                    self.account.count(hits=1)
-                    return kept
-            except JudgeError as error:
-                self.account.stop(str(error))
+        try:
+            if self._store and (kept := await self._kept(question, self._store)):
+                self.account.count(hits=1)
+                return kept
+        except JudgeError as error:
+            self.account.stop(str(error))
         # The first call proves key, model and address before any other is made.
         if not self._proved:
             async with self._first:
                 if not self._proved and self.fatal is None:
-                    outcome = await self._bought(key, prompt, schema)
+                    outcome = await self._bought(question)
                     self._proved = self.fatal is None
                     return outcome
-        return await self._bought(key, prompt, schema)
+        return await self._bought(question)
 
-    async def _wait_for_others(self, store: VerdictStore) -> None:
-        """Wait until no other process buys verdicts of the model, and keep others from it until the work is done."""
+    async def _kept(self, question: Question, store: VerdictStore) -> str | None:
+        """Return the stored verdict; None once nobody else may buy it before this process is done.
+
+        Raises:
+            JudgeError: The store cannot be used.
+        """
+        if kept := store.get(question.key, question.schema):
+            return kept
         async with self._turn:
             looks = 0
             while not self._lock and not self.account.usage.stopped:
@@ -158,48 +169,53 @@ class Engine:
                 if looks == LOOKS:
                     log.warning("waiting for another run, which buys verdicts of %s", self._chat.label)
                 await asyncio.sleep(0 if self._lock else POLL_S)
+        # Another process may have bought it meanwhile.
+        return store.get(question.key, question.schema)
 
-    async def _bought(self, key: bytes, prompt: str, schema: type[BaseModel]) -> Outcome:
+    async def _bought(self, question: Question) -> Outcome:
         """Ask until there is a verdict, or no attempt is left. A wait that the server asks for is no attempt."""
-        text, attempts, structured = prompt, 0, True
-        while isinstance(said := await self._attempt(key, prompt, text, schema), Fault):
-            if said.kind == "limited":
-                self._pause(said)
+        prompt, attempts, structured = question.prompt, 0, True
+        while True:
+            fault = await self._attempt(question, prompt)
+            if not isinstance(fault, Fault):
+                return fault
+            if fault.kind == "limited":
+                self._pause(fault)
                 continue
-            if said.kind == "plain" and structured:  # calls that were sent before that was known find out as well
+            if fault.kind == "plain" and structured:  # calls that were sent before that was known find out as well
                 if self._structured:
-                    log.warning("the judge's server takes no request for JSON: %s", said.message)
+                    log.warning("the judge's server takes no request for JSON: %s", fault.message)
                 self._structured = structured = False
                 continue
             attempts += 1
+            is_repaired = prompt is not question.prompt
             # One repair only, as each try is billed. A key that was accepted may be accepted again.
-            is_last = text is not prompt if said.kind == "malformed" else attempts >= ATTEMPTS[said.kind]
-            is_last |= said.kind == "refused" and not self._proved
-            if is_last or said.kind in ("malformed", "refused"):
-                self._note(said)
+            is_last = is_repaired if fault.kind == "malformed" else attempts >= ATTEMPTS[fault.kind]
+            is_last |= fault.kind == "refused" and not self._proved
+            if is_last or fault.kind in ("malformed", "refused"):
+                self._note(fault)
             if is_last:
                 self.account.count(failed=1)
-                return Failure(type=said.type, message=said.message + (f" ({attempts} attempts)" * (attempts > 1)))
-            wait = (said.retry_after_s or 0.0) + random.uniform(0, min(CAP_S, BASE_S * 2 ** (attempts - 1)))
-            if said.kind == "malformed":
-                text, wait = REPAIR.format(prompt=prompt, reason=said.message), 0.0
+                return Failure(type=fault.type, message=fault.message + (f" ({attempts} attempts)" * (attempts > 1)))
+            wait = (fault.retry_after_s or 0.0) + random.uniform(0, min(CAP_S, BASE_S * 2 ** (attempts - 1)))
+            if fault.kind == "malformed":
+                prompt, wait = REPAIR.format(prompt=question.prompt, reason=fault.message), 0.0
             about = {"stage": "judge", "attempt": attempts}
-            log.info("attempt %d failed, trying again in %.2f s: %s", attempts, wait, said.message, extra=about)
+            log.info("attempt %d failed, trying again in %.2f s: %s", attempts, wait, fault.message, extra=about)
             await asyncio.sleep(wait)
-        return said
 
-    async def _attempt(self, key: bytes, prompt: str, text: str, schema: type[BaseModel]) -> str | Unscored | Fault:
+    async def _attempt(self, question: Question, prompt: str) -> str | Unscored | Fault:
         """Make one call as pace and budget allow, and commit its verdict before another may take its place."""
-        async with self.pace.turn(len(text) // CHARACTERS_PER_TOKEN + USUAL_ANSWER):
-            size = await self.account.reserve(text)
+        async with self.pace.turn(len(prompt) // CHARACTERS_PER_TOKEN + USUAL_ANSWER):
+            size = await self.account.reserve(prompt)
             if size is None:
                 return Unscored(reason=self.account.usage.stopped, missing=True)
             spent: Tokens | None = None
             try:
                 async with asyncio.timeout(self._config.timeout_s):
-                    answer = await self._chat.ask(text, schema, structured=self._structured)
+                    answer = await self._chat.ask(prompt, question.schema, structured=self._structured)
                 # Counts that no server can mean are estimated from the texts, so that a budget still holds.
-                spent = _tokens(answer.tokens_in, text), _tokens(answer.tokens_out, answer.text)
+                spent = _tokens(answer.tokens_in, prompt), _tokens(answer.tokens_out, answer.text)
             except Exception as error:  # every provider has its own tree of errors
                 fault = read_fault(error)
                 spent = None if fault.billed else (0, 0)
@@ -210,10 +226,11 @@ class Engine:
             self.pace.succeeded()
             try:
                 # Again: the answer may have spelled a secret with escapes of JSON.
-                verdict = without_secrets(read_verdict(answer, schema, prompt).model_dump_json())
+                verdict = read_verdict(answer, question.schema, question.prompt).model_dump_json()
+                verdict = without_secrets(verdict)
                 self._judged, self._in_a_row = True, 0
                 if self._store:
-                    self._store.put(key, self._chat.label, schema.__name__, verdict, spent)
+                    self._store.put(question.key, self._chat.label, question.schema.__name__, verdict, spent)
             except MalformedError as error:
                 return Fault(kind="malformed", type="Malformed", message=str(error))
             except JudgeError as error:  # buying more would lose more

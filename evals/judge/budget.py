@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from evals.config.judge import BudgetConfig, JudgeConfig, PriceConfig
 
@@ -11,6 +11,7 @@ from evals.config.judge import BudgetConfig, JudgeConfig, PriceConfig
 Tokens = tuple[int, int]
 # Tokens that a server may add to a prompt: its chat template and the response schema.
 TEMPLATE = 256
+COUNTS = ("calls", "hits", "failed", "unanswered", "tokens_in", "tokens_out")
 # Longest sleep, in seconds, before the end of judging or a further refusal is noticed.
 STEP_S = 0.25
 
@@ -48,10 +49,9 @@ class Usage:
     @classmethod
     def joined(cls, usages: "Sequence[Usage]") -> "Usage":
         """Return the usage of several models together; its price is known where that of each is."""
-        counts = {field.name for field in fields(cls)} - {"usd", "stopped"}
         prices = [usage.usd for usage in usages if usage.usd is not None]
         return cls(
-            **{name: sum(getattr(usage, name) for usage in usages) for name in counts},
+            **{name: sum(getattr(usage, name) for usage in usages) for name in COUNTS},
             usd=sum(prices) if len(prices) == len(usages) else None,
             stopped=next((usage.stopped for usage in usages if usage.stopped), ""),
         )
@@ -60,6 +60,11 @@ class Usage:
 def cost(price: PriceConfig | None, tokens_in: float, tokens_out: float) -> float | None:
     """Return the price of tokens in US dollars, None without a price."""
     return None if price is None else (tokens_in * price.input + tokens_out * price.output) / 1e6
+
+
+def money(usd: float | None, model: str) -> str:
+    """Return an estimated price in words; without one, where it belongs."""
+    return f"no price for {model} in judge.prices" if usd is None else f"about {usd:,.{2 if usd >= 1 else 4}f} USD"
 
 
 class Budget:
@@ -85,8 +90,8 @@ class Budget:
         if limits.usd is None or held + call <= limits.usd:
             return ""
         unknown = f", {usage.unanswered} requests without an answer at their most" if usage.unanswered else ""
-        told = f"{held:.4f} spent{unknown}; a call may take {call:.4f}"
-        return f"the budget of {limits.usd:g} USD does not hold another call ({told})"
+        spent = f"{held:.4f} spent{unknown}; a call may take {call:.4f}"
+        return f"the budget of {limits.usd:g} USD does not hold another call ({spent})"
 
 
 class Account:
@@ -193,7 +198,9 @@ class Pace:
             while self._inside >= self.limit:
                 self._left.clear()
                 await self._left.wait()
-            while (wait := self._opens - _now()) > 0 and not self._ended():
+            while (
+                wait := max(self._closed_until, self._next_call, self._next_token) - _now()
+            ) > 0 and not self._ended():
                 await asyncio.sleep(min(wait, STEP_S))
             self._next_call = max(self._next_call, _now()) + self._per_call
             self._next_token = max(self._next_token, _now()) + self._per_token * tokens
@@ -203,11 +210,6 @@ class Pace:
         finally:
             self._inside -= 1
             self._left.set()
-
-    @property
-    def _opens(self) -> float:
-        """The moment from which a call may go."""
-        return max(self._closed_until, self._next_call, self._next_token)
 
     def refused(self, wait_s: float) -> None:
         """Close for so long, then admit fewer calls at once; calls in flight, refused together, lower it once."""

@@ -122,27 +122,31 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
         why = f"pip install 'retrieval-evals[{config.provider}]'" if extra else read_fault(error).message
         raise JudgeError(f"judge.model {config.model!r} cannot be built: {why}") from error
     own = identity(model) if config.provider == "python" else ""
-    prefix = (KEYS.get(config.provider) or f"{config.provider.upper()}_API_KEY").removesuffix("API_KEY")
-    elsewhere = (os.environ[prefix + end] for end in ADDRESSES if prefix + end in os.environ)
     parameters: dict[str, Any] = {
         "temperature": config.temperature,
         "seed": SEED,
         "max_output_tokens": config.max_output_tokens,
-        "base_url": config.base_url or " ".join(elsewhere) or None,
+        "base_url": _address(config),
         **({"class": own} if own else {}),
     }
-    arguments: dict[str, Any] = {}
-    if config.provider == "cohere":  # whose class drops them
-        limits = {"max_retries": 0, "timeout_in_seconds": config.timeout_s}
-        arguments = {"max_tokens": config.max_output_tokens, "seed": SEED, "request_options": limits}
+    limits = {"max_retries": 0, "timeout_in_seconds": config.timeout_s}
+    # Its class takes them with each call alone.
+    of_cohere = {"max_tokens": config.max_output_tokens, "seed": SEED, "request_options": limits}
     return Chat(
         provider=config.provider,
         name=config.name,
         parameters=parameters,
         model=model,
-        arguments=arguments,
+        arguments=of_cohere if config.provider == "cohere" else {},
         identified=own is not None,
     )
+
+
+def _address(config: JudgeConfig) -> str | None:
+    """Return where requests go, if not to the provider's own address: by the settings, or by the environment."""
+    prefix = (KEYS.get(config.provider) or f"{config.provider.upper()}_API_KEY").removesuffix("API_KEY")
+    elsewhere = (os.environ[prefix + end] for end in ADDRESSES if prefix + end in os.environ)
+    return config.base_url or " ".join(elsewhere) or None
 
 
 def _of_provider(config: JudgeConfig, env: Mapping[str, str]) -> "BaseChatModel":
@@ -156,26 +160,21 @@ def _of_provider(config: JudgeConfig, env: Mapping[str, str]) -> "BaseChatModel"
 
     variable = config.api_key_env or KEYS[provider]
     key = api_key(env, variable) if variable else None
-    local = provider == "openai" and config.base_url is not None
-    if variable and not key and not local:
+    if variable and not key and not (provider == "openai" and config.base_url):
         raise JudgeError(
             f"{named} needs an API key: expected it in {variable}, which is not set; export it or write it into .env, "
             "or name another variable with judge.api_key_env"
         )
-    own: dict[str, Any]
+    timeout_s, most_tokens = config.timeout_s, config.max_output_tokens
+    own: dict[str, Any] = {"temperature": config.temperature, "base_url": config.base_url}
     match provider:
         case "cohere":
-            own = {"timeout_seconds": config.timeout_s, "cohere_api_key": key}
+            own |= {"timeout_seconds": timeout_s, "cohere_api_key": key}
         case "ollama":
-            own = {
-                "client_kwargs": {"timeout": config.timeout_s},
-                "num_predict": config.max_output_tokens,
-                "seed": SEED,
-            }
+            own |= {"client_kwargs": {"timeout": timeout_s}, "num_predict": most_tokens, "seed": SEED}
         case _:
-            own = {"timeout": config.timeout_s, "max_retries": 0, "max_tokens": config.max_output_tokens}
-            own |= {"api_key": key or "none", "seed": SEED if provider in SEEDED else None}
-    own |= {"temperature": config.temperature, "base_url": config.base_url}
+            own |= {"timeout": timeout_s, "max_retries": 0, "max_tokens": most_tokens, "api_key": key or "none"}
+            own |= {"seed": SEED} if provider in SEEDED else {}
     given = {name: value for name, value in own.items() if value is not None}
     model: BaseChatModel = init_chat_model(config.name, model_provider=provider, **given)
     return model
@@ -185,11 +184,11 @@ def _from_python(config: JudgeConfig) -> "BaseChatModel":
     from langchain_core.language_models import BaseChatModel
 
     module, _, function = config.name.partition(":")
-    built = getattr(import_module(module), function)()
-    if not isinstance(built, BaseChatModel):
+    model = getattr(import_module(module), function)()
+    if not isinstance(model, BaseChatModel):
         expected = "expected a LangChain chat model (BaseChatModel)"
-        raise JudgeError(f"judge.model {config.model!r}: {expected}, got {type(built).__name__}")
-    return built
+        raise JudgeError(f"judge.model {config.model!r}: {expected}, got {type(model).__name__}")
+    return model
 
 
 def identity(model: "BaseChatModel") -> str | None:

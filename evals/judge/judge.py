@@ -14,6 +14,7 @@ from evals.config.judge import JudgeConfig
 from evals.judge.asking import Engine
 from evals.judge.budget import Account, Budget, Usage
 from evals.judge.chat import Chat, make_chat
+from evals.judge.plan import AGAIN, JudgePlan, Share, counted
 from evals.judge.store import VerdictStore
 from evals.judge.tasks import PRECISION, Graded, Task, grade, tasks
 from evals.judge.verdicts import Judging
@@ -36,6 +37,7 @@ class Judge:
     """A chat model with its settings, its verdict store and its part of the budget.
 
     Attributes:
+        engine: What answers single prompts.
         below: With `judge.second`, the cheaper judge that judges everything, with the same store and budget; else None.
     """
 
@@ -79,22 +81,32 @@ class Judge:
     @property
     def tiers(self) -> "tuple[Judge, ...]":
         """The cheaper judge, where there is one, and this one."""
-        return (*(self.below.tiers if self.below else ()), self)
-
-    @property
-    def model(self) -> str:
-        """`provider:name`."""
-        return self.chat.label
-
-    @property
-    def usage(self) -> Usage:
-        """Spending on this model so far."""
-        return self._account.usage
+        return (self.below, self) if self.below else (self,)
 
     def charged(self, judging: Judging) -> Judging:
         """Return the verdicts with the usage of this judge, and of the judge below it, up to date."""
         below = self.below.charged(judging.below) if self.below and judging.below else None
-        return replace(judging, usage=self.usage, below=below)
+        return replace(judging, usage=self._account.usage, below=below)
+
+    def plan(
+        self, metrics: Collection[str], observations: Sequence[Observation], again: Sequence[Observation], seed: int
+    ) -> JudgePlan:
+        """Count the calls that judging these selections, or the sample of their queries, would take. None is made.
+
+        Args:
+            metrics: Names of metrics; those that need no judge are passed over.
+            observations: The selections; several of one query are as many selections.
+            again: One for each query, of which some are judged a second time, if the settings say so.
+            seed: Seed of that choice, and of the sample.
+        """
+        order = judging_order((o.case for o in observations), seed)
+        drawn = order[: sample_size(self.config.sample, len(order))]
+        shares = counted(self.chat, self.store, tasks(metrics, among(drawn, observations), seed))
+        if self.config.rejudge:
+            repeats = repeated(among(drawn, again), self.config.rejudge, seed)
+            second = counted(self.chat, None, tasks(metrics, repeats, seed))
+            shares.append(Share(AGAIN, [tokens for share in second for tokens in share.prompts]))
+        return JudgePlan(config=self.config, shares=tuple(shares), drawn=len(drawn))
 
     def judge(self, metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> Judging:
         """Ask all questions of the metrics on the selections of observations.
@@ -107,6 +119,8 @@ class Judge:
         Raises:
             JudgeError: The very first call was refused for a reason that all others would share.
         """
+        if self.store:
+            self.store.say_outdated(lambda: self.plan(metrics, observations, (), seed).price)
         return self._judging(list(tasks(metrics, observations, seed)), self.engine)
 
     def again(
@@ -142,7 +156,12 @@ class Judge:
 
     def _judging(self, questions: Sequence[Task], engine: Engine) -> Judging:
         graded = self.run(self._ask(questions, engine), engine)
-        return replace(_judging_of(self.model, graded), usage=self.usage)
+        values = {(task.metric, task.case_id, task.chunk_ids): result.value for task, result in graded}
+        verdicts: Any = {(case, ids[0]): value for (metric, case, ids), value in values.items() if metric == PRECISION}
+        scores: Any = {key: value for key, value in values.items() if key[0] != PRECISION}
+        claims = {(task.case_id, task.chunk_ids): result.claims for task, result in graded if result.claims}
+        model, usage = self.chat.label, self._account.usage
+        return Judging(model=model, verdicts=verdicts, scores=scores, claims=claims, usage=usage)
 
     async def _ask(self, questions: Sequence[Task], engine: Engine) -> list[tuple[Task, Graded]]:
         """Ask the questions concurrently."""
@@ -173,18 +192,10 @@ def _loop(threads: int) -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _judging_of(model: str, graded: Sequence[tuple[Task, Graded]]) -> Judging:
-    on_chunks = {(t.case_id, t.chunk_ids[0]): each.value for t, each in graded if t.metric == PRECISION}
-    on_results = {(t.metric, t.case_id, t.chunk_ids): each.value for t, each in graded if t.metric != PRECISION}
-    claims = {(t.case_id, t.chunk_ids): each.claims for t, each in graded if each.claims}
-    return Judging(model=model, verdicts=on_chunks, scores=on_results, claims=claims)  # type: ignore[arg-type]
-
-
 def repeated(observations: Sequence[Observation], count: int, seed: int) -> list[Observation]:
     """Draw at most `count` of the queries that the judge was asked about, in their order."""
     case_ids = list(dict.fromkeys(o.case.id for o in observations if o.case.in_scope and o.selection))
-    chosen = set(random.Random(seed).sample(case_ids, min(count, len(case_ids))))
-    return [o for o in observations if o.case.id in chosen]
+    return among(random.Random(seed).sample(case_ids, min(count, len(case_ids))), observations)
 
 
 def tier_sizes(judge: Judge, queries: int, *, in_rounds: bool = False) -> list[int]:
@@ -202,11 +213,10 @@ def asking(
 ) -> tuple[Callable[[Sequence[Observation]], Judging], Callable[[], Judging | None]]:
     """Return two functions that ask the judges.
 
-    One asks the judge that counts about given results, the other the cheaper judge about all (None without one). Ask
-    each about one query first.
+    One asks the judge that counts about given results, the other the cheaper judge about all (None without one).
 
-    Of two, each is asked about one query before either is asked about the rest, so that one which refuses to answer
-    ends the run before much is bought.
+    What verdicts under keys of an earlier version cost again is said before anything is bought. Of two judges, each is
+    asked about one query before either is asked about the rest, so that one which refuses to answer ends the run then.
 
     Args:
         judge: The one that counts, with the cheap one below it, if there is one.
@@ -217,8 +227,11 @@ def asking(
     Raises:
         JudgeError: The first call of a judge was refused for a reason that all others would share.
     """
-    found = [observation for observation in observations if observation.selection]
-    first = among(judging_order((observation.case for observation in found), seed)[:1], found)
+    if judge.store:
+        plans = (tier.plan(metrics, observations, (), seed) for tier in judge.tiers)
+        judge.store.say_outdated(lambda: "; ".join(plan.price for plan in plans if plan.price))
+    returned = [observation for observation in observations if observation.selection]
+    first = among(judging_order((observation.case for observation in returned), seed)[:1], returned)
     for each in (judge, judge.below) if judge.below else ():
         each.judge(metrics, first, seed)
     return (

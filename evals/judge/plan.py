@@ -2,18 +2,16 @@
 
 import asyncio
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evals.collect.observations import Observation
-from evals.config.judge import BudgetConfig, Sample
+from evals.config.judge import BudgetConfig, JudgeConfig, Sample
 from evals.judge.asking import USUAL_ANSWER, Schema
-from evals.judge.budget import cost
-from evals.judge.judge import Judge, repeated
+from evals.judge.budget import cost, money
+from evals.judge.chat import Chat
 from evals.judge.store import VerdictStore
-from evals.judge.tasks import JUDGED, Task, grade, tasks
-from evals.sampling.order import among, judging_order, sample_size
+from evals.judge.tasks import JUDGED, Task, grade
 from retrievers.embedding.tokens import count_tokens
 
 # The share of the second pass.
@@ -24,24 +22,37 @@ SECONDS_PER_CALL = 2.0
 BLANK: dict[str, Any] = {"reason": "", "verdict": 0, "rating": 0, "entities": [], "classifications": []}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Share:
-    """Calls of one metric.
+    """Calls of one metric, or of all.
 
     Attributes:
-        questions: Distinct calls of the judge; `cached`, how many of them are in the verdict store.
-        tokens_in: Tokens of the prompts that are not, counted with the packaged tokenizer.
+        prompts: Of each distinct question the tokens of its prompt, counted with the packaged tokenizer; None where
+            the verdict is stored.
     """
 
     metric: str
-    questions: int
-    cached: int
-    tokens_in: int
+    prompts: Sequence[int | None]
+
+    @property
+    def questions(self) -> int:
+        """Distinct questions to the judge."""
+        return len(self.prompts)
+
+    @property
+    def cached(self) -> int:
+        """How many of them are in the verdict store."""
+        return sum(tokens is None for tokens in self.prompts)
 
     @property
     def calls(self) -> int:
         """Calls that would be made."""
         return self.questions - self.cached
+
+    @property
+    def tokens_in(self) -> int:
+        """Tokens of the prompts that would be sent."""
+        return sum(tokens or 0 for tokens in self.prompts)
 
     @property
     def tokens_out(self) -> int:
@@ -54,63 +65,51 @@ class JudgePlan:
     """Calls of a run's judging.
 
     Attributes:
-        model: `provider:name` of the judge.
+        config: Settings of the judge.
         shares: Share of each metric; a question that two metrics ask is counted with the first.
-        usd: Price of the calls by the price table, None without a price.
-        seconds: Duration of the calls at the given limits; see `SECONDS_PER_CALL`.
-        sample: Which queries are judged, as set.
         drawn: Number of queries that `shares` are of: all, or those of the sample (of `auto` its first round).
     """
 
-    model: str
+    config: JudgeConfig
     shares: tuple[Share, ...]
-    usd: float | None
-    seconds: float
-    sample: Sample
     drawn: int
+
+    @property
+    def model(self) -> str:
+        """`provider:name` of the judge."""
+        return self.config.model or ""
+
+    @property
+    def sample(self) -> Sample:
+        """Which queries are judged, as set."""
+        return self.config.sample
 
     @property
     def total(self) -> Share:
         """All metrics together."""
-        return _total("all", self.shares)
+        return Share("all", [tokens for share in self.shares for tokens in share.prompts])
 
+    @property
+    def usd(self) -> float | None:
+        """Price of the calls by the price table, None without a price."""
+        return cost(self.config.price, self.total.tokens_in, self.total.tokens_out)
 
-def plan(
-    judge: Judge,
-    metrics: Collection[str],
-    observations: Sequence[Observation],
-    again: Sequence[Observation],
-    seed: int,
-) -> JudgePlan:
-    """Count the calls that judging these selections, or the sample of their queries, would take. No call is made.
+    @property
+    def seconds(self) -> float:
+        """Duration of the calls at the given limits; see `SECONDS_PER_CALL`."""
+        total, config = self.total, self.config
+        minutes = (
+            total.calls / (config.requests_per_minute or math.inf),
+            (total.tokens_in + total.tokens_out) / (config.tokens_per_minute or math.inf),
+            total.calls * SECONDS_PER_CALL / 60 / config.max_concurrency,
+        )
+        return 60 * max(minutes)
 
-    Args:
-        judge: Judge with its model, limits, prices and store.
-        metrics: Names of metrics; those that need no judge are passed over.
-        observations: The selections; several of one query are as many selections.
-        again: One for each query, of which some are judged a second time, if the settings say so.
-        seed: Seed of that choice, and of the sample.
-    """
-    config, order = judge.config, judging_order((o.case for o in observations), seed)
-    drawn = order[: sample_size(config.sample, len(order))]
-    shares = _counted(judge, judge.store, tasks(metrics, among(drawn, observations), seed))
-    if config.rejudge:
-        repeats = repeated(among(drawn, again), config.rejudge, seed)
-        shares.append(_total(AGAIN, _counted(judge, None, tasks(metrics, repeats, seed))))
-    total = _total("all", shares)
-    minutes = (
-        total.calls / (config.requests_per_minute or math.inf),
-        (total.tokens_in + total.tokens_out) / (config.tokens_per_minute or math.inf),
-        total.calls * SECONDS_PER_CALL / 60 / config.max_concurrency,
-    )
-    return JudgePlan(
-        model=judge.model,
-        shares=tuple(shares),
-        usd=cost(config.price, total.tokens_in, total.tokens_out),
-        seconds=60 * max(minutes),
-        sample=config.sample,
-        drawn=len(drawn),
-    )
+    @property
+    def price(self) -> str:
+        """Calls and price in words; empty where all verdicts are stored."""
+        calls, first = self.total.calls, "in the first round " if self.sample == "auto" else ""
+        return f"{first}up to {calls:,} calls of {self.model}, {money(self.usd, self.model)}" if calls else ""
 
 
 def stopped(budget: BudgetConfig, plans: Sequence[JudgePlan]) -> str:
@@ -124,18 +123,9 @@ def stopped(budget: BudgetConfig, plans: Sequence[JudgePlan]) -> str:
     )
 
 
-def _total(metric: str, shares: Sequence[Share]) -> Share:
-    return Share(
-        metric=metric,
-        questions=sum(share.questions for share in shares),
-        cached=sum(share.cached for share in shares),
-        tokens_in=sum(share.tokens_in for share in shares),
-    )
-
-
-def _counted(judge: Judge, store: VerdictStore | None, questions: Iterable[Task]) -> list[Share]:
-    """Return the share of each metric in the questions, of which those in the store cost nothing."""
-    counting = _Counting(judge, store)
+def counted(chat: Chat, store: VerdictStore | None, questions: Iterable[Task]) -> list[Share]:
+    """Return the share of each metric in questions to a model, of which those in the store cost nothing."""
+    counting = _Counting(chat, store)
 
     async def ask_all() -> None:
         for task in questions:
@@ -143,23 +133,24 @@ def _counted(judge: Judge, store: VerdictStore | None, questions: Iterable[Task]
             await grade(task, counting)
 
     asyncio.run(ask_all())
-    return [_total(name, own) for name in JUDGED if (own := [s for s in counting.asked.values() if s.metric == name])]
+    prompts = {name: [tokens for metric, tokens in counting.asked.values() if metric == name] for name in JUDGED}
+    return [Share(name, own) for name, own in prompts.items() if own]
 
 
 class _Counting:
-    """A judge that counts what prompts cost, and answers out of the store or blank."""
+    """A judge that counts the tokens of prompts, and answers out of the store or blank."""
 
-    def __init__(self, judge: Judge, store: VerdictStore | None) -> None:
-        self._judge, self._store = judge, store
-        self.metric, self.asked = "", dict[bytes, Share]()
+    def __init__(self, chat: Chat, store: VerdictStore | None) -> None:
+        self._chat, self._store = chat, store
+        # Of each prompt the metric that first asked it, and its tokens; None where the verdict is stored.
+        self.metric, self.asked = "", dict[bytes, tuple[str, int | None]]()
 
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
         """Count a prompt that was not counted yet."""
-        key = self._judge.chat.key(prompt, schema)
+        key = self._chat.key(prompt, schema)
         kept = self._store.get(key, schema) if self._store else None
         if key not in self.asked:
-            tokens = 0 if kept else count_tokens(prompt)
-            self.asked[key] = Share(metric=self.metric, questions=1, cached=int(bool(kept)), tokens_in=tokens)
+            self.asked[key] = self.metric, None if kept else count_tokens(prompt)
         if kept:
             return schema.model_validate_json(kept)
         return schema.model_validate({name: BLANK[name] for name in schema.model_fields})

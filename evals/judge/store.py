@@ -4,6 +4,7 @@ import hashlib
 import logging
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,20 @@ CREATE TABLE IF NOT EXISTS verdicts (
     tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, created REAL NOT NULL, used REAL NOT NULL
 ) WITHOUT ROWID
 """
-# The version of the keys: what they are made of (`evals.judge.asking`). Verdicts under others are never found.
-KEYS = 2
-OUTDATED = "verdicts in %s (%s) have the keys of an earlier version and are bought again: --plan says for how much"
 COLUMNS = "key, model, kind, answer, tokens_in, tokens_out, created, used"
+# The version of the keys: what they are made of (`Chat.key`). Verdicts under others are never found.
+KEYS = 2
+OUTDATED = "the %s verdicts in %s have the keys of an earlier version and are bought again: %s"
 
 log = logging.getLogger(__name__)
 
 
 class VerdictStore:
     """Verdicts by key; each `put` is on disk when it returns. Any number of processes may share a file.
+
+    Attributes:
+        file: The file.
+        outdated: Number of verdicts under keys of an earlier version, of which nobody was told yet.
 
     Raises:
         JudgeError: In every method, where the file cannot be read or written; the message says what to do.
@@ -46,9 +51,19 @@ class VerdictStore:
         except (OSError, sqlite3.Error) as error:
             raise self._unusable(error) from error
         [(version, count)] = self._run("SELECT user_version, (SELECT count(*) FROM verdicts) FROM pragma_user_version")
-        if version < KEYS:
-            if count:
-                log.warning(OUTDATED, file, f"{count:,}")
+        self.outdated: int = count if version < KEYS else 0
+        if version < KEYS and not count:
+            self._run(f"PRAGMA user_version = {KEYS}")
+
+    def say_outdated(self, price: Callable[[], str]) -> None:
+        """Say once, before anything is bought, that verdicts under keys of an earlier version are bought again.
+
+        Args:
+            price: Returns calls and price in words; empty where nothing will be bought.
+        """
+        if self.outdated and (told := price()):
+            log.warning(OUTDATED, f"{self.outdated:,}", self.file, told)
+            self.outdated = 0
             self._run(f"PRAGMA user_version = {KEYS}")
 
     def get(self, key: bytes, schema: type[BaseModel]) -> str | None:

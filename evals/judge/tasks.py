@@ -45,8 +45,8 @@ class JudgedMetric:
 
     def inputs(self, question: str, reference: str, texts: Sequence[str]) -> dict[str, Any]:
         """Return the arguments of its `ascore`."""
-        known = {"user_input": question, "reference": reference, "retrieved_contexts": list(texts)}
-        return {name: known[name] for name in self.arguments}
+        inputs = {"user_input": question, "reference": reference, "retrieved_contexts": list(texts)}
+        return {name: inputs[name] for name in self.arguments}
 
 
 # The metrics that a judge grades.
@@ -90,17 +90,17 @@ def tasks(metrics: Collection[str], observations: Sequence[Observation], seed: i
     places = {case_id: rank for rank, case_id in enumerate(judging_order((o.case for o in observations), seed))}
     inside = [o for o in observations if o.case.id in places and o.selection]
     yielded = set[tuple[str, str, Selected]]()
-    for one in sorted(inside, key=lambda o: places[o.case.id]):
-        case, reference = one.case, one.case.reference_answer or ""
-        for name, how in JUDGED.items():
-            if name not in metrics or (how.needs_reference and not reference.strip()):
+    for observation in sorted(inside, key=lambda o: places[o.case.id]):
+        case, chunks = observation.case, observation.selection.chunks
+        reference = case.reference_answer or ""
+        for name, metric in JUDGED.items():
+            if name not in metrics or (metric.needs_reference and not reference.strip()):
                 continue
-            chunks = one.selection.chunks
-            for part in [[chunk] for chunk in chunks] if name == PRECISION else [chunks]:
-                ids = tuple(chunk.chunk_id for chunk in part)
+            for asked in [[chunk] for chunk in chunks] if name == PRECISION else [chunks]:
+                ids = tuple(chunk.chunk_id for chunk in asked)
                 if (name, case.id, ids) not in yielded:
                     yielded.add((name, case.id, ids))
-                    inputs = how.inputs(case.query, reference, [chunk.text for chunk in part])
+                    inputs = metric.inputs(case.query, reference, [chunk.text for chunk in asked])
                     yield Task(metric=name, case_id=case.id, chunk_ids=ids, inputs=inputs)
 
 

@@ -25,6 +25,7 @@ Said = Mapping[tuple[str, str], int | Failure]
 Statistic = Callable[[Floats], Floats]
 # Above this share of labelled queries that cannot be used, those that are left are no random sample.
 MOST_DROPPED = 0.05
+NO_VERDICT = "no verdict on a labelled chunk"
 TOO_FEW = f"not computable: {{}}only {{}} queries, {FEWEST} are needed"
 NOT_FIRST = " where they are not the first of the judging order (golden label offers these)"
 
@@ -68,37 +69,20 @@ class Agreement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Correction:
-    """Mean of a judged metric by people.
-
-    Attributes:
-        metric: Its name.
-        corrected: The mean had people seen all queries, n of which they have; no value where it cannot be had.
-        weight: Weight of what corrects it; None without a value.
-        judge: Which judge that is, by number, the cheapest first; None for the golden labels.
-    """
-
-    metric: str
-    corrected: Summary
-    weight: float | None = None
-    judge: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Trust:
-    """Quality of a judge; None for statistics that the settings do not ask for.
+    """Quality of a judge; None for what the run does not tell.
 
     Attributes:
         agreement: Agreement with the golden labels.
-        self_agreement: Agreement with itself.
-        corrections: Judged means by people, where any query has human verdicts.
+        self_agreement: Share of its verdicts that it repeats, where it was asked twice.
+        correction: Mean context precision had people seen all queries, where any query has their verdicts.
         tiers: With `judge.second`, the agreement of the first judge with the second, and where people's verdicts
             correct the mean, of the last judge with people; None where no chunk was judged by both.
     """
 
     agreement: Agreement | None = None
     self_agreement: Summary | None = None
-    corrections: Sequence[Correction] = ()
+    correction: Summary | None = None
     tiers: Sequence[Agreement | None] = ()
 
 
@@ -113,25 +97,24 @@ def measure(judging: Judging, observations: Sequence[Observation], seed: int) ->
     inside = [o for o in observations if o.case.in_scope]
     labelled = [o for o in inside if o.relevance.grades or o.relevance.items]
     labels = {(o.case.id, c): int(c in o.relevance.grades) for o in labelled for c in o.ranked_ids}
-    people = {(o.case.id, c): said for o in inside for c, said in o.case.human_verdicts.items()}
+    people = {(o.case.id, c): verdict for o in inside for c, verdict in o.case.human_verdicts.items()}
     correction = by_people(judging, inside, people, labels, seed)
     truths = [_said(tier) for tier in judging.tiers[1:]]
-    if correction and correction.weight is not None:
+    if correction and correction.value is not None:
         truths.append(people)
     again = agree(judging, _said(judging.again)) if judging.again else None
     return Trust(
         agreement=agree(judging, labels),
         self_agreement=replace(again.accuracy, metric="judge/self_agreement") if again else None,
-        corrections=[correction] if correction else [],
+        correction=correction,
         tiers=[agree(tier, truth) for tier, truth in zip(judging.tiers, truths, strict=False)],
     )
 
 
 def summaries(trust: Trust) -> list[Summary]:
     """Return one summary a statistic: `judge/agreement` (accuracy), `judge/kappa` and so on, `<metric>_corrected`."""
-    measured = [trust.agreement.accuracy, trust.agreement.kappa] if trust.agreement else []
-    measured += [trust.self_agreement] if trust.self_agreement else []
-    return [*measured, *(each.corrected for each in trust.corrections)]
+    by_labels = (trust.agreement.accuracy, trust.agreement.kappa) if trust.agreement else ()
+    return list(filter(None, (*by_labels, trust.self_agreement, trust.correction)))
 
 
 def agree(judging: Judging, truth: Said) -> Agreement | None:
@@ -139,30 +122,36 @@ def agree(judging: Judging, truth: Said) -> Agreement | None:
 
     A failure in either leaves nothing to compare. Differences keep the order of `truth` within a query.
     """
-    said = ((key, judging.verdicts.get(key), label) for key, label in truth.items())
-    rows = [(key, verdict, label) for key, verdict, label in said if isinstance(verdict, ChunkVerdict | Failure)]
-    if not rows:
-        return None
-    ids, places = np.unique([query_id for (query_id, _), *_ in rows], return_inverse=True)
-    # For each query how often verdict and label are 1 1, 1 0, 0 1, 0 0, and how often one failed at label 1, label 0.
-    table = np.zeros((len(ids), 6))
-    np.add.at(table, (places, np.array([_column(verdict, label) for _, verdict, label in rows])), 1.0)
-    differing = [
-        Differing(query_id=key[0], chunk_id=key[1], label=label, reason=verdict.reason)
-        for key, verdict, label in rows
-        if isinstance(verdict, ChunkVerdict) and isinstance(label, int) and verdict.verdict != label
+    pairs = [
+        (key, verdict, label)
+        for key, label in truth.items()
+        if isinstance(verdict := judging.verdicts.get(key), ChunkVerdict | Failure)
     ]
+    if not pairs:
+        return None
+    rows = {query_id: row for row, query_id in enumerate(sorted({query_id for (query_id, _), *_ in pairs}))}
+    # How often each query's verdict is 1, 0 or failed, where the label is 1 or 0.
+    table = np.zeros((len(rows), 3, 2))
+    differing = []
+    for (query_id, chunk_id), verdict, label in pairs:
+        column = int(label != 1)
+        if isinstance(verdict, Failure) or isinstance(label, Failure):
+            table[rows[query_id], 2, column] += 1
+            continue
+        table[rows[query_id], 1 - verdict.verdict, column] += 1
+        if verdict.verdict != label:
+            differing.append(Differing(query_id=query_id, chunk_id=chunk_id, label=label, reason=verdict.reason))
     counts = Counter(row.query_id for row in differing)
     return Agreement(
-        accuracy=_accuracy(table[:, :4], table[:, 4:].sum(axis=0)),
-        kappa=_kappa(table[:, :4], table[:, 4:].sum(axis=0)),
+        accuracy=_accuracy(table),
+        kappa=_kappa(table),
         disagreements=tuple(sorted(differing, key=lambda row: (-counts[row.query_id], row.query_id, row.label != 1))),
     )
 
 
 def by_people(
     judging: Judging, observations: Sequence[Observation], people: Said, labels: Said, seed: int
-) -> Correction | None:
+) -> Summary | None:
     """Return context precision by people, who saw a random sample of the queries; None where they saw none.
 
     What foretells people of all queries corrects their mean (`evals.sampling.corrected`): the strongest judge that was
@@ -176,6 +165,9 @@ def by_people(
         people: Verdicts of people.
         labels: What golden labels say of the chunks that were returned.
         seed: Seed of the order of the queries.
+
+    Returns:
+        The mean had people seen all queries, n of which they have; without a value where it cannot be had.
     """
     answered = {o.case.id: o for o in observations if (o.case.reference_answer or "").strip()}
     every = [answered[key] for key in judging_order((o.case for o in observations), seed) if key in answered]
@@ -197,22 +189,19 @@ def by_people(
     mean = Summary(metric=f"{PRECISION}_corrected", value=None, n=n)
     if n < fewest or asked - n > max(1.0, MOST_DROPPED * asked):
         needed = f"{fewest} are needed{'' if of_order else NOT_FIRST}"
-        why = f"{n} of {asked} queries with human verdicts on all that was returned, {needed}"
-        return Correction(metric=PRECISION, corrected=replace(mean, note=why))
+        return replace(mean, note=f"{n} of {asked} queries with human verdicts on all that was returned, {needed}")
     # Where some queries have people's labels as evidence, or none, labels say more of some than of others.
     alike = len({(o.case.labelling is not None, o.case.is_unlabelled) for o in every}) == 1
     proxy = precision(labels if alike else {})
-    judge = max((number for number, tier in enumerate(judging.tiers) if tier.drawn is None), default=None)
-    if judge is not None:
-        by_judge = precision(_said(judging.tiers[judge]))
-        known = by_judge[np.isfinite(by_judge)]
+    if asked_all := [tier for tier in judging.tiers if tier.drawn is None]:
+        by_judge = precision(_said(asked_all[-1]))
+        judged = by_judge[np.isfinite(by_judge)]
         # What it failed on is as the labels say, or else as the others.
-        others = np.where(np.isfinite(proxy), proxy, known.mean() if len(known) else 0.0)
+        others = np.where(np.isfinite(proxy), proxy, judged.mean() if len(judged) else 0.0)
         proxy = np.where(np.isfinite(by_judge), by_judge, others)
     sample = corrected(own, proxy)
     low, high = (float(end[0]) for end in sample.interval())
-    corrected_mean = replace(mean, value=float(np.clip(sample.means[0], 0.0, 1.0)), ci_low=low, ci_high=high)
-    return Correction(metric=PRECISION, corrected=corrected_mean, weight=sample.weight, judge=judge)
+    return replace(mean, value=float(np.clip(sample.means[0], 0.0, 1.0)), ci_low=low, ci_high=high)
 
 
 def _said(judging: Judging) -> Said:
@@ -224,79 +213,68 @@ def _said(judging: Judging) -> Said:
     }
 
 
-def _column(verdict: ChunkVerdict | Failure, label: int | Failure) -> int:
-    if isinstance(verdict, Failure) or isinstance(label, Failure):
-        return 4 if label == 1 else 5
-    return 3 - 2 * verdict.verdict - label
-
-
-def _accuracy(table: Floats, lost: Floats) -> Summary:
+def _accuracy(table: Floats) -> Summary:
     """Return the share of verdicts that equal the label."""
-    queries = int(table.any(axis=1).sum())
-    none = "no verdict on a labelled chunk" if not queries else ""
-    is_clear = _share_of(table.sum(axis=0)) in (0.0, 1.0)
+    queries = int(table[:, :2].any(axis=(1, 2)).sum())
+    is_clear = _share(table[:, :2].sum(axis=0)) in (0.0, 1.0)
     few = TOO_FEW.format("", queries) if queries < FEWEST and not is_clear else ""
-    return _compared("judge/agreement", _share_of, 0.0, table, lost, (none, few))
+    return _compared("judge/agreement", _share, 0.0, table, NO_VERDICT * (not queries), few)
 
 
-def _kappa(table: Floats, lost: Floats) -> Summary:
+def _kappa(table: Floats) -> Summary:
     """Return Cohen's kappa. Where all labels are the same, it is 0 or undefined for any verdicts: it has no value."""
-    # By label, the queries that have it.
-    holding = {label: int((table[:, 1 - label] + table[:, 3 - label] > 0).sum()) for label in (1, 0)}
-    none = "no verdict on a labelled chunk"
-    if any(holding.values()):
-        none = "" if all(holding.values()) else f"undefined: all labels are {int(holding[1] > 0)}"
-    fewest = next((label for label, queries in holding.items() if queries < FEWEST), None)
-    few = "" if fewest is None else TOO_FEW.format(f"chunks labelled {fewest} in ", holding[fewest])
-    return _compared("judge/kappa", _kappa_of, -1.0, table, lost, (none, few))
+    ones, zeros = (int(number) for number in table[:, :2].any(axis=1).sum(axis=0))
+    undefined = few = ""
+    if not (ones and zeros):
+        undefined = f"undefined: all labels are {int(ones > 0)}" if ones or zeros else NO_VERDICT
+    elif min(ones, zeros) < FEWEST:
+        label, queries = (1, ones) if ones < FEWEST else (0, zeros)
+        few = TOO_FEW.format(f"chunks labelled {label} in ", queries)
+    return _compared("judge/kappa", cohens_kappa, -1.0, table, undefined, few)
 
 
-def _compared(
-    name: str, statistic: Statistic, lowest: float, table: Floats, lost: Floats, without: tuple[str, str]
-) -> Summary:
+def _compared(name: str, statistic: Statistic, lowest: float, table: Floats, undefined: str, few: str) -> Summary:
     """Return a statistic of verdicts and labels, its interval, and its bounds if all failures had differed or agreed.
 
     Args:
         name: Name of the metric.
-        statistic: Of numbers of verdict and label 1 1, 1 0, 0 1, 0 0, shape (…, 4).
+        statistic: Of numbers of verdicts 1 and 0 (rows) at labels 1 and 0 (columns), shape (…, 2, 2).
         lowest: Least value of the statistic, whose highest is 1.
-        table: These numbers by query, shape (queries, 4).
-        lost: How many more verdicts there would be with label 1 and label 0.
-        without: Why it has no value, and why no interval; empty where it has.
+        table: These numbers by query, and in a third row those of failures, shape (queries, 3, 2).
+        undefined: Why it has no value; empty where it has.
+        few: Why it has no interval, likewise.
     """
-    undefined, few = without
-    totals, table = table.sum(axis=0), table[table.any(axis=1)]
-    summary = Summary(metric=name, value=None, n=int(totals.sum()), n_failed=int(lost.sum()), note=undefined or few)
+    counts, (useful, useless) = table[:, :2], table[:, 2].sum(axis=0)
+    counts, totals = counts[counts.any(axis=(1, 2))], counts.sum(axis=0)
+    failed = int(useful + useless)
+    summary = Summary(metric=name, value=None, n=int(totals.sum()), n_failed=failed, note=undefined or few)
     if undefined:
         return summary
     value = float(statistic(totals))
     summary = replace(summary, value=value)
-    if lost.any():
+    if failed:
         # A failed verdict counts once as the opposite of its label, once as equal to it.
-        worst, best = np.array([0, lost[1], lost[0], 0]), np.array([lost[0], 0, 0, lost[1]])
+        worst, best = np.array([[0, useless], [useful, 0]]), np.diag([useful, useless])
         low, high = (float(statistic(totals + each)) for each in (worst, best))
         summary = replace(summary, bound_low=low, bound_high=high)
     if few:
         return summary
     span = 1.0 - lowest
-    ends = _interval((value - lowest) / span, _jackknife(table, statistic) / span, table.sum(axis=1))
+    ends = _interval((value - lowest) / span, _jackknife(counts, statistic) / span, counts.sum(axis=(1, 2)))
     assert ends.low is not None and ends.high is not None
     return replace(summary, ci_low=lowest + span * ends.low, ci_high=lowest + span * ends.high)
 
 
-def _share_of(counts: Floats) -> Floats:
-    n = counts.sum(axis=-1)
-    share: Floats = np.divide(counts[..., 0] + counts[..., 3], n, out=np.zeros_like(n), where=n > 0)
+def _share(counts: Floats) -> Floats:
+    n = counts.sum(axis=(-2, -1))
+    share: Floats = np.divide(np.trace(counts, axis1=-2, axis2=-1), n, out=np.zeros_like(n), where=n > 0)
     return share
 
 
-def _kappa_of(counts: Floats) -> Floats:
-    return cohens_kappa(counts.reshape(*counts.shape[:-1], 2, 2))
-
-
-def _jackknife(rows: Floats, statistic: Statistic) -> float:
-    """Return the standard error of a statistic of the total of rows, one a query."""
-    return float(np.sqrt((len(rows) - 1) * statistic(rows.sum(axis=0) - rows).var())) if len(rows) > 1 else 0.0
+def _jackknife(counts: Floats, statistic: Statistic) -> float:
+    """Return the standard error of a statistic of the total of tables, one a query."""
+    queries = len(counts)
+    return float(np.sqrt((queries - 1) * statistic(counts.sum(axis=0) - counts).var())) if queries > 1 else 0.0
 
 
 def _interval(share: float, error: float, verdicts: Floats) -> Interval:

@@ -69,7 +69,7 @@ class Judging:
     @property
     def tiers(self) -> "tuple[Judging, ...]":
         """The cheaper judge, where there is one, and this one."""
-        return (*(self.below.tiers if self.below else ()), self)
+        return (self.below, self) if self.below else (self,)
 
     @property
     def whole_usage(self) -> Usage:

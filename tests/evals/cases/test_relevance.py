@@ -141,7 +141,7 @@ def test_a_missing_chunk_is_relevant_and_noted_and_over_5_percent_are_refused() 
     note = "the collection lacks 1 of 20 relevant chunks, which nothing can retrieve: 'a' (case qa)"
     assert (missing_chunks(found), missing_chunks({})) == (note, "")
     with pytest.raises(
-        DatasetError, match=r"^g:1: relevant_ids: .*'a'; 2 of 20 relevant chunks are missing.* 5% may be"
+        DatasetError, match=r"\n  g:1: relevant_ids: .*'a'; 2 of 20 relevant chunks are missing.* 5% may be"
     ):
         resolve(labelled, [chunk(letter) for letter in "cdefghijklmnopqrst"], {"qa": "g:1"})
 

@@ -1,11 +1,11 @@
-"""Labels of people: read back from pages and spreadsheets, compared, and taken into the golden file."""
+"""`golden label --labels`: labels of pages and spreadsheets read back, compared, and taken into the golden file."""
 
 import csv
 import hashlib
 import json
 import random
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+import re
+from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -13,62 +13,129 @@ from typing import Any
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from evals.cases.case import Case
-from evals.errors import DatasetError
-from evals.golden.labelling import (
-    COLUMNS,
-    Label,
-    agreement,
-    contradictions,
-    krippendorff_alpha,
-    merged,
-    read_labels,
-    standing,
-    with_judge,
-    write_labels,
-)
+from evals.golden.command import main
+from evals.golden.labelling import COLUMNS, krippendorff_alpha
 from evals.judge.verdicts import ChunkVerdict
 from evals.report.model import Hit
+from tests.support.command import Done, call
 from tests.support.results import report
 
-NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 PAGE = "/docs/motors"
 ASKED = hashlib.sha256(b"How fast?\x001,000 rpm.").hexdigest()[:16]
-ROW: dict[str, Any] = {"id": "q1", "query": "How fast?", "reference_answer": "1,000 rpm.", "in_scope": True}
+ROW: dict[str, Any] = {"id": "q1", "query": "How fast?", "reference_answer": "1,000 rpm."}
+OTHER = '{"query":  "unlabelled", "id": "q2"}\n'
+Row = dict[str, Any]
+Command = Callable[..., Done]
 
 
-def case(**fields: Any) -> Case:
-    return Case.model_validate(ROW | fields)
-
-
-def given(chunk: str = "a", grade: int | None = 2, annotator: str = "ada", **fields: Any) -> Label:
-    known: dict[str, Any] = {"case": "q1", "asked": ASKED, "at": NOON, "chunk_text": f"Text of {chunk}."}
+def given(chunk: str = "a", grade: int | None = 2, annotator: str = "ada", minute: int = 0, **fields: Any) -> Row:
+    """A label as a page saves it."""
+    known = {"case": "q1", "asked": ASKED, "at": f"2026-11-23T12:{minute:02}:00Z", "chunk_text": f"Text of {chunk}."}
     place = {"source_url": PAGE, "heading": "Speed"}
-    return Label(chunk=chunk, grade=grade, annotator=annotator, **known | place | fields)
+    return {**known, **place, "chunk": chunk, "grade": grade, "annotator": annotator, **fields}
 
 
-def passages(changed: dict[str, Any]) -> list[tuple[str, int]]:
-    assert all((item["source_url"], item["heading"]) == (PAGE, "Speed") for item in changed["evidence"])
-    return [(item["quote"], item["grade"]) for item in changed["evidence"]]
+@pytest.fixture
+def golden(tmp_path: Path) -> Path:
+    return tmp_path / "golden.jsonl"
 
 
-def test_labels_of_pages_and_spreadsheets_come_together_and_the_last_counts(tmp_path: Path) -> None:
-    page, sheet = tmp_path / "ada.jsonl", tmp_path / "bob.csv"
-    own = [given(), given("b", 0, quotes=("ein Absatz\n„wörtlich“",)), given(grade=1)]
-    page.write_text("".join(one.model_dump_json(exclude_none=True) + "\n" for one in own))
-    with sheet.open("w", newline="") as file:
+@pytest.fixture
+def label(golden: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Read labels back; with a case, into a golden file of it and another one."""
+
+    def run(labels: Sequence[Row] | Path, *flags: str | Path, case: Mapping[str, Any] | None = ROW) -> Done:
+        file = labels if isinstance(labels, Path) else golden.with_name("ada.jsonl")
+        if not isinstance(labels, Path):
+            file.write_text("".join(json.dumps(row) + "\n" for row in labels))
+        if case is not None:
+            golden.write_text(OTHER + json.dumps(case) + "\n")
+        return call(main, ["label", golden, "--labels", file, *flags], capsys)
+
+    return run
+
+
+def written(golden: Path) -> Row:
+    """The labelled case."""
+    first, second = golden.read_text().splitlines(keepends=True)
+    assert first == OTHER, "lines without labels stay as they are"
+    row: Row = json.loads(second)
+    assert all((item["source_url"], item.get("heading", "Speed")) == (PAGE, "Speed") for item in row["evidence"])
+    return row
+
+
+LABELLED = {**ROW, "evidence": [
+    {"source_url": PAGE, "heading": "Speed", "quote": "Text of a.", "grade": 3},
+    {"source_url": PAGE, "heading": "Speed", "quote": "Text of b.", "grade": 0},
+]}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("case", "labels", "passages", "verdicts"),
+    [
+        pytest.param(
+            ROW,
+            [given("a", 3, quotes=["Text of"]), given("b", 1), given("c", 0), given("d", None)],
+            {("Text of", 3), ("Text of b.", 1), ("Text of c.", 0)}, {"a": 1, "b": 1, "c": 0},
+            id="graded, judged, skipped",
+        ),
+        pytest.param(
+            ROW,
+            [given("a", 3), given("a", 1)],
+            {("Text of a.", 1)}, {"a": 1},
+            id="the last of a person counts",
+        ),
+        pytest.param(
+            ROW,
+            [given("a", 3, quotes=["Text of"]), given("a", 2, "bob", quotes=["of  a", "Text   of"]),
+             given("b", 0), given("b", 1, "bob")],
+            {("Text   of", 2), ("of  a", 2), ("Text of b.", 0)}, {"a": 1, "b": 0},
+            id="the lower median, and the quotes of those who found it relevant",
+        ),
+        pytest.param(LABELLED, [given("a", 3), given("b", 0)], {("Text of a.", 3), ("Text of b.", 0)},
+                     {"a": 1, "b": 0}, id="written twice"),
+        pytest.param(LABELLED, [given("a", 1), given("b", 2)], {("Text of a.", 1), ("Text of b.", 2)},
+                     {"a": 1, "b": 1}, id="another grade replaces the first"),
+        pytest.param(LABELLED, [given("b", 2, quotes=["of b"])], {("Text of a.", 3), ("of b", 2)}, {"b": 1},
+                     id="a quote replaces the whole"),
+    ],
+)  # fmt: skip
+def test_labels_become_evidence_and_verdicts(
+    label: Command, golden: Path, case: Row, labels: list[Row], passages: set[Any], verdicts: Row
+) -> None:
+    done = label(labels, "--write", case=case)
+    assert f"{golden}: labels of 1 cases are written" in done.out, done.err
+    row = written(golden)
+    assert {(item["quote"], item["grade"]) for item in row["evidence"]} == passages
+    assert (row["human_verdicts"], row["query"]) == (verdicts, "How fast?")
+    people = sorted({one["annotator"] for one in labels})
+    assert row["labelling"] == {"by": people, "at": "2026-11-23T12:00:00+00:00"}
+
+
+def test_what_contradicts_the_golden_data_is_named_and_changes_nothing(label: Command, golden: Path) -> None:
+    done = label([given("a", 2), given("b", 0)], "--write", case={**ROW, "in_scope": False})
+    assert "q1: chunk a has grade 2, and the case is out of scope" in done.out
+    assert [item["quote"] for item in written(golden)["evidence"]] == ["Text of b."]
+    case = {**ROW, "evidence": [{"source_url": PAGE, "quote": "Text  of a"}], "relevant_ids": {"b": 2}}
+    done = label([given("a", 0), given("b", 0), given("c", 0)], "--write", case=case)
+    assert "2 labels contradict the golden data" in done.out
+    assert done.out.count("has grade 0, and is relevant by evidence or relevant_ids") == 2
+    assert written(golden)["relevant_ids"] == {"b": 2}
+
+
+def test_a_spreadsheet_is_read_without_its_formulas_and_empty_grades(
+    label: Command, golden: Path, tmp_path: Path
+) -> None:
+    with (tmp_path / "bob.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
-        row = {"case": "q1", "query": "why?", "asked": "x", "chunk_text": "'=1+1"}
-        writer.writerow(row | {"chunk": "a", "grade": 3, "quotes": "first\nsecond"})
-        writer.writerow(row | {"chunk": "b", "grade": ""})
-    every = read_labels([page, sheet], "bob")
-    assert every[:3] == own and [one.annotator for one in every] == ["ada"] * 3 + ["bob"]
-    assert every[3].quotes == ("first", "second")
-    assert every[3].chunk_text == "=1+1", "a spreadsheet must not take it for a formula"
-    labels = standing(every)
-    found = {chunk: [(one.annotator, one.grade) for one in own] for chunk, own in labels["q1"].items()}
-    assert found == {"a": [("ada", 1), ("bob", 3)], "b": [("ada", 0)]}
+        row = {"case": "q1", "query": "why?", "asked": ASKED, "chunk_text": "'=1+1", "source_url": PAGE}
+        writer.writerow(row | {"chunk": "a", "grade": 3})
+        writer.writerow(row | {"chunk": "b", "chunk_text": "b", "grade": 2, "quotes": "first\nsecond"})
+        writer.writerow(row | {"chunk": "c", "grade": ""})
+    done = label(tmp_path / "bob.csv", "--annotator", "bob", "--write")
+    assert "2 labels by bob" in done.out, done.err
+    assert [item["quote"] for item in written(golden)["evidence"]] == ["=1+1", "first", "second"]
 
 
 @pytest.mark.parametrize(
@@ -82,74 +149,30 @@ def test_labels_of_pages_and_spreadsheets_come_together_and_the_last_counts(tmp_
     ],
 )
 def test_faults_of_labels_are_named_with_their_place(
-    tmp_path: Path, name: str, text: str | None, said: list[str]
+    label: Command, tmp_path: Path, name: str, text: str | None, said: list[str]
 ) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
-    with pytest.raises(DatasetError) as caught:
-        read_labels([tmp_path / name])
-    assert all(one in str(caught.value) for one in said)
+    done = label(tmp_path / name)
+    assert done.code == 2 and all(each in done.err for each in said), done.err
 
 
-def test_graded_chunks_become_evidence_and_the_others_are_judged() -> None:
-    labels = standing([given("a", 3, quotes=("Text of",)), given("b", 1), given("c", 0), given("d", None)])
-    changed = merged(case(), labels)
-    assert passages(changed) == [("Text of", 3), ("Text of b.", 1), ("Text of c.", 0)]
-    assert changed["human_verdicts"] == {"a": 1, "b": 1, "c": 0}
-    assert changed["labelling"] == {"by": ["ada"], "at": "2026-11-23T12:00:00+00:00"}
-    assert Case.model_validate(ROW | changed).labelling is not None
-    assert merged(case(), standing([given(case="q2"), given(grade=None)])) == {}
-
-
-def test_of_several_annotators_the_lower_median_counts_and_the_quotes_of_those_who_found_it_relevant() -> None:
-    labels = standing([
-        given("a", 3, quotes=("Text of",), at=NOON + timedelta(minutes=1)),
-        given("a", 2, "bob", quotes=("of  a", "Text   of")),
-        given("b", 0), given("b", 1, "bob"),
-    ])  # fmt: skip
-    changed = merged(case(), labels)
-    assert set(passages(changed)) == {("Text   of", 2), ("of  a", 2), ("Text of b.", 0)}
-    assert changed["labelling"]["by"] == ["ada", "bob"]
-    assert changed["labelling"]["at"].startswith("2026-11-23T12:01")
-
-
-def test_writing_twice_changes_nothing_and_another_grade_replaces_the_first() -> None:
-    first = merged(case(), standing([given("a", 3), given("b", 0)]))
-    again = Case.model_validate(ROW | first)
-    assert merged(again, standing([given("a", 3), given("b", 0)])) == first
-    assert passages(merged(again, standing([given("a", 1), given("b", 2)]))) == [("Text of a.", 1), ("Text of b.", 2)]
-    marked = merged(again, standing([given("b", 2, quotes=("of b",))]))
-    assert passages(marked) == [("Text of a.", 3), ("of b", 2)]
-
-
-def test_what_contradicts_the_golden_data_is_named_and_changes_nothing() -> None:
-    labels = standing([given("a", 2), given("b", 0)])
-    outside = case(in_scope=False)
-    changed = merged(outside, labels)
-    assert set(changed) == {"evidence", "labelling"} and passages(changed) == [("Text of b.", 0)]
-    assert Case.model_validate(ROW | {"in_scope": False} | changed)
-    assert contradictions(outside, labels) == ["q1: chunk a has grade 2, and the case is out of scope"]
-    known = case(evidence=[{"source_url": PAGE, "quote": "Text  of a"}], relevant_ids={"b": 2})
-    assert contradictions(known, standing([given("a", 0), given("b", 0), given("c", 0)])) == [
-        f"q1: chunk {name} has grade 0, and is relevant by evidence or relevant_ids" for name in "ab"
-    ]
-    assert "relevant_ids" not in merged(known, standing([given("b", 0)]))
-
-
-def test_only_the_lines_of_labelled_cases_change_and_none_where_a_case_did(tmp_path: Path) -> None:
-    file = tmp_path / "golden.jsonl"
-    other = '{"query":  "unlabelled", "id": "q2"}\n'
-    file.write_text(other + json.dumps(ROW) + "\n")
-    assert write_labels(file, standing([given("a", 3)]))[0] == f"{file}: labels of 1 cases are written"
-    assert file.read_text().startswith(other) and '"human_verdicts":' in file.read_text()
-    before = file.read_text()
-    for stale in (given(asked="another"), given(case="gone")):
-        with pytest.raises(DatasetError, match=f"nothing is written: .*: {stale.case}$"):
-            write_labels(file, standing([given("a", 1), stale]))
-    assert file.read_text() == before
-    file.write_text(json.dumps([ROW]))
-    with pytest.raises(DatasetError, match="expected one JSON object a line to write into; golden import"):
-        write_labels(file, standing([given("a", 3)]))
+@pytest.mark.parametrize(
+    ("case", "labels", "said"),
+    [
+        (ROW, [given("a", 1), given(asked="another")], "nothing is written: .*: q1\n"),
+        (ROW, [given("a", 1), given(case="gone")], "nothing is written: .*: gone\n"),
+        ([ROW], [given("a", 3)], "expected one JSON object a line to write into; golden import"),
+    ],
+)
+def test_nothing_is_written_where_a_case_changed(
+    label: Command, golden: Path, case: Any, labels: list[Row], said: str
+) -> None:
+    golden.write_text(json.dumps(case) + "\n")
+    before = golden.read_text()
+    done = label(labels, "--write", case=None)
+    assert done.code == 2 and golden.read_text() == before
+    assert re.search(said, done.err, re.DOTALL)
 
 
 # Agreement: a published example, and the definition
@@ -183,35 +206,31 @@ def test_alpha_is_that_of_the_published_example_and_of_its_definition() -> None:
         units = [[rng.randint(0, 3) for _ in range(rng.randint(1, 4))] for _ in range(8)]
         assert krippendorff_alpha(units) == pytest.approx(by_definition(units, 3), abs=1e-12)
     assert krippendorff_alpha([[0, 0], [3, 3], [1, 1]]) == pytest.approx(1.0)
+    assert [krippendorff_alpha(units) for units in ([], [[1], [2]], [[2, 2], [2, 2, 2]])] == [None] * 3
 
 
-@pytest.mark.parametrize("units", [[], [[1], [2]], [[2, 2], [2, 2, 2]]])
-def test_alpha_is_not_computable_where_nothing_could_disagree(units: list[list[int]]) -> None:
-    assert krippendorff_alpha(units) is None
-
-
-def test_agreement_is_of_the_chunks_that_several_people_graded() -> None:
+def test_agreement_is_of_the_chunks_that_several_people_graded(label: Command) -> None:
     grades: dict[str, Sequence[int | None]] = {"ada": [3, 0, 2, 0], "bob": [3, 0, 1, 1], "eve": [None, None, None, 0]}
-    labels = standing([given(str(n), grade, name) for name, own in grades.items() for n, grade in enumerate(own)])
     alpha = krippendorff_alpha([[3, 3], [0, 0], [2, 1], [0, 1, 0]])
-    assert agreement(labels) == f"Agreement (Krippendorff's alpha, ordinal): {alpha:.3f} over 4 chunks"
-    same = standing([given("a", 2), given("a", 2, "bob")])
-    assert agreement(same).endswith("not computable (all say the same) over 1 chunks")
-    assert agreement(standing([given()])) == "Agreement: nothing was labelled by two yet"
+    done = label([given(str(n), grade, name) for name, own in grades.items() for n, grade in enumerate(own)])
+    assert f"Agreement (Krippendorff's alpha, ordinal): {alpha:.3f} over 4 chunks\n" in done.out
+    same = label([given("a", 2), given("a", 2, "bob")])
+    assert "not computable (all say the same) over 1 chunks" in same.out
+    assert "Agreement: nothing was labelled by two yet" in label([given()]).out
 
 
-def test_the_judge_is_compared_with_people_as_scikit_learn_does() -> None:
+def test_the_judge_is_compared_with_people_as_scikit_learn_does(label: Command, tmp_path: Path) -> None:
     drawn = random.Random(4)
     grades, verdicts = ([drawn.choice((0, 0, 1)) for _ in range(30)] for _ in range(2))
-    own = [given(f"c{n}", 3 * grade) for n, grade in enumerate(grades)]
     hits = [
         Hit(rank=n + 1, chunk_id=f"c{n}", score=None, grade=0, judge=ChunkVerdict(verdict=verdict, reason=""))
         for n, verdict in enumerate(verdicts)
     ]
-    made = report()
+    made, file = report(), tmp_path / "report.json"
     row = made.queries[0].model_copy(update={"id": "q1", "retrieved": hits})
-    said = with_judge(standing(own), made.model_copy(update={"queries": [row]}))
+    file.write_text(made.model_copy(update={"queries": [row]}).model_dump_json(by_alias=True))
+    done = label([given(f"c{n}", 3 * grade) for n, grade in enumerate(grades)], "--report", file)
     same = sum(grade == verdict for grade, verdict in zip(grades, verdicts, strict=True)) / 30
     kappa = cohen_kappa_score(grades, verdicts)
-    assert said == f"Judge of by hand: says the same on {same:.0%} of 30 chunks (kappa {kappa:.2f})"
-    assert with_judge(standing([given("other")]), made) == "Judge of by hand: no verdict on a labelled chunk"
+    assert f"says the same on {same:.0%} of 30 chunks (kappa {kappa:.2f})" in done.out, done.err
+    assert "no verdict on a labelled chunk" in label([given("other")], "--report", file).out

@@ -7,24 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from evals.golden.chunks import Passages, page_of
 from evals.golden.command import main
 from evals.golden.prompts import DraftCase
-from evals.golden.writing import (
-    NO_QUERY,
-    NO_QUOTE,
-    UNSUPPORTED,
-    Draft,
-    drafts,
-    split_pages,
-    text_objection,
-)
+from evals.golden.writing import NO_QUERY, NO_QUOTE, UNSUPPORTED, text_objection
 from retrievers.__main__ import main as retrievers
 from retrievers.records import Chunk
-from tests.evals.golden.test_beginning import CHUNKS, CODE
 from tests.support.command import Done, call
 from tests.support.writing_model import PASSAGE, Manner, WritingModel, copies, judges, says, well, writes
 
@@ -115,6 +104,20 @@ def test_dropped_queries_are_replaced_by_ones_to_further_passages_and_nothing_is
         assert len({chat.prompt for chat in model.chats}) == len(model.chats)
         assert synthesize(model, *flags, "--force").code == 0
         assert (len(model.chats), written(tmp_path)) == (bought, cases)
+
+
+def test_more_of_a_type_leave_the_first_as_they_are_and_begin_at_other_passages(
+    synthesize: Synthesize, tmp_path: Path
+) -> None:
+    with WritingModel() as model:
+        assert synthesize(model, "--per-type", "factual=4,keyword=1").code == 0
+        first, bought = written(tmp_path), len(model.chats)
+        done = synthesize(model, "--per-type", "factual=9,keyword=1", "--force")
+    assert f"  10 calls, {bought} answers from the store" in done.out, done.out
+    assert [case for case in written(tmp_path) if case in first] == first
+    passages = [PASSAGE.findall(chat.prompt)[0][2] for chat in model.chats if PASSAGE.search(chat.prompt)]
+    assert len(passages) == len({*passages}) == 10
+    assert {case["split"] for case in first} == {"dev", "test"}
 
 
 @pytest.mark.parametrize("text", ["The passage looks useful.", "", '{"answer": 42}'], ids=["prose", "empty", "keys"])
@@ -256,35 +259,3 @@ RIGHT = DraftCase(
 def test_each_fault_is_objected_to(kind: str, changes: dict[str, Any], passages: list[Chunk]) -> None:
     given = text_objection(RIGHT.model_copy(update=changes), passages, len(passages))
     assert (given[0] if given else "") == kind
-
-
-# What is drawn
-
-
-def drawn(counts: dict[str, int], chunks: list[Chunk] = CHUNKS, start: int = 0) -> list[Draft]:
-    passages = Passages(
-        chunks=chunks, nearest=lambda text, count: chunks, embed=lambda texts: np.zeros((len(texts), 1)), origin="x"
-    )
-    return drafts(passages, counts, 0, dict.fromkeys(counts, start))
-
-
-def test_no_page_feeds_both_splits_and_a_comparison_has_two_sections_of_one() -> None:
-    splits = split_pages(CHUNKS, 0)
-    assert Counter(splits.values()) == {"dev": 2, "test": 2}
-    made = drawn({"factual": 60, "comparison": 9})
-    assert all(splits[page_of(passage)] == one.split for one in made for passage in one.passages)
-    for one in made[60:]:
-        first, second = one.passages
-        assert (first.source_url, first.section_path) != (second.source_url, second.section_path)
-    [lonely] = drawn({"comparison": 1}, [one for one in CHUNKS if one.chunk_id.startswith("a-long")])
-    assert len(lonely.passages) == 1, "there is no second section"
-
-
-def test_queries_take_other_passages_until_none_is_left_and_more_of_a_type_leave_the_first_as_they_are() -> None:
-    made = drawn({"factual": 90, "near_domain": 2}, [CODE, *CHUNKS])
-    assert [one.id for one in made[:1] + made[-1:]] == ["factual-001", "near_domain-002"]
-    assert Counter(one.turn for one in made if one.type_name == "factual") == {0: 80, 1: 10}
-    assert all(CODE not in one.passages for one in made), "others have prose"
-    assert [one.passages for one in drawn({"factual": 1}, [CODE])] == [(CODE,)]
-    assert drawn({"factual": 5}) == [one for one in drawn({"factual": 5, "keyword": 9}) if one.type_name == "factual"]
-    assert drawn({"factual": 5}) + drawn({"factual": 3}, start=5) == drawn({"factual": 8})

@@ -99,6 +99,20 @@ def test_another_variable_may_hold_the_key_and_a_server_of_ones_own_needs_none(s
 # Which models are the same
 
 
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"model": "cohere:command-a"}, "8079ce6f7622293c"),
+        ({"model": "openai:gpt", "base_url": "http://localhost:1/v1"}, "1e34c6bf684d3913"),
+        ({"model": "openai:gpt", "temperature": None, "max_output_tokens": 99}, "043d4152ea525706"),
+    ],
+)
+def test_keys_are_those_under_which_verdicts_are_stored(values: dict[str, Any], key: str) -> None:
+    """With another ragas, or others of these parts, verdicts are bought again: then `KEYS` of the store goes up."""
+    chat = make(values.pop("model"), {"COHERE_API_KEY": "x", "OPENAI_API_KEY": "x"}, **values)
+    assert chat.key("prompt ü", Verdict).hex()[:16] == key
+
+
 def test_class_and_parameters_tell_the_users_models_apart() -> None:
     first, same, other = (identity(FakeListChatModel(responses=[said])) for said in "aab")
     assert first == same != other and first is not None

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,16 +13,16 @@ import pytest
 
 from evals.collect.observations import Failure, Observation, Unscored
 from evals.errors import JudgeError
-from evals.judge.budget import Usage
 from evals.judge.judge import asking
-from evals.judge.plan import AGAIN, SECONDS_PER_CALL, JudgePlan, plan, stopped
+from evals.judge.plan import AGAIN, SECONDS_PER_CALL, JudgePlan, stopped
+from evals.judge.store import VerdictStore, log
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, foreign, grade, tasks
 from evals.judge.verdicts import ChunkVerdict, Claim, Judging, average_precision, sentences
 from evals.sampling.order import among, judging_order
 from retrievers.embedding.tokens import count_tokens
 from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
 from tests.support.judged import ALL, Known, by_ragas, judge_of, observe, oracle, random_observations
-from tests.support.judges import keys, settings
+from tests.support.judges import settings
 from tests.support.openai_server import OpenAIChatServer
 from tests.support.results import observation
 
@@ -34,6 +36,8 @@ RUN = [
 CALLS = (2 + 1 + 2 + 2) + (3 + 1 + 2 + 2) + 2
 """Of each query that returned something: a call a chunk, one for recall, two for relevance, two for entities; without
 a reference answer the two for relevance alone."""
+MANY = [observe("pose", ["topic", "forward"], query=f"How {n}?", id=f"q{n}") for n in range(40)]
+SECOND = {"model": f"openai:{MODEL}", "sample": 15}
 BROKEN = Failure(type="Timeout", message="no answer in time")
 
 
@@ -41,6 +45,14 @@ BROKEN = Failure(type="Timeout", message="no answer in time")
 def knowing(request: pytest.FixtureRequest) -> None:
     if "server" in request.fixturenames:
         request.getfixturevalue("server").oracle = oracle()
+
+
+@pytest.fixture
+def two(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ChatServer, ChatServer]]:
+    """The servers of a cheap judge and of a stronger one."""
+    with CohereChatServer(oracle()) as small, OpenAIChatServer(oracle()) as large:
+        monkeypatch.setenv("OPENAI_BASE_URL", large.base_url)
+        yield small, large
 
 
 def judged(server: ChatServer, *observations: Observation, metrics: Any = ALL, **settings: Any) -> Judging:
@@ -72,39 +84,26 @@ class TestJudge:
         judged(server, observe("pose", ["forward", "topic"]), store=file)
         assert len(server.chats) == CALLS + 1 + 2 + 1  # recall, both ratings, entities of the joined texts; no chunk
 
-    def test_only_what_is_wanted_is_asked(self, server: ChatServer) -> None:
-        said = judged(server, metrics=[PRECISION, "ranking/mrr_at_10"])
+    def test_only_what_is_wanted_is_asked_and_progress_tells_of_each_answer(self, server: ChatServer) -> None:
+        told: list[tuple[int, int, int]] = []
+        with judge_of(server, told=lambda done, total, usage: told.append((done, total, usage.calls))) as judge:
+            said = judge.judge([PRECISION, "ranking/mrr_at_10"], RUN)
         assert len(server.chats) == 5 and said.scores == {} and said.claims == {}
-
-    def test_a_wrong_key_is_one_request_and_an_error_with_what_to_do(self, server: ChatServer) -> None:
-        wrong = dict.fromkeys(keys(server), "wrong")
-        with (
-            judge_of(server, env=wrong) as judge,
-            pytest.raises(JudgeError, match="the API key was refused; check judge"),
-        ):
-            judge.judge(ALL, RUN)
-        assert len(server.chats) == 1
-
-    def test_progress_tells_of_each_answer_and_what_was_spent(self, server: ChatServer) -> None:
-        told: list[tuple[int, int, Usage]] = []
-        with judge_of(server, told=lambda done, total, usage: told.append((done, total, usage))) as judge:
-            judge.judge([PRECISION, RECALL], RUN)
-        assert [done for done, _, _ in told] == [*range(1, 8)]
-        assert {total for _, total, _ in told} == {7} and told[-1][2].calls == 7
+        assert [done for done, _, _ in told] == [1, 2, 3, 4, 5] and told[-1] == (5, 5, 5)
 
     def test_a_failure_is_logged_once_with_its_query(self, server: ChatServer, caplog: Any) -> None:
         with caplog.at_level(logging.ERROR, "evals"), server.faulty("prose"):
             said = judged(server, RUN[0], metrics=[PRECISION, RELEVANCE])
         assert useful(said) == {("pose", "topic"): "Failure", ("pose", "forward"): "Failure"}
-        assert [(one.query_id, one.stage) for one in caplog.records] == [("pose", "judge")] * 3
+        own = [record for record in caplog.records if record.name.startswith("evals")]
+        assert [(record.query_id, record.stage) for record in own] == [("pose", "judge")] * 3
         assert "ragas/llm_context_precision of pose failed: Malformed: expected a JSON object" in caplog.text
 
     def test_a_budget_ends_between_queries_in_judging_order(self, server: ChatServer) -> None:
         said = judged(server, *RUN[:2], metrics=[PRECISION], budget={"calls": 3}, max_concurrency=1)
         first, other = judging_order((o.case for o in RUN[:2]), 0)
-        found = useful(said)
-        assert "Unscored" not in [one for (case, _), one in found.items() if case == first]
-        assert "Unscored" in [one for (case, _), one in found.items() if case == other]
+        unjudged = {case for (case, _), verdict in useful(said).items() if verdict == "Unscored"}
+        assert unjudged == {other} != {first}
         assert said.incomplete == "the budget of 3 calls is spent"
 
     def test_judging_again_goes_past_the_store_and_leaves_it_alone(self, server: ChatServer, file: Path) -> None:
@@ -113,10 +112,7 @@ class TestJudge:
         server.oracle = oracle(false_useless=1.0)
         with judge_of(server, store=file, rejudge=30) as judge:
             both = judge.again(judge.judge(ALL, RUN), ALL, RUN, seed=0)
-        assert both.again is not None and (both.usage.calls, both.usage.hits) == (CALLS, CALLS) == (
-            len(server.chats),
-            CALLS,
-        )
+        assert both.again is not None and both.usage.calls == both.usage.hits == len(server.chats) == CALLS
         assert useful(both)["pose", "forward"] == 1 and set(useful(both.again).values()) == {0}
         assert useful(judged(server, store=file)) == useful(both)
 
@@ -132,21 +128,32 @@ class TestJudge:
 
     @pytest.mark.parametrize("refusing", [0, 1])
     def test_of_two_judges_one_that_refuses_its_key_ends_the_run_after_a_query(
-        self, refusing: int, monkeypatch: pytest.MonkeyPatch
+        self, two: tuple[ChatServer, ChatServer], refusing: int
     ) -> None:
-        many = [observe("pose", ["topic", "forward"], id=f"q{number}") for number in range(40)]
-        with CohereChatServer(oracle()) as small, OpenAIChatServer(oracle()) as large:
-            monkeypatch.setenv("OPENAI_BASE_URL", large.base_url)
-            known = {"COHERE_API_KEY": small.key, "OPENAI_API_KEY": large.key}
-            (small, large)[refusing].key = "another"
-            second = {"model": f"openai:{MODEL}", "sample": 15}
-            with (
-                judge_of(small, env=known, second=second) as judge,
-                pytest.raises(JudgeError, match=r"failed at the first call: .*judge\.api_key_env"),
-            ):
-                asking(judge, [PRECISION], many, 0)
-            # The stronger is asked first.
-            assert len((small, large)[1 - refusing].chats) == (2 if refusing == 0 else 0)
+        env = {"COHERE_API_KEY": two[0].key, "OPENAI_API_KEY": two[1].key}
+        two[refusing].key = "another"
+        with (
+            judge_of(two[0], env=env, second=SECOND) as judge,
+            pytest.raises(JudgeError, match=r"failed at the first call: .*judge\.api_key_env"),
+        ):
+            asking(judge, [PRECISION], MANY, 0)
+        # The stronger is asked first.
+        assert len(two[1 - refusing].chats) == (2 if refusing == 0 else 0)
+
+    def test_of_two_judges_the_price_of_what_both_buy_again_is_told_before_in_one_line(
+        self, two: tuple[ChatServer, ChatServer], file: Path, caplog: Any
+    ) -> None:
+        with closing(VerdictStore(file)) as store:
+            store.put(b"old", "cohere:command", "ContextPrecisionOutput", "{}", (1, 1))
+        with closing(sqlite3.connect(file)) as database:
+            database.execute("PRAGMA user_version = 1")
+        env = {"COHERE_API_KEY": two[0].key, "OPENAI_API_KEY": two[1].key}
+        with judge_of(two[0], store=file, env=env, second=SECOND) as judge:
+            asking(judge, [PRECISION], MANY, 0)
+        prices = [f"up to {n} calls of {name}, no price for {name} in judge.prices" for n, name in (
+            (80, judge.tiers[0].chat.label), (30, judge.chat.label)
+        )]  # fmt: skip
+        assert [record.message.partition("bought again: ")[2] for record in caplog.records] == ["; ".join(prices)]
 
 
 class TestTasks:
@@ -183,17 +190,18 @@ class TestTasks:
             failing = Known(oracle(), dict.fromkeys(range(number, 20), reason))
             assert asyncio.run(grade(task, failing)) == Graded(value=reason)
 
-    @pytest.mark.parametrize("metric", [PRECISION, RECALL])
-    def test_a_fault_within_a_metric_is_its_failure(self, metric: str) -> None:
+    @pytest.mark.parametrize(
+        ("metric", "failure"),
+        [
+            (PRECISION, Failure(type="ValueError", message="of ragas")),
+            (RECALL, Failure(type="ValueError", message="of ragas")),
+            (RELEVANCE, Failure(type="NotFinite", message="ragas returned nan")),  # it swallows errors
+        ],
+    )
+    def test_a_fault_within_a_metric_is_its_failure(self, metric: str, failure: Failure) -> None:
         [task] = tasks([metric], [observe("pose", ["forward"])])
-        value = asyncio.run(grade(task, Known(oracle(), {1: ValueError("of ragas")}))).value
-        assert value == Failure(type="ValueError", message="of ragas")
-
-    def test_no_number_is_a_failure(self) -> None:
-        [task] = tasks([RELEVANCE], [observe("pose", ["forward"])])
         asker = Known(oracle(), dict.fromkeys(range(1, 20), ValueError("of ragas")))
-        said = asyncio.run(grade(task, asker)).value
-        assert said == Failure(type="NotFinite", message="ragas returned nan")
+        assert asyncio.run(grade(task, asker)).value == failure
 
     @pytest.mark.parametrize(
         ("reference", "statements", "strangers"),
@@ -235,7 +243,7 @@ class TestPlan:
     @staticmethod
     def planned(server: ChatServer, run: list[Observation], metrics: Any = ALL, **settings: Any) -> JudgePlan:
         with judge_of(server, **settings) as judge:
-            return plan(judge, metrics, run, run[:2], seed=0)
+            return judge.plan(metrics, run, run[:2], seed=0)
 
     @staticmethod
     def made(server: ChatServer, run: list[Observation], metrics: Any = ALL, **settings: Any) -> int:
@@ -283,6 +291,26 @@ class TestPlan:
         assert self.planned(server, run, max_concurrency=4).seconds == pytest.approx(whole.calls * SECONDS_PER_CALL / 4)
         assert self.planned(server, run, requests_per_minute=6).seconds == pytest.approx(whole.calls * 10)
         assert self.planned(server, run, requests_per_minute=600, tokens_per_minute=60).seconds == pytest.approx(tokens)
+
+    @pytest.mark.parametrize("price", [None, {"input": 2.0, "output": 8.0}])
+    def test_verdicts_under_keys_of_an_earlier_version_are_bought_again_at_a_price_that_is_told_before(
+        self, server: ChatServer, run: list[Observation], file: Path, monkeypatch: pytest.MonkeyPatch, price: Any
+    ) -> None:
+        model = settings(server).model
+        changes: dict[str, Any] = {"store": file, "prices": {model: price} if price else {}}
+        self.made(server, run[:1], **changes)
+        with closing(sqlite3.connect(file)) as database, database:
+            database.execute("UPDATE verdicts SET key = randomblob(32)")
+            database.execute("PRAGMA user_version = 0")
+        planned = self.planned(server, run, **changes)
+        told: list[tuple[str, int]] = []
+        monkeypatch.setattr(log, "warning", lambda text, *parts: told.append((text % parts, len(server.chats))))
+        calls = self.made(server, run, **changes)
+        assert planned.total.calls == calls
+        cost = f"about {planned.usd:.4f} USD" if price else f"no price for {model} in judge.prices"
+        again = f"the 7 verdicts in {file} have the keys of an earlier version and are bought again: "
+        assert told == [(f"{again}up to {calls} calls of {model}, {cost}", 0)], "once, before the first call"
+        assert self.made(server, run, **changes) == 0 and len(told) == 1
 
     def test_what_the_budget_leaves_out_is_said(self, server: ChatServer, run: list[Observation]) -> None:
         prices = {f"{settings(server).model}": {"input": 1.0, "output": 1.0}}

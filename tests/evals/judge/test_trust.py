@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, cohen_kappa_score
 
 from evals.cases.case import Labelling
 from evals.collect.observations import Failure, Observation, Summary, Unscored
-from evals.judge.trust import Agreement, Correction, agree, measure, summaries
+from evals.judge.trust import Agreement, agree, measure, summaries
 from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics.llm import FIGURES, SPENT
 from evals.sampling.corrected import shrunk_weight
@@ -216,48 +216,45 @@ def people(keys: Sequence[str]) -> dict[str, dict[str, int]]:
     return {key: {"a": TRUE[key], "b": 0} for key in keys}
 
 
-def corrected(judge: Judging, run: Sequence[Observation]) -> Correction:
-    (correction,) = measure(judge, run, 0).corrections
+def corrected(judge: Judging, run: Sequence[Observation]) -> Summary:
+    correction = measure(judge, run, 0).correction
+    assert correction is not None
     return correction
 
 
 class TestPeople:
     @pytest.mark.parametrize("n", [15, 40])
     def test_their_mean_is_corrected_by_a_judge_of_all_queries_by_the_definition(self, n: int) -> None:
-        found = corrected(said("small", SMALL), observations(people(ORDER[:n])))
+        mean = corrected(said("small", SMALL), observations(people(ORDER[:n])))
         own = np.array([[float(TRUE[key])] for key in ORDER[:n]])
         proxy = np.array([[float(SMALL[key])] for key in ORDER])
         weight = shrunk_weight(own, proxy[:n])
         expected = own.mean() + weight * (proxy.mean() - proxy[:n].mean())
-        assert found.weight == pytest.approx(weight, abs=1e-6) and found.judge == 0
-        mean = found.corrected
         assert mean.value == pytest.approx(expected, abs=1e-8) and mean.n == n
         assert mean.ci_low is not None and mean.ci_high is not None and mean.ci_low < expected < mean.ci_high
 
     def test_a_stronger_judge_of_a_sample_is_compared_and_does_not_correct(self) -> None:
         strong = said("large", LARGE, ORDER[:40], below=said("small", SMALL))
         trust = measure(strong, observations(people(ORDER[:20])), 0)
-        (correction,), (between, with_people) = trust.corrections, trust.tiers
-        alone = corrected(said("small", SMALL), observations(people(ORDER[:20])))
-        assert correction.judge == 0 and correction.corrected == alone.corrected
+        between, with_people = trust.tiers
+        assert trust.correction == corrected(said("small", SMALL), observations(people(ORDER[:20])))
         assert between is not None and between.n_verdicts == 80
         assert with_people is not None and with_people.n_verdicts == 40
 
     def test_without_a_judge_of_all_queries_labels_correct_them_if_they_say_the_same_of_all(self) -> None:
         run = observations(people(ORDER[:20]), {key: {"a": 1} if TRUE[key] else {"x": 1} for key in IDS})
         judge = said("large", LARGE, ORDER[:40])
-        found = corrected(judge, run)
-        assert found.judge is None and found.weight is not None and found.weight > 0.9
+        assert corrected(judge, run).value == pytest.approx(np.mean([*TRUE.values()]), abs=0.01)
         labelling = Labelling(by=["ada"], at="2026-11-23", pool=[], depth=3)
         cases = [o.case.model_copy(update={"labelling": labelling} if o.case.human_verdicts else {}) for o in run]
         marked = [replace(o, case=case) for o, case in zip(run, cases, strict=True)]
-        assert corrected(judge, marked).weight == 0
+        assert corrected(judge, marked).value == pytest.approx(np.mean([TRUE[key] for key in ORDER[:20]]))
 
     def test_what_the_judge_failed_on_is_as_its_other_verdicts_are(self) -> None:
         judge = said("small", SMALL)
         failed = {(key, "a"): TIMEOUT for key in ORDER[-2:]} | {(ORDER[0], "a"): Unscored(reason="budget")}
         run = observations(people(ORDER[:40]))
-        whole, partly = (corrected(each, run).corrected.value for each in (
+        whole, partly = (corrected(each, run).value for each in (
             judge, replace(judge, verdicts={**judge.verdicts, **failed})
         ))  # fmt: skip
         assert partly == pytest.approx(whole, abs=0.02)
@@ -277,14 +274,14 @@ class TestPeople:
         self, labelled: dict[str, dict[str, int]], said_of_it: str | None
     ) -> None:
         found = corrected(said("small", SMALL), observations(labelled))
-        assert (found.corrected.value is None) == bool(said_of_it)
+        assert (found.value is None) == bool(said_of_it)
         if said_of_it:
             with pytest.raises(AssertionError, match=said_of_it):
-                raise AssertionError(found.corrected.note)
+                raise AssertionError(found.note)
 
     def test_without_their_verdicts_there_is_no_correction(self) -> None:
         trust = measure(said("small", SMALL), observations({}), 0)
-        assert trust.corrections == [] and trust.tiers == [] and trust.self_agreement is None
+        assert trust.correction is None and trust.tiers == [] and trust.self_agreement is None
         assert trust.agreement is not None and trust.agreement.n_verdicts == 260
 
 
