@@ -26,7 +26,6 @@ from retrievers.text.printable import json_text
 
 if TYPE_CHECKING:
     from retrievers.indexing.pages import Corpus
-    from retrievers.indexing.rows import RowCorpus
     from retrievers.terminal.inspect import Look
 
 GENERIC_FOLDERS = {"docs", "doc", "content", "pages", "corpus", "data", "train", ""}
@@ -148,20 +147,20 @@ def _written(namespace: argparse.Namespace, seen: "Look | None", config: Retriev
     return 0
 
 
-def _corpus(namespace: argparse.Namespace) -> "Corpus | RowCorpus":
+def _corpus(namespace: argparse.Namespace) -> "Corpus":
     """Return the pages of a folder, or the rows of a dataset."""
     from retrievers.indexing.pages import read_corpus
-    from retrievers.indexing.rows import HUB, Columns, RowCorpus, is_table
+    from retrievers.indexing.rows import HUB, USUAL, is_table, read_rows
 
-    columns = Columns(**{part: getattr(namespace, f"{part}_column") for part in ("text", "title", "url", "id")})
+    columns = {part: name for part in USUAL if (name := getattr(namespace, f"{part}_column"))}
     hub = {part: getattr(namespace, part) for part in ("revision", "subset", "split")}
     if not is_table(namespace.folder):
-        if columns.named or any(hub.values()):
+        if columns or any(hub.values()):
             raise ConfigError(f"{namespace.folder}: columns, revision, subset and split are those of a dataset")
         return read_corpus(namespace.folder, namespace.base_url)
     if str(namespace.folder).startswith(HUB) and not hub["revision"]:
         raise ConfigError(f"{namespace.folder}: name the commit or tag with --revision, so that it stays the same")
-    return RowCorpus(namespace.folder, columns, hub)
+    return read_rows(namespace.folder, columns, hub)
 
 
 # Flags

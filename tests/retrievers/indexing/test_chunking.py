@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from retrievers.embedding.tokens import count_tokens
-from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page, placement, point_id
+from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page, point_id
 from retrievers.indexing.markdown import PageError, parse_page
 from retrievers.records import Chunk
 from tests.support.markdown_pages import GeneratedPage, Shape, pages, shapes, write_page
@@ -105,7 +105,8 @@ def test_every_field_is_set() -> None:
     )
     assert (body.section_path, body.heading, body.text) == ("Top > Sub one", "Sub one", "## Sub *one*\n\nBody.")
     assert (body.start_line, body.end_line, body.chunk_index) == (11, 13, 1)
-    assert [placement(path) for path in ("a.md", "mod/ch/deep/v1.2.md", "mod/a.pdf")] == [
+    placed = [parse_page("x", path).facts for path in ("a.md", "mod/ch/deep/v1.2.md", "mod/a.pdf")]
+    assert [(facts["source_document_id"], facts["module"], facts["chapter"]) for facts in placed] == [
         ("a", "a", "a"),
         ("mod/ch/deep/v1.2", "mod", "ch"),
         ("mod/a.pdf", "mod", "a"),

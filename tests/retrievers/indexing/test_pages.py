@@ -70,7 +70,7 @@ def test_a_folder_may_mix_kinds_and_what_is_no_page_is_left_out(docs: Path) -> N
     assert not corpus.faults
     assert corpus.notes == (
         "manual.pdf: without text (pictures? a scan?): pages 2",
-        "documents that are not read: .docx 2, .rst 1; convert them to HTML, PDF or text",
+        "files that are not read: .docx 2, .png 1, .rst 1; documents can be converted to HTML, PDF or text",
     )
 
 

@@ -14,7 +14,8 @@ from datasets import Dataset
 
 from retrievers.config import IndexSettings
 from retrievers.errors import IndexingError
-from retrievers.indexing.rows import Columns, RowCorpus, choose, is_table, rows_of
+from retrievers.indexing.pages import Corpus
+from retrievers.indexing.rows import choose, is_table, read_rows, rows_of
 from retrievers.records import Chunk
 from tests.support.indexing import write_pages
 
@@ -77,7 +78,7 @@ def test_a_folder_of_pages_is_no_table_nor_is_a_pipe(tmp_path: Path, files: dict
             b'{"text": "a"}\n{"text": "\xff"}',
             r"a\.jsonl:2: 'utf-8' codec can't decode byte 0xff in position 10",
         ),
-        ("a.csv", b"text,b\n1\n", r"a\.csv:2: 1 fields, but the header has 2"),
+        ("a.csv", b"text,b\n1\n", r"a\.csv:2: expected 2 fields, as in the header"),
         ("a.csv", b'text\n"x', r"a\.csv: cannot be read behind row or line 0: Error: unexpected end of data"),
         ("a.csv", b"text\nx\nGr\xf6\n", r"cannot be read behind row or line 0: UnicodeDecodeError"),
         ("a.parquet", b"no", "cannot be read behind row or line 0: ArrowInvalid"),
@@ -90,7 +91,7 @@ def test_what_cannot_be_read_says_why_and_where(tmp_path: Path, name: str, conte
     (tmp_path / name).write_bytes(content)
     source = tmp_path if name == "state.json" else tmp_path / name
     with pytest.raises(IndexingError, match=fault):
-        list(RowCorpus(source, Columns(), NO_HUB).cut(IndexSettings.model_validate({}).over({})))
+        read_rows(source, {}, NO_HUB)
 
 
 def test_a_column_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
@@ -101,39 +102,42 @@ def test_a_column_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "present", "expected"),
+    ("named", "present", "expected"),
     [
-        (Columns(), ["_id", "title", "text", "metadata"], Columns(id="_id", title="title", text="text")),
-        (Columns(), ["docno", "Body", "LINK"], Columns(id="docno", text="Body", url="LINK")),
-        (Columns(text="note", id="key"), ["text", "note", "key", "id"], Columns(text="note", id="key")),
-        (
-            Columns(text="txt"),
-            ["text"],
-            r"c.csv: no column 'txt' \(--text-column\); it has 'text'; did you mean",
-        ),
-        (Columns(), ["a", "b"], "it has 'a', 'b': name it: --text-column"),
+        ({}, ["_id", "title", "text", "metadata"], {"id": "_id", "title": "title", "text": "text"}),
+        ({}, ["docno", "Body", "LINK"], {"id": "docno", "text": "Body", "url": "LINK"}),
+        ({}, ["id", "content", "body", "_id"], {"id": "_id", "text": "content"}),
+        ({"text": "note", "id": "key"}, ["text", "note", "key", "id"], {"text": "note", "id": "key"}),
     ],
 )
 def test_columns_are_those_named_else_those_with_usual_names(
-    asked: Columns, present: list[str], expected: Columns | str
+    named: dict[str, str], present: list[str], expected: dict[str, str]
 ) -> None:
-    if isinstance(expected, Columns):
-        assert choose(asked, present, "c.csv") == expected
-        return
-    with pytest.raises(IndexingError, match=expected):
-        choose(asked, present, "c.csv")
+    assert choose(named, present, "c.csv") == expected
+
+
+@pytest.mark.parametrize(
+    ("named", "present", "fault"),
+    [
+        ({"text": "txt"}, ["text"], r"c.csv: no column 'txt' \(--text-column\); it has 'text'; did you mean"),
+        ({}, ["a", "b"], "it has 'a', 'b': name it: --text-column"),
+    ],
+)
+def test_a_column_that_is_missing_is_named(named: dict[str, str], present: list[str], fault: str) -> None:
+    with pytest.raises(IndexingError, match=fault):
+        choose(named, present, "c.csv")
 
 
 # Documents
 
 
-def corpus(folder: Path, rows: Sequence[Any], **columns: str) -> RowCorpus:
+def corpus(folder: Path, rows: Sequence[Any], **columns: str) -> Corpus:
     file = folder / "corpus.jsonl"
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return RowCorpus(file, Columns(**columns), {})
+    return read_rows(file, columns, {})
 
 
-def cut(rows: RowCorpus, **named: Any) -> list[Chunk]:
+def cut(rows: Corpus, **named: Any) -> list[Chunk]:
     named = {"splitter": "whole", "context": "title"} | named
     return list(rows.cut(IndexSettings.model_validate(named).over({})))
 
@@ -147,7 +151,10 @@ def test_a_document_is_one_chunk_under_its_own_id(tmp_path: Path) -> None:
         ("3", "3", "Only a title", "Only a title\n\nOnly a title"),
     ]
     assert {(c.source_url, c.file_path, c.start_line, c.module) for c in chunks} == {(None, None, None, None)}
-    assert (rows.count, rows.notes) == (3, (f"1 rows without text were left out, from {tmp_path}/corpus.jsonl:4 on",))
+    assert (len(rows.pages), rows.notes) == (
+        3,
+        (f"1 rows without text were left out, from {tmp_path}/corpus.jsonl:4 on",),
+    )
     fingerprint = rows.fingerprint
     for other, same in (([dict(reversed(row.items())) for row in BEIR], True), (BEIR[:2], False)):
         rows = corpus(tmp_path, other)
