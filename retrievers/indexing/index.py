@@ -229,11 +229,11 @@ def _embed(
     for batch in parts(texts, EMBED_BATCH):
         kept = {text: vector for text in batch if cache and (vector := cache.get(*key, text))}
         missing = [text for text in batch if text not in kept]
-        for text, vector in zip(missing, embeddings.embed_documents(missing), strict=True) if missing else ():
-            kept[text] = vector
-            if cache:
+        fresh = dict(zip(missing, embeddings.embed_documents(missing), strict=True)) if missing else {}
+        if cache:
+            for text, vector in fresh.items():
                 cache.put(vector, *key, text)
-        vectors |= {text: np.asarray(kept[text], np.float32) for text in batch}
+        vectors |= {text: np.asarray(vector, np.float32) for text, vector in (kept | fresh).items()}
         progress("embedding", len(vectors), len(texts))
     if cache:
         cache.close()

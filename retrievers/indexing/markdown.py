@@ -151,10 +151,10 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
     # One kind of line end, so that line numbers and the text of chunks do not depend on the system.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     tokens = page_tokens(text)
-    first = tokens[0] if tokens else None
-    if (first is None or first.type != "front_matter") and re.match(r"---[ \t]*\n", text):
+    content = next((token.content for token in tokens[:1] if token.type == "front_matter"), None)
+    if content is None and re.match(r"---[ \t]*\n", text):
         raise PageError("line 1: the front matter is not closed by a line of three dashes")
-    matter = read_front_matter(first.content if first and first.type == "front_matter" else "")
+    matter = read_front_matter(content or "")
     # splitlines() splits at more characters than Markdown does.
     sections = tuple(_sections(tokens, text.split("\n")))
     if not sections:

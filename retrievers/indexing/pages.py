@@ -114,15 +114,15 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
 
 def _page_of(data: bytes, name: str, base_url: str) -> Page:
     """Return the page in a file; what a site serves as it is has its own name for an address."""
-    served = f"{base_url.rstrip('/')}/{name}"
-    match PurePosixPath(name).suffix.lower():
-        case ".md" | ".mdx":
-            return parse_page(decoded(data), name, base_url)
-        case ".txt" | ".text":
-            return text_page(decoded(data), name, served)
-        case ".pdf":
-            return pdf_page(data, name, served)
-    return html_file(decoded_html(data), name, served)
+    suffix, served = PurePosixPath(name).suffix.lower(), f"{base_url.rstrip('/')}/{name}"
+    if suffix == ".pdf":
+        return pdf_page(data, name, served)
+    text = decoded_html(data) if "htm" in suffix else decoded(data)
+    if "\0" in text:
+        raise PageError("holds NUL characters: a binary file, or UTF-16 without a byte order mark")
+    if suffix in (".md", ".mdx"):
+        return parse_page(text, name, base_url)
+    return html_file(text, name, served) if "htm" in suffix else text_page(text, name, served)
 
 
 def _bytes(file: Path, folder: Path) -> bytes:
@@ -155,28 +155,22 @@ def _said(error: Exception) -> str:
 
 
 def text_page(text: str, file_path: str, source_url: str) -> Page:
-    """Return the page of a text; its title is the name of its file.
+    """Return the page of a text, in paragraphs; its title is the name of its file.
 
     Raises:
-        PageError: It is empty, or no text.
+        PageError: It is empty.
     """
-    _check_text(text)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    blocks = paragraphs(text)
+    numbered = enumerate(text.split("\n"), 1)
+    groups = (list(group) for filled, group in groupby(numbered, key=lambda line: bool(line[1].strip())) if filled)
+    blocks = tuple(
+        Block(text="\n".join(line for _, line in group), start_line=group[0][0], end_line=group[-1][0])
+        for group in groups
+    )
     if not blocks:
         raise PageError("the file has no text")
     sections = (PageSection(path=(), runs=(blocks,)),)
     return Page(file_path=file_path, source_url=source_url, title=_stem(file_path), text=text, sections=sections)
-
-
-def paragraphs(text: str) -> tuple[Block, ...]:
-    """Return the paragraphs of a text, verbatim."""
-    numbered = enumerate(text.split("\n"), 1)
-    groups = (list(group) for filled, group in groupby(numbered, key=lambda line: bool(line[1].strip())) if filled)
-    return tuple(
-        Block(text="\n".join(line for _, line in group), start_line=group[0][0], end_line=group[-1][0])
-        for group in groups
-    )
 
 
 def pdf_page(data: bytes, file_path: str, source_url: str) -> Page:
@@ -225,11 +219,6 @@ def _stem(file_path: str) -> str:
     return PurePosixPath(file_path).stem
 
 
-def _check_text(text: str) -> None:
-    if "\0" in text:
-        raise PageError("holds NUL characters: a binary file, or UTF-16 without a byte order mark")
-
-
 # HTML
 
 
@@ -275,7 +264,6 @@ def html_file(html: str, file_path: str, source_url: str) -> Page:
     Raises:
         PageError: It shows no text.
     """
-    _check_text(html)
     page = html_page(html, source_url)
     sections = tuple(s for s in page.sections if not s.path or s.runs[0][0].start_line < s.runs[0][0].end_line)
     if not sections:

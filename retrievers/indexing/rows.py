@@ -4,14 +4,15 @@ import csv
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from retrievers.config.files import load_json
 from retrievers.errors import IndexingError, nearest
-from retrievers.indexing.markdown import Page, PageSection
-from retrievers.indexing.pages import KINDS, Corpus, paragraphs
+from retrievers.indexing.markdown import Page
+from retrievers.indexing.pages import KINDS, Corpus, text_page
 from retrievers.text.quoting import quoted
 
 # Names that are looked for, the likeliest first: BEIR's, TREC's, LangChain's, and those of datasets on the hub.
@@ -230,15 +231,9 @@ def _document(row: Row, columns: Mapping[str, str]) -> dict[str, str]:
 
 
 def _page(document: Mapping[str, str]) -> Page:
-    text = document["text"].replace("\r\n", "\n").replace("\r", "\n")
-    shown = {"source_url": document["url"] or None, "title": document["title"] or None}
-    return Page(
-        file_path="row",
-        # It tells the chunks of documents with equal texts apart, and is the id of one that stays whole.
-        source_url=document["id"],
-        title=document["title"],
-        text=text,
-        sections=(PageSection(path=(), runs=(paragraphs(text),)),),
-        origins=(),  # lines of a text that is itself a value of a row would name no place in a file
-        row={"source_document_id": document["id"], "tags": (), **shown},
-    )
+    """Return a document as a page; its id tells its chunks from those of equal texts, and is that of a whole one."""
+    title, url = document["title"], document["url"]
+    facts = {"source_url": url or None, "title": title or None, "source_document_id": document["id"], "tags": ()}
+    page = text_page(document["text"], "row", document["id"])
+    # Lines of a text that is itself a value of a row would name no place in a file.
+    return replace(page, title=title, origins=(), row=facts)
