@@ -119,9 +119,10 @@ def index_corpus(
     options = options or IndexOptions()
     if config.keyword.scale != "bm25":
         raise ConfigError(f"keyword.encoder {config.keyword.encoder!r}: indexing writes BM25; leave it out")
-    check_writable(config.metadata)
+    _check_layout(config.metadata)
     if corpus.faults and not (options.skip_broken and corpus.pages):
-        raise IndexingError("nothing was changed (--skip-broken indexes the other pages):", corpus.faults)
+        said = "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):"
+        raise IndexingError(said, corpus.faults)
     info, settings, anew = _existing(client, config, corpus, options)
     chunks = list(corpus.cut(settings))
     stored, vectors = _stored(client, config, info) if info else ({}, {})
@@ -333,7 +334,7 @@ def to_payload(chunk: Chunk, config: MetadataConfig) -> dict[str, Any]:
     return {config.text_key: chunk.text} | ({config.nested_under: fields} if config.nested_under else fields)
 
 
-def check_writable(config: MetadataConfig) -> None:
+def _check_layout(config: MetadataConfig) -> None:
     """Make sure that each field is read back as it is written, and that a filter can name every key.
 
     Raises:

@@ -21,7 +21,7 @@ from retrievers.embedding.models import CheckedEmbeddings, make_embeddings
 from retrievers.embedding.tokens import count_tokens
 from retrievers.errors import CollectionNotFoundError, ConfigError, EmbeddingError, IndexingError, StoreError
 from retrievers.indexing.chunking import CHUNKING_VERSION
-from retrievers.indexing.index import EMBED_BATCH, IndexOptions, IndexReport, index_corpus
+from retrievers.indexing.index import IndexOptions, IndexReport, index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.store import open_client
 from tests.support.bm25 import BruteForceBm25
@@ -183,13 +183,12 @@ def test_a_second_run_does_what_changed_alone(index: Indexer, tmp_path: Path) ->
 @embedded
 def test_progress_counts_up_to_the_whole(index: Indexer) -> None:
     seen: list[tuple[str, int, int]] = []
-    write_pages(index.docs, {"many.md": "".join(f"# H{i}\n\ntext {i}\n\n" for i in range(300))})
-    index(progress=lambda stage, done, total: seen.append((stage, done, total)))
-    total = CHUNKS + 300
+    write_pages(index.docs, {"many.md": "".join(f"# H{i}\n\ntext {i}\n\n" for i in range(295))})
+    index(progress=lambda *done: seen.append(done))
     assert seen == [
-        *(("embedding", min(done, total), total) for done in range(EMBED_BATCH, total + EMBED_BATCH, EMBED_BATCH)),
-        ("writing", 256, total),
-        ("writing", total, total),
+        *(("embedding", done, 300) for done in (96, 192, 288, 300)),
+        ("writing", 256, 300),
+        ("writing", 300, 300),
     ]
 
 
@@ -252,12 +251,11 @@ def test_the_terms_are_those_of_the_language_and_a_chunk_may_have_none(index: In
         weights = encoder.document(text)
         assert stored == pytest.approx(dict(zip(weights.indices, weights.values, strict=True)))
     state = index.state
-    for keyword, said in (
-        ({"language": "english"}, "language 'german', not 'english'"),
-        ({"vector_name": "t"}, "vector_name None, not 't'"),
-    ):
+    english = {"language": "english"}, "language 'german', not 'english'"
+    other = {"language": "german", "vector_name": "t"}, "vector_name None, not 't'"
+    for keyword, said in (english, other):
         with pytest.raises(StoreError, match=rf"'pages' was indexed with keyword\.{said}; .*--replace"):
-            index(changes={"keyword": {"language": "german"} | keyword})
+            index(changes={"keyword": keyword})
         assert (index.state, index.embeddings.embedded) == (state, [])
     assert index(changes={"keyword": {}}, replace=True)[0] == CHUNKS + 1
 

@@ -1,7 +1,5 @@
 """Docusaurus pages to sections, by whole pages. Expected addresses are those of Docusaurus' own tests."""
 
-import time
-
 import pytest
 
 from retrievers.indexing.chunking import join_blocks
@@ -224,14 +222,3 @@ def test_text_between_tags_keeps_its_heading_and_lines() -> None:
         ("Notes", 12, "### Notes\n\nSlow."),
         ("Notes", 19, "Done."),
     ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "piece",
-    ["[", "*a **b ", "{/* a\n\n", "export const a = (\n\n", "|a|b|\n|-|-|\n", "# [a](", "<A b={() => 1}>"],
-)
-def test_any_page_takes_time_in_proportion_to_its_length(piece: str) -> None:
-    start = time.process_time()
-    parse("begin\n\n" + piece * (100_000 // len(piece)))
-    assert time.process_time() - start < 8
