@@ -78,15 +78,13 @@ class IndexOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexReport:
-    """Summary of an indexing run, in chunks; `skipped` names the pages that were left out."""
+    """Summary of an indexing run: the chunks of the corpus, and what was done with them."""
 
-    pages: int
     chunks: int
     added: int
     refreshed: int
     removed: int
     unchanged: int
-    skipped: tuple[str, ...] = ()
 
 
 def index_corpus(
@@ -161,13 +159,11 @@ def index_corpus(
     embedded = {(point, chunk.indexed_text) for point, chunk in before.items()}
     added = sum((chunk.point_id, chunk.indexed_text) not in embedded for chunk in changed)
     return IndexReport(
-        pages=len(corpus.pages),
         chunks=len(chunks),
         added=added,
         refreshed=len(changed) - added,
         removed=len(gone),
         unchanged=len(chunks) - len(changed),
-        skipped=corpus.faults,
     )
 
 

@@ -108,14 +108,14 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
             report = index_corpus(client, config, embeddings, corpus, options, progress)
     finally:
         client.close()
-    for fault in report.skipped:
+    for fault in corpus.faults:
         print_error(f"skipped: {fault}")
     for note in () if namespace.quiet else corpus.notes:
         print_error(f"note: {note}")
     where = f"{report.chunks} chunks in collection {config.collection!r} at {location(config.store)}"
     changes = f"{report.added} added, {report.refreshed} refreshed, {report.removed} removed"
     if not namespace.quiet:
-        print_out(f"{report.pages} {corpus.unit}, {where}: {changes}, {report.unchanged} unchanged")
+        print_out(f"{len(corpus.pages)} {corpus.unit}, {where}: {changes}, {report.unchanged} unchanged")
     return _written(namespace, None, config, env)
 
 
