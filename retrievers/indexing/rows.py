@@ -131,6 +131,7 @@ def choose(named: Mapping[str, str], present: Sequence[str], source: str) -> dic
         if column not in present:
             raise IndexingError(f"{source}: no column {column!r} (--{part}-column); {there}{nearest(column, present)}")
     lower = {name.lower(): name for name in reversed(present)}
+    # The likeliest name comes last, and so is the one that stays.
     usual = {part: lower[name] for part, names in USUAL.items() for name in reversed(names) if name in lower}
     if "text" not in (columns := usual | dict(named)):
         raise IndexingError(f"{source}: no column that is called as a text usually is; {there}: name it: --text-column")
@@ -159,11 +160,11 @@ def _csv_rows(file: Path, delimiter: str = ",") -> Read:
     with file.open(encoding="utf-8-sig", newline="") as opened:
         reader = csv.DictReader(opened, delimiter=delimiter, strict=True)
         for values in reader:
-            # What is too much stands under None, what is missing is None.
-            broken = None in values or None in values.values()
-            lines = sum(value.count("\n") for value in values.values() if value and not broken)
-            expected = f"expected {len(reader.fieldnames or ())} fields, as in the header"
-            yield reader.line_num - lines, values, expected if broken else ""
+            if None in values or None in values.values():  # fields that are too many, or are missing
+                yield reader.line_num, values, f"expected {len(reader.fieldnames or ())} fields, as in the header"
+            else:
+                line_breaks = sum(value.count("\n") for value in values.values())
+                yield reader.line_num - line_breaks, values, ""
 
 
 def _parquet_rows(file: Path) -> Read:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from retrievers.embedding.models import CheckedEmbeddings, make_embeddings
 from retrievers.embedding.tokens import count_tokens
 from retrievers.errors import CollectionNotFoundError, ConfigError, EmbeddingError, IndexingError, StoreError
 from retrievers.indexing.chunking import CHUNKING_VERSION
-from retrievers.indexing.index import IndexOptions, IndexReport, index_corpus
+from retrievers.indexing.index import IndexOptions, index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.store import open_client
 from tests.support.bm25 import BruteForceBm25
@@ -371,38 +372,26 @@ CHANGED = {
 @pytest.mark.parametrize("call", ["upsert:1", "upsert:2", "upsert:4"])
 def test_a_killed_run_leaves_the_collection_as_it_was_and_a_second_one_completes_it(tmp_path: Path, call: str) -> None:
     docs, store = write_pages(tmp_path / "docs", PAGES), tmp_path / "store"
+    model = ["--embedding.provider", "python", "--embedding.model", "tests.support.indexing:make_embeddings"]
 
-    def run(folder: Path) -> IndexReport:
-        client = writable(settings(folder).store)
-        try:
-            corpus = read_corpus(docs)
-            return index_corpus(client, settings(folder), HashEmbeddings(), corpus, IndexOptions(replace=True))
-        finally:
-            client.close()
+    def run(folder: Path, **environment: str) -> int:
+        arguments = [str(docs), "--store.path", str(folder), "--collection", "pages", "--replace", *model]
+        command, env = [sys.executable, "-m", "retrievers", "index", *arguments], {"PATH": "", **environment}
+        return subprocess.run(command, cwd=ROOT, env=env, timeout=120, check=False).returncode
 
     def state(folder: Path) -> tuple[Any, Any]:
-        client = writable(settings(folder).store)
-        try:
+        with closing(writable(settings(folder).store)) as client:
             return content(client), {**manifest(client), "bm25": 0}
-        finally:
-            client.close()
-
-    def killed() -> bool:
-        model = ["--embedding.provider", "python", "--embedding.model", "tests.support.indexing:make_embeddings"]
-        command = [sys.executable, "-m", "retrievers", "index", str(docs), "--store.path", str(store), "--replace"]
-        environment = {"PATH": "", KILL_AT: call}
-        whole = [*command, *model, "--collection", "pages"]
-        return subprocess.run(whole, cwd=ROOT, env=environment, timeout=120, check=False).returncode == -9
 
     if call != "upsert:4":
-        assert killed()
+        assert run(store, **{KILL_AT: call}) == -9
         with pytest.raises(CollectionNotFoundError):
             QdrantRetriever.open(settings(store), env={}, embeddings=HashEmbeddings())
-    run(store)
+    assert run(store) == 0
     before = state(store)
     write_pages(docs, CHANGED)
-    assert killed() and state(store) == before
-    assert run(store).chunks == run(tmp_path / "undisturbed").added
+    assert run(store, **{KILL_AT: call}) == -9 and state(store) == before
+    assert run(store) == run(tmp_path / "undisturbed") == 0
     assert state(store) == state(tmp_path / "undisturbed")
     with QdrantRetriever.open(settings(store), env={}, embeddings=HashEmbeddings()) as retriever:
-        assert retriever.info.points == len(state(store)[0])
+        assert retriever.info.points == len(before[0]) + 4
