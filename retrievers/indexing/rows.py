@@ -68,6 +68,8 @@ def read_rows(source: Path, named: Mapping[str, str], hub: Mapping[str, str | No
                 raise ValueError(f"id {quoted(document['id'])} is used already at {first}")
         except ValueError as error:
             faults.append(f"{row.place}: {error}")
+            if len(faults) == MOST_FAULTS:
+                break
             continue
         if document["text"]:
             digest.update(repr(sorted(document.items())).encode())
@@ -75,7 +77,7 @@ def read_rows(source: Path, named: Mapping[str, str], hub: Mapping[str, str | No
         else:
             empty.append(row.place)
     if faults:
-        raise IndexingError(f"{source}: rows cannot be indexed, nothing was changed:", faults[:MOST_FAULTS])
+        raise IndexingError(f"{source}: rows cannot be indexed, nothing was changed:", faults)
     if not documents:
         raise IndexingError(f"{source}: holds no row with text; nothing was changed")
     notes = (f"{len(empty)} rows without text were left out, from {empty[0]} on",) if empty else ()
