@@ -136,9 +136,7 @@ def _bytes(file: Path, folder: Path) -> bytes:
         raise PageError("a link that leads out of the folder is not followed; copy the page, or index its own folder")
     status = file.stat()
     if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:  # a pipe without a writer would wait for one
-        raise PageError(
-            f"expected a file of at most {MOST_BYTES:,} bytes, found {status.st_size:,}, or a folder or pipe"
-        )
+        raise PageError(f"expected a file of at most {MOST_BYTES:,} bytes, found {status.st_size:,}, or no file")
     return file.read_bytes()
 
 

@@ -101,7 +101,7 @@ def test_every_fault_is_named_with_its_file_at_once(docs: Path) -> None:
         ("b5.md", "expected a file of at most 268,435,456 bytes, found "),
         ("b6.md", "a link that leads out of the folder is not followed"),
         ("b7.md", "a link that leads out of the folder is not followed"),
-        ("b8.md", "expected a file of at most 268,435,456 bytes, found 0, or a folder or pipe"),
+        ("b8.md", "expected a file of at most 268,435,456 bytes, found 0, or no file"),
         ("b9.md", "expected a file of at most 268,435,456 bytes, found 10,000,000,000"),
         ("na\\udcffme.md", "its name is not UTF-8; rename it"),
         ("two.md", "has the address '/docs/two' of slug.md"),
