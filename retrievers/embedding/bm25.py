@@ -81,7 +81,7 @@ def query_encoder(config: KeywordConfig) -> "Bm25Encoder | OwnEncoder":
     method = next((getattr(encoder, name) for name in METHODS if callable(getattr(encoder, name, None))), encoder)
     if not callable(method):
         expected = f"expected a function from a text to a sparse vector, or an object with {' or '.join(METHODS)}"
-        raise ConfigError(f"keyword.encoder {target!r}: {expected}, got {type(encoder).__name__}")
+        raise ConfigError(f"keyword.encoder {target!r}: {expected}; it made {type(encoder).__name__}")
     return OwnEncoder(target, method)
 
 
@@ -101,7 +101,8 @@ class OwnEncoder:
         try:
             return _sparse(self.encode(text))
         except (Exception, SystemExit) as error:  # the user's own code may raise anything
-            raise EmbeddingError(f"keyword.encoder {self.target!r}: {cause(error, 'keyword.encoder')}") from error
+            said = cause(error, "keyword.encoder")
+            raise EmbeddingError(f"keyword.encoder {self.target!r} failed: {said}") from error
 
 
 def expand(query: str, synonyms: Mapping[str, Sequence[str]]) -> list[str]:
