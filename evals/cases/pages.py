@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from evals.config.experiment import SourcesConfig
 from evals.errors import EvaluationError
-from retrievers.indexing.chunking import SECTION_SEPARATOR, placement
+from retrievers.indexing.chunking import SECTION_SEPARATOR
 from retrievers.indexing.markdown import Page, PageError, page_address, parse_page
 from retrievers.indexing.pages import html_page, page_path, read_corpus
 from retrievers.records import Chunk
@@ -65,19 +65,9 @@ class SourcePage:
         address is kept as it is.
         """
         page = self.page
-        document, module, chapter = placement(page.file_path)
         _, mark, fragment = (chunk.source_url or "").partition("#")
-        facts: dict[str, Any] = {
-            "source_url": f"{page.source_url}{mark}{fragment}",
-            "title": page.title,
-            "tags": page.tags,
-            "sidebar_position": page.sidebar_position,
-            "file_path": page.file_path,
-            "source_document_id": document,
-            "module": module,
-            "chapter": chapter,
-        }
-        claimed = chunk.page_number if page.paged else chunk.start_line
+        facts: dict[str, Any] = {**page.facts, "source_url": f"{page.source_url}{mark}{fragment}"}
+        claimed = chunk.page_number if page.origins else chunk.start_line
         places = [(lines[0], page.location(lines[0], lines[-1])) for lines in self.occurrences(chunk.text)]
         if places:
             line, location = next((place for place in places if claimed in place[1].values()), places[0])

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from retrievers.config import KeywordConfig, factory
 from retrievers.errors import ConfigError, EmbeddingError
@@ -68,14 +68,7 @@ def _bm25(language: str, k: float, b: float, average_length: float) -> "Bm25":
     return Bm25(Bm25Config(k=k, b=b, avg_len=average_length, language=language))
 
 
-class QueryEncoder(Protocol):
-    """Encodes queries for the sparse vector that is searched."""
-
-    def query(self, text: str, expansions: Sequence[str] = (), expansion_weight: float = 0.5) -> "SparseVector":
-        """Return the weights of a query's terms (see `Bm25Encoder.query`)."""
-
-
-def query_encoder(config: KeywordConfig) -> QueryEncoder:
+def query_encoder(config: KeywordConfig) -> "Bm25Encoder | OwnEncoder":
     """Make the encoder that the settings name.
 
     Raises:
@@ -87,10 +80,8 @@ def query_encoder(config: KeywordConfig) -> QueryEncoder:
     encoder = factory.build(target, "keyword.encoder")
     method = next((getattr(encoder, name) for name in METHODS if callable(getattr(encoder, name, None))), encoder)
     if not callable(method):
-        raise ConfigError(
-            f"keyword.encoder {target!r}: expected a function from a text to a sparse vector, or an object with "
-            f"{' or '.join(METHODS)}; the factory made {type(encoder).__name__}"
-        )
+        expected = f"expected a function from a text to a sparse vector, or an object with {' or '.join(METHODS)}"
+        raise ConfigError(f"keyword.encoder {target!r}: {expected}; it made {type(encoder).__name__}")
     return OwnEncoder(target, method)
 
 

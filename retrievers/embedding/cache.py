@@ -33,16 +33,14 @@ class EmbeddingCache:
 
     def get(self, *key: str) -> list[float] | None:
         """Return the vector of a key, None when it is not there."""
-        with self._lock:
-            rows = self._done("SELECT vector FROM vectors WHERE key = ?", (_digest(key),))
+        rows = self._done("SELECT vector FROM vectors WHERE key = ?", (_digest(key),))
         vector: list[float] | None = np.frombuffer(rows[0][0], dtype="<f8").tolist() if rows else None
         return vector
 
     def put(self, vector: list[float], *key: str) -> None:
         """Keep a vector under a key."""
-        with self._lock:
-            entry = (_digest(key), np.asarray(vector, dtype="<f8").tobytes())
-            self._done("INSERT OR REPLACE INTO vectors VALUES (?, ?)", entry)
+        entry = (_digest(key), np.asarray(vector, dtype="<f8").tobytes())
+        self._done("INSERT OR REPLACE INTO vectors VALUES (?, ?)", entry)
 
     def close(self) -> None:
         """Close the file."""
@@ -52,7 +50,8 @@ class EmbeddingCache:
     def _done(self, statement: str, values: tuple[Any, ...]) -> list[Any]:
         """Return the rows of a statement; none if the file fails: the work goes on without kept vectors."""
         try:
-            return self._db.execute(statement, values).fetchall()
+            with self._lock:
+                return self._db.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             log.warning("the file of kept vectors failed and is passed by: %s", error)
             return []

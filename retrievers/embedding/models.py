@@ -43,7 +43,11 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> "Checked
     """
     key = provider_key(config, env, "use the packaged model (--embedding.provider wordllama)")
     if config.provider == "python":
-        return checked(_from_python(config.resolved_model), config)
+        own = build(config.resolved_model, "embedding.model")
+        if not isinstance(own, Embeddings):
+            expected = f"expected a LangChain Embeddings, got {type(own).__name__}"
+            raise ConfigError(f"embedding.model {config.resolved_model!r}: {expected}")
+        return checked(own, config)
     try:
         match config.provider:
             case "wordllama":
@@ -86,9 +90,8 @@ class CheckedEmbeddings(Embeddings):
         self._settings = settings or EmbeddingConfig()
         provider = settings.provider if settings else "python"
         self._retried = EMBEDDING_PROVIDERS[provider].hosted is not False
-        self._batch: Embed | None = getattr(inner, "embed_queries", None)
-        if provider in ALIKE:
-            self._batch = inner.embed_documents
+        batch: Embed | None = getattr(inner, "embed_queries", None)
+        self._batch = inner.embed_documents if provider in ALIKE else batch
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed texts for storage (Cohere: `search_document`).
@@ -131,7 +134,7 @@ class CheckedEmbeddings(Embeddings):
         return vectors
 
     def _tried(self, embed: Embed, batch: list[str]) -> list[list[float]]:
-        def once() -> list[list[float]]:
+        def request() -> list[list[float]]:
             try:
                 return embed(batch)
             except EmbeddingError:
@@ -139,7 +142,7 @@ class CheckedEmbeddings(Embeddings):
             except Exception as error:  # every provider has its own tree; the type and status are kept in the message
                 raise marked(EmbeddingError(f"{self.name} failed to embed: {cause(error)}"), error) from error
 
-        return retry.attempt(once, name="embed", retried=self._retried)
+        return retry.attempt(request, name="embed", retried=self._retried)
 
 
 def marked(typed: Typed, error: Exception) -> Typed:
@@ -218,13 +221,6 @@ def _arguments(config: EmbeddingConfig, key: str | None) -> dict[str, Any]:
         case "huggingface":
             named = {"model_kwargs": {"truncate_dim": config.dimensions} if config.dimensions else None}
     return {**fixed, **{name: value for name, value in named.items() if value is not None}, **config.options}
-
-
-def _from_python(target: str) -> Embeddings:
-    built = build(target, "embedding.model")
-    if not isinstance(built, Embeddings):
-        raise ConfigError(f"embedding.model {target!r}: expected a LangChain Embeddings, got {type(built).__name__}")
-    return built
 
 
 class StaticEmbeddings(Embeddings):

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from pathlib import PurePosixPath
 
 from retrievers.config.indexing import Context, Splitter
-from retrievers.indexing.markdown import Block, Page
+from retrievers.indexing.markdown import Block, Page, PageSection
 from retrievers.records import Chunk, with_context
 
 SECTION_SEPARATOR = " > "
@@ -34,14 +33,12 @@ class Passage:
 
     Attributes:
         path: The headings above all of it.
-        first: The headings above its first section.
-        headings: The nearest heading of each section that it touches, the page's title where there is none.
+        sections: The sections that it touches.
         runs: Its blocks, in runs that are contiguous in the source; a passage that becomes a chunk has one.
     """
 
     path: Path
-    first: Path
-    headings: tuple[str, ...]
+    sections: tuple[PageSection, ...]
     runs: tuple[Sequence[Block], ...]
 
 
@@ -71,37 +68,30 @@ def chunk_page(
     """
     # The same piece is counted several times while groups are tried.
     count_tokens = cache(count_tokens)
-
-    @cache
-    def context_under(path: Path) -> str:
-        return context_of(context, page.title, path, max_tokens // 2, count_tokens)
+    context_under = cache(lambda path: context_of(context, page.title, path, max_tokens // 2, count_tokens))
 
     def fits_under(path: Path) -> Fits:
         return _budget(max_tokens, count_tokens, context_under(path))
 
-    passages = [
-        Passage(path=s.path, first=s.path, headings=(s.path[-1] if s.path else page.title,), runs=s.runs)
-        for s in page.sections
-    ]
     if splitter == "whole":
-        blocks = [block for passage in passages for run in passage.runs for block in run]
-        headings = tuple(heading for passage in passages for heading in passage.headings)
-        pieces = [replace(passages[0], path=(), headings=headings, runs=(blocks,))]
+        blocks = [block for section in page.sections for run in section.runs for block in run]
+        pieces = [Passage(path=(), sections=page.sections, runs=(blocks,))]
     else:
+        passages = [Passage(path=section.path, sections=(section,), runs=section.runs) for section in page.sections]
+        if merge_small:
+            passages = _merged(passages, page.text.split("\n"), fits_under)
         in_overlap = _budget(overlap, count_tokens) if overlap else None
         pieces = [
             replace(passage, runs=(group,))
-            for passage in (_merged(passages, page.text.split("\n"), fits_under) if merge_small else passages)
+            for passage in passages
             for run in passage.runs
             for group in _packed(run, fits_under(passage.path), max_tokens, in_overlap)
         ]
-    document, module, chapter = placement(page.file_path)
-    counts: Counter[str] = Counter()
-    chunks = []
+    counts, facts, chunks = Counter[str](), page.facts, list[Chunk]()
     for index, piece in enumerate(pieces):
         [group] = piece.runs
-        text, section_path = join_blocks(group), SECTION_SEPARATOR.join(piece.first)
-        headings = tuple(dict.fromkeys(piece.headings))
+        text, section_path = join_blocks(group), SECTION_SEPARATOR.join(piece.sections[0].path)
+        headings = tuple(dict.fromkeys(section.path[-1] if section.path else page.title for section in piece.sections))
         identity = "\x1f".join((page.source_url, section_path, text))
         # The occurrence tells equal chunks of a section apart; their order on the page is stable.
         chunk_id = page.source_url if splitter == "whole" else _digest(f"{identity}\x1f{counts[identity]}")[:32]
@@ -110,22 +100,15 @@ def chunk_page(
             chunk_id=chunk_id,
             point_id=point_id(chunk_id),
             text=text,
-            source_url=page.source_url,
-            title=page.title,
-            section_path=section_path or page.title,
-            heading=headings[0],
+            section_path=section_path or page.title or None,
+            heading=headings[0] or None,
             chunk_index=index,
             total_chunks=len(pieces),
-            source_document_id=document,
             content_hash=_digest(text),
-            module=module,
-            chapter=chapter,
-            tags=page.tags,
-            sidebar_position=page.sidebar_position,
             chunk_token_count=count_tokens(text),
-            file_path=page.file_path,
             chunk_context=context_under(piece.path) or None,
             chunk_headings=headings if len(headings) > 1 else None,
+            **facts,
             **page.location(group[0].start_line, group[-1].end_line),
         )
         chunks.append(chunk)
@@ -154,17 +137,6 @@ def point_id(chunk_id: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, chunk_id))
 
 
-def placement(file_path: str) -> tuple[str, str, str]:
-    """Return a page's document id, module (first folder) and chapter (second folder or name).
-
-    The document id is the path, of Markdown without suffix: guide.md and guide.pdf are two documents.
-    """
-    file = PurePosixPath(file_path)
-    bare, folders = file.with_suffix(""), file.parts[:-1]
-    document = bare.as_posix() if file.suffix.lower() in ("", ".md", ".mdx") else file_path
-    return document, folders[0] if folders else bare.name, folders[1] if len(folders) > 1 else bare.name
-
-
 def join_blocks(blocks: Sequence[Block]) -> str:
     """Join blocks of one run: pieces of the same line by a space, lines by a break, blocks by a blank line."""
     text = blocks[0].text
@@ -183,13 +155,13 @@ def _merged(passages: Iterable[Passage], lines: Sequence[str], fits_under: Calla
     merged = list[Passage]()
     for passage in passages:
         parent, before = passage.path[:-1], merged[-1] if merged else passage
-        siblings = len(before.headings) == 1 and parent == before.path[:-1]
+        siblings = len(before.sections) == 1 and parent == before.path[:-1]
         if merged and (siblings or parent == before.path) and len(before.runs) == len(passage.runs) == 1:
             blocks = (*before.runs[0], *passage.runs[0])
             between = lines[before.runs[0][-1].end_line : passage.runs[0][0].start_line - 1]
             if not any(line.strip() for line in between) and fits_under(parent)(join_blocks(blocks)):
-                headings = (*before.headings, *passage.headings)
-                merged[-1] = Passage(path=parent, first=before.first, headings=headings, runs=(blocks,))
+                sections = (*before.sections, *passage.sections)
+                merged[-1] = Passage(path=parent, sections=sections, runs=(blocks,))
                 continue
         merged.append(passage)
     return merged

@@ -22,7 +22,6 @@ from retrievers.embedding.cache import open_embedding_cache
 from retrievers.errors import CollectionNotFoundError, ConfigError, IndexingError, StoreError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.pages import Corpus
-from retrievers.indexing.rows import RowCorpus
 from retrievers.records import METADATA_FIELDS, Chunk
 from retrievers.store import MANIFEST_KEY, CollectionInfo, describe, least, location, parts, store_errors
 from retrievers.store.building import check_room
@@ -79,22 +78,20 @@ class IndexOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexReport:
-    """Summary of an indexing run, in chunks; `skipped` names the pages that were left out."""
+    """Summary of an indexing run: the chunks of the corpus, and what was done with them."""
 
-    pages: int
     chunks: int
     added: int
     refreshed: int
     removed: int
     unchanged: int
-    skipped: tuple[str, ...] = ()
 
 
 def index_corpus(
     client: "QdrantClient",
     config: RetrieverConfig,
     embeddings: Embeddings,
-    corpus: Corpus | RowCorpus,
+    corpus: Corpus,
     options: IndexOptions | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> IndexReport:
@@ -120,8 +117,8 @@ def index_corpus(
     options = options or IndexOptions()
     if config.keyword.scale != "bm25":
         raise ConfigError(f"keyword.encoder {config.keyword.encoder!r}: indexing writes BM25; leave it out")
-    check_writable(config.metadata)
-    if corpus.faults and (not options.skip_broken or not corpus.count):
+    _check_layout(config.metadata)
+    if corpus.faults and not (options.skip_broken and corpus.pages):
         said = "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):"
         raise IndexingError(said, corpus.faults)
     info, settings, anew = _existing(client, config, corpus, options)
@@ -130,17 +127,15 @@ def index_corpus(
     before = {} if anew else stored
     gone = before.keys() - {chunk.point_id for chunk in chunks}
     if len(gone) * 2 > len(before) and not options.replace:
-        raise StoreError(
-            f"collection {config.collection!r} holds {len(before)} chunks, of which {len(gone)} would be removed: are "
-            "these the same pages? choose another name with --collection, or allow it with --replace"
-        )
+        lost = f"collection {config.collection!r} would lose {len(gone)} of its {len(before)} chunks"
+        raise StoreError(f"{lost}: are these its pages? name another by --collection, or allow it with --replace")
     if is_embedded(client):
         check_room(client.path, config.collection, sum(len(c.indexed_text.encode()) + POINT_BYTES for c in chunks))
     vectors |= _embed([c.indexed_text for c in chunks if c.indexed_text not in vectors], config, embeddings, progress)
     lengths = sorted({len(vectors[chunk.indexed_text]) for chunk in chunks})
     if len(lengths) > 1:
-        said = f"{config.embedding.label} and collection {config.collection!r} give vectors of {lengths} dimensions"
-        raise StoreError(f"{said}; choose another name with --collection")
+        mixed = f"{config.embedding.label} and collection {config.collection!r} have vectors of {lengths} dimensions"
+        raise StoreError(f"{mixed}; name another by --collection")
     # The points that stay on a server were weighed by the recorded length.
     kept = info.manifest if info and not anew else {}
     manifest = {
@@ -161,21 +156,19 @@ def index_corpus(
     if changed or gone or kept != {**manifest, "state": "complete"}:
         written = chunks if is_embedded(client) else changed
         write(client, config, written, vectors, manifest, gone=gone if kept else None, progress=progress)
-    texts = {point: chunk.indexed_text for point, chunk in before.items()}
-    added = sum(texts.get(chunk.point_id) != chunk.indexed_text for chunk in changed)
+    embedded = {(point, chunk.indexed_text) for point, chunk in before.items()}
+    added = sum((chunk.point_id, chunk.indexed_text) not in embedded for chunk in changed)
     return IndexReport(
-        pages=corpus.count,
         chunks=len(chunks),
         added=added,
         refreshed=len(changed) - added,
         removed=len(gone),
         unchanged=len(chunks) - len(changed),
-        skipped=corpus.faults,
     )
 
 
 def _existing(
-    client: "QdrantClient", config: RetrieverConfig, corpus: Corpus | RowCorpus, options: IndexOptions
+    client: "QdrantClient", config: RetrieverConfig, corpus: Corpus, options: IndexOptions
 ) -> tuple[CollectionInfo | None, IndexSettings, bool]:
     """Return the existing collection (or None), the settings to cut by, and True if it has to be made anew.
 
@@ -194,8 +187,7 @@ def _existing(
         raise StoreError(f"{name} was embedded by {other[0]}, not by {other[1]}; name another by --collection")
     settings = named.over(info.index)
     if settings.splitter not in get_args(Splitter):
-        said = f"{name} was cut by index.splitter {settings.splitter!r}, which is gone"
-        raise StoreError(f"{said}; use --splitter sections, with --replace")
+        raise StoreError(f"{name}: index.splitter {settings.splitter!r} is gone; use --splitter sections and --replace")
     language = info.manifest.get("bm25", {}).get("language")
     searched = keyword.vector_name if keyword.vector_name in info.sparse_vectors else None
     was = {**info.index, "keyword.language": language, "keyword.vector_name": searched}
@@ -234,11 +226,11 @@ def _embed(
     for batch in parts(texts, EMBED_BATCH):
         kept = {text: vector for text in batch if cache and (vector := cache.get(*key, text))}
         missing = [text for text in batch if text not in kept]
-        for text, vector in zip(missing, embeddings.embed_documents(missing), strict=True) if missing else ():
-            kept[text] = vector
-            if cache:
+        fresh = dict(zip(missing, embeddings.embed_documents(missing), strict=True)) if missing else {}
+        if cache:
+            for text, vector in fresh.items():
                 cache.put(vector, *key, text)
-        vectors |= {text: np.asarray(kept[text], np.float32) for text in batch}
+        vectors |= {text: np.asarray(vector, np.float32) for text, vector in (kept | fresh).items()}
         progress("embedding", len(vectors), len(texts))
     if cache:
         cache.close()
@@ -338,7 +330,7 @@ def to_payload(chunk: Chunk, config: MetadataConfig) -> dict[str, Any]:
     return {config.text_key: chunk.text} | ({config.nested_under: fields} if config.nested_under else fields)
 
 
-def check_writable(config: MetadataConfig) -> None:
+def _check_layout(config: MetadataConfig) -> None:
     """Make sure that each field is read back as it is written, and that a filter can name every key.
 
     Raises:

@@ -1,8 +1,7 @@
 """A Docusaurus page (Markdown or MDX) as sections with line numbers. Pure; parsed by markdown-it, not by pattern."""
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -14,7 +13,7 @@ import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError
 
 from retrievers.text.quoting import quoted
 
@@ -32,7 +31,7 @@ TEXT = frozenset({"text", "text_special", "code_inline", "softbreak", "hardbreak
 # Characters of a heading that are read; every chunk under it repeats them.
 LONGEST_HEADING = 500
 HEADING_ID = re.compile(r"\s*\{#[^}]*\}\s*$")
-# Lines on which a statement's brackets are looked for.
+# Lines within which a statement's end is looked for.
 LONGEST_STATEMENT = 1_000
 NOTHING = ("", "~", "null", "Null", "NULL")
 
@@ -75,6 +74,7 @@ class Page:
         origins: For each line of `text` the page that it comes from (PDF); empty where it has no place in the file
             (HTML); None where `text` has the lines of the file.
         blank_pages: Pages of a PDF that have no text.
+        row: Of a row of a dataset what its chunks have in common, in place of what file and address tell.
     """
 
     file_path: str
@@ -86,11 +86,29 @@ class Page:
     sidebar_position: float | None = None
     origins: tuple[int, ...] | None = None
     blank_pages: tuple[int, ...] = ()
+    row: Mapping[str, Any] | None = None
 
     @property
-    def paged(self) -> bool:
-        """True where the page has pages of its own (PDF)."""
-        return bool(self.origins)
+    def facts(self) -> Mapping[str, Any]:
+        """What all chunks of the page have in common, as fields of a chunk.
+
+        The id of a document is its path, of Markdown without suffix: guide.md and guide.pdf are two documents. Its
+        module is the first folder, its chapter the second, each its name where there is none.
+        """
+        if self.row:
+            return self.row
+        file = PurePosixPath(self.file_path)
+        bare, folders = file.with_suffix(""), file.parts[:-1]
+        return {
+            "source_url": self.source_url,
+            "title": self.title,
+            "tags": self.tags,
+            "sidebar_position": self.sidebar_position,
+            "file_path": self.file_path,
+            "source_document_id": str(bare) if file.suffix.lower() in ("", ".md", ".mdx") else self.file_path,
+            "module": folders[0] if folders else bare.name,
+            "chapter": folders[1] if len(folders) > 1 else bare.name,
+        }
 
     def location(self, start: int, end: int) -> dict[str, Any]:
         """Return the place in the file, as fields of a chunk, of the lines `start` to `end` of the text."""
@@ -99,12 +117,12 @@ class Page:
         return {"page_number": self.origins[start - 1]} if self.origins else {}
 
 
-def _label(tag: Any) -> Any:
-    """Return the name of a tag: itself, or its label."""
-    label = tag.get("label") if isinstance(tag, dict) else tag
-    if not isinstance(label, str) or not label.strip():
-        raise ValueError("expected text, or a label")
-    return label
+Tag = Annotated[
+    str,
+    BeforeValidator(lambda tag: tag.get("label", tag) if isinstance(tag, dict) else tag),
+    StringConstraints(pattern=r"\S"),
+]
+"""The name of a tag: itself, or its label."""
 
 
 class FrontMatter(BaseModel):
@@ -115,7 +133,7 @@ class FrontMatter(BaseModel):
     title: str | None = None
     slug: str | None = None
     id: str | None = None
-    tags: tuple[Annotated[str, BeforeValidator(_label)], ...] = ()
+    tags: tuple[Tag, ...] = ()
     sidebar_position: int | float | None = None
 
 
@@ -133,10 +151,10 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
     # One kind of line end, so that line numbers and the text of chunks do not depend on the system.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     tokens = page_tokens(text)
-    first = tokens[0] if tokens else None
-    if (first is None or first.type != "front_matter") and re.match(r"---[ \t]*\n", text):
+    content = next((token.content for token in tokens[:1] if token.type == "front_matter"), None)
+    if content is None and re.match(r"---[ \t]*\n", text):
         raise PageError("line 1: the front matter is not closed by a line of three dashes")
-    matter = read_front_matter(first.content if first and first.type == "front_matter" else "")
+    matter = read_front_matter(content or "")
     # splitlines() splits at more characters than Markdown does.
     sections = tuple(_sections(tokens, text.split("\n")))
     if not sections:
@@ -162,19 +180,17 @@ def read_front_matter(content: str) -> FrontMatter:
     try:
         # As written: 3.10, yes and 2024-01-02 stay text.
         matter = yaml.load(content, Loader=yaml.BaseLoader) or {}
+        if not isinstance(matter, dict):
+            raise PageError(f"line 2: the front matter must be a mapping, got {type(matter).__name__}")
+        return FrontMatter.model_validate({key: value for key, value in matter.items() if value not in NOTHING})
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = ".".join(map(str, fault["loc"]))
+        raise PageError(f"front matter: {name}: {fault['msg']}, got {quoted(fault['input'])}") from None
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 2}: " if mark else ""
         raise PageError(f"{line}the front matter is not valid YAML: {getattr(error, 'problem', error)}") from None
-    if not isinstance(matter, dict):
-        raise PageError(f"line 2: the front matter must be a mapping, got {type(matter).__name__}")
-    try:
-        return FrontMatter.model_validate({key: value for key, value in matter.items() if value not in NOTHING})
-    except ValidationError as error:
-        fault = error.errors()[0]
-        name = ".".join(str(part) for part in fault["loc"] if part not in ("int", "float"))
-        message = "expected a number" if name == "sidebar_position" else fault["msg"].removeprefix("Value error, ")
-        raise PageError(f"front matter: {name}: {message}, got {quoted(fault['input'])}") from None
 
 
 def page_address(file_path: str, slug: str | None, base_url: str, page_id: str | None = None) -> str:
@@ -225,11 +241,11 @@ def _top_level(tokens: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
 def _sections(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[PageSection]:
     path: list[tuple[int, str]] = []
     runs: list[list[Block]] = [[]]
-    mdx, statement_end = _Statements(lines), 0
+    depths, statement_end = _open_brackets(lines), 0
     for token, following in _top_level(tokens):
         block = _block(token, lines)
         if token.type == "paragraph_open" and block.start_line > statement_end:
-            statement_end = mdx.end(block)
+            statement_end = _statement_end(block, lines, depths)
         tags = token.type in ("paragraph_open", "html_block") and TAGS_ONLY.fullmatch(block.text)
         if tags or token.type == "front_matter" or block.start_line <= statement_end:
             runs.append([])
@@ -259,26 +275,24 @@ def _block(token: Token, lines: Sequence[str]) -> Block:
     return Block(text="\n".join(lines[start:end]), start_line=start + 1, end_line=end)
 
 
-class _Statements:
-    """Finds where the imports, exports and comments of MDX end, which may go on over blank lines."""
+def _open_brackets(lines: Sequence[str]) -> list[int]:
+    """Return the number of open brackets after each line; 0 before the first."""
+    codes = (STRING.sub("", line) for line in lines)
+    opened = (sum(code.count(c) for c in "([{") - sum(code.count(c) for c in ")]}") for code in codes)
+    return [0, *accumulate(opened)]
 
-    def __init__(self, lines: Sequence[str]) -> None:
-        self._lines = lines
-        self._comment_ends = [number for number, line in enumerate(lines, 1) if "*/}" in line]
-        codes = (STRING.sub("", line) for line in lines)
-        opened = (sum(code.count(c) for c in "([{") - sum(code.count(c) for c in ")]}") for code in codes)
-        # The number of open brackets after each line; 0 before the first.
-        self._depths = [0, *accumulate(opened)]
 
-    def end(self, block: Block) -> int:
-        """Return the last line of the statement that starts a block; 0 where none does, or text follows a comment."""
-        start, depths = block.start_line, self._depths
-        if block.text.startswith("{/*"):
-            place = bisect_left(self._comment_ends, start)
-            last = self._comment_ends[place] if place < len(self._comment_ends) else 0
-            return last if last and self._lines[last - 1].rstrip().endswith("*/}") else 0
-        if not block.text.startswith(("import", "export")) or not STATEMENTS.fullmatch(block.text):
-            return 0
-        ahead = range(block.end_line, min(block.end_line + LONGEST_STATEMENT, len(depths)))
-        # Without its closing bracket it is the block.
-        return next((number for number in ahead if depths[number] <= depths[start - 1]), block.end_line)
+def _statement_end(block: Block, lines: Sequence[str], depths: Sequence[int]) -> int:
+    """Return the last line of the import, export or comment of MDX that starts a block; 0 where none does.
+
+    It may go on over blank lines. A comment with text behind it is none.
+    """
+    ahead = range(block.start_line, min(block.start_line + LONGEST_STATEMENT, len(lines)) + 1)
+    if block.text.startswith("{/*"):
+        last = next((number for number in ahead if "*/}" in lines[number - 1]), 0)
+        return last if last and lines[last - 1].rstrip().endswith("*/}") else 0
+    if not STATEMENTS.fullmatch(block.text):
+        return 0
+    closed = (number for number in ahead if number >= block.end_line and depths[number] <= depths[block.start_line - 1])
+    # Without its closing bracket it is the block.
+    return next(closed, block.end_line)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import groupby, pairwise
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from retrievers.config import IndexSettings
@@ -23,10 +23,6 @@ from retrievers.text.charsets import decoded, decoded_html
 from retrievers.text.printable import printable
 from retrievers.text.quoting import quoted
 
-# Documents that nothing here reads, which are counted so that nobody thinks that they were indexed.
-OTHER_DOCUMENTS = frozenset(
-    {".adoc", ".doc", ".docx", ".epub", ".ipynb", ".markdown", ".odt", ".org", ".ppt", ".pptx", ".rst", ".rtf", ".tex"}
-)
 KINDS = (".md", ".mdx", ".html", ".htm", ".xhtml", ".txt", ".text", ".pdf")
 LONGEST_TITLE = 500
 MOST_BYTES = 256 * 2**20
@@ -37,14 +33,16 @@ MOST_BYTES = 256 * 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """Pages read from a folder.
+    """Pages of a folder, or documents of a dataset.
 
     Attributes:
-        folder: Folder of the pages.
+        folder: Folder of the pages, or the dataset.
         pages: The pages that could be parsed, in path order; of two with one address the first.
-        fingerprint: SHA-256 over the base of the addresses and every file's path and bytes.
+        fingerprint: SHA-256 over the base of the addresses and every file's path and bytes; of a dataset over every
+            document's id, title, text and address.
         broken: Path below the folder and fault of each file that could not be read.
-        notes: One line on each PDF with pages without text, and one on the documents that are not read.
+        notes: One line on each PDF with pages without text, on the files that are not read, on the rows without text.
+        unit: What messages call the pages: `pages` or `documents`.
     """
 
     folder: Path
@@ -52,20 +50,21 @@ class Corpus:
     fingerprint: str
     broken: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    unit: ClassVar[str] = "pages"
-
-    @property
-    def count(self) -> int:
-        """Number of pages."""
-        return len(self.pages)
+    unit: str = "pages"
 
     @property
     def faults(self) -> tuple[str, ...]:
         """One line per broken file, beginning with its path."""
         return tuple(f"{self.folder / file}: {fault}" for file, fault in self.broken.items())
 
-    def defaults(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings for which pages have defaults of their own: headings are embedded where there are any."""
+    def defaults(self, named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings that have other defaults here: headings are embedded with pages that have any.
+
+        Documents stay whole, unless settings that cut them are named, and have their titles, as in BEIR.
+        """
+        if self.unit == "documents":
+            cut = "max_tokens" in named or "overlap" in named
+            return {"context": "title"} | ({} if cut else {"splitter": "whole"})
         headed = any(section.path for page in self.pages for section in page.sections)
         return {"context": "path"} if headed else {}
 
@@ -95,37 +94,35 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
             data = _bytes(file, folder)
             digest.update(f"{name}\0{len(data)}\0".encode() + data)
             page = _page_of(data, name, base_url)
+            if (first := pages.setdefault(page.source_url, page)) is not page:
+                raise PageError(f"has the address {quoted(page.source_url)} of {first.file_path}")
         except (PageError, UnicodeError, OSError) as error:
             broken[printable(name)] = _said(error)
-            continue
-        first = pages.setdefault(page.source_url, page)
-        if first is not page:
-            broken[name] = f"has the address {quoted(page.source_url)} of {first.file_path}"
-    unread = Counter(f.suffix.lower() for f in named if f.suffix.lower() in OTHER_DOCUMENTS and f.is_file())
-    kinds = ", ".join(f"{suffix} {count}" for suffix, count in sorted(unread.items()))
+    notes = [
+        f"{page.file_path}: without text (pictures? a scan?): pages {', '.join(map(str, page.blank_pages))}"
+        for page in pages.values()
+        if page.blank_pages
+    ]
+    unread = Counter(f.suffix.lower() for f in named if f.suffix.lower() not in KINDS and f.is_file())
+    if unread:
+        kinds = ", ".join(f"{suffix or 'without suffix'} {count}" for suffix, count in sorted(unread.items()))
+        notes.append(f"files that are not read: {kinds}; documents can be converted to HTML, PDF or text")
     return Corpus(
-        folder=folder,
-        pages=tuple(pages.values()),
-        fingerprint=digest.hexdigest(),
-        broken=broken,
-        notes=(
-            *(_blank_pages(page) for page in pages.values() if page.blank_pages),
-            *([f"documents that are not read: {kinds}; convert them to HTML, PDF or text"] if kinds else []),
-        ),
+        folder=folder, pages=tuple(pages.values()), fingerprint=digest.hexdigest(), broken=broken, notes=tuple(notes)
     )
 
 
 def _page_of(data: bytes, name: str, base_url: str) -> Page:
     """Return the page in a file; what a site serves as it is has its own name for an address."""
-    served = f"{base_url.rstrip('/')}/{name}"
-    match PurePosixPath(name).suffix.lower():
-        case ".md" | ".mdx":
-            return parse_page(decoded(data), name, base_url)
-        case ".txt" | ".text":
-            return text_page(decoded(data), name, served)
-        case ".pdf":
-            return pdf_page(data, name, served)
-    return html_file(decoded_html(data), name, served)
+    suffix, served = PurePosixPath(name).suffix.lower(), f"{base_url.rstrip('/')}/{name}"
+    if suffix == ".pdf":
+        return pdf_page(data, name, served)
+    text = decoded_html(data) if "htm" in suffix else decoded(data)
+    if "\0" in text:
+        raise PageError("holds NUL characters: a binary file, or UTF-16 without a byte order mark")
+    if suffix in (".md", ".mdx"):
+        return parse_page(text, name, base_url)
+    return html_file(text, name, served) if "htm" in suffix else text_page(text, name, served)
 
 
 def _bytes(file: Path, folder: Path) -> bytes:
@@ -139,14 +136,8 @@ def _bytes(file: Path, folder: Path) -> bytes:
         raise PageError("a link that leads out of the folder is not followed; copy the page, or index its own folder")
     status = file.stat()
     if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:  # a pipe without a writer would wait for one
-        raise PageError(
-            f"expected a file of at most {MOST_BYTES:,} bytes, found {status.st_size:,}, or a folder or pipe"
-        )
+        raise PageError(f"expected a file of at most {MOST_BYTES:,} bytes, found {status.st_size:,}, or no file")
     return file.read_bytes()
-
-
-def _blank_pages(page: Page) -> str:
-    return f"{page.file_path}: without text (pictures? a scan?): pages {', '.join(map(str, page.blank_pages))}"
 
 
 def _said(error: Exception) -> str:
@@ -162,27 +153,22 @@ def _said(error: Exception) -> str:
 
 
 def text_page(text: str, file_path: str, source_url: str) -> Page:
-    """Return the page of a text; its title is the name of its file.
+    """Return the page of a text, in paragraphs; its title is the name of its file.
 
     Raises:
-        PageError: It is empty, or no text.
+        PageError: It is empty.
     """
-    _check_text(text)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    blocks = paragraphs(text)
-    if not blocks:
-        raise PageError("the file has no text")
-    return _page(file_path, source_url, text=text, sections=(PageSection(path=(), runs=(blocks,)),))
-
-
-def paragraphs(text: str) -> tuple[Block, ...]:
-    """Return the paragraphs of a text, verbatim."""
     numbered = enumerate(text.split("\n"), 1)
     groups = (list(group) for filled, group in groupby(numbered, key=lambda line: bool(line[1].strip())) if filled)
-    return tuple(
+    blocks = tuple(
         Block(text="\n".join(line for _, line in group), start_line=group[0][0], end_line=group[-1][0])
         for group in groups
     )
+    if not blocks:
+        raise PageError("the file has no text")
+    sections = (PageSection(path=(), runs=(blocks,)),)
+    return Page(file_path=file_path, source_url=source_url, title=_stem(file_path), text=text, sections=sections)
 
 
 def pdf_page(data: bytes, file_path: str, source_url: str) -> Page:
@@ -210,10 +196,10 @@ def pdf_page(data: bytes, file_path: str, source_url: str) -> Page:
         block = Block(text=text, start_line=line, end_line=line + text.count("\n"))
         sections.append(PageSection(path=(), runs=((block,),)))
         line = block.end_line + 1
-    return _page(
-        file_path,
-        source_url,
-        title=title[:LONGEST_TITLE],
+    return Page(
+        file_path=file_path,
+        source_url=source_url,
+        title=title[:LONGEST_TITLE] or _stem(file_path),
         text="\n".join(filled.values()),
         sections=tuple(sections),
         origins=tuple(number for number, text in filled.items() for _ in text.split("\n")),
@@ -227,14 +213,8 @@ def _clean(text: Any) -> str:
     return "\n".join(line.rstrip() for line in whole.strip("\n").splitlines()).strip("\n")
 
 
-def _check_text(text: str) -> None:
-    if "\0" in text:
-        raise PageError("holds NUL characters: a binary file, or UTF-16 without a byte order mark")
-
-
-def _page(file_path: str, source_url: str, *, title: str = "", **parts: Any) -> Page:
-    named = title or PurePosixPath(file_path).stem
-    return Page(file_path=file_path, source_url=source_url, title=named, **parts)
+def _stem(file_path: str) -> str:
+    return PurePosixPath(file_path).stem
 
 
 # HTML
@@ -263,16 +243,17 @@ def html_page(html: str, source_url: str) -> Page:
     root = etree.fromstring(html.encode("utf-8", "replace"), parser) if html.strip() else None
     lines = [*_shown(root)] if root is not None else []
     lines = [line for line in lines if line[2]] or lines
-    heads = [text for text, level, _ in lines if level == 1]
-    titles = root.xpath("//title[not(ancestor::svg)]/text()") if root is not None and not heads else []
-    page = _page(
-        page_path(source_url),
-        source_url,
+    titles = [text for text, level, _ in lines if level == 1]
+    if root is not None and not titles:
+        titles = root.xpath("//title[not(ancestor::svg)]/text()")
+    return Page(
+        file_path=page_path(source_url),
+        source_url=source_url,
+        title=next((" ".join(title.split()) for title in titles if title.strip()), ""),
         text="\n".join(text for text, _, _ in lines),
         sections=tuple(_under_headings(lines)),
         origins=(),
     )
-    return replace(page, title=next((" ".join(title.split()) for title in [*heads, *titles] if title.strip()), ""))
 
 
 def html_file(html: str, file_path: str, source_url: str) -> Page:
@@ -281,12 +262,11 @@ def html_file(html: str, file_path: str, source_url: str) -> Page:
     Raises:
         PageError: It shows no text.
     """
-    _check_text(html)
     page = html_page(html, source_url)
     sections = tuple(s for s in page.sections if not s.path or s.runs[0][0].start_line < s.runs[0][0].end_line)
     if not sections:
         raise PageError("the page shows no text (navigation, site header, footer and scripts are left out)")
-    return replace(page, file_path=file_path, title=page.title or PurePosixPath(file_path).stem, sections=sections)
+    return replace(page, file_path=file_path, title=page.title or _stem(file_path), sections=sections)
 
 
 def page_path(source_url: str) -> str:

@@ -4,19 +4,15 @@ import csv
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from retrievers.config import IndexSettings
 from retrievers.config.files import load_json
-from retrievers.embedding.tokens import count_tokens
 from retrievers.errors import IndexingError, nearest
-from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.markdown import Page, PageSection
-from retrievers.indexing.pages import KINDS, paragraphs
-from retrievers.records import Chunk
+from retrievers.indexing.markdown import Page
+from retrievers.indexing.pages import KINDS, Corpus, text_page
 from retrievers.text.quoting import quoted
 
 # Names that are looked for, the likeliest first: BEIR's, TREC's, LangChain's, and those of datasets on the hub.
@@ -50,98 +46,59 @@ class Row(NamedTuple):
     fault: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Columns:
-    """Columns by what they hold; None where there is none. Without an id, documents are known by their row's number."""
+def read_rows(source: Path, named: Mapping[str, str], hub: Mapping[str, str | None]) -> Corpus:
+    """Read the documents of a dataset.
 
-    text: str | None = None
-    title: str | None = None
-    url: str | None = None
-    id: str | None = None
+    Args:
+        source: The dataset (see `rows_of`).
+        named: The columns of the `text`, `title`, `url` and `id` of a document, those that have no usual name.
+        hub: As for `rows_of`.
 
-    @property
-    def named(self) -> dict[str, str]:
-        """The columns that are given."""
-        return {part: column for part in USUAL if (column := getattr(self, part)) is not None}
-
-
-class RowCorpus:
-    """Documents of a dataset, read row by row; the attributes are complete once all of them are cut.
-
-    Attributes:
-        folder: The dataset.
-        count: Number of documents.
-        faults: Those of rows that cannot be read.
-        fingerprint: SHA-256 over every document's id, title, text and address, and the base of the addresses.
-        empty: The rows that have no text.
+    Raises:
+        IndexingError: A column is missing, an id is used twice, or rows cannot be read; each with its line.
     """
-
-    unit = "documents"
-    broken: Mapping[str, str] = {}
-    faults: tuple[str, ...] = ()
-
-    def __init__(self, source: Path, asked: Columns, hub: Mapping[str, str | None]) -> None:
-        self.folder, self._asked, self._hub = source, asked, hub
-        self.count, self.fingerprint = 0, ""
-        self.empty: list[str] = []
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """One line on the rows that have no text."""
-        return (f"{len(self.empty)} rows without text were left out, from {self.empty[0]} on",) if self.empty else ()
-
-    def defaults(self, named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings that differ from those for pages: whole documents with their titles, as BEIR has them."""
-        cut = "max_tokens" in named or "overlap" in named
-        return {"context": "title"} | ({} if cut else {"splitter": "whole"})
-
-    def cut(self, settings: IndexSettings) -> Iterator[Chunk]:
-        """Read all rows and cut them into chunks.
-
-        Raises:
-            IndexingError: A column is missing, an id is used twice, or rows cannot be read; each with its line.
-        """
-        columns, digest, faults, places = self._asked, hashlib.sha256(), list[str](), dict[str, str]()
-        self.count, self.empty = 0, []
-        for row in rows_of(self.folder, self._hub):
-            if not row.fault and not places:
-                columns = choose(self._asked, list(row.values), str(self.folder))
-            document, fault = _document(row, columns)
-            if not fault and places.setdefault(document["id"], row.place) != row.place:
-                fault = f"id {quoted(document['id'])} is used already at {places[document['id']]}"
-            if fault:
-                faults.append(f"{row.place}: {fault}")
-                if len(faults) == MOST_FAULTS:
-                    break
-            elif not document["text"]:
-                self.empty.append(row.place)
-            elif not faults:
-                self.count += 1
-                digest.update(repr(sorted(document.items())).encode())
-                yield from _chunks(document, settings)
-        self.fingerprint = digest.hexdigest()
-        if faults:
-            raise IndexingError(f"{self.folder}: rows cannot be indexed, nothing was changed:", faults)
-        if not self.count:
-            raise IndexingError(f"{self.folder}: holds no row with text; nothing was changed")
+    documents, places, empty, faults = list[Page](), dict[str, str](), list[str](), list[str]()
+    columns, digest = named, hashlib.sha256()
+    for row in rows_of(source, hub):
+        if not row.fault and not places:
+            columns = choose(named, list(row.values), str(source))
+        try:
+            document = _document(row, columns)
+            if (first := places.setdefault(document["id"], row.place)) != row.place:
+                raise ValueError(f"id {quoted(document['id'])} is used already at {first}")
+        except ValueError as error:
+            faults.append(f"{row.place}: {error}")
+            if len(faults) == MOST_FAULTS:
+                break
+            continue
+        if document["text"]:
+            digest.update(repr(sorted(document.items())).encode())
+            documents.append(_page(document))
+        else:
+            empty.append(row.place)
+    if faults:
+        raise IndexingError(f"{source}: rows cannot be indexed, nothing was changed:", faults)
+    if not documents:
+        raise IndexingError(f"{source}: holds no row with text; nothing was changed")
+    notes = (f"{len(empty)} rows without text were left out, from {empty[0]} on",) if empty else ()
+    return Corpus(folder=source, pages=tuple(documents), fingerprint=digest.hexdigest(), notes=notes, unit="documents")
 
 
 def is_table(source: Path) -> bool:
     """Return True for a dataset, in place of a folder of pages."""
-    if _is_dataset(source) or (source / BEIR).is_file():
-        return True
-    if source.is_file():
-        return source.suffix.lower() in READERS
+    files = table_files(source)
     pages = any(file.suffix.lower() in KINDS for file in source.rglob("*"))
-    return not pages and bool(table_files(source))
+    return bool(files) and (files[0] in (source, source / BEIR) or not pages)
 
 
-def table_files(folder: Path) -> list[Path]:
-    """Return the files of a folder of data: BEIR's `corpus.jsonl`, else all of its tables, in order; none in others."""
-    if (folder / BEIR).is_file():
-        return [folder / BEIR]
-    named = (f for f in folder.rglob("*") if f.suffix.lower() in READERS and f.name[0] not in "._")
-    return sorted(file for file in named if file.is_file())
+def table_files(source: Path) -> list[Path]:
+    """Return what a dataset is read from: itself, BEIR's `corpus.jsonl`, or all tables of a folder, in order."""
+    if _is_dataset(source):
+        return [source]
+    if (source / BEIR).is_file():
+        return [source / BEIR]
+    named = [source] if source.is_file() else [file for file in source.rglob("*") if file.name[0] not in "._"]
+    return sorted(file for file in named if file.suffix.lower() in READERS and file.is_file())
 
 
 def rows_of(source: Path, hub: Mapping[str, str | None]) -> Iterator[Row]:
@@ -154,9 +111,9 @@ def rows_of(source: Path, hub: Mapping[str, str | None]) -> Iterator[Row]:
     Raises:
         IndexingError: It cannot be read.
     """
-    hosted = _is_dataset(source)
-    for file in [source] if hosted or source.is_file() else table_files(source):
-        read, number = partial(_dataset_rows, hub=hub) if hosted else READERS[file.suffix.lower()], 0
+    for file in table_files(source):
+        read = partial(_dataset_rows, hub=hub) if _is_dataset(file) else READERS[file.suffix.lower()]
+        number = 0
         try:
             for number, values, fault in read(file):
                 yield Row(f"{file}:{number}", number, values, fault)
@@ -165,20 +122,20 @@ def rows_of(source: Path, hub: Mapping[str, str | None]) -> Iterator[Row]:
             raise IndexingError(f"{file}: cannot be read behind row or line {number}: {said}") from error
 
 
-def choose(asked: Columns, present: Sequence[str], source: str) -> Columns:
-    """Return the columns of a dataset: those that are asked for, else the first of the usual names.
+def choose(named: Mapping[str, str], present: Sequence[str], source: str) -> dict[str, str]:
+    """Return the columns of a dataset: those that are named, else the first of the usual names.
 
     Raises:
         IndexingError: It has no such column, or none that could hold the text.
     """
     there = f"it has {', '.join(map(repr, present)) or 'none'}"
-    for part, column in asked.named.items():
+    for part, column in named.items():
         if column not in present:
             raise IndexingError(f"{source}: no column {column!r} (--{part}-column); {there}{nearest(column, present)}")
     lower = {name.lower(): name for name in reversed(present)}
-    usual = {part: next((lower[name] for name in names if name in lower), None) for part, names in USUAL.items()}
-    columns = Columns(**{**usual, **asked.named})
-    if columns.text is None:
+    # The likeliest name comes last, and so is the one that stays.
+    usual = {part: lower[name] for part, names in USUAL.items() for name in reversed(names) if name in lower}
+    if "text" not in (columns := usual | dict(named)):
         raise IndexingError(f"{source}: no column that is called as a text usually is; {there}: name it: --text-column")
     return columns
 
@@ -203,22 +160,20 @@ def _json_rows(file: Path) -> Read:
 def _csv_rows(file: Path, delimiter: str = ",") -> Read:
     csv.field_size_limit(MOST_ROW_BYTES)
     with file.open(encoding="utf-8-sig", newline="") as opened:
-        reader = csv.reader(opened, delimiter=delimiter, strict=True)
-        header = next(reader, [])
-        start = reader.line_num + 1
-        for fields in reader:
-            fault = "" if len(fields) == len(header) else f"{len(fields)} fields, but the header has {len(header)}"
-            if fields:
-                yield start, dict(zip(header, fields, strict=False)), fault
-            start = reader.line_num + 1
+        reader = csv.DictReader(opened, delimiter=delimiter, strict=True)
+        for values in reader:
+            if None in values or None in values.values():  # fields that are too many, or are missing
+                yield reader.line_num, values, f"expected {len(reader.fieldnames or ())} fields, as in the header"
+            else:
+                line_breaks = sum(value.count("\n") for value in values.values())
+                yield reader.line_num - line_breaks, values, ""
 
 
 def _parquet_rows(file: Path) -> Read:
     import pyarrow.parquet
 
     with pyarrow.parquet.ParquetFile(file) as table:
-        rows = (row for batch in table.iter_batches(batch_size=BATCH) for row in batch.to_pylist())
-        yield from ((number, row, "") for number, row in enumerate(rows, 1))
+        yield from _numbered(table.iter_batches(batch_size=BATCH))
 
 
 def _dataset_rows(source: Path, hub: Mapping[str, str | None]) -> Read:
@@ -233,10 +188,14 @@ def _dataset_rows(source: Path, hub: Mapping[str, str | None]) -> Read:
         rows = load_dataset(name, hub["subset"], revision=revision, split=split, streaming=True)
     else:
         saved = load_from_disk(str(source))
-        saved = saved[split] if isinstance(saved, DatasetDict) else saved
-        # Nothing is decoded: a column of images may name addresses.
-        rows = (row for table in saved.with_format("arrow").iter(BATCH) for row in table.to_pylist())
-    yield from ((number, values, "") for number, values in enumerate(rows, 1))
+        rows = saved[split] if isinstance(saved, DatasetDict) else saved
+    # Nothing is decoded: a column of images may name addresses.
+    yield from _numbered(rows.with_format("arrow").iter(BATCH))
+
+
+def _numbered(tables: Iterator[Any]) -> Read:
+    rows = (row for table in tables for row in table.to_pylist())
+    return ((number, values, "") for number, values in enumerate(rows, 1))
 
 
 def _is_dataset(source: Path) -> bool:
@@ -255,35 +214,29 @@ READERS: Mapping[str, Callable[[Path], Read]] = {
 # Documents
 
 
-def _document(row: Row, columns: Columns) -> tuple[dict[str, str], str]:
-    """Return id, title, text and address of a row, and its fault; a title without text is the text."""
+def _document(row: Row, columns: Mapping[str, str]) -> dict[str, str]:
+    """Return id, title, text and address of a row; a title without text is the text.
+
+    Raises:
+        ValueError: The row has a fault, or a value of another kind.
+    """
     if row.fault:
-        return {}, row.fault
-    values = {part: row.values.get(column) for part, column in columns.named.items()}
+        raise ValueError(row.fault)
+    values = {part: row.values.get(column) for part, column in columns.items()}
     number = values.pop("id", row.number)
     if isinstance(number, bool) or not isinstance(number, str | int) or not str(number).strip():
-        return {}, f"expected an id under {columns.id!r}, got {quoted(number)}"
-    other = next((part for part, value in values.items() if not isinstance(value, str | None)), None)
-    if other:
-        return {}, f"expected text under {columns.named[other]!r}, got {quoted(values[other])}"
+        raise ValueError(f"expected an id under {columns['id']!r}, got {quoted(number)}")
+    for part, value in values.items():
+        if not isinstance(value, str | None):
+            raise ValueError(f"expected text under {columns[part]!r}, got {quoted(value)}")
     texts = {part: (values.get(part) or "").strip() for part in ("text", "title", "url")}
-    return {"id": str(number), **texts, "text": texts["text"] or texts["title"]}, ""
+    return {"id": str(number), **texts, "text": texts["text"] or texts["title"]}
 
 
-def _chunks(document: Mapping[str, str], settings: IndexSettings) -> Iterator[Chunk]:
-    """Cut a document; one that stays whole has its own id as the id of its chunk."""
-    text = document["text"].replace("\r\n", "\n").replace("\r", "\n")
-    page = Page(
-        file_path="row",
-        # It tells the chunks of documents with equal texts apart.
-        source_url=document["id"],
-        title=document["title"],
-        text=text,
-        sections=(PageSection(path=(), runs=(paragraphs(text),)),),
-        origins=(),  # lines of a text that is itself a value of a row would name no place in a file
-    )
-    title = document["title"] or None
-    own: dict[str, Any] = dict.fromkeys(("title", "heading", "section_path"), title)
-    own |= {"source_url": document["url"] or None, "source_document_id": document["id"]}
-    own |= dict.fromkeys(("module", "chapter", "file_path"))
-    return (replace(chunk, **own) for chunk in chunk_page(page, count_tokens=count_tokens, **settings.named))
+def _page(document: Mapping[str, str]) -> Page:
+    """Return a document as a page; its id tells its chunks from those of equal texts, and is that of a whole one."""
+    title, url = document["title"], document["url"]
+    facts = {"source_url": url or None, "title": title or None, "source_document_id": document["id"], "tags": ()}
+    page = text_page(document["text"], "row", document["id"])
+    # Lines of a text that is itself a value of a row would name no place in a file.
+    return replace(page, title=title, origins=(), row=facts)

@@ -26,7 +26,6 @@ from retrievers.text.printable import json_text
 
 if TYPE_CHECKING:
     from retrievers.indexing.pages import Corpus
-    from retrievers.indexing.rows import RowCorpus
     from retrievers.terminal.inspect import Look
 
 GENERIC_FOLDERS = {"docs", "doc", "content", "pages", "corpus", "data", "train", ""}
@@ -109,14 +108,14 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
             report = index_corpus(client, config, embeddings, corpus, options, progress)
     finally:
         client.close()
-    for fault in report.skipped:
+    for fault in corpus.faults:
         print_error(f"skipped: {fault}")
     for note in () if namespace.quiet else corpus.notes:
         print_error(f"note: {note}")
     where = f"{report.chunks} chunks in collection {config.collection!r} at {location(config.store)}"
     changes = f"{report.added} added, {report.refreshed} refreshed, {report.removed} removed"
     if not namespace.quiet:
-        print_out(f"{report.pages} {corpus.unit}, {where}: {changes}, {report.unchanged} unchanged")
+        print_out(f"{len(corpus.pages)} {corpus.unit}, {where}: {changes}, {report.unchanged} unchanged")
     return _written(namespace, None, config, env)
 
 
@@ -148,20 +147,20 @@ def _written(namespace: argparse.Namespace, seen: "Look | None", config: Retriev
     return 0
 
 
-def _corpus(namespace: argparse.Namespace) -> "Corpus | RowCorpus":
+def _corpus(namespace: argparse.Namespace) -> "Corpus":
     """Return the pages of a folder, or the rows of a dataset."""
     from retrievers.indexing.pages import read_corpus
-    from retrievers.indexing.rows import HUB, Columns, RowCorpus, is_table
+    from retrievers.indexing.rows import HUB, USUAL, is_table, read_rows
 
-    columns = Columns(**{part: getattr(namespace, f"{part}_column") for part in ("text", "title", "url", "id")})
+    columns = {part: name for part in USUAL if (name := getattr(namespace, f"{part}_column"))}
     hub = {part: getattr(namespace, part) for part in ("revision", "subset", "split")}
     if not is_table(namespace.folder):
-        if columns.named or any(hub.values()):
+        if columns or any(hub.values()):
             raise ConfigError(f"{namespace.folder}: columns, revision, subset and split are those of a dataset")
         return read_corpus(namespace.folder, namespace.base_url)
     if str(namespace.folder).startswith(HUB) and not hub["revision"]:
         raise ConfigError(f"{namespace.folder}: name the commit or tag with --revision, so that it stays the same")
-    return RowCorpus(namespace.folder, columns, hub)
+    return read_rows(namespace.folder, columns, hub)
 
 
 # Flags

@@ -36,7 +36,7 @@ def test_a_mixed_folder_names_what_it_leaves_out(folder: Path, capsys: pytest.Ca
     shown = capsys.readouterr()
     assert shown.out.startswith("3 pages, 3 chunks in collection 'manuals' at .qdrant: 3 added")
     assert "note: e.pdf: without text (pictures? a scan?): pages 2" in shown.err
-    assert "note: documents that are not read: .docx 1; convert them" in shown.err
+    assert "note: files that are not read: .docx 1" in shown.err
 
 
 def test_a_dataset_is_indexed_by_its_columns_and_brought_up_to_date(

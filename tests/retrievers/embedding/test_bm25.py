@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from qdrant_client.models import SparseVector
 from qdrant_edge import Bm25, Bm25Config
 
-from retrievers.config import MAX_QUERY_CHARACTERS, KeywordConfig
 from retrievers.config.retriever import LANGUAGES
 from retrievers.embedding.bm25 import B, Bm25Encoder, K, expand, spell_out
 from tests.support.bm25 import BruteForceBm25
@@ -52,9 +51,8 @@ def test_a_query_weighs_each_of_its_terms_by_its_count(text: str) -> None:
     assert found.keys() == {*Bm25(Bm25Config(language="english")).embed_query(text).indices}, "as Qdrant's own encoder"
 
 
-@given(count=st.integers(1, MAX_QUERY_CHARACTERS // 2))
-def test_a_count_is_exact(count: int) -> None:
-    assert ENCODER.query("x " * count).values == [count]
+def test_a_count_is_exact() -> None:
+    assert ENCODER.query("x " * 2_000).values == [2_000]
 
 
 @pytest.mark.parametrize("text", ["", " ", "the and of a", "🤖", "🤖🦾 !?", "--", "\x00", "…"])
@@ -63,20 +61,12 @@ def test_a_text_without_terms_has_none(text: str) -> None:
     assert ENCODER.length(text) == 0
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("running robots", "Run ROBOT", True),
-        ("naïve", "naive", False),
-        ("日本語", "日本語", True),
-        ("Größe", "GRÖSSE", False),
-        ("robot🤖arm", "arm robot", True),
-        ("the robot", "robot", True),
-        ("ros2", "ros 2", False),
-    ],
-)
-def test_words_are_compared_by_their_stems_in_lower_case(one: str, other: str, same: bool) -> None:
-    assert (ENCODER.query(one) == ENCODER.query(other)) is same
+def test_words_are_compared_by_their_stems_in_lower_case() -> None:
+    alike = [("running robots", "Run ROBOT"), ("日本語", "日本語"), ("robot🤖arm", "arm robot"), ("the robot", "robot")]
+    for one, other in alike:
+        assert ENCODER.query(one) == ENCODER.query(other)
+    for one, other in [("naïve", "naive"), ("Größe", "GRÖSSE"), ("ros2", "ros 2")]:
+        assert ENCODER.query(one) != ENCODER.query(other)
 
 
 def test_expansions_weigh_less_and_neither_lessen_nor_raise_a_term_of_the_query() -> None:
@@ -87,67 +77,26 @@ def test_expansions_weigh_less_and_neither_lessen_nor_raise_a_term_of_the_query(
     assert weights(ENCODER.query("the", ["robot"])) == {plain: 0.5}, "expansions alone are searched for"
 
 
-# Languages
-
-
-@pytest.mark.parametrize("name", LANGUAGES)
-def test_every_language_named_is_known(name: str) -> None:
-    assert KeywordConfig(language=name).language == name
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("klingon", "no stop words and stemmer for 'klingon'"),
-        ("English", "no stop words and stemmer for 'English'; did you mean 'english'"),
-        ("germany", "no stop words and stemmer for 'germany'; did you mean 'german'"),
-        ("", "no stop words and stemmer for ''"),
-    ],
-)
-def test_an_unknown_language_is_refused_with_the_nearest(name: str, said: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        KeywordConfig(language=name)
-    assert said in str(caught.value)
-
-
-def test_another_language_has_its_own_stems_and_stop_words() -> None:
+def test_every_language_named_has_its_own_stems_and_stop_words() -> None:
+    assert all(Bm25Encoder(name).query("robot").indices for name in LANGUAGES)
     german = Bm25Encoder("german")
     assert german.query("der Roboter und die Gelenke") == german.query("Roboter Gelenk")
     assert len(german.query("der Roboter").indices) == 1 and len(ENCODER.query("der Roboter").indices) == 2
 
 
-# Synonyms
+# Synonyms and abbreviations
 
 
 SYNONYMS = {"imu": ["inertial sensor", "gyroscope"], "end effector": ["gripper"], "C++": ["cpp"], "Größe": ["size"]}
-
-
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ("IMU drift", ["inertial sensor", "gyroscope"]),
-        ("what is an imu?", ["inertial sensor", "gyroscope"]),
-        ("imus", []),
-        ("simu", []),
-        ("the end effector", ["gripper"]),
-        ("the End-Effector", ["gripper"]),
-        ("effector end", []),
-        ("end of the effector", []),
-        ("end effector with imu", ["inertial sensor", "gyroscope", "gripper"]),
-        ("GRÖSSE", []),
-        ("größe", ["size"]),
-        ("in C++", ["cpp"]),
-        ("", []),
-        ("🤖", []),
-    ],
-)
-def test_synonyms_are_those_of_whole_words_in_the_tables_order(query: str, found: list[str]) -> None:
-    assert expand(query, SYNONYMS) == found
-
-
-# Abbreviations
-
-
+EXPANDED = {
+    "IMU drift": ["inertial sensor", "gyroscope"],
+    "what is an imu?": ["inertial sensor", "gyroscope"],
+    "the End-Effector": ["gripper"],
+    "end effector with imu": ["inertial sensor", "gyroscope", "gripper"],
+    "größe": ["size"],
+    "in C++": ["cpp"],
+    **{query: [] for query in ("imus", "simu", "effector end", "end of the effector", "GRÖSSE", "", "🤖")},
+}
 ABBREVIATIONS = {
     "ROS": "robot operating system with IMU",
     "ROS 2": "its second version",
@@ -155,24 +104,22 @@ ABBREVIATIONS = {
     "C++": "a language",
     "e.g.": "for example",
 }
+SPELT = {
+    "IMU drift": "IMU (inertial measurement unit) drift",
+    "IMU, IMU": "IMU (inertial measurement unit), IMU (inertial measurement unit)",
+    "ROS nodes": "ROS (robot operating system with IMU) nodes",
+    "ROS 2 nodes": "ROS 2 (its second version) nodes",
+    "ROS 20": "ROS (robot operating system with IMU) 20",
+    "in C++": "in C++ (a language)",
+    "e.g. nodes": "e.g. (for example) nodes",
+    **{query: query for query in ("imu drift", "IMUs", "nothing", "")},
+}
 
 
-@pytest.mark.parametrize(
-    ("query", "spelt"),
-    [
-        ("IMU drift", "IMU (inertial measurement unit) drift"),
-        ("imu drift", "imu drift"),
-        ("IMUs", "IMUs"),
-        ("IMU, IMU", "IMU (inertial measurement unit), IMU (inertial measurement unit)"),
-        ("ROS nodes", "ROS (robot operating system with IMU) nodes"),
-        ("ROS 2 nodes", "ROS 2 (its second version) nodes"),
-        ("ROS 20", "ROS (robot operating system with IMU) 20"),
-        ("in C++", "in C++ (a language)"),
-        ("e.g. nodes", "e.g. (for example) nodes"),
-        ("nothing", "nothing"),
-        ("", ""),
-    ],
-)
-def test_abbreviations_are_spelt_out_once_the_longest_first(query: str, spelt: str) -> None:
-    assert spell_out(query, ABBREVIATIONS) == spelt
-    assert spell_out(query, dict(reversed(ABBREVIATIONS.items()))) == spelt, "whatever the order of the table"
+def test_synonyms_are_those_of_whole_words_in_the_tables_order() -> None:
+    assert {query: expand(query, SYNONYMS) for query in EXPANDED} == EXPANDED
+
+
+def test_abbreviations_are_spelt_out_once_the_longest_first_whatever_the_order_of_the_table() -> None:
+    for table in (ABBREVIATIONS, dict(reversed(ABBREVIATIONS.items()))):
+        assert {query: spell_out(query, table) for query in SPELT} == SPELT

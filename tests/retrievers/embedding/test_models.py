@@ -128,10 +128,7 @@ def test_a_users_own_class_is_loaded_by_name_and_checked_once() -> None:
     ("target", "message"),
     [
         ("no_such_module:make", "cannot be loaded: ModuleNotFoundError, No module named 'no_such_module'"),
-        (
-            f"{__name__}:no_such_name",
-            "expected a function or class of ",
-        ),
+        (f"{__name__}:no_such_name", "expected a function or class of "),
         (f"{__name__}:fail", "cannot be loaded: RuntimeError, no GPU"),
         (f"{__name__}:make_nothing", "expected a LangChain Embeddings, got NoneType"),
     ],
@@ -252,10 +249,7 @@ def test_dimensions_are_asked_for_and_checked_and_a_server_of_ones_own_needs_no_
         own = Hosted("openai", server)
         assert own.made(dimensions=4).embed_query("where?") == pytest.approx(vector("where?")[:4])
         assert server.requests[0].body["dimensions"] == 4
-        with (
-            server.failing(own.double.FAULTS["too few"]),
-            pytest.raises(EmbeddingError, match="of 4 dimensions"),
-        ):
+        with server.failing(own.double.FAULTS["too few"]), pytest.raises(EmbeddingError, match="of 4 dimensions"):
             own.made(dimensions=4).embed_query("a")
         settings = config(provider="openai", base_url=f"{server.url}/v1")
         with pytest.raises(EmbeddingError, match="status 401"):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from retrievers.embedding.models import CheckedEmbeddings, make_embeddings
 from retrievers.embedding.tokens import count_tokens
 from retrievers.errors import CollectionNotFoundError, ConfigError, EmbeddingError, IndexingError, StoreError
 from retrievers.indexing.chunking import CHUNKING_VERSION
-from retrievers.indexing.index import EMBED_BATCH, IndexOptions, IndexReport, index_corpus
+from retrievers.indexing.index import IndexOptions, index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.store import open_client
 from tests.support.bm25 import BruteForceBm25
@@ -183,13 +184,12 @@ def test_a_second_run_does_what_changed_alone(index: Indexer, tmp_path: Path) ->
 @embedded
 def test_progress_counts_up_to_the_whole(index: Indexer) -> None:
     seen: list[tuple[str, int, int]] = []
-    write_pages(index.docs, {"many.md": "".join(f"# H{i}\n\ntext {i}\n\n" for i in range(300))})
-    index(progress=lambda stage, done, total: seen.append((stage, done, total)))
-    total = CHUNKS + 300
+    write_pages(index.docs, {"many.md": "".join(f"# H{i}\n\ntext {i}\n\n" for i in range(295))})
+    index(progress=lambda *done: seen.append(done))
     assert seen == [
-        *(("embedding", min(done, total), total) for done in range(EMBED_BATCH, total + EMBED_BATCH, EMBED_BATCH)),
-        ("writing", 256, total),
-        ("writing", total, total),
+        *(("embedding", done, 300) for done in (96, 192, 288, 300)),
+        ("writing", 256, 300),
+        ("writing", 300, 300),
     ]
 
 
@@ -213,9 +213,7 @@ def test_settings_that_are_not_named_are_the_recorded_ones_and_others_make_all_a
         with pytest.raises(ConfigError, match=r"does nothing under index\.splitter"):
             index(**idle)
     mark(index.config().store, "pages", index={**DEFAULTS, "splitter": "recursive"})
-    with pytest.raises(
-        StoreError, match=r"was cut by index\.splitter 'recursive', which is gone; use --splitter sections"
-    ):
+    with pytest.raises(StoreError, match=r"index\.splitter 'recursive' is gone; use --splitter sections"):
         index()
     assert index(splitter="sections", replace=True)[0] == CHUNKS
 
@@ -254,12 +252,11 @@ def test_the_terms_are_those_of_the_language_and_a_chunk_may_have_none(index: In
         weights = encoder.document(text)
         assert stored == pytest.approx(dict(zip(weights.indices, weights.values, strict=True)))
     state = index.state
-    for keyword, said in (
-        ({"language": "english"}, "language 'german', not 'english'"),
-        ({"vector_name": "t"}, "vector_name None, not 't'"),
-    ):
+    english = {"language": "english"}, "language 'german', not 'english'"
+    other = {"language": "german", "vector_name": "t"}, "vector_name None, not 't'"
+    for keyword, said in (english, other):
         with pytest.raises(StoreError, match=rf"'pages' was indexed with keyword\.{said}; .*--replace"):
-            index(changes={"keyword": {"language": "german"} | keyword})
+            index(changes={"keyword": keyword})
         assert (index.state, index.embeddings.embedded) == (state, [])
     assert index(changes={"keyword": {}}, replace=True)[0] == CHUNKS + 1
 
@@ -322,7 +319,7 @@ def test_nothing_changes_where_a_run_is_refused(index: Indexer, tmp_path: Path) 
         index(changes=other)
     for page in ("two.md", "one/beta.mdx"):
         (index.docs / page).unlink()
-    with pytest.raises(StoreError, match=r"holds 5 chunks, of which 3 would be removed.*--replace"):
+    with pytest.raises(StoreError, match=r"would lose 3 of its 5 chunks.*--replace"):
         index()
     assert (index.state, index.embeddings.embedded) == (state, [])
     assert index(replace=True) == (0, 0, 3, 2)
@@ -375,38 +372,26 @@ CHANGED = {
 @pytest.mark.parametrize("call", ["upsert:1", "upsert:2", "upsert:4"])
 def test_a_killed_run_leaves_the_collection_as_it_was_and_a_second_one_completes_it(tmp_path: Path, call: str) -> None:
     docs, store = write_pages(tmp_path / "docs", PAGES), tmp_path / "store"
+    model = ["--embedding.provider", "python", "--embedding.model", "tests.support.indexing:make_embeddings"]
 
-    def run(folder: Path) -> IndexReport:
-        client = writable(settings(folder).store)
-        try:
-            corpus = read_corpus(docs)
-            return index_corpus(client, settings(folder), HashEmbeddings(), corpus, IndexOptions(replace=True))
-        finally:
-            client.close()
+    def run(folder: Path, **environment: str) -> int:
+        arguments = [str(docs), "--store.path", str(folder), "--collection", "pages", "--replace", *model]
+        command, env = [sys.executable, "-m", "retrievers", "index", *arguments], {"PATH": "", **environment}
+        return subprocess.run(command, cwd=ROOT, env=env, timeout=120, check=False).returncode
 
     def state(folder: Path) -> tuple[Any, Any]:
-        client = writable(settings(folder).store)
-        try:
+        with closing(writable(settings(folder).store)) as client:
             return content(client), {**manifest(client), "bm25": 0}
-        finally:
-            client.close()
-
-    def killed() -> bool:
-        model = ["--embedding.provider", "python", "--embedding.model", "tests.support.indexing:make_embeddings"]
-        command = [sys.executable, "-m", "retrievers", "index", str(docs), "--store.path", str(store), "--replace"]
-        environment = {"PATH": "", KILL_AT: call}
-        whole = [*command, *model, "--collection", "pages"]
-        return subprocess.run(whole, cwd=ROOT, env=environment, timeout=120, check=False).returncode == -9
 
     if call != "upsert:4":
-        assert killed()
+        assert run(store, **{KILL_AT: call}) == -9
         with pytest.raises(CollectionNotFoundError):
             QdrantRetriever.open(settings(store), env={}, embeddings=HashEmbeddings())
-    run(store)
+    assert run(store) == 0
     before = state(store)
     write_pages(docs, CHANGED)
-    assert killed() and state(store) == before
-    assert run(store).chunks == run(tmp_path / "undisturbed").added
+    assert run(store, **{KILL_AT: call}) == -9 and state(store) == before
+    assert run(store) == run(tmp_path / "undisturbed") == 0
     assert state(store) == state(tmp_path / "undisturbed")
     with QdrantRetriever.open(settings(store), env={}, embeddings=HashEmbeddings()) as retriever:
-        assert retriever.info.points == len(state(store)[0])
+        assert retriever.info.points == len(before[0]) + 4

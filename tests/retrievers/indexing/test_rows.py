@@ -14,7 +14,8 @@ from datasets import Dataset
 
 from retrievers.config import IndexSettings
 from retrievers.errors import IndexingError
-from retrievers.indexing.rows import Columns, RowCorpus, choose, is_table, rows_of
+from retrievers.indexing.pages import Corpus
+from retrievers.indexing.rows import choose, is_table, read_rows, rows_of
 from retrievers.records import Chunk
 from tests.support.indexing import write_pages
 
@@ -32,16 +33,26 @@ def read(source: Path) -> list[tuple[int, dict[str, Any]]]:
     return [(row.number, dict(row.values)) for row in rows_of(source, NO_HUB)]
 
 
+def corpus(folder: Path, rows: Sequence[Any], **columns: str) -> Corpus:
+    file = folder / "corpus.jsonl"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return read_rows(file, columns, NO_HUB)
+
+
+def cut(rows: Corpus, **named: Any) -> list[Chunk]:
+    return list(rows.cut(IndexSettings.model_validate(named).over(rows.defaults(named))))
+
+
 def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
     lines = "\ufeff" + "\n\n".join(json.dumps(row, ensure_ascii=False) for row in ROWS)
     (tmp_path / "a.jsonl").write_text(lines, encoding="utf-8")
-    (tmp_path / "a.csv").write_bytes(b'\xef\xbb\xbf_id,text\r\n1,Gr\xc3\xb6\xc3\x9fe\r\n2,"two\nlines"\r\n3,\r\n')
-    (tmp_path / "a.tsv").write_text('_id\ttext\n1\tGröße\n2\t"two\nlines"\n3\t""\n', encoding="utf-8")
-    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_bytes(b'\xef\xbb\xbf_id,text\r\n1,Gr\xc3\xb6\xc3\x9fe\r\n2,"two\nlines"\r\n\r\n3,\r\n')
+    (tmp_path / "a.tsv").write_text('_id\ttext\n1\tGröße\n2\t"two\nlines"\n\n3\t""\n', encoding="utf-8")
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a[1].parquet")
     Dataset.from_list(ROWS).save_to_disk(str(tmp_path / "saved"))
     assert read(tmp_path / "a.jsonl") == list(zip([1, 3, 5], ROWS, strict=True))
-    assert read(tmp_path / "a.csv") == read(tmp_path / "a.tsv") == list(zip([2, 3, 5], ROWS, strict=True))
-    assert read(tmp_path / "a.parquet") == read(tmp_path / "saved") == list(zip([1, 2, 3], ROWS, strict=True))
+    assert read(tmp_path / "a.csv") == read(tmp_path / "a.tsv") == list(zip([2, 3, 6], ROWS, strict=True))
+    assert read(tmp_path / "a[1].parquet") == read(tmp_path / "saved") == list(zip([1, 2, 3], ROWS, strict=True))
 
 
 def test_a_folder_is_read_in_the_order_of_its_files_and_beirs_corpus_alone(tmp_path: Path) -> None:
@@ -54,17 +65,20 @@ def test_a_folder_is_read_in_the_order_of_its_files_and_beirs_corpus_alone(tmp_p
 @pytest.mark.parametrize(
     ("files", "table"),
     [
-        ({"a.md": "x", "b.jsonl": "{}"}, False),
-        ({"a.md": "x", "corpus.jsonl": "{}"}, True),
-        ({"a.csv": "x"}, True),
-        ({"a.html": "x"}, False),
-        ({}, False),
+        (["a.md", "b.jsonl"], False),
+        (["a.md", "corpus.jsonl"], True),
+        (["a.csv"], True),
+        (["a.html"], False),
+        ([], False),
     ],
 )
-def test_a_folder_of_pages_is_no_table_nor_is_a_pipe(tmp_path: Path, files: dict[str, str], table: bool) -> None:
-    assert is_table(write_pages(tmp_path / "in", {".keep": "", **files})) is table
+def test_a_folder_of_pages_is_no_table_nor_is_a_pipe(tmp_path: Path, files: list[str], table: bool) -> None:
+    assert is_table(write_pages(tmp_path / "in", dict.fromkeys([".keep", *files], "x"))) is table
     os.mkfifo(tmp_path / "corpus.jsonl")
     assert not is_table(tmp_path / "corpus.jsonl")
+
+
+NOT_UTF_8 = r"a\.jsonl:2: 'utf-8' codec can't decode byte 0xff in position 10"
 
 
 @pytest.mark.parametrize(
@@ -72,12 +86,9 @@ def test_a_folder_of_pages_is_no_table_nor_is_a_pipe(tmp_path: Path, files: dict
     [
         ("a.jsonl", b'{"text": "x"', r"a\.jsonl:1: not valid JSON"),
         ("a.jsonl", b'["text"]', r"a\.jsonl:1: expected an object by columns"),
-        (
-            "a.jsonl",
-            b'{"text": "a"}\n{"text": "\xff"}',
-            r"a\.jsonl:2: 'utf-8' codec can't decode byte 0xff in position 10",
-        ),
-        ("a.csv", b"text,b\n1\n", r"a\.csv:2: 1 fields, but the header has 2"),
+        ("a.jsonl", b'{"text": "a"}\n{"text": "\xff"}', NOT_UTF_8),
+        ("a.csv", b"text,b\n1,2\n1\n", r"a\.csv:3: expected 2 fields, as in the header"),
+        ("a.csv", b"text\n1,2\n", r"a\.csv:2: expected 1 fields, as in the header"),
         ("a.csv", b'text\n"x', r"a\.csv: cannot be read behind row or line 0: Error: unexpected end of data"),
         ("a.csv", b"text\nx\nGr\xf6\n", r"cannot be read behind row or line 0: UnicodeDecodeError"),
         ("a.parquet", b"no", "cannot be read behind row or line 0: ArrowInvalid"),
@@ -88,9 +99,8 @@ def test_a_folder_of_pages_is_no_table_nor_is_a_pipe(tmp_path: Path, files: dict
 )
 def test_what_cannot_be_read_says_why_and_where(tmp_path: Path, name: str, content: bytes, fault: str) -> None:
     (tmp_path / name).write_bytes(content)
-    source = tmp_path if name == "state.json" else tmp_path / name
     with pytest.raises(IndexingError, match=fault):
-        list(RowCorpus(source, Columns(), NO_HUB).cut(IndexSettings.model_validate({}).over({})))
+        read_rows(tmp_path if name == "state.json" else tmp_path / name, {}, NO_HUB)
 
 
 def test_a_column_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
@@ -100,63 +110,37 @@ def test_a_column_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
         read(tmp_path / "a.parquet")
 
 
-@pytest.mark.parametrize(
-    ("asked", "present", "expected"),
-    [
-        (Columns(), ["_id", "title", "text", "metadata"], Columns(id="_id", title="title", text="text")),
-        (Columns(), ["docno", "Body", "LINK"], Columns(id="docno", text="Body", url="LINK")),
-        (Columns(text="note", id="key"), ["text", "note", "key", "id"], Columns(text="note", id="key")),
-        (
-            Columns(text="txt"),
-            ["text"],
-            r"c.csv: no column 'txt' \(--text-column\); it has 'text'; did you mean",
-        ),
-        (Columns(), ["a", "b"], "it has 'a', 'b': name it: --text-column"),
-    ],
-)
-def test_columns_are_those_named_else_those_with_usual_names(
-    asked: Columns, present: list[str], expected: Columns | str
-) -> None:
-    if isinstance(expected, Columns):
-        assert choose(asked, present, "c.csv") == expected
-        return
-    with pytest.raises(IndexingError, match=expected):
-        choose(asked, present, "c.csv")
+def test_columns_are_those_named_else_those_with_usual_names() -> None:
+    assert choose({}, ["_id", "title", "text", "metadata"], "c") == {"id": "_id", "title": "title", "text": "text"}
+    assert choose({}, ["docno", "Body", "LINK"], "c") == {"id": "docno", "text": "Body", "url": "LINK"}
+    assert choose({}, ["id", "content", "body", "_id"], "c") == {"id": "_id", "text": "content"}
+    named = {"text": "note", "id": "key"}
+    assert choose(named, ["text", "note", "key", "id"], "c") == named
+    with pytest.raises(IndexingError, match=r"c\.csv: no column 'txt' \(--text-column\); it has 'text'; did you mean"):
+        choose({"text": "txt"}, ["text"], "c.csv")
+    with pytest.raises(IndexingError, match="it has 'a', 'b': name it: --text-column"):
+        choose({}, ["a", "b"], "c.csv")
 
 
 # Documents
 
 
-def corpus(folder: Path, rows: Sequence[Any], **columns: str) -> RowCorpus:
-    file = folder / "corpus.jsonl"
-    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return RowCorpus(file, Columns(**columns), {})
-
-
-def cut(rows: RowCorpus, **named: Any) -> list[Chunk]:
-    named = {"splitter": "whole", "context": "title"} | named
-    return list(rows.cut(IndexSettings.model_validate(named).over({})))
-
-
 def test_a_document_is_one_chunk_under_its_own_id(tmp_path: Path) -> None:
     rows = corpus(tmp_path, BEIR)
     chunks = cut(rows)
-    assert [(c.chunk_id, c.source_document_id, c.title, c.indexed_text) for c in chunks] == [
-        ("d1", "d1", "Arms", f"Arms\n\n{BEIR[0]['text']}"),
-        ("d2", "d2", None, BEIR[1]["text"]),
-        ("3", "3", "Only a title", "Only a title\n\nOnly a title"),
+    assert [(c.chunk_id, c.source_document_id, c.title, c.heading, c.indexed_text) for c in chunks] == [
+        ("d1", "d1", "Arms", "Arms", f"Arms\n\n{BEIR[0]['text']}"),
+        ("d2", "d2", None, None, BEIR[1]["text"]),
+        ("3", "3", "Only a title", "Only a title", "Only a title\n\nOnly a title"),
     ]
     assert {(c.source_url, c.file_path, c.start_line, c.module) for c in chunks} == {(None, None, None, None)}
-    assert (rows.count, rows.notes) == (3, (f"1 rows without text were left out, from {tmp_path}/corpus.jsonl:4 on",))
-    fingerprint = rows.fingerprint
-    for other, same in (([dict(reversed(row.items())) for row in BEIR], True), (BEIR[:2], False)):
-        rows = corpus(tmp_path, other)
-        cut(rows)
-        assert (rows.fingerprint == fingerprint) is same
+    assert rows.notes == (f"1 rows without text were left out, from {tmp_path}/corpus.jsonl:4 on",)
+    assert corpus(tmp_path, [dict(reversed(row.items())) for row in BEIR]).fingerprint == rows.fingerprint
+    assert corpus(tmp_path, BEIR[:2]).fingerprint != rows.fingerprint
 
 
 def test_documents_of_equal_texts_stay_apart_when_they_are_cut(tmp_path: Path) -> None:
-    chunks = cut(corpus(tmp_path, BEIR[:2]), splitter="sections", max_tokens=16, context="none")
+    chunks = cut(corpus(tmp_path, BEIR[:2]), max_tokens=16, context="none")
     assert [c.source_document_id for c in chunks] == ["d1"] * (len(chunks) // 2) + ["d2"] * (len(chunks) // 2)
     assert len({c.point_id for c in chunks}) == len(chunks) >= 2
     assert " ".join(c.text for c in chunks if c.source_document_id == "d1") == BEIR[0]["text"]
@@ -170,7 +154,7 @@ def test_columns_may_have_any_name_and_rows_no_id(tmp_path: Path) -> None:
 def test_every_fault_is_named_with_its_line_at_once(tmp_path: Path) -> None:
     rows = [*BEIR[:1], {"_id": "d1", "text": "again"}, {"_id": " ", "text": "x"}, {"_id": "d5", "text": ["x"]}, "x"]
     with pytest.raises(IndexingError) as caught:
-        cut(corpus(tmp_path, rows))
+        corpus(tmp_path, rows)
     file = tmp_path / "corpus.jsonl"
     assert caught.value.faults == (
         f"{file}:2: id 'd1' is used already at {file}:1",
@@ -181,11 +165,12 @@ def test_every_fault_is_named_with_its_line_at_once(tmp_path: Path) -> None:
 
 
 def test_a_row_of_ten_megabytes_takes_twenty_bytes_a_byte(tmp_path: Path) -> None:
-    rows = corpus(tmp_path, [{"_id": "a", "text": "word " * 2_000_000}])
-    size = (tmp_path / "corpus.jsonl").stat().st_size
+    text = "word " * 2_000_000
+    file = tmp_path / "corpus.jsonl"
+    file.write_text(json.dumps({"_id": "a", "text": text}), encoding="utf-8")
     tracemalloc.start()
-    [chunk] = cut(rows)
+    [chunk] = cut(read_rows(file, {}, NO_HUB))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert len(chunk.text) == size - len('{"_id": "a", "text": ""}\n') - 1
-    assert peak < 20 * size
+    assert chunk.text == text.strip()
+    assert peak < 20 * file.stat().st_size
