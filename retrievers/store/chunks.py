@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import UUID
 
@@ -44,9 +43,7 @@ READ: Mapping[str, Callable[[Any], Any]] = {
 }
 # The preview is written for readers of the payload, and never read back.
 _WRITTEN = (*METADATA_FIELDS, "chunk_text_preview")
-_OWN = frozenset(_WRITTEN)
 _ALIASES = {name: [alias for alias, known in ALIASES.items() if known == name] for name in METADATA_FIELDS}
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 # Payloads
@@ -66,7 +63,7 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
     payload = payload or {}
     nested = payload.get(config.nested_under) if config.nested_under else payload
     metadata: Mapping[str, Any] = nested if isinstance(nested, Mapping) else {}
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {"chunk_id": str(point_id), "text": ""}
     problems: list[str] = []
     for name, kind in KINDS.items():
         raw = next((raw for key in _keys(name, config) if (raw := metadata.get(key)) is not None), None)
@@ -75,18 +72,14 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
         elif raw is not None:
             problems.append(f"{name}: expected {kind}, got {raw!r}")
     text = payload.get(config.text_key)
-    if not isinstance(text, str):
+    if isinstance(text, str):
+        values["text"] = _whole(text)
+    else:
         problems.append(f"text: expected text under payload key {config.text_key!r}, got {text!r}")
     beside = payload if config.nested_under else {}
     extra = {key: value for key, value in beside.items() if key not in (config.text_key, config.nested_under)}
-    extra |= {key: value for key, value in metadata.items() if key not in _OWN and key != config.text_key}
-    return Chunk(
-        point_id=str(point_id),
-        text=_whole(text) if isinstance(text, str) else "",
-        problems=tuple(problems),
-        extra=extra or _NOTHING,
-        **{"chunk_id": str(point_id), **values},
-    )
+    extra |= {key: value for key, value in metadata.items() if key not in (*_WRITTEN, config.text_key)}
+    return Chunk(point_id=str(point_id), problems=tuple(problems), extra=extra, **values)
 
 
 def all_metadata(chunk: Chunk) -> dict[str, Any]:
@@ -294,13 +287,9 @@ def scroll(
     """
     from qdrant_client import models
 
-    where, limits = where or {}, info.limits if info else NO_LIMITS
-    conditions = [_condition(*each, config) for each in where.items()]
-    keys = [filter_path(key) for name in where if name != "point_id" for key in payload_keys(name, config.metadata)]
-    taken = limits.unindexed or (info and all(info.indexed.get(key) == "keyword" for key in keys))
-    if not taken or any(len(values) > (limits.values or len(values)) for values in where.values()):
-        conditions = []
-    among = models.Filter(must=conditions) if conditions else None
+    where, limits, among = where or {}, info.limits if info else NO_LIMITS, None
+    if where and limits.filters:
+        among = models.Filter(must=[_condition(name, values, config) for name, values in where.items()])
     found = (to_chunk(r.id, r.payload, config.metadata) for r in records(client, config, limits, among=among))
     return sorted((chunk for chunk in found if _matches(chunk, where)), key=lambda chunk: chunk.chunk_id)
 

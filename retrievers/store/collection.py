@@ -24,17 +24,16 @@ class Limits:
         results: Points that a query or a page of a scroll may ask for (`max_query_limit`).
         queries: Queries of a batch (`search_max_batchsize`, and no more than a minute's `read_rate_limit`).
         points: Points that are written at once (`upsert_max_batchsize`).
-        values: Values of one condition of a filter (`condition_max_size`).
         exact: True if exact search and exact counts are allowed (`search_allow_exact`).
-        unindexed: True if filters may name keys without an index (`unindexed_filtering_retrieve`).
+        filters: True if filters may name keys without an index, and any number of values
+            (`unindexed_filtering_retrieve`, `condition_max_size`).
     """
 
     results: int | None = None
     queries: int | None = None
     points: int | None = None
-    values: int | None = None
     exact: bool = True
-    unindexed: bool = True
+    filters: bool = True
 
 
 NO_LIMITS = Limits()
@@ -155,9 +154,8 @@ def _limits(config: Any) -> Limits:
         results=strict.max_query_limit,
         queries=min(filter(None, (strict.search_max_batchsize, strict.read_rate_limit)), default=None),
         points=strict.upsert_max_batchsize,
-        values=strict.condition_max_size,
         exact=strict.search_allow_exact is not False,
-        unindexed=strict.unindexed_filtering_retrieve is not False,
+        filters=strict.unindexed_filtering_retrieve is not False and strict.condition_max_size is None,
     )
 
 

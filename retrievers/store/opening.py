@@ -28,11 +28,19 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 DEFAULT_PATH = Path(".qdrant")
+# Variable of the environment that holds the API key of a server.
+KEY = "QDRANT_API_KEY"
 # Bytes of an answer: three times those of 32 queries with 100 candidates and vectors of 3,072 dimensions.
 MOST_BYTES = 512 * 2**20
 COLLECTION = re.compile(r"/collections/([^/]+)")
 # Qdrant's words for a batch larger than its rate limit.
 TOO_LARGE = "larger than rate limiter capacity"
+REMEDIES = {
+    401: f"the API key in {KEY} was refused, or none was sent",
+    403: f"the API key in {KEY} may not do this",
+    404: "is the address that of Qdrant itself?",
+    429: "requests come too fast; wait, and try again",
+}
 # Characters of a server's own words that are quoted.
 QUOTED = 240
 
@@ -78,16 +86,14 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
         ConfigError: The API key cannot be one.
     """
     if store.url:
-        return _server(store, api_key(env, store.api_key_env))
+        return _server(store, api_key(env, KEY))
     folder = embedded_folder(store, create=create)
     is_local = (folder / "meta.json").is_file() and (folder / "collection").is_dir()
     if store.local_mode and is_local and not create:
         return _local_mode(folder)
     if store.local_mode or is_local:
-        said = (
-            f"{folder}: a folder of qdrant-client's local mode, and no other, is named {LOCAL_MODE}FOLDER. It is never"
-        )
-        raise StoreError(f"{said} written to; opening it runs the pickles in it: only one that you trust")
+        said = f"{folder}: a folder of qdrant-client's local mode, and no other, is named {LOCAL_MODE}FOLDER"
+        raise StoreError(f"{said}. It is never written to; opening it runs the pickles in it: only one that you trust")
     from retrievers.store.embedded import EmbeddedClient
 
     return cast("QdrantClient", EmbeddedClient(folder, create=create))  # the same methods for reading
@@ -108,7 +114,7 @@ def store_errors(store: StoreConfig | None, collection: str) -> Iterator[None]:
         raise
     except Exception as error:
         where = f"collection {collection!r}{f' at {location(store)}' if store else ''}"
-        raise _typed(error, where, store.api_key_env if store else "QDRANT_API_KEY") from error
+        raise _typed(error, where) from error
 
 
 client_errors = partial(store_errors, None)
@@ -120,26 +126,26 @@ def expect_exact_search() -> None:
     warnings.filterwarnings("ignore", message="Local mode performs exact")
 
 
-def _typed(error: Exception, where: str, key: str) -> StoreError:
-    """Convert an error of the client's to ours. `key` is the variable of the API key."""
+def _typed(error: Exception, where: str) -> StoreError:
+    """Convert an error of the client's to ours."""
     import httpx
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
     if isinstance(error, UnexpectedResponse):
-        return _refusal(error, where, key)
+        return _refusal(error, where)
     cause = error.source if isinstance(error, ResponseHandlingException) else error
-    said, late, sent = _one_line(f"{type(cause).__name__}: {cause}"), faults.timed_out(cause), False
-    fault = f"cannot be read or written ({said}); is it Qdrant, and the address right?"
-    if isinstance(cause, httpx.HTTPError):
-        sent = "illegal" not in said  # no TLS at the other side
-        fault = f"cannot be reached ({said}); is the server running, the address with http:// or https:// right, the "
-        fault += "authority of its certificate named in SSL_CERT_FILE?"
-    if late:
-        fault = "no answer in time; raise store.timeout_s or look at the server"
-    return StoreError(f"{where}: {fault}").marked(transient=sent and faults.is_transient(cause), timed_out=late)
+    if faults.timed_out(cause):
+        late = StoreError(f"{where}: no answer in time; raise store.timeout_s or look at the server")
+        return late.marked(transient=True, timed_out=True)
+    said = _one_line(f"{type(cause).__name__}: {cause}")
+    if not isinstance(cause, httpx.HTTPError):
+        return StoreError(f"{where}: cannot be read or written ({said}); is it Qdrant, and the address right?")
+    remedy = "is the server running, the address with http:// or https:// right, the authority of its certificate"
+    fault = StoreError(f"{where}: cannot be reached ({said}); {remedy} named in SSL_CERT_FILE?")
+    return fault.marked(transient="illegal" not in said and faults.is_transient(cause))  # no TLS at the other side
 
 
-def _refusal(error: Any, where: str, key: str) -> StoreError:
+def _refusal(error: Any, where: str) -> StoreError:
     """Return the error for a request that a server, or something in front of it, refused."""
     status = error.status_code or 0
     try:
@@ -147,12 +153,7 @@ def _refusal(error: Any, where: str, key: str) -> StoreError:
     except (KeyError, TypeError, ValueError):  # Qdrant refuses a key in plain text; a proxy's page says nothing
         text = error.content.decode(errors="replace").strip()
         said = "" if "<" in text or "\n" in text else _one_line(text)
-    remedy = {
-        401: f"the API key in {key} was refused, or none was sent",
-        403: f"the API key in {key} may not do this",
-        404: "is the address that of Qdrant itself?",
-        429: "requests come too fast; wait, and try again",
-    }.get(status, "see the log of the server" if status >= 500 or not said else "")
+    remedy = REMEDIES.get(status, "see the log of the server" if status >= 500 or not said else "")
     fault = f"{where}: answered {status} {error.reason_phrase}: {'; '.join(filter(None, (said, remedy)))}"
     transient = status in faults.TRANSIENT_STATUSES and TOO_LARGE not in said
     return StoreError(fault).marked(transient=transient, retry_after_s=faults.retry_after_s(error.headers))
