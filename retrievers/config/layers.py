@@ -47,11 +47,7 @@ REPLACED_BY: Mapping[str, tuple[str, ...]] = {
 # Settings of lower layers that still count when a higher layer names the user's own retriever (`python`).
 KEPT = ("top_k", "candidates", "metadata")
 # Settings of a model that mean nothing beside another one.
-OF_MODEL = frozenset(
-    ("model", "provider", "base_url", "api_key_env", "dimensions", "query_prefix", "document_prefix", "options")
-)
-# Of these, those that hold for every model of a provider.
-OF_PROVIDER = frozenset(("base_url", "api_key_env"))
+OF_MODEL = frozenset(("model", "provider", "base_url", "dimensions", "query_prefix", "document_prefix", "options"))
 MOST_BYTES = 1 << 20
 
 
@@ -200,7 +196,7 @@ def _is_replaced(name: str, values: Mapping[str, Any], merged: Mapping[str, Any]
         or (
             last in OF_MODEL
             and is_other
-            and not (last in OF_PROVIDER and _provider(values, group) == _provider(merged, group))
+            and not (last == "base_url" and _provider(values, group) == _provider(merged, group))
         )
         or ("python" in given and of_retriever and short.partition(".")[0] not in KEPT)
     )

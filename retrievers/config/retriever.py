@@ -1,6 +1,5 @@
 """The settings of a retriever: all that decides what a query gets back."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -23,7 +22,7 @@ from pydantic import (
 from retrievers.config.files import user_path, without_mark
 from retrievers.config.filters import to_filter
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig, ModelConfig
-from retrievers.config.settings import TABLE, Settings, VariableName, address, one_of, section, table
+from retrievers.config.settings import TABLE, FactoryName, Settings, address, matching, one_of, section, table
 from retrievers.errors import ConfigError, nearest
 from retrievers.records import ALIASES, METADATA_FIELDS, Distance, ScoreScale
 
@@ -39,16 +38,23 @@ OF_THE_STORE = ("embedding", "vector_name")
 # Scales without fixed bounds, on which a threshold means something else for every query.
 UNSCALED = ("rrf", "dbsf", "bm25", "sparse")
 
-# Languages for suggestions; the library itself decides.
-LANGUAGES = (
-    "arabic azerbaijani basque bengali catalan chinese danish dutch english finnish french german greek hebrew "
-    "hinglish hungarian indonesian italian japanese kazakh nepali norwegian portuguese romanian russian slovene "
-    "spanish swedish tajik turkish"
-).split()
-
 Mode = Literal["semantic", "keyword", "hybrid"]
 Fusion = Literal["weighted", "rrf", "dbsf"]
 ThresholdOn = Literal["each", "best", "final"]
+EncoderName = Annotated[
+    str, AfterValidator(matching(r"bm25|python:[^:\s]+:[^:\s]+", "bm25, or python:module:factory", ValueError))
+]
+# As the file systems of all systems and Qdrant take it.
+CollectionName = Annotated[
+    str,
+    AfterValidator(
+        matching(
+            r"""(?=.*[^. ])[^<>:"/\\|?*\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+""",
+            'a name without < > : " / \\ | ? * and line breaks',
+            ValueError,
+        )
+    ),
+]
 Threshold = Annotated[float | None, BeforeValidator(lambda value: None if value == "none" else value)]
 
 
@@ -103,7 +109,6 @@ class StoreConfig(Settings):
 
     url: str | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
     path: Path | None = Field(None, description="folder of the embedded store; local:FOLDER for a trusted local mode")
-    api_key_env: VariableName = Field("QDRANT_API_KEY", description="environment variable of the server's API key")
     timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take")
     wait_s: float = Field(60.0, ge=0, le=86_400, description="seconds for which a run repeats a request that fails")
 
@@ -180,7 +185,7 @@ class KeywordConfig(Settings):
     """
 
     vector_name: str = Field("bm25", min_length=1, description="name of the sparse vector in the collection")
-    encoder: str = Field("bm25", description="encoder of queries: bm25, or python:module:factory")
+    encoder: EncoderName = Field("bm25", description="encoder of queries: bm25, or python:module:factory")
     language: str = Field("english", description="language of stop words and stemmer")
     synonyms: Mapping[str, tuple[str, ...]] = table("term: [terms to search in addition]")
 
@@ -193,19 +198,11 @@ class KeywordConfig(Settings):
     @classmethod
     def _known_language(cls, name: str) -> str:
         if name != "english":  # a question to the library costs its import
-            from qdrant_edge import Bm25, Bm25Config
+            from qdrant_edge import Language
 
-            try:
-                Bm25(Bm25Config(language=name))
-            except ValueError:
-                raise ValueError(f"no stop words and stemmer for {name!r}{nearest(name, LANGUAGES)}") from None
-        return name
-
-    @field_validator("encoder")
-    @classmethod
-    def _known_encoder(cls, name: str) -> str:
-        if name != "bm25" and not re.fullmatch(r"python:[^:\s]+:[^:\s]+", name):
-            raise ValueError("expected bm25, or python:module:factory")
+            languages = [language.lower() for language in vars(Language) if language[0].isupper()]
+            if name not in languages:
+                raise ValueError(f"no stop words and stemmer for {name!r}{nearest(name, languages)}")
         return name
 
     @field_validator("synonyms")
@@ -217,12 +214,6 @@ class KeywordConfig(Settings):
 
 
 # The retriever
-
-
-def _factory(target: str) -> str:
-    if not all(part.strip() for part in target.partition(":")):
-        raise ValueError("expected 'module:factory'")
-    return target
 
 
 class RetrieverConfig(Settings):
@@ -248,9 +239,9 @@ class RetrieverConfig(Settings):
         trust_embedding: Skip the check that a collection without a recorded model was embedded by the configured one.
     """
 
-    python: Annotated[str, AfterValidator(_factory)] | None = Field(None, description="your retriever: module:factory")
+    python: FactoryName | None = Field(None, description="your retriever: module:factory")
     store: StoreConfig = section(StoreConfig, "location of the collection")
-    collection: str = Field("physical_ai_handbook", min_length=1, max_length=255, description="name of the collection")
+    collection: CollectionName = Field("physical_ai_handbook", max_length=255, description="name of the collection")
     embedding: EmbeddingConfig = section(EmbeddingConfig, "model")
     mode: Mode = Field("semantic", description="search of candidates: semantic, keyword or hybrid")
     fusion: Fusion = Field("weighted", description="fusion of the two sides of hybrid: weighted, rrf or dbsf")
@@ -326,13 +317,6 @@ class RetrieverConfig(Settings):
         return self.python is not None and "collection" in self.model_fields_set
 
     # Checks
-
-    @field_validator("collection")
-    @classmethod
-    def _name_for_qdrant(cls, name: str) -> str:
-        if not name.strip(". ") or any(c in '<>:"/\\|?*' or not c.isprintable() for c in name):
-            raise ValueError('expected a name without < > : " / \\ | ? * and line breaks')
-        return name
 
     @field_validator("threshold")
     @classmethod

@@ -124,7 +124,7 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
 
 
 def _look(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> None:
-    """Look at the collection; print what was seen, or write the experiment that is asked for and say what comes next."""
+    """Look at the collection; print what was seen, write the experiment that is asked for, and say what comes next."""
     from retrievers.terminal.inspect import look, write_experiment
 
     seen, file = look(config, env), namespace.write

@@ -106,7 +106,6 @@ def cohere(running: RerankServer) -> RerankServer:
     [
         ({}, {"COHERE_API_KEY": KEY}, "rerank-v3.5"),
         ({"model": "rerank-multilingual-v3.0"}, {"COHERE_API_KEY": KEY}, "rerank-multilingual-v3.0"),
-        ({"api_key_env": "TEAM_KEY"}, {"TEAM_KEY": KEY}, "rerank-v3.5"),
     ],
 )
 def test_cohere_is_asked_for_all_texts_in_one_request(

@@ -85,21 +85,21 @@ def test_whatever_a_client_raises_is_a_store_error() -> None:
 # Keys and refusals
 
 
-@pytest.mark.parametrize("env", [{}, {"TEAM_KEY": "SECRET-other"}])
+@pytest.mark.parametrize("env", [{}, {"QDRANT_API_KEY": "SECRET-other"}])
 def test_a_missing_or_wrong_key_names_its_variable_and_not_the_key(server: QdrantServer, env: dict[str, str]) -> None:
     server.rules.api_key = KEY
     fill(server.client, "mine", [[1.0]], texts("a"))
-    config = at(server, store={"url": server.url, "api_key_env": "TEAM_KEY"})
-    said = "answered 401 Unauthorized: .*; the API key in TEAM_KEY was refused, or none was sent"
+    config = at(server)
+    said = "answered 401 Unauthorized: .*; the API key in QDRANT_API_KEY was refused, or none was sent"
     with closing(open_client(config.store, env)) as client, pytest.raises(StoreError, match=said) as caught:
         describe(client, config)
     assert "SECRET" not in str(caught.value)
     server.requests.clear()
-    with closing(open_client(config.store, {"TEAM_KEY": f"{KEY}\n"})) as client:
+    with closing(open_client(config.store, {"QDRANT_API_KEY": f"{KEY}\n"})) as client:
         assert describe(client, config).points == 1
     assert {request.headers["api-key"] for request in server.requests} == {KEY}
-    with pytest.raises(ConfigError, match=r"^TEAM_KEY: holds a line break"):
-        open_client(config.store, {"TEAM_KEY": "SEC\nRET"})
+    with pytest.raises(ConfigError, match=r"^QDRANT_API_KEY: holds a line break"):
+        open_client(config.store, {"QDRANT_API_KEY": "SEC\nRET"})
 
 
 @pytest.mark.parametrize(
