@@ -99,10 +99,8 @@ def check_index(settings: IndexSettings, name: str, recorded: Mapping[str, Any])
     for setting, value in settings.named.items():
         if recorded.get(setting) != value:
             was = f"index.{setting} {recorded.get(setting)!r}" if recorded else "no recorded settings"
-            said = (
-                f"collection {name!r} was indexed with {was}, but index.{setting} {value!r} is expected; leave it out"
-            )
-            raise StoreError(f"{said}, or index the pages again with it and --replace")
+            said = f"collection {name!r} was indexed with {was}, but index.{setting} {value!r} is expected"
+            raise StoreError(f"{said}; leave it out, or index the pages again with it and --replace")
 
 
 def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverConfig:

@@ -89,10 +89,9 @@ def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
     """
     info = read_info(client, config)
     if info.vector_name not in info.vectors:
-        have = (
-            f"it has {', '.join(map(repr, info.vectors)) or 'none'} (multi-vectors are not searched); set vector_name"
-        )
-        raise StoreError(f"collection {info.name!r} has no dense vector {info.vector_name!r}: {have}")
+        has = f"it has {', '.join(map(repr, info.vectors)) or 'none'} (multi-vectors are not searched)"
+        said = f"collection {info.name!r} has no dense vector {info.vector_name!r}: {has}"
+        raise StoreError(f"{said}; set vector_name")
     return info
 
 
