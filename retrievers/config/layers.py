@@ -188,18 +188,12 @@ def _is_replaced(name: str, values: Mapping[str, Any], merged: Mapping[str, Any]
     group, _, last = name.rpartition(".")
     given = {other.removeprefix("retriever.") for other, value in values.items() if value is not None}
     short = name.removeprefix("retriever.")
+    if any(_overlaps(name, other) for other in values) or not given.isdisjoint(REPLACED_BY.get(short, ())):
+        return True
+    if last in OF_MODEL and not values.keys().isdisjoint({f"{group}.model", f"{group}.provider"}):
+        return last != "base_url" or _provider(values, group) != _provider(merged, group)
     of_retriever = "retriever.python" not in values or short != name
-    is_other = not values.keys().isdisjoint({f"{group}.model", f"{group}.provider"})
-    return (
-        any(_overlaps(name, other) for other in values)
-        or not given.isdisjoint(REPLACED_BY.get(short, ()))
-        or (
-            last in OF_MODEL
-            and is_other
-            and not (last == "base_url" and _provider(values, group) == _provider(merged, group))
-        )
-        or ("python" in given and of_retriever and short.partition(".")[0] not in KEPT)
-    )
+    return "python" in given and of_retriever and short.partition(".")[0] not in KEPT
 
 
 def _provider(values: Mapping[str, Any], group: str) -> str:
@@ -336,8 +330,7 @@ def removed(name: str, value: object = None) -> str:
         [value] = value if isinstance(value, list) and len(value) == 1 else [value]
         # Of few bytes of YAML, aliases make a list that no text can hold.
         names = [f"{each}={value}" for each in names] if isinstance(value, str) else []
-    successors = _successors()
-    return next((successors[each] for each in names if each in successors), "")
+    return next((_successors()[each] for each in names if each in _successors()), "")
 
 
 @cache

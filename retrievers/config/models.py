@@ -66,14 +66,16 @@ class ModelConfig(Settings):
 
     @model_validator(mode="after")
     def _model_of_provider(self) -> Self:
-        model, only = self.resolved_model, self.declared.default_model if self.provider == "wordllama" else None
-        if not model or (self.provider == "python" and ":" not in model):
-            expected = "module:factory" if self.provider == "python" else "the name of one, as it has no default"
+        model, default = self.resolved_model, self.declared.default_model
+        is_other = self.provider == "wordllama" and model != default
+        if not model or is_other or (self.provider == "python" and ":" not in model):
+            # A name without its provider would be taken for another name of the packaged model.
+            one = {
+                "python": "module:factory",
+                "wordllama": f"{default} (of another provider: write model: PROVIDER:NAME)",
+            }
+            expected = one.get(self.provider, "the name of one, as it has no default")
             raise ValueError(f"provider {self.provider!r} needs model: {expected}, got {self.model!r}")
-        # A name without its provider would be taken for another name of the packaged model.
-        if only and model != only:
-            expected = f"{only}, its one model, got {model!r}; write model: PROVIDER:NAME"
-            raise ValueError(f"provider 'wordllama': expected {expected}")
         return self
 
     @property

@@ -366,14 +366,12 @@ class RetrieverConfig(Settings):
         if self.python is not None and "store" in self.model_fields_set and not self.names_collection:
             yield f"store: name the collection that python {self.python!r} reads from, or leave store out"
         if self.top_k > self.candidates:
-            depth = f"the candidate depth {self.candidates}; raise candidates or lower top_k"
-            yield f"top_k is {self.top_k} and exceeds {depth}"
+            yield f"top_k is {self.top_k} and exceeds the candidate depth {self.candidates}; raise that or lower top_k"
         if self.mode == "hybrid" and self.fusion == "weighted" and self.distance != "cosine":
             yield f"fusion 'weighted' adds scores from 0 to 1, not {self.distance} scores; use fusion: rrf or dbsf"
         if self.threshold_on == "final" and self.score_scale in UNSCALED:
-            read = f"the threshold with {self.score_scale} scores, which have no fixed scale"
             remedy = "use threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
-            yield f"threshold_on 'final' would compare {read}; {remedy}"
+            yield f"threshold_on 'final' would compare the threshold with {self.score_scale} scores; {remedy}"
 
     @model_serializer(mode="wrap")
     def _in_force(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

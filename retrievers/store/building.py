@@ -138,8 +138,8 @@ def opened(folder: Path) -> tuple[edge.EdgeShard, models.CollectionInfo]:
         if shard.info().points_count != info.points_count:
             raise ValueError(f"expected {info.points_count} points, found {shard.info().points_count}")
     except (OSError, ValueError, LookupError, TypeError) as error:
-        said = f"the collection in {folder} is not as it was written ({error})"
-        raise CollectionNotFoundError(f"{said}; index the pages again (python -m retrievers index DIR)") from error
+        said = f"the collection in {folder} is not as it was written ({error}); index the pages again"
+        raise CollectionNotFoundError(f"{said} (python -m retrievers index DIR)") from error
     return shard, info
 
 
@@ -257,5 +257,7 @@ def _check_addresses(folder: Path, size: int) -> None:
     except (ImportError, OSError):  # not on this system
         return
     if limit != resource.RLIM_INFINITY and limit - used < (needed := MAPPED * size + SPARE_ADDRESSES):
-        said = f"{folder} needs {needed / 1e6:,.0f} MB of addresses, ulimit -v leaves {(limit - used) / 1e6:,.0f} MB"
-        raise StoreError(f"{said}; raise it")
+        left = (limit - used) / 1e6
+        raise StoreError(
+            f"{folder} needs {needed / 1e6:,.0f} MB of addresses; raise ulimit -v, which leaves {left:,.0f}"
+        )

@@ -89,9 +89,8 @@ def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
     """
     info = read_info(client, config)
     if info.vector_name not in info.vectors:
-        has = f"it has {', '.join(map(repr, info.vectors)) or 'none'} (multi-vectors are not searched)"
-        said = f"collection {info.name!r} has no dense vector {info.vector_name!r}: {has}"
-        raise StoreError(f"{said}; set vector_name")
+        has = f"{', '.join(map(repr, info.vectors)) or 'none'} (multi-vectors are not searched); set vector_name"
+        raise StoreError(f"collection {info.name!r} has no dense vector {info.vector_name!r}: it has {has}")
     return info
 
 
@@ -107,9 +106,8 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         # Asked first: the client's own error for a missing collection differs by transport and version.
         if not client.collection_exists(name):
             names = sorted(each.name for each in client.get_collections().collections)
-            has = f"it has {', '.join(map(repr, names[:10])) or 'none'}{nearest(name, names)}"
-            remedy = "(set collection to another name, or make it with: python -m retrievers index DIR)"
-            raise CollectionNotFoundError(f"no collection {name!r} at {location(config.store)}: {has} {remedy}")
+            has = f"it has {', '.join(map(repr, names[:10])) or 'none'}{nearest(name, names)} (index makes it)"
+            raise CollectionNotFoundError(f"no collection {name!r} at {location(config.store)}: {has}")
         known = client.get_collection(name)
         limits = _limits(known.config)
         # A strict server may forbid exact counts; its estimate is better than no run.

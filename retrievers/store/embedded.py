@@ -45,8 +45,8 @@ class EmbeddedClient:
             if create:
                 collections.mkdir(parents=True, exist_ok=True)
         if not collections.is_dir():
-            said = f"no embedded store at {path}: index pages into it first (python -m retrievers index DIR)"
-            raise StoreError(f"{said}, or name another place with --store.path or --store.url")
+            remedy = "index pages into it first (python -m retrievers index DIR), or name another place (--store.path)"
+            raise StoreError(f"no embedded store at {path}: {remedy}")
         self._lock = Lock()
         self._opened: dict[str, _Opened] = {}
 

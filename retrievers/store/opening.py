@@ -41,6 +41,7 @@ REMEDIES = {
     404: "is the address that of Qdrant itself?",
     429: "requests come too fast; wait, and try again",
 }
+UNREACHED = "does it run? is http:// or https:// right? is its certificate's authority in SSL_CERT_FILE?"
 # Characters of a server's own words that are quoted.
 QUOTED = 240
 
@@ -140,9 +141,8 @@ def _typed(error: Exception, where: str) -> StoreError:
     said = _one_line(f"{type(cause).__name__}: {cause}")
     if not isinstance(cause, httpx.HTTPError):
         return StoreError(f"{where}: cannot be read or written ({said}); is it Qdrant, and the address right?")
-    remedy = "is the server running, the address with http:// or https:// right, the authority of its certificate"
-    fault = StoreError(f"{where}: cannot be reached ({said}); {remedy} named in SSL_CERT_FILE?")
-    return fault.marked(transient="illegal" not in said and faults.is_transient(cause))  # no TLS at the other side
+    transient = "illegal" not in said and faults.is_transient(cause)  # no TLS at the other side
+    return StoreError(f"{where}: cannot be reached ({said}); {UNREACHED}").marked(transient=transient)
 
 
 def _refusal(error: Any, where: str) -> StoreError:

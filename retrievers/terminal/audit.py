@@ -94,8 +94,7 @@ def _idf(read: Reading) -> str:
     """Say that the terms of BM25 are not weighed by how rare they are."""
     name = read.config.keyword.vector_name
     lacks = name in read.info.without_idf and read.config.keyword.scale == "bm25"
-    seen = f"sparse vector {name!r} has no IDF modifier, so that its scores are not BM25"
-    return f"{seen}; set modifier=models.Modifier.IDF by client.update_collection" if lacks else ""
+    return f"sparse vector {name!r} has no IDF modifier; set it by client.update_collection" if lacks else ""
 
 
 def _average_length(read: Reading) -> str:
@@ -115,9 +114,9 @@ def _average_length(read: Reading) -> str:
     actual, assumed = fmean(filter(None, lengths)) if used else 0.0, median(used or [0.0])
     if abs(assumed - actual) <= TOLERATED * actual:
         return ""
-    chunks = sum(map(bool, lengths))
-    seen = f"BM25 weights were made for {assumed:.0f} terms a chunk, and {chunks} chunks have {actual:.0f}"
-    return f"{seen}, so that long chunks gain or lose on short ones; make them again with that average (avg_len)"
+    return (
+        f"weights were made for {assumed:.0f} terms a chunk, and chunks have {actual:.0f}; make them by avg_len of that"
+    )
 
 
 def _optimiser(read: Reading) -> str:
@@ -139,8 +138,7 @@ def _hnsw(read: Reading) -> str:
     none = next((name for name, value in off.items() if value == 0), "")
     if kilobytes <= UNINDEXED_KB or not read.config.store.url or not none:
         return ""
-    seen = f"no index of {kilobytes:,.0f} KB of vectors, so that every search reads them all"
-    return f"{seen} ({none} is 0); raise it by client.update_collection"
+    return f"no index of {kilobytes:,.0f} KB of vectors, so that every search reads them all ({none} is 0); raise it"
 
 
 def _quantisation(read: Reading) -> str:
@@ -153,23 +151,23 @@ def _quantisation(read: Reading) -> str:
     # The server rescores binary ones by itself: their scores order nothing.
     if not kind or rescored or (kind in ("binary", "turbo") and rescored is None):
         return ""
-    remedy = "search_params: {quantization: {rescore: true, oversampling: 2}}"
-    return f"{kind} scores are not rescored: neighbours are lost, and a threshold cuts elsewhere; {remedy}"
+    return f"{kind} scores are not rescored; set search_params: {{quantization: {{rescore: true, oversampling: 2}}}}"
 
 
 def _empty(read: Reading) -> str:
     """Say that chunks have no text."""
     empty = sum(not chunk.text.strip() for chunk in read.chunks)
-    seen = f"{empty} of {len(read.chunks)} chunks have no text under payload key {read.config.metadata.text_key!r}"
-    return f"{seen}; set metadata.text_key, or delete those points" if empty else ""
+    key = read.config.metadata.text_key
+    return f"{empty} of {len(read.chunks)} chunks have no text under {key!r}; set metadata.text_key" if empty else ""
 
 
 def _tiny(read: Reading) -> str:
     """Say that many chunks hold a few words, which are near to many queries and answer none."""
     tiny = [chunk.text for chunk in read.chunks if 0 < len(chunk.text.split()) < TINY_WORDS]
-    seen = f"{len(tiny)} of {len(read.chunks)} chunks have fewer than {TINY_WORDS} words"
-    many = len(tiny) > MANY_TINY * len(read.chunks)
-    return f"{seen}, such as {tiny[0][:40]!r}; join them to their neighbours (index.merge_small)" if many else ""
+    if len(tiny) <= MANY_TINY * len(read.chunks):
+        return ""
+    seen = f"{len(tiny)} of {len(read.chunks)} chunks have fewer than {TINY_WORDS} words, such as {tiny[0][:40]!r}"
+    return f"{seen}; join them to their neighbours (index.merge_small)"
 
 
 def _duplicates(read: Reading) -> str:
@@ -187,8 +185,7 @@ def _filter_index(read: Reading) -> str:
     used = {*(condition.key for condition in (conditions(tree) if tree else ())), *filter(None, [group_by])}
     keys = [(name,) if "." in name else keys_of(ALIASES.get(name, name), read.config.metadata) for name in used]
     bare = ", ".join(sorted(each[0] for each in keys if read.info.indexed.keys().isdisjoint(each)))
-    seen = f"none on {bare}, so that every payload is read"
-    return f"{seen}; make one by client.create_payload_index" if bare and read.config.store.url else ""
+    return f"none on {bare}, so that every payload is read; make one" if bare and read.config.store.url else ""
 
 
 CHECKS: Mapping[str, Callable[[Reading], str]] = {

@@ -62,8 +62,8 @@ def test_the_vector_that_is_searched_is_the_named_or_the_only_one(server: Qdrant
     ("names", "said"),
     [
         (["pages", "papers"], "it has 'pages', 'papers'; did you mean 'pages'"),
-        (["unlike"], "it has 'unlike' (set"),
-        ([], "it has none (set"),
+        (["unlike"], "it has 'unlike' (index"),
+        ([], "it has none (index"),
     ],
 )
 def test_a_missing_collection_names_the_nearest(server: QdrantServer, names: list[str], said: str) -> None:

@@ -352,7 +352,7 @@ def test_the_standard_variable_names_the_authority_of_a_server(
     with QdrantServer(tls=context) as server:
         config = settings(store={"url": server.url}, collection="pages")
         with pytest.raises(
-            StoreError, match=r"certificate verify failed.* the authority of its certificate named in SSL_CERT_FILE\?$"
+            StoreError, match=r"certificate verify failed.* its certificate's authority in SSL_CERT_FILE\?$"
         ):
             described(config)
         monkeypatch.setenv("SSL_CERT_FILE", str(ca))
@@ -367,7 +367,7 @@ def test_the_standard_variable_names_the_authority_of_a_server(
 
 
 def test_http_for_https_and_the_other_way_is_told_at_once(clock: Clock) -> None:
-    said = "cannot be reached .* the address with http:// or https:// right"
+    said = "cannot be reached .* is http:// or https:// right"
     with QdrantServer() as server, pytest.raises(StoreError, match=said):
         described(settings(store={"url": server.url.replace("http:", "https:")}))
     alert = b"\x15\x03\x01\x00\x02\x02\x46"  # by which a server says that it speaks TLS

@@ -88,7 +88,7 @@ def audit(capsys: pytest.CaptureFixture[str], *flags: object) -> dict[str, str]:
             "10 of 60 chunks have fewer than 5 words",
         ),
         ({"texts": [*TEXTS[:55], *TEXTS[:5]]}, "duplicate texts", "5 of 60 texts repeat another"),
-        ({"average": 256.0}, "average length of BM25", "BM25 weights were made for 256 terms a chunk, and 60 chunks"),
+        ({"average": 256.0}, "average length of BM25", "weights were made for 256 terms a chunk, and chunks have"),
         ({}, "embedding model", "it was embedded by another model: wordllama:l2_supercat_256 makes 256 dimensions"),
     ],
 )
