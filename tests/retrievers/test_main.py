@@ -1,9 +1,7 @@
 """`python -m retrievers search|inspect` in the test's own process: what is printed, and what bad input gets."""
 
 import json
-import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,15 +19,11 @@ from retrievers.indexing.pages import read_corpus
 from retrievers.retriever.opened import search_settings
 from retrievers.store import open_client
 from retrievers.terminal.commands import default_collection
-from tests.support.cohere_server import KEY as COHERE_KEY
-from tests.support.cohere_server import CohereServer
-from tests.support.collections import fill, indexed, write_pages
+from tests.support.collections import indexed, write_pages
 from tests.support.commands import own_logging
 from tests.support.loopback import free_port
 from tests.support.qdrant_server import FAULTS, QdrantServer
 from tests.support.qdrant_server import KEY as QDRANT_KEY
-from tests.support.rerank_server import FAULTS as RERANK_FAULTS
-from tests.support.rerank_server import RerankServer
 
 Captured = pytest.CaptureFixture[str]
 
@@ -153,6 +147,8 @@ def test_filters_are_text_or_a_mapping(
             "cross_encoder.provider sentence-transformers needs an extra: pip install 'retrieval-evals[rerank]'",
         ),
         (["--rerank", "rrf"], "rerank: 'rrf' is no value any more (set by the command line): mode: hybrid with fusion"),
+        (["--collection", "page"], "no collection 'page' at "),
+        (["--embedding.provider", "cohere"], "Cohere needs an API key: expected it in COHERE_API_KEY"),
         (["--mode", "hybrid", "--keyword.language", "german"], "collection 'pages' was tokenised as english, but"),
         (["--mode", "hybrid", "--keyword.vector-name", "terms"], "collection 'pages' has no sparse vector 'terms'"),
     ],
@@ -164,60 +160,10 @@ def test_what_a_mode_or_a_filter_cannot_do_is_told(
     assert refused(["search", "robot", *flags, *store], capsys).startswith(f"error: {said}")
 
 
-def test_hybrid_on_a_collection_without_term_weights_says_how_to_index(server: QdrantServer, capsys: Captured) -> None:
-    fill(server.client, "theirs", [[1.0] * 256], [{"page_content": "a robot"}])
-    flags = ["--store.url", server.url, "--collection", "theirs", "--trust-embedding", "true", "--mode", "hybrid"]
-    shown = refused(["search", "robot", *flags], capsys)
-    assert "has no sparse vector 'bm25', which mode 'hybrid' searches: it has none; " in shown
-    assert "index the pages again (python -m retrievers index DIR)" in shown
-
-
-def test_a_cross_encoder_over_http_reranks(store: list[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COHERE_API_KEY", COHERE_KEY)
-    with RerankServer() as cohere:
-        flags = ["--rerank", "cross-encoder", "--cross-encoder.base-url", cohere.url]
-        session = session_of(["A client waits for the answer", *flags, *store], capsys)
-        assert session["chunks"][0]["metadata"]["heading"] == "Calling"
-        assert session["chunks"][0]["score_scale"] == "rerank"
-        assert session["timings"]["rerank_ms"] > 0
-        with cohere.failing(RERANK_FAULTS["401"]):
-            shown = refused(["search", "robot", *flags, *store], capsys)
-        assert "error: cohere:rerank-v3.5 failed to rerank 9 texts: UnauthorizedError, status 401, the API key" in shown
-        assert COHERE_KEY not in shown
-
-
 @pytest.mark.parametrize("command", [["search", "robot"], ["inspect"]])
 def test_a_missing_store_is_named_and_not_made(command: list[str], tmp_path: Path, capsys: Captured) -> None:
     assert refused(command, capsys).startswith("error: no embedded store at .qdrant: index pages into it first")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("command", [["search", "robot"], ["inspect"]])
-def test_a_missing_collection_names_the_nearest(command: list[str], store: list[str], capsys: Captured) -> None:
-    shown = refused([*command, *store[:2], "--collection", "page"], capsys)
-    assert "no collection 'page'" in shown
-    assert "did you mean 'pages'?" in shown
-
-
-@pytest.mark.parametrize("command", [["search", "robot"], ["inspect"]])
-def test_a_store_that_somebody_else_reads_can_be_read(
-    command: list[str], folder: RetrieverConfig, store: list[str], capsys: Captured
-) -> None:
-    holder = open_client(folder.store, {})
-    try:
-        assert main([*command, *store]) == 0
-    finally:
-        holder.close()
-
-
-def test_another_model_is_refused(store: list[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "expected it in COHERE_API_KEY" in refused(
-        ["search", "robot", *store, "--embedding.provider", "cohere"], capsys
-    )
-    monkeypatch.setenv("COHERE_API_KEY", COHERE_KEY)
-    shown = refused(["search", "robot", *store, "--embedding.provider", "cohere"], capsys)
-    assert "was embedded by wordllama:l2_supercat_256, but the query would be embedded by cohere" in shown
-    assert COHERE_KEY not in shown
 
 
 def test_a_server_is_searched_and_inspected_like_a_folder(
@@ -241,20 +187,6 @@ def test_a_server_is_searched_and_inspected_like_a_folder(
     assert {request.headers["api-key"] for request in server.requests} == {QDRANT_KEY}
 
 
-def test_damage_is_named_with_what_to_do(
-    folder: RetrieverConfig, store: list[str], tmp_path: Path, capsys: Captured
-) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(folder.store.path or "", copy)
-    [file] = copy.glob("collections/pages/shard/segments/*/mutable_id_tracker.mappings")
-    os.truncate(file, file.stat().st_size // 2)
-    for command in (["inspect"], ["search", "robot"]):
-        said = refused([*command, *store, "--store.path", str(copy)], capsys)
-        assert "is not as it was written (its files have other sizes" in said
-    assert main(["index", str(write_pages(tmp_path / "docs")), *store, "--store.path", str(copy)]) == 0
-    assert main(["search", "robot", *store, "--store.path", str(copy)]) == 0
-
-
 def timeless(session: dict[str, object]) -> dict[str, object]:
     chunks = session["chunks"]
     assert isinstance(chunks, list)
@@ -271,15 +203,6 @@ def timeless(session: dict[str, object]) -> dict[str, object]:
 def without_examples(shown: str) -> list[str]:
     """Examples are of the first point, which is another one in a folder."""
     return [line[:50] if line.startswith("  metadata.") else line[:20] for line in shown.splitlines()]
-
-
-@pytest.mark.parametrize("command", [["search", "robot"], ["inspect"]])
-@pytest.mark.parametrize("fault", ["401", "200 HTML"])
-def test_a_server_that_fails_is_told(server: QdrantServer, command: list[str], fault: str, capsys: Captured) -> None:
-    with server.failing(FAULTS[fault]):
-        shown = refused([*command, "--store.url", server.url], capsys)
-    said = "cannot be read or written (" if fault == "200 HTML" else "answered "
-    assert f"\nerror: collection 'physical_ai_handbook' at {server.url}: {said}" in f"\n{shown}"
 
 
 def test_an_unreachable_server_is_told(capsys: Captured) -> None:
@@ -305,55 +228,6 @@ def test_a_search_that_fails_is_told_once_and_logged_with_its_query(
     logged = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     (failed,) = [entry for entry in logged if entry["level"] == "ERROR"]
     assert (failed["query"], failed["collection"]) == ("robot", "pages")
-
-
-def test_quiet_leaves_the_result(store: list[str], capsys: Captured) -> None:
-    for command in (["search", "how do nodes stream messages"], ["inspect"]):
-        assert main([*command, *store, "--quiet"]) == 0
-        out, err = capsys.readouterr()
-        assert err == ""
-        assert out.startswith((" 1  0.", "Collection   pages"))
-
-
-def test_a_provider_that_fails_is_told_without_the_key(
-    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COHERE_API_KEY", COHERE_KEY)
-    with CohereServer() as cohere:
-        flags = ["--store.path", "db", "--collection", "pages", "--embedding.provider", "cohere"]
-        flags += ["--embedding.base-url", cohere.url]
-        assert main(["index", str(write_pages(tmp_path / "pages")), *flags]) == 0
-        monkeypatch.setenv("COHERE_API_KEY", "co-other-SECRET")
-        capsys.readouterr()
-        shown = refused(["search", "robot", *flags, "--verbose", "--log-file", "log.jsonl"], capsys)
-    assert "UnauthorizedError, status 401, the API key was refused" in shown
-    assert "SECRET" not in shown + (tmp_path / "log.jsonl").read_text()
-
-
-def test_inspect_shows_a_collection_and_proposes_its_setting(store: list[str], capsys: Captured) -> None:
-    assert main(["inspect", *store]) == 0
-    shown = capsys.readouterr().out
-    assert shown.splitlines()[:3] == [
-        "Collection   pages",
-        "Points       9",
-        "Vectors      (unnamed): 256; distance cosine",
-    ]
-    assert "Embedded by  wordllama:l2_supercat_256\nIndex        context none, splitter sections, " in shown
-    assert "\nState        complete\n" in shown
-    assert "metadata.source_url" in shown
-    assert "Not found: none" in shown
-
-
-def test_inspect_reads_a_foreign_collection_that_search_would_refuse(server: QdrantServer, capsys: Captured) -> None:
-    fill(server.client, "theirs", [[1.0, 0.0]], [{"body": "a robot", "href": "/a", "chunk_idx": 0}])
-    flags = ["--store.url", server.url, "--collection", "theirs"]
-    assert main(["inspect", *flags]) == 0
-    shown = capsys.readouterr().out
-    assert "Embedded by  none recorded" in shown
-    assert "text_key: body" in shown and "source_url: href" in shown and "chunk_index: chunk_idx" in shown
-    assert "holds no vector with a text under payload key 'page_content'" in refused(
-        ["search", "robot", *flags], capsys
-    )
 
 
 def test_inspect_takes_the_only_vector_of_a_collection_whatever_its_name(
