@@ -23,7 +23,6 @@ from tests.support.collections import indexed, write_pages
 from tests.support.commands import own_logging
 from tests.support.loopback import free_port
 from tests.support.qdrant_server import FAULTS, QdrantServer
-from tests.support.qdrant_server import KEY as QDRANT_KEY
 
 Captured = pytest.CaptureFixture[str]
 
@@ -63,15 +62,19 @@ def refused(arguments: list[str], capsys: Captured) -> str:
 
 
 def test_search_prints_ranked_results_and_a_summary(store: list[str], capsys: Captured) -> None:
-    assert main(["search", "how do nodes stream messages", *store]) == 0
-    shown = capsys.readouterr()
-    lines = shown.out.splitlines()
-    assert lines[0].startswith(" 1  0.") and lines[0].endswith("  ros2/topics.md:6-6")
-    assert lines[1].strip() == "ros2 › topics › Topics"
-    assert lines[2].strip().startswith("A topic is a named bus over which nodes stream messages")
-    assert "· semantic · top_k 5 · no threshold · pages" in shown.out
-    assert "Confidence " in shown.out
-    assert shown.err == ""
+    filters = 'module = ros2 and not (title = "See: also #1") and chunk_token_count >= 5'
+    ways = ["--mode", "hybrid", "--filters", filters, "--rerank", "mmr", "--group-by", "source_url"]
+    asked = ["search", "how do nodes stream messages", *store]
+    assert main([*asked, *ways]) == 0
+    shown, err = capsys.readouterr()
+    lines = [line.strip() for line in shown.splitlines()]
+    assert re.match(
+        r"1  0\.\d{3} weighted \(cosine 0\.\d+\)  ros2/topics\.md:6-6  \(before reranking: 1, ", lines[0]
+    )
+    assert lines[1] == "ros2 › topics › Topics" and lines[2].startswith("A topic is a named bus over which nodes")
+    assert "From /docs/ros2/topics (1), /docs/ros2/services (1)" in lines and err == ""
+    assert main([*asked, "--quiet"]) == 0
+    assert "· semantic · top_k 5 · no threshold · pages" in capsys.readouterr().out
 
 
 def test_a_bad_query_is_refused_before_anything_is_opened(capsys: Captured) -> None:
@@ -91,23 +94,6 @@ def session_of(arguments: list[str], capsys: Captured) -> dict[str, Any]:
     assert main(["search", *arguments, "--json", "--threshold", "0"]) == 0
     session: dict[str, Any] = json.loads(capsys.readouterr().out)
     return session
-
-
-def test_everything_at_once(store: list[str], capsys: Captured) -> None:
-    filters = 'module = ros2 and not (title = "See: also #1") and chunk_token_count >= 5'
-    ways = ["--mode", "hybrid", "--filters", filters, "--rerank", "mmr", "--group-by", "source_url"]
-    session = session_of(["how do nodes stream messages", *ways, *store], capsys)
-    assert session["parameters"]["mode"] == "hybrid"
-    assert sorted(chunk["metadata"]["source_url"] for chunk in session["chunks"]) == [
-        "/docs/ros2/services",
-        "/docs/ros2/topics",
-    ]
-    best = session["chunks"][0]
-    assert best["metadata"]["source_url"] == "/docs/ros2/topics"
-    assert (best["score_scale"], best["original_rank"]) == ("weighted", 1)
-    assert set(best["scores"]) == {"semantic", "keyword", "fused", "diversity"}
-    assert main(["search", "how do nodes stream messages", *ways, *store, "--threshold", "0"]) == 0
-    assert "(before reranking: 1, 0." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -164,45 +150,6 @@ def test_what_a_mode_or_a_filter_cannot_do_is_told(
 def test_a_missing_store_is_named_and_not_made(command: list[str], tmp_path: Path, capsys: Captured) -> None:
     assert refused(command, capsys).startswith("error: no embedded store at .qdrant: index pages into it first")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_server_is_searched_and_inspected_like_a_folder(
-    server: QdrantServer, store: list[str], tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.rules.api_key = QDRANT_KEY
-    monkeypatch.setenv("QDRANT_API_KEY", QDRANT_KEY)
-    there = ["--store.url", server.url, "--collection", "pages"]
-    assert main(["index", str(write_pages(tmp_path / "pages")), "--context", "none", *there]) == 0
-    assert f"3 pages, 9 chunks in collection 'pages' at {server.url}: 9 added" in capsys.readouterr().out
-    for command in (["search", "how do nodes stream messages", "--threshold", "0.3", "--json"], ["inspect"]):
-        shown = []
-        for place in (there, store):
-            assert main([*command, *place]) == 0
-            shown.append(capsys.readouterr().out)
-        if "--json" in command:
-            sessions = [json.loads(text) for text in shown]
-            assert timeless(sessions[0]) == timeless(sessions[1])
-        else:
-            assert without_examples(shown[0]) == without_examples(shown[1])
-    assert {request.headers["api-key"] for request in server.requests} == {QDRANT_KEY}
-
-
-def timeless(session: dict[str, object]) -> dict[str, object]:
-    chunks = session["chunks"]
-    assert isinstance(chunks, list)
-    return {
-        **{
-            key: value
-            for key, value in session.items()
-            if key not in ("session_id", "timings", "cache", "below_threshold")
-        },
-        "chunks": [{**chunk, "retrieved_at": None} for chunk in chunks],
-    }
-
-
-def without_examples(shown: str) -> list[str]:
-    """Examples are of the first point, which is another one in a folder."""
-    return [line[:50] if line.startswith("  metadata.") else line[:20] for line in shown.splitlines()]
 
 
 def test_an_unreachable_server_is_told(capsys: Captured) -> None:

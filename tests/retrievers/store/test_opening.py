@@ -22,7 +22,7 @@ from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.embedding.models import StaticEmbeddings
 from retrievers.errors import ConfigError, EmbeddingError, RerankError, RetrievalError, StoreError
-from retrievers.store import describe, embedded_folder, location, open_client, store_errors
+from retrievers.store import describe, embedded_folder, location, open_client
 from retrievers.store.opening import portable_settings
 from tests.support import cohere_server, qdrant_server
 from tests.support.checked import TABLE, at, described, texts
@@ -71,15 +71,6 @@ def test_reading_makes_no_folder_and_indexing_may(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
     open_client(settings(store={"path": str(tmp_path / "new")}).store, {}, create=True).close()
     assert (tmp_path / "new" / "collections").is_dir()
-
-
-def test_whatever_a_client_raises_is_a_store_error() -> None:
-    config = settings(store={"path": "p"}, collection="c")
-    with pytest.raises(
-        StoreError, match=r"collection 'c' at p: cannot be read or written \(OperationalError: readonly"
-    ):
-        with store_errors(config.store, config.collection):
-            raise sqlite3.OperationalError("readonly database")
 
 
 # Keys and refusals
