@@ -68,9 +68,7 @@ def test_search_prints_ranked_results_and_a_summary(store: list[str], capsys: Ca
     assert main([*asked, *ways]) == 0
     shown, err = capsys.readouterr()
     lines = [line.strip() for line in shown.splitlines()]
-    assert re.match(
-        r"1  0\.\d{3} weighted \(cosine 0\.\d+\)  ros2/topics\.md:6-6  \(before reranking: 1, ", lines[0]
-    )
+    assert re.match(r"1  0\.\d{3} weighted \(cosine 0\.\d+\)  ros2/topics\.md:6-6  \(before reranking: 1, ", lines[0])
     assert lines[1] == "ros2 › topics › Topics" and lines[2].startswith("A topic is a named bus over which nodes")
     assert "From /docs/ros2/topics (1), /docs/ros2/services (1)" in lines and err == ""
     assert main([*asked, "--quiet"]) == 0
