@@ -41,20 +41,15 @@ UNSCALED = ("rrf", "dbsf", "bm25", "sparse")
 Mode = Literal["semantic", "keyword", "hybrid"]
 Fusion = Literal["weighted", "rrf", "dbsf"]
 ThresholdOn = Literal["each", "best", "final"]
-EncoderName = Annotated[
-    str, AfterValidator(matching(r"bm25|python:[^:\s]+:[^:\s]+", "bm25, or python:module:factory", ValueError))
-]
+_encoder = matching(r"bm25|python:[^:\s]+:[^:\s]+", "bm25, or python:module:factory", ValueError)
+EncoderName = Annotated[str, AfterValidator(_encoder)]
 # As the file systems of all systems and Qdrant take it.
-CollectionName = Annotated[
-    str,
-    AfterValidator(
-        matching(
-            r"""(?=.*[^. ])[^<>:"/\\|?*\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+""",
-            'a name without < > : " / \\ | ? * and line breaks',
-            ValueError,
-        )
-    ),
-]
+_collection = matching(
+    r"""(?=.*[^. ])[^<>:"/\\|?*\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,255}""",
+    'a name without < > : " / \\ | ? * and line breaks, of at most 255 characters',
+    ValueError,
+)
+CollectionName = Annotated[str, AfterValidator(_collection)]
 Threshold = Annotated[float | None, BeforeValidator(lambda value: None if value == "none" else value)]
 
 
@@ -241,7 +236,7 @@ class RetrieverConfig(Settings):
 
     python: FactoryName | None = Field(None, description="your retriever: module:factory")
     store: StoreConfig = section(StoreConfig, "location of the collection")
-    collection: CollectionName = Field("physical_ai_handbook", max_length=255, description="name of the collection")
+    collection: CollectionName = Field("physical_ai_handbook", description="name of the collection")
     embedding: EmbeddingConfig = section(EmbeddingConfig, "model")
     mode: Mode = Field("semantic", description="search of candidates: semantic, keyword or hybrid")
     fusion: Fusion = Field("weighted", description="fusion of the two sides of hybrid: weighted, rrf or dbsf")

@@ -76,18 +76,16 @@ host = matching(
     r"(?:[\w-]+(?:\.[\w-]+)*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?",
     "hosts such as docs.example.com or localhost:3000, and nothing before or behind",
 )
-# The name of an environment variable, by POSIX's rules. A longer stretch of letters and digits is more likely a key.
-VariableName = Annotated[
-    str,
-    BeforeValidator(
-        matching(
-            r"(?!.*[A-Z0-9]{25})[A-Z_][A-Z0-9_]{0,63}",
-            "the name of an environment variable, such as COHERE_API_KEY, and not the key itself",
-        )
-    ),
-]
+# By POSIX's rules; a longer stretch of letters and digits is more likely a key.
+_variable = matching(
+    r"(?!.*[A-Z0-9]{25})[A-Z_][A-Z0-9_]{0,63}",
+    "the name of an environment variable, such as COHERE_API_KEY, and not the key itself",
+)
+# The name of an environment variable that holds a key.
+VariableName = Annotated[str, BeforeValidator(_variable)]
+_factory = matching(r"[^:]*[^:\s][^:]*:.*\S.*", "'module:factory'", ValueError)
 # Where a factory of the user's own is.
-FactoryName = Annotated[str, AfterValidator(matching(r"[^:]*[^:\s][^:]*:.*\S.*", "'module:factory'", ValueError))]
+FactoryName = Annotated[str, AfterValidator(_factory)]
 
 
 def one_of(registry: Mapping[str, object]) -> AfterValidator:

@@ -56,9 +56,9 @@ def _run(namespace: argparse.Namespace) -> int:
     layers.append(flag_layer(namespace, RetrieverConfig))
     if namespace.command == "index" and not any("collection" in layer.values for layer in layers):
         layers.insert(0, Layer(label="the folder's name", values={"collection": default_collection(namespace.folder)}))
-    config = build(RetrieverConfig, layers)
     if namespace.command == "search":
-        return _search(namespace, _as_recorded(namespace.query, config, layers, env), env)
+        return _search(namespace, layers, env)
+    config = build(RetrieverConfig, layers)
     if namespace.write and namespace.write.exists():
         raise ConfigError(f"{namespace.write}: exists already; name another file with --write")
     if namespace.command == "index":
@@ -68,20 +68,17 @@ def _run(namespace: argparse.Namespace) -> int:
     return 0
 
 
-def _as_recorded(query: str, config: RetrieverConfig, layers: Sequence[Layer], env: dict[str, str]) -> RetrieverConfig:
-    """Return the settings over those with which the experiment that made the collection searches it."""
-    from retrievers.retriever.opened import recorded_search
+def _search(namespace: argparse.Namespace, layers: Sequence[Layer], env: dict[str, str]) -> int:
+    """Search by the settings over those with which the experiment that made the collection searches it."""
+    from retrievers.retriever.opened import open_retriever, recorded_search
     from retrievers.search.query import check_query
-
-    check_query(query)
-    label, settings = f"the record of collection {config.collection!r}", recorded_search(config, env)
-    return build(RetrieverConfig, [Layer(label=label, values=settings), *layers]) if settings else config
-
-
-def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
-    from retrievers.retriever.opened import open_retriever
     from retrievers.terminal.present import session_json, session_text
 
+    check_query(namespace.query)
+    config = build(RetrieverConfig, layers)
+    if recorded := recorded_search(config, env):
+        record = Layer(label=f"the record of collection {config.collection!r}", values=recorded)
+        config = build(RetrieverConfig, [record, *layers])
     with open_retriever(config, env=env) as retriever:
         session = retriever.search(namespace.query)
     if session.status != "success":

@@ -76,40 +76,8 @@ def test_search_prints_ranked_results_and_a_summary(store: list[str], capsys: Ca
 
 
 def test_a_bad_query_is_refused_before_anything_is_opened(capsys: Captured) -> None:
-    for query, said in (
-        (" ", "the query is empty"),
-        ("word " * 600, "too long: 600"),
-        ("x" * 4001, "too long: 1"),
-    ):
+    for query, said in ((" ", "the query is empty"), ("word " * 600, "too long: 600"), ("x" * 4001, "too long: 1")):
         assert said in refused(["search", query, "--store.path", "nowhere"], capsys)
-
-
-# Modes, filters, reranking, groups
-
-
-def session_of(arguments: list[str], capsys: Captured) -> dict[str, Any]:
-    """The session that a search prints as JSON."""
-    assert main(["search", *arguments, "--json", "--threshold", "0"]) == 0
-    session: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return session
-
-
-@pytest.mark.parametrize(
-    ("filters", "found"),
-    [
-        ("tags contains [ros2, topics]", {"/docs/ros2/topics"}),
-        ('{"sidebar_position": 2}', {"/docs/ros2/services"}),
-        ("sidebar_position <= 1 or url = /docs/motion/imu", {"/docs/ros2/topics", "/docs/motion/imu"}),
-        ("{module: ros2, sidebar_position: [1, 5]}", {"/docs/ros2/topics"}),
-        ("module = ros2 and not sidebar_position = 1", {"/docs/ros2/services"}),
-    ],
-)
-@pytest.mark.parametrize("mode", ["semantic", "hybrid"])
-def test_filters_are_text_or_a_mapping(
-    store: list[str], mode: str, filters: str, found: set[str], capsys: Captured
-) -> None:
-    session = session_of(["robot", "--mode", mode, "--filters", filters, "--top-k", "20", *store], capsys)
-    assert {chunk["metadata"]["source_url"] for chunk in session["chunks"]} == found
 
 
 @pytest.mark.parametrize(
@@ -121,10 +89,7 @@ def test_filters_are_text_or_a_mapping(
         (["--metadata.map", "{a"], "--metadata.map '{a':1: not valid YAML"),
         (["--config", "none.yaml"], "none.yaml: cannot be read: No such file or directory"),
         (["--log-file", "."], "--log-file .: expected a file to append to, found a folder"),
-        (
-            ["--filters", "modul = ros2"],
-            "filters: the collection's payload has no field 'modul'; did you mean 'mod",
-        ),
+        (["--filters", "modul = ros2"], "filters: the collection's payload has no field 'modul'; did you mean"),
         (["--filters", "module ="], "filters: 'module =': expected conditions such as `module = a`"),
         (
             ["--rerank", "cross-encoder", "--cross-encoder.provider", "sentence-transformers"],
@@ -225,22 +190,11 @@ class TestForeign:
         assert text.startswith(" 1    –    /docs/arms/kinematics")
         assert "tests.support.foreign:plain · top_k 2 · no threshold" in text
 
-    def test_is_searched_with_scores_where_it_has_some(self, capsys: Captured) -> None:
-        command = ["search", "forward kinematics", "--python", "tests.support.foreign:dense", "--json"]
-        assert main([*command, "--threshold", "0.3"]) == 0
-        session = json.loads(capsys.readouterr().out)
-        assert {chunk["score_scale"] for chunk in session["chunks"]} == {"cosine"}
-        assert all(chunk["score"] >= 0.3 for chunk in session["chunks"])
-
     def test_is_inspected_by_its_collection(self, capsys: Captured) -> None:
         assert main(["inspect", "--python", "tests.support.foreign:dense"]) == 0
         said = capsys.readouterr().out
         assert "Points       5\n" in said and "metadata.source_url" in said and "Found under their own names: " in said
         assert "its chunks cannot be listed" in refused(["inspect", "--python", "tests.support.foreign:plain"], capsys)
-
-    def test_that_fails_is_named(self, capsys: Captured) -> None:
-        said = refused(["search", "robot", "--python", "tests.support.foreign:one_string"], capsys)
-        assert "returned str 'a string'; expected a list of documents or texts" in said
 
 
 def test_a_search_takes_the_settings_that_the_collection_records_where_it_is_given_none(

@@ -313,26 +313,6 @@ def test_a_collection_is_made_by_one_request(tmp_path: Path, clock: Clock) -> No
         assert [request.method for request in server.requests if request.path == "/collections/pages"] == ["PUT"]
 
 
-@pytest.mark.parametrize(
-    ("mode", "fusion"),
-    [("semantic", "weighted"), ("keyword", "weighted"), ("hybrid", "weighted"), ("hybrid", "rrf"), ("hybrid", "dbsf")],
-)
-def test_a_server_gives_what_an_embedded_store_gives(tmp_path: Path, mode: str, fusion: str) -> None:
-    pages = write_pages(tmp_path / "pages")
-    common = {"collection": "pages", "mode": mode, "fusion": fusion}
-    with QdrantServer() as server:
-        remote = settings(store={"url": server.url}, **common)
-        local = settings(store={"path": str(tmp_path / "store")}, **common)
-        index_pages(remote, pages)
-        index_pages(local, pages)
-        with QdrantRetriever.open(remote, env={}) as one, QdrantRetriever.open(local, env={}) as other:
-            for query in (QUERY, "glossary words", "imu drift", "of the", "zzz"):
-                expected: Any = [
-                    (c.chunk.chunk_id, pytest.approx(c.score, abs=1e-6)) for c in other.search(query).chunks
-                ]
-                assert [(c.chunk.chunk_id, c.score) for c in one.search(query).chunks] == expected
-
-
 # TLS
 
 
