@@ -21,7 +21,6 @@ from retrievers.store import open_client
 from retrievers.terminal.commands import default_collection
 from tests.support.collections import indexed, write_pages
 from tests.support.commands import own_logging
-from tests.support.loopback import free_port
 from tests.support.qdrant_server import FAULTS, QdrantServer
 
 Captured = pytest.CaptureFixture[str]
@@ -113,12 +112,6 @@ def test_what_a_mode_or_a_filter_cannot_do_is_told(
 def test_a_missing_store_is_named_and_not_made(command: list[str], tmp_path: Path, capsys: Captured) -> None:
     assert refused(command, capsys).startswith("error: no embedded store at .qdrant: index pages into it first")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_unreachable_server_is_told(capsys: Captured) -> None:
-    address = f"http://127.0.0.1:{free_port()}"
-    shown = refused(["search", "robot", "--store.url", address], capsys)
-    assert f"at {address}: cannot be reached (ConnectError" in shown
 
 
 def test_a_search_that_fails_is_told_once_and_logged_with_its_query(

@@ -144,15 +144,6 @@ def test_nearly_the_same_vectors_are_the_same_model(server: QdrantServer, made: 
             check(at(server), embeddings)
 
 
-@pytest.mark.parametrize("distance", [models.Distance.DOT, models.Distance.COSINE])
-@pytest.mark.parametrize("datatype", [models.Datatype.FLOAT16, models.Datatype.FLOAT32])
-def test_distance_and_number_type_change_no_model(server: QdrantServer, distance: Any, datatype: Any) -> None:
-    held(server, params=models.VectorParams(size=3, distance=distance, datatype=datatype))
-    check(at(server), TABLED)
-    with pytest.raises(StoreError):
-        check(at(server), TableEmbeddings(OTHER))
-
-
 def test_a_named_vector_is_the_one_verified_and_points_without_it_are_passed_over(server: QdrantServer) -> None:
     vectors: list[Any] = [{}, *({"dense": vector, "other": vector[::-1]} for vector in TABLE.values())]
     held(server, vectors, texts("none", *TABLE), params={"dense": DENSE, "other": DENSE})
