@@ -297,7 +297,7 @@ def _flag(name: str, raw: str, info: FieldInfo) -> Any:
 
 
 def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Layer]) -> str:
-    name, value = ".".join(map(str, item["loc"])), item["input"]
+    name, value = ".".join(map(str, item["loc"])).removesuffix(".[key]"), item["input"]
     # The highest layer that sets the name, or a part of it, is at fault.
     origin = next((la.label for la in reversed(layers) if any(_overlaps(name, n) for n, _ in flatten(la.values))), None)
     where = f" (set by {origin})" if origin else ""

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from typing import Annotated, Any, ClassVar, Self
 
 import yaml
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from retrievers.config.settings import Settings, UnshownError, address, one_of, table
 
@@ -32,6 +33,9 @@ class Provider:
     hosted: bool | None = True
 
 
+ProviderAddress = Annotated[
+    str, AfterValidator(partial(address, example="https://api.example.com", key="the provider's environment variable"))
+]
 _TABLES = yaml.safe_load(files("retrievers.config").joinpath("providers.yaml").read_text(encoding="utf-8"))
 EMBEDDING_PROVIDERS: Mapping[str, Provider] = {name: Provider(**known) for name, known in _TABLES["embedding"].items()}
 CROSS_ENCODER_PROVIDERS: Mapping[str, Provider] = {
@@ -45,7 +49,7 @@ class ModelConfig(Settings):
     providers: ClassVar[Mapping[str, Provider]] = {}
     provider: str = Field("python", description="whose model")
     model: str | None = Field(None, description="model name; for python `module:factory`")
-    base_url: str | None = Field(None, description="address of the provider's API, if not its own")
+    base_url: ProviderAddress | None = Field(None, description="address of the provider's API, if not its own")
 
     @model_validator(mode="before")
     @classmethod
@@ -58,11 +62,6 @@ class ModelConfig(Settings):
         if provider not in (None, named):
             raise ValueError(f"model {model!r} is not of provider {provider!r}; leave one of them out")
         return {**values, "provider": named, "model": rest}
-
-    @field_validator("base_url")
-    @classmethod
-    def _url_without_secrets(cls, url: str | None) -> str | None:
-        return None if url is None else address(url, "https://api.example.com", "the provider's environment variable")
 
     @model_validator(mode="after")
     def _model_of_provider(self) -> Self:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
@@ -53,6 +54,27 @@ CollectionName = Annotated[str, AfterValidator(_collection)]
 Threshold = Annotated[float | None, BeforeValidator(lambda value: None if value == "none" else value)]
 
 
+def known_field(name: str, fields: Sequence[str] = METADATA_FIELDS) -> str:
+    """Return the canonical name of a field.
+
+    Raises:
+        ValueError: It is none of `fields`; the nearest is given.
+    """
+    canonical = ALIASES.get(name, name)
+    if canonical not in fields:
+        raise ValueError(f"{name!r} is not a field of a chunk{nearest(name, (*fields, *ALIASES))}")
+    return canonical
+
+
+FieldName = Annotated[str, AfterValidator(known_field)]
+RequiredName = Annotated[str, AfterValidator(partial(known_field, fields=(*METADATA_FIELDS, *ALWAYS_THERE)))]
+RequiredNames = Annotated[tuple[RequiredName, ...], AfterValidator(lambda names: tuple(dict.fromkeys(names)))]
+ServerAddress = Annotated[
+    str,
+    AfterValidator(partial(address, example="http://localhost:6333", key="the environment variable QDRANT_API_KEY")),
+]
+
+
 # Rerankers
 
 
@@ -102,7 +124,7 @@ class StoreConfig(Settings):
     standard variables SSL_CERT_FILE and SSL_CERT_DIR.
     """
 
-    url: str | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
+    url: ServerAddress | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
     path: Path | None = Field(None, description="folder of the embedded store; local:FOLDER for a trusted local mode")
     timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take")
     wait_s: float = Field(60.0, ge=0, le=86_400, description="seconds for which a run repeats a request that fails")
@@ -112,11 +134,6 @@ class StoreConfig(Settings):
         """The folder of qdrant-client's local mode; None for any other store."""
         mark, folder = without_mark(self.path or "")
         return user_path(folder) if mark else None
-
-    @field_validator("url")
-    @classmethod
-    def _url_without_secrets(cls, url: str | None) -> str | None:
-        return None if url is None else address(url, "http://localhost:6333", "QDRANT_API_KEY")
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -130,8 +147,8 @@ class MetadataConfig(Settings):
 
     text_key: str = Field("page_content", description="payload key of the chunk's text")
     nested_under: str = Field("metadata", description="payload key that holds the other fields; '' if they are flat")
-    map: Mapping[str, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
-    required: tuple[str, ...] | None = Field(None, description="fields that every chunk must have")
+    map: Mapping[FieldName, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
+    required: RequiredNames | None = Field(None, description="fields that every chunk must have")
 
     @property
     def layout(self) -> dict[str, Any]:
@@ -145,28 +162,6 @@ class MetadataConfig(Settings):
         missed = {key: layout[key] for key in ("text_key", "nested_under") if layout[key] != own[key]}
         moved = {n: key for n, key in layout["map"].items() if n not in self.map and ALIASES.get(key) != n}
         return missed | ({"map": moved} if moved else {})
-
-    @field_validator("map")
-    @classmethod
-    def _canonical_keys(cls, mapping: Mapping[str, str]) -> Mapping[str, str]:
-        return {known_field(name): key for name, key in mapping.items()}
-
-    @field_validator("required")
-    @classmethod
-    def _canonical_names(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return names and tuple(dict.fromkeys(known_field(name, (*METADATA_FIELDS, *ALWAYS_THERE)) for name in names))
-
-
-def known_field(name: str, fields: Sequence[str] = METADATA_FIELDS) -> str:
-    """Return the canonical name of a field.
-
-    Raises:
-        ValueError: It is none of `fields`; the nearest is given.
-    """
-    canonical = ALIASES.get(name, name)
-    if canonical not in fields:
-        raise ValueError(f"{name!r} is not a field of a chunk{nearest(name, (*fields, *ALIASES))}")
-    return canonical
 
 
 class KeywordConfig(Settings):
@@ -257,7 +252,7 @@ class RetrieverConfig(Settings):
     cross_encoder: CrossEncoderConfig = section(CrossEncoderConfig, "the cross-encoder")
     abbreviations: Mapping[str, str] = table("short form: meaning, for embedding")
     filters: str | Mapping[str, Any] | None = Field(None, description="what candidates meet", json_schema_extra=TABLE)
-    group_by: Annotated[str, AfterValidator(known_field)] | None = Field(None, description="field of distinct values")
+    group_by: FieldName | None = Field(None, description="field of distinct values")
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
     # The collection tells it when it is opened.
     _distance = PrivateAttr(default=cast(Distance | None, None))
