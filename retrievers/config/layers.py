@@ -137,9 +137,9 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
         title = name.rpartition(".")[0] or "settings"
         group = groups.setdefault(title, parser.add_argument_group(title))
         default, flag, metavar = default_text(info), f"--{name.replace('_', '-')}", name.rpartition(".")[2].upper()
-        said = f"{info.description}{f' (default: {default})' if default else ''}".replace("%", "%%")
+        about = f"{info.description}{f' (default: {default})' if default else ''}".replace("%", "%%")
         # A missing flag stays out of the namespace, so that no default of it overrides lower layers.
-        group.add_argument(flag, dest=name, default=argparse.SUPPRESS, metavar=metavar, help=said)
+        group.add_argument(flag, dest=name, default=argparse.SUPPRESS, metavar=metavar, help=about)
 
 
 def default_text(info: FieldInfo) -> str:
@@ -267,8 +267,8 @@ def _load(text: str, where: str) -> Any:
         return yaml.load(text, _Settings)
     except (ValueError, RecursionError, yaml.YAMLError) as error:  # a date that is none, too
         mark = getattr(error, "problem_mark", None)
-        line, said = f":{mark.line + 1}" if mark else "", getattr(error, "problem", None) or error
-        raise ConfigError(f"{where}{line}: not valid YAML: {said}") from None
+        line, problem = f":{mark.line + 1}" if mark else "", getattr(error, "problem", None) or error
+        raise ConfigError(f"{where}{line}: not valid YAML: {problem}") from None
 
 
 def _types(info: FieldInfo) -> set[Any]:

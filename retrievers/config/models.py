@@ -37,9 +37,11 @@ ProviderAddress = Annotated[
     str, AfterValidator(partial(address, example="https://api.example.com", key="the provider's environment variable"))
 ]
 _TABLES = yaml.safe_load(files("retrievers.config").joinpath("providers.yaml").read_text(encoding="utf-8"))
-EMBEDDING_PROVIDERS: Mapping[str, Provider] = {name: Provider(**known) for name, known in _TABLES["embedding"].items()}
+EMBEDDING_PROVIDERS: Mapping[str, Provider] = {
+    name: Provider(**declared) for name, declared in _TABLES["embedding"].items()
+}
 CROSS_ENCODER_PROVIDERS: Mapping[str, Provider] = {
-    name: Provider(**known) for name, known in _TABLES["cross_encoder"].items()
+    name: Provider(**declared) for name, declared in _TABLES["cross_encoder"].items()
 }
 
 
@@ -69,11 +71,11 @@ class ModelConfig(Settings):
         is_other = self.provider == "wordllama" and model != default
         if not model or is_other or (self.provider == "python" and ":" not in model):
             # A name without its provider would be taken for another name of the packaged model.
-            one = {
+            needs = {
                 "python": "module:factory",
                 "wordllama": f"{default} (of another provider: write model: PROVIDER:NAME)",
             }
-            expected = one.get(self.provider, "the name of one, as it has no default")
+            expected = needs.get(self.provider, "the name of one, as it has no default")
             raise ValueError(f"provider {self.provider!r} needs model: {expected}, got {self.model!r}")
         return self
 

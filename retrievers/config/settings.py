@@ -47,8 +47,8 @@ def address(url: str, example: str, key: str) -> str:
     Raises:
         ValueError: It is none, or carries credentials; `example` shows one, `key` says where a key belongs.
     """
-    found = ADDRESS.fullmatch(url)
-    if not found or int(found["port"] or 0) > MOST_PORT:  # a port that is none may be the beginning of a password
+    match = ADDRESS.fullmatch(url)
+    if not match or int(match["port"] or 0) > MOST_PORT:  # a port that is none may be the beginning of a password
         plain = "without credentials, query and fragment"
         raise UnshownError(f"expected an http:// or https:// address such as {example}, {plain}; a key goes into {key}")
     return url.rstrip("/")

@@ -138,8 +138,8 @@ def opened(folder: Path) -> tuple[edge.EdgeShard, models.CollectionInfo]:
         if shard.info().points_count != info.points_count:
             raise ValueError(f"expected {info.points_count} points, found {shard.info().points_count}")
     except (OSError, ValueError, LookupError, TypeError) as error:
-        said = f"the collection in {folder} is not as it was written ({error}); index the pages again"
-        raise CollectionNotFoundError(f"{said} (python -m retrievers index DIR)") from error
+        message = f"the collection in {folder} is not as it was written ({error}); index the pages again"
+        raise CollectionNotFoundError(f"{message} (python -m retrievers index DIR)") from error
     return shard, info
 
 
@@ -162,8 +162,10 @@ def check_room(store: Path, name: str, size: int) -> None:
     """
     need, free = ROOM * size + SPARE_BYTES, shutil.disk_usage(store).free
     if free < need:
-        said = f"{store} has {free / 1e6:,.0f} MB free, and building collection {name!r} may take {need / 1e6:,.0f} MB"
-        raise StoreError(f"{said}; make room, or write to another folder (--store.path); nothing was changed")
+        message = (
+            f"{store} has {free / 1e6:,.0f} MB free, and building collection {name!r} may take {need / 1e6:,.0f} MB"
+        )
+        raise StoreError(f"{message}; make room, or write to another folder (--store.path); nothing was changed")
 
 
 @contextmanager
@@ -199,8 +201,8 @@ def _lock(store: Path) -> portalocker.Lock:
     try:
         return file_lock(store / "writer.lock", wait=False)
     except (OSError, portalocker.LockException) as error:
-        said = f"the embedded store at {store} is being written to by another process, or cannot be ({error})"
-        raise StoreError(f"{said}; wait, or write to another folder (--store.path)") from error
+        message = f"the embedded store at {store} is being written to by another process, or cannot be ({error})"
+        raise StoreError(f"{message}; wait, or write to another folder (--store.path)") from error
 
 
 def _engine_config(vectors: Any, sparse: Mapping[str, models.SparseVectorParams]) -> edge.EdgeConfig:

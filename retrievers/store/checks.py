@@ -76,13 +76,13 @@ def model_fault(
     embeddings = model()
     embedded = embeddings.embed_documents([*texts])
     if len(embedded[0]) != len(stored[0]):
-        seen = f"makes {len(embedded[0])} dimensions, and the collection holds {len(stored[0])}"
+        fault = f"makes {len(embedded[0])} dimensions, and the collection holds {len(stored[0])}"
     elif (cosine := _least_cosine(embedded, stored)) < SAME_MODEL_COSINE:
-        seen = f"gives stored texts a vector of cosine {cosine:.3f} to theirs, expected at least {SAME_MODEL_COSINE}"
+        fault = f"gives stored texts a vector of cosine {cosine:.3f} to theirs, expected at least {SAME_MODEL_COSINE}"
     else:
         return ""
     name = getattr(embeddings, "name", config.embedding.label)
-    return f"was embedded by another model: {name} {seen}; set embedding to the model and prefixes it was made with"
+    return f"was embedded by another model: {name} {fault}; set embedding to the model and prefixes it was made with"
 
 
 def check_index(settings: IndexSettings, name: str, recorded: Mapping[str, Any]) -> None:
@@ -99,8 +99,8 @@ def check_index(settings: IndexSettings, name: str, recorded: Mapping[str, Any])
     for setting, value in settings.named.items():
         if recorded.get(setting) != value:
             was = f"index.{setting} {recorded.get(setting)!r}" if recorded else "no recorded settings"
-            said = f"collection {name!r} was indexed with {was}, but index.{setting} {value!r} is expected"
-            raise StoreError(f"{said}; leave it out, or index the pages again with it and --replace")
+            message = f"collection {name!r} was indexed with {was}, but index.{setting} {value!r} is expected"
+            raise StoreError(f"{message}; leave it out, or index the pages again with it and --replace")
 
 
 def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverConfig:

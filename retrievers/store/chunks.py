@@ -43,7 +43,7 @@ READ: Mapping[str, Callable[[Any], Any]] = {
 }
 # The preview is written for readers of the payload, and never read back.
 _WRITTEN = (*METADATA_FIELDS, "chunk_text_preview")
-_ALIASES = {name: [alias for alias, known in ALIASES.items() if known == name] for name in METADATA_FIELDS}
+_ALIASES = {name: [alias for alias, canonical in ALIASES.items() if canonical == name] for name in METADATA_FIELDS}
 
 
 # Payloads
@@ -137,10 +137,10 @@ class ChunkTable:
 
     def codes(self, points: Iterable[Any]) -> Codes:
         """Number points, which are ids as the store gives them; a known one keeps its number."""
-        known = self._codes
-        codes = np.asarray([known.setdefault(point, len(known)) for point in points], dtype=np.int32)
-        if len(known) > len(self._points):
-            self._points = list(known)
+        numbers = self._codes
+        codes = np.asarray([numbers.setdefault(point, len(numbers)) for point in points], dtype=np.int32)
+        if len(numbers) > len(self._points):
+            self._points = list(numbers)
         return codes
 
     def read(self, codes: Iterable[int]) -> None:
@@ -155,8 +155,8 @@ class ChunkTable:
             return
         name = self._config.collection
         with store_errors(self._config.store, name):
-            found = self._client.retrieve(name, [self._points[code] for code in missing], with_payload=True)
-        payloads = {str(record.id): record.payload for record in found}
+            points = self._client.retrieve(name, [self._points[code] for code in missing], with_payload=True)
+        payloads = {str(record.id): record.payload for record in points}
         for code in missing:
             point = self.point(code)
             if point not in payloads:
@@ -201,14 +201,14 @@ def vectors_of(client: "QdrantClient", config: RetrieverConfig, points: Sequence
     name = config.vector_name
     with store_errors(config.store, config.collection):
         ids = [point_id(str(point)) for point in points]
-        found = client.retrieve(config.collection, ids, with_payload=False, with_vectors=[name] if name else True)
-    stored: dict[str, Any] = {str(record.id): by_name(record.vector).get(name) for record in found}
+        answer = client.retrieve(config.collection, ids, with_payload=False, with_vectors=[name] if name else True)
+    stored: dict[str, Any] = {str(record.id): by_name(record.vector).get(name) for record in answer}
     for point in map(str, points):
         if point not in stored:
             raise _changed(config, point)
         if stored[point] is None:
-            said = f"point {point} of collection {config.collection!r} has no dense vector {name!r}"
-            raise StoreError(f"{said}, which the threshold reads; set vector_name to one that all points have")
+            message = f"point {point} of collection {config.collection!r} has no dense vector {name!r}"
+            raise StoreError(f"{message}, which the threshold reads; set vector_name to one that all points have")
     return np.asarray([stored[str(point)] for point in points], dtype=float)
 
 
@@ -290,8 +290,8 @@ def scroll(
     where, limits, among = where or {}, info.limits if info else NO_LIMITS, None
     if where and limits.filters:
         among = models.Filter(must=[_condition(name, values, config) for name, values in where.items()])
-    found = (to_chunk(r.id, r.payload, config.metadata) for r in records(client, config, limits, among=among))
-    return sorted((chunk for chunk in found if _matches(chunk, where)), key=lambda chunk: chunk.chunk_id)
+    chunks = (to_chunk(r.id, r.payload, config.metadata) for r in records(client, config, limits, among=among))
+    return sorted((chunk for chunk in chunks if _matches(chunk, where)), key=lambda chunk: chunk.chunk_id)
 
 
 def point_id(value: str) -> Any:
@@ -312,7 +312,7 @@ def _condition(name: str, values: Sequence[str], config: RetrieverConfig) -> "mo
     from qdrant_client import models
 
     if name == "point_id":
-        return models.HasIdCondition(has_id=[known for value in values if (known := point_id(value)) is not None])
+        return models.HasIdCondition(has_id=[point for value in values if (point := point_id(value)) is not None])
     match = models.MatchAny(any=list(values))
     keys = map(filter_path, payload_keys(name, config.metadata))
     return models.Filter(should=[models.FieldCondition(key=key, match=match) for key in keys])

@@ -108,11 +108,11 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
             names = sorted(each.name for each in client.get_collections().collections)
             has = f"it has {', '.join(map(repr, names[:10])) or 'none'}{nearest(name, names)} (index makes it)"
             raise CollectionNotFoundError(f"no collection {name!r} at {location(config.store)}: {has}")
-        known = client.get_collection(name)
-        limits = _limits(known.config)
+        stored = client.get_collection(name)
+        limits = _limits(stored.config)
         # A strict server may forbid exact counts; its estimate is better than no run.
         count = client.count(name, exact=limits.exact).count
-    params = known.config.params
+    params = stored.config.params
     vectors = {key: value for key, value in by_name(params.vectors).items() if not value.multivector_config}
     sparse = params.sparse_vectors or {}
     chosen_name = config.vector_name or (next(iter(vectors)) if len(vectors) == 1 else "")
@@ -127,8 +127,8 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         sparse_vectors=tuple(sparse),
         without_idf=tuple(key for key, value in sparse.items() if value.modifier != "idf"),
         limits=limits,
-        indexed={key: str(index.data_type.value) for key, index in (known.payload_schema or {}).items()},
-        manifest=(getattr(known.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
+        indexed={key: str(index.data_type.value) for key, index in (stored.payload_schema or {}).items()},
+        manifest=(getattr(stored.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
     )
 
 

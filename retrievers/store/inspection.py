@@ -75,7 +75,7 @@ def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:
     mapping: dict[str, str] = {}
     for name in sought:
         aliases = [alias for alias, canonical in ALIASES.items() if canonical == name]
-        if found := next((each for each in (name, *aliases, *usual["fields"].get(name, ())) if each in free), None):
-            mapping[name] = free.pop(found)
+        if key := next((key for key in (name, *aliases, *usual["fields"].get(name, ())) if key in free), None):
+            mapping[name] = free.pop(key)
     missing = tuple(name for name in sought if name not in mapping)
     return Proposal(text_key=text, nested_under=nested, map=mapping, same_name=same, missing=missing)

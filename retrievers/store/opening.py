@@ -93,8 +93,10 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
     if store.local_mode and is_local and not create:
         return _local_mode(folder)
     if store.local_mode or is_local:
-        said = f"{folder}: a folder of qdrant-client's local mode, and no other, is named {LOCAL_MODE}FOLDER"
-        raise StoreError(f"{said}. It is never written to; opening it runs the pickles in it: only one that you trust")
+        message = f"{folder}: a folder of qdrant-client's local mode, and no other, is named {LOCAL_MODE}FOLDER"
+        raise StoreError(
+            f"{message}. It is never written to; opening it runs the pickles in it: only one that you trust"
+        )
     from retrievers.store.embedded import EmbeddedClient
 
     return cast("QdrantClient", EmbeddedClient(folder, create=create))  # the same methods for reading
@@ -138,24 +140,24 @@ def _typed(error: Exception, where: str) -> StoreError:
     if faults.timed_out(cause):
         late = StoreError(f"{where}: no answer in time; raise store.timeout_s or look at the server")
         return late.marked(transient=True, timed_out=True)
-    said = _one_line(f"{type(cause).__name__}: {cause}")
+    words = _one_line(f"{type(cause).__name__}: {cause}")
     if not isinstance(cause, httpx.HTTPError):
-        return StoreError(f"{where}: cannot be read or written ({said}); is it Qdrant, and the address right?")
-    transient = "illegal" not in said and faults.is_transient(cause)  # no TLS at the other side
-    return StoreError(f"{where}: cannot be reached ({said}); {UNREACHED}").marked(transient=transient)
+        return StoreError(f"{where}: cannot be read or written ({words}); is it Qdrant, and the address right?")
+    transient = "illegal" not in words and faults.is_transient(cause)  # no TLS at the other side
+    return StoreError(f"{where}: cannot be reached ({words}); {UNREACHED}").marked(transient=transient)
 
 
 def _refusal(error: Any, where: str) -> StoreError:
     """Return the error for a request that a server, or something in front of it, refused."""
     status = error.status_code or 0
     try:
-        said = _one_line(error.structured()["status"]["error"])
+        words = _one_line(error.structured()["status"]["error"])
     except (KeyError, TypeError, ValueError):  # Qdrant refuses a key in plain text; a proxy's page says nothing
         text = error.content.decode(errors="replace").strip()
-        said = "" if "<" in text or "\n" in text else _one_line(text)
-    remedy = REMEDIES.get(status, "see the log of the server" if status >= 500 or not said else "")
-    fault = f"{where}: answered {status} {error.reason_phrase}: {'; '.join(filter(None, (said, remedy)))}"
-    transient = status in faults.TRANSIENT_STATUSES and TOO_LARGE not in said
+        words = "" if "<" in text or "\n" in text else _one_line(text)
+    remedy = REMEDIES.get(status, "see the log of the server" if status >= 500 or not words else "")
+    fault = f"{where}: answered {status} {error.reason_phrase}: {'; '.join(filter(None, (words, remedy)))}"
+    transient = status in faults.TRANSIENT_STATUSES and TOO_LARGE not in words
     return StoreError(fault).marked(transient=transient, retry_after_s=faults.retry_after_s(error.headers))
 
 
@@ -212,5 +214,5 @@ def _local_mode(folder: Path) -> "QdrantClient":
     try:
         return QdrantClient(path=str(folder), force_disable_check_same_thread=True)
     except Exception as error:  # what is stored is pickled, and unpickling damaged bytes may raise anything
-        said = f"{folder}: qdrant-client's local mode cannot open it ({type(error).__name__}: {error})"
-        raise StoreError(f"{said}; close the client that has it open, or make the collection again") from error
+        message = f"{folder}: qdrant-client's local mode cannot open it ({type(error).__name__}: {error})"
+        raise StoreError(f"{message}; close the client that has it open, or make the collection again") from error

@@ -166,8 +166,8 @@ def _tiny(read: Reading) -> str:
     tiny = [chunk.text for chunk in read.chunks if 0 < len(chunk.text.split()) < TINY_WORDS]
     if len(tiny) <= MANY_TINY * len(read.chunks):
         return ""
-    seen = f"{len(tiny)} of {len(read.chunks)} chunks have fewer than {TINY_WORDS} words, such as {tiny[0][:40]!r}"
-    return f"{seen}; join them to their neighbours (index.merge_small)"
+    message = f"{len(tiny)} of {len(read.chunks)} chunks have fewer than {TINY_WORDS} words, such as {tiny[0][:40]!r}"
+    return f"{message}; join them to their neighbours (index.merge_small)"
 
 
 def _duplicates(read: Reading) -> str:

@@ -56,9 +56,9 @@ class Parser(argparse.ArgumentParser):
         if successor := removed(name):
             self.exit(EXIT_USER_ERROR, f"{self.prog}: {name} is gone: {successor}\n")
         # The rest of the line may be a key.
-        said = shortened(redacted(f"{text}{mark}{flag}" if flag.startswith("-") else message))
+        message = shortened(redacted(f"{text}{mark}{flag}" if flag.startswith("-") else message))
         near = nearest(flag, _flags(self)) if flag else ""
-        self.exit(EXIT_USER_ERROR, f"{printable(f'{self.prog}: {said}{near} (see --help)')}\n")
+        self.exit(EXIT_USER_ERROR, f"{printable(f'{self.prog}: {message}{near} (see --help)')}\n")
 
 
 def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -116,9 +116,9 @@ def run(main: Callable[[], int], *, prefix: str = "") -> int:
         _discard_output()
         return 0
     except (Exception, KeyboardInterrupt) as error:
-        code, said = _ending(error, prefix, terminated=bool(received))
+        code, message = _ending(error, prefix, terminated=bool(received))
         log.log(logging.ERROR if code == EXIT_INCOMPLETE else logging.DEBUG, "stopped", exc_info=True)
-        print_error(said)
+        print_error(message)
         return code
 
 
@@ -134,8 +134,8 @@ def _ending(error: BaseException, prefix: str, *, terminated: bool) -> tuple[int
         case ImportError():
             return EXIT_USER_ERROR, f"error: {error}: install the project for this Python ({sys.executable})"
     # It must not pass for a criterion that failed, which exits with 1.
-    said = f"internal error, please report it with the lines above: {type(error).__name__}: {error}"
-    return EXIT_INCOMPLETE, said
+    message = f"internal error, please report it with the lines above: {type(error).__name__}: {error}"
+    return EXIT_INCOMPLETE, message
 
 
 @contextmanager
