@@ -33,8 +33,8 @@ KEY = "QDRANT_API_KEY"
 # Bytes of an answer: three times those of 32 queries with 100 candidates and vectors of 3,072 dimensions.
 MOST_BYTES = 512 * 2**20
 COLLECTION = re.compile(r"/collections/([^/]+)")
-# Qdrant's words for a batch larger than its rate limit.
-TOO_LARGE = "larger than rate limiter capacity"
+# Qdrant's words for a batch larger than its rate limit, and httpx' for a server without TLS: neither passes.
+TOO_LARGE, NO_TLS = "larger than rate limiter capacity", "illegal"
 REMEDIES = {
     401: f"the API key in {KEY} was refused, or none was sent",
     403: f"the API key in {KEY} may not do this",
@@ -130,40 +130,39 @@ def expect_exact_search() -> None:
 
 
 def _typed(error: Exception, where: str) -> StoreError:
-    """Convert an error of the client's to ours."""
+    """Convert an error of the client's to ours, marked for retries."""
     import httpx
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-    if isinstance(error, UnexpectedResponse):
-        return _refusal(error, where)
     cause = error.source if isinstance(error, ResponseHandlingException) else error
-    if faults.timed_out(cause):
-        late = StoreError(f"{where}: no answer in time; raise store.timeout_s or look at the server")
-        return late.marked(transient=True, timed_out=True)
-    words = _one_line(f"{type(cause).__name__}: {cause}")
-    if not isinstance(cause, httpx.HTTPError):
-        return StoreError(f"{where}: cannot be read or written ({words}); is it Qdrant, and the address right?")
-    transient = "illegal" not in words and faults.is_transient(cause)  # no TLS at the other side
-    return StoreError(f"{where}: cannot be reached ({words}); {UNREACHED}").marked(transient=transient)
+    late, words = faults.timed_out(cause), _words(cause)
+    if isinstance(cause, UnexpectedResponse):
+        status = cause.status_code or 0
+        remedy = REMEDIES.get(status, "see the log of the server" if status >= 500 or not words else "")
+        fault = f"answered {status} {cause.reason_phrase}: {'; '.join(filter(None, (words, remedy)))}"
+    elif late:
+        fault = "no answer in time; raise store.timeout_s or look at the server"
+    elif isinstance(cause, httpx.HTTPError):
+        fault = f"cannot be reached ({words}); {UNREACHED}"
+    else:
+        fault = f"cannot be read or written ({words}); is it Qdrant, and the address right?"
+    passes = faults.is_transient(cause) and NO_TLS not in words and TOO_LARGE not in words
+    asked = faults.retry_after_s(faults.headers_of(cause))
+    return StoreError(f"{where}: {fault}").marked(transient=passes, retry_after_s=asked, timed_out=late)
 
 
-def _refusal(error: Any, where: str) -> StoreError:
-    """Return the error for a request that a server, or something in front of it, refused."""
-    status = error.status_code or 0
-    try:
-        words = _one_line(error.structured()["status"]["error"])
-    except (KeyError, TypeError, ValueError):  # Qdrant refuses a key in plain text; a proxy's page says nothing
-        text = error.content.decode(errors="replace").strip()
-        words = "" if "<" in text or "\n" in text else _one_line(text)
-    remedy = REMEDIES.get(status, "see the log of the server" if status >= 500 or not words else "")
-    fault = f"{where}: answered {status} {error.reason_phrase}: {'; '.join(filter(None, (words, remedy)))}"
-    transient = status in faults.TRANSIENT_STATUSES and TOO_LARGE not in words
-    return StoreError(fault).marked(transient=transient, retry_after_s=faults.retry_after_s(error.headers))
+def _words(cause: Exception) -> str:
+    """Return what an error or a server says: one line, not too long, without secrets; nothing for a proxy's page."""
+    from qdrant_client.http.exceptions import UnexpectedResponse
 
-
-def _one_line(message: object) -> str:
-    """Prepare a server's words for a message: one line, not too long, and without secrets."""
-    return redacted(" ".join(str(message).split()))[:QUOTED]
+    text = f"{type(cause).__name__}: {cause}"
+    if isinstance(cause, UnexpectedResponse):
+        try:
+            text = cause.structured()["status"]["error"]
+        except (KeyError, TypeError, ValueError):  # Qdrant refuses a key in plain text
+            text = cause.content.decode(errors="replace").strip()
+            text = "" if "<" in text or "\n" in text else text
+    return redacted(" ".join(str(text).split()))[:QUOTED]
 
 
 # A server
