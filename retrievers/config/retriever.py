@@ -236,7 +236,6 @@ class RetrieverConfig(Settings):
     mode: Mode = Field("semantic", description="search of candidates: semantic, keyword or hybrid")
     fusion: Fusion = Field("weighted", description="fusion of the two sides of hybrid: weighted, rrf or dbsf")
     semantic_weight: float = Field(0.7, ge=0, le=1, description="share of the semantic side in hybrid")
-    rrf_constant: float = Field(60.0, gt=0, description="constant of reciprocal rank fusion")
     rerank: RerankerName = Field("none", description="none, cross-encoder or mmr")
     mmr_lambda: float = Field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")

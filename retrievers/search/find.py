@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Requests: TypeAlias = "Mapping[str, models.QueryRequest]"
 """What is asked for one query, by side."""
+RRF = 60.0
+"""The constant of reciprocal rank fusion, as its authors propose."""
 BATCH = 32
 """Most searches in one request, which servers in strict mode take."""
 
@@ -104,7 +106,7 @@ class Search:
         fused, shares = np.zeros(len(pairs)), (config.semantic_weight, 1 - config.semantic_weight)
         for side, share in zip(sides.values(), shares, strict=True):
             if config.fusion == "rrf":  # Cormack, Clarke and Büttcher (2009): w / (c + rank)
-                terms = share / (config.rrf_constant + side.ranks)
+                terms = share / (RRF + side.ranks)
             else:
                 terms = standing(side.pairs >> 32, side.scores)
             fused += _laid(pairs, side.pairs, terms, 0)  # a side that did not find a candidate adds nothing

@@ -145,7 +145,7 @@ def test_a_value_that_cannot_be_is_refused(model: type[BaseModel], values: Any, 
 def test_defaults_and_what_is_in_force() -> None:
     config = RetrieverConfig()
     assert (config.top_k, config.threshold, config.candidates, config.mode) == (5, None, 100, "semantic")
-    assert (config.fusion, config.semantic_weight, config.rrf_constant, config.rerank) == ("weighted", 0.7, 60, "none")
+    assert (config.fusion, config.semantic_weight, config.rerank) == ("weighted", 0.7, "none")
     assert (config.embedding.label, config.cross_encoder.label) == ("wordllama:l2_supercat_256", "cohere:rerank-v3.5")
     assert len(leaves(RetrieverConfig)) + len(leaves(IndexSettings)) <= 50
     assert len(leaves(ExperimentConfig)) - len(leaves(RetrieverConfig)) - len(leaves(IndexSettings)) <= 60
