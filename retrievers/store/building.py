@@ -162,9 +162,7 @@ def check_room(store: Path, name: str, size: int) -> None:
     """
     need, free = ROOM * size + SPARE_BYTES, shutil.disk_usage(store).free
     if free < need:
-        message = (
-            f"{store} has {free / 1e6:,.0f} MB free, and building collection {name!r} may take {need / 1e6:,.0f} MB"
-        )
+        message = f"{store} has {free / 1e6:,.0f} MB free, and collection {name!r} may take {need / 1e6:,.0f} MB"
         raise StoreError(f"{message}; make room, or write to another folder (--store.path); nothing was changed")
 
 
@@ -259,7 +257,4 @@ def _check_addresses(folder: Path, size: int) -> None:
     except (ImportError, OSError):  # not on this system
         return
     if limit != resource.RLIM_INFINITY and limit - used < (needed := MAPPED * size + SPARE_ADDRESSES):
-        left = (limit - used) / 1e6
-        raise StoreError(
-            f"{folder} needs {needed / 1e6:,.0f} MB of addresses; raise ulimit -v, which leaves {left:,.0f}"
-        )
+        raise StoreError(f"{folder} needs {needed / 1e6:,.0f} MB of addresses, more than ulimit -v leaves; raise it")

@@ -93,10 +93,9 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
     if store.local_mode and is_local and not create:
         return _local_mode(folder)
     if store.local_mode or is_local:
-        message = f"{folder}: a folder of qdrant-client's local mode, and no other, is named {LOCAL_MODE}FOLDER"
-        raise StoreError(
-            f"{message}. It is never written to; opening it runs the pickles in it: only one that you trust"
-        )
+        rule = f"a folder of qdrant-client's local mode, and no other, is named {LOCAL_MODE}FOLDER"
+        trust = "It is never written to; opening it runs the pickles in it: only one that you trust"
+        raise StoreError(f"{folder}: {rule}. {trust}")
     from retrievers.store.embedded import EmbeddedClient
 
     return cast("QdrantClient", EmbeddedClient(folder, create=create))  # the same methods for reading
