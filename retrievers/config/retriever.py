@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Field,
     PrivateAttr,
     SerializerFunctionWrapHandler,
@@ -24,7 +23,7 @@ from retrievers.config.files import user_path, without_mark
 from retrievers.config.filters import to_filter
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig, ModelConfig
 from retrievers.config.settings import TABLE, FactoryName, Settings, address, matching, one_of, section, table
-from retrievers.errors import ConfigError, nearest
+from retrievers.errors import nearest
 from retrievers.records import ALIASES, METADATA_FIELDS, Distance, ScoreScale
 
 MAX_TOP_K = 100
@@ -51,7 +50,6 @@ _collection = matching(
     ValueError,
 )
 CollectionName = Annotated[str, AfterValidator(_collection)]
-Threshold = Annotated[float | None, BeforeValidator(lambda value: None if value == "none" else value)]
 
 
 def known_field(name: str, fields: Sequence[str] = METADATA_FIELDS) -> str:
@@ -240,7 +238,7 @@ class RetrieverConfig(Settings):
     mmr_lambda: float = Field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
     threshold_on: ThresholdOn = Field("each", description="each chunk's similarity, the best one's, or the final score")
-    threshold: Threshold = Field(None, description="least score of a returned chunk (default: none)")
+    threshold: float | None = Field(None, description="least score of a returned chunk (default: none)")
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
     search_params: Mapping[str, Any] | None = Field(
         None, description="Qdrant's SearchParams, e.g. {hnsw_ef: 256}", json_schema_extra=TABLE
@@ -334,10 +332,7 @@ class RetrieverConfig(Settings):
     @field_validator("filters")
     @classmethod
     def _readable(cls, filters: str | Mapping[str, Any] | None) -> str | Mapping[str, Any] | None:
-        try:
-            _ = filters is None or to_filter(filters)
-        except ConfigError as error:
-            raise ValueError(str(error).removeprefix("filters: ")) from None
+        _ = filters is None or to_filter(filters)
         return filters
 
     @model_validator(mode="after")

@@ -242,7 +242,6 @@ def test_a_file_that_is_none_of_settings_is_named_with_its_line(text: str, said:
         ("filters", "5", "5"),
         ("vector_name", "1", "1"),
         ("embedding.model", "null", None),
-        ("threshold", "none", "none"),
     ],
 )
 def test_a_flag_is_written_as_in_a_file(flag: str, raw: str, value: Any) -> None:
