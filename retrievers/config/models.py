@@ -33,9 +33,8 @@ class Provider:
     hosted: bool | None = True
 
 
-ProviderAddress = Annotated[
-    str, AfterValidator(partial(address, example="https://api.example.com", key="the provider's environment variable"))
-]
+_address = partial(address, example="https://api.example.com", key="the provider's environment variable")
+ProviderAddress = Annotated[str, AfterValidator(_address)]
 _TABLES = yaml.safe_load(files("retrievers.config").joinpath("providers.yaml").read_text(encoding="utf-8"))
 EMBEDDING_PROVIDERS: Mapping[str, Provider] = {
     name: Provider(**declared) for name, declared in _TABLES["embedding"].items()
@@ -71,10 +70,7 @@ class ModelConfig(Settings):
         is_other = self.provider == "wordllama" and model != default
         if not model or is_other or (self.provider == "python" and ":" not in model):
             # A name without its provider would be taken for another name of the packaged model.
-            needs = {
-                "python": "module:factory",
-                "wordllama": f"{default} (of another provider: write model: PROVIDER:NAME)",
-            }
+            needs = {"python": "module:factory", "wordllama": f"{default}, or write model: PROVIDER:NAME"}
             expected = needs.get(self.provider, "the name of one, as it has no default")
             raise ValueError(f"provider {self.provider!r} needs model: {expected}, got {self.model!r}")
         return self

@@ -67,10 +67,8 @@ def known_field(name: str, fields: Sequence[str] = METADATA_FIELDS) -> str:
 FieldName = Annotated[str, AfterValidator(known_field)]
 RequiredName = Annotated[str, AfterValidator(partial(known_field, fields=(*METADATA_FIELDS, *ALWAYS_THERE)))]
 RequiredNames = Annotated[tuple[RequiredName, ...], AfterValidator(lambda names: tuple(dict.fromkeys(names)))]
-ServerAddress = Annotated[
-    str,
-    AfterValidator(partial(address, example="http://localhost:6333", key="the environment variable QDRANT_API_KEY")),
-]
+_address = partial(address, example="http://localhost:6333", key="the environment variable QDRANT_API_KEY")
+ServerAddress = Annotated[str, AfterValidator(_address)]
 
 
 # Rerankers

@@ -101,7 +101,7 @@ SECOND = {"model": "cohere:large", "sample": 0.1}
         (RETRIEVER, {"keyword": {"encoder": "python:m:f", "synonyms": {"a": ["b"]}}}, "keyword.synonyms", "leave syn"),
         (RETRIEVER, {"search_params": {"hnsw_ef": "x"}}, "search_params", "no SearchParams of Qdrant: hnsw_ef"),
         (RETRIEVER, {"python": "module"}, "python", "expected 'module:factory'"),
-        (RETRIEVER, {"embedding": {"model": "embed-v4.0"}}, "embedding", "write model: PROVIDER:NAME), got"),
+        (RETRIEVER, {"embedding": {"model": "embed-v4.0"}}, "embedding", "write model: PROVIDER:NAME, got"),
         (RETRIEVER, {"python": "m:f", "store": {"path": "p"}}, "", "name the collection that python 'm:f' reads"),
         (RETRIEVER, {"top_k": 6, "candidates": 5}, "", "top_k is 6 and exceeds the candidate depth 5"),
         (RETRIEVER, {**HYBRID, "fusion": "rrf", **FINAL}, "", "would compare the threshold with rrf scores"),
