@@ -35,13 +35,15 @@ class Provider:
 
 _address = partial(address, example="https://api.example.com", key="the provider's environment variable")
 ProviderAddress = Annotated[str, AfterValidator(_address)]
-_TABLES = yaml.safe_load(files("retrievers.config").joinpath("providers.yaml").read_text(encoding="utf-8"))
-EMBEDDING_PROVIDERS: Mapping[str, Provider] = {
-    name: Provider(**declared) for name, declared in _TABLES["embedding"].items()
-}
-CROSS_ENCODER_PROVIDERS: Mapping[str, Provider] = {
-    name: Provider(**declared) for name, declared in _TABLES["cross_encoder"].items()
-}
+
+
+def _providers(kind: str) -> Mapping[str, Provider]:
+    tables = yaml.safe_load(files("retrievers.config").joinpath("providers.yaml").read_text(encoding="utf-8"))
+    return {name: Provider(**declared) for name, declared in tables[kind].items()}
+
+
+EMBEDDING_PROVIDERS = _providers("embedding")
+CROSS_ENCODER_PROVIDERS = _providers("cross_encoder")
 
 
 class ModelConfig(Settings):

@@ -35,9 +35,8 @@ def check_collection(
             the mode, allows no search as deep as `candidates`, or was embedded by another model.
     """
     fault = next(_faults(config, info), "")
-    trusted = config.trust_embedding or (
-        config.python and not info.points
-    )  # of an own store that is empty none can tell
+    # Of a store of the user's own that is empty nothing can be told.
+    trusted = config.trust_embedding or (config.python and not info.points)
     if not fault and not trusted:
         with store_errors(config.store, info.name):
             records, _ = client.scroll(info.name, limit=3, with_payload=True, with_vectors=True)

@@ -224,9 +224,8 @@ def without_vector(client: "QdrantClient", config: RetrieverConfig, points: Sequ
 
 
 def _changed(config: RetrieverConfig, point: str) -> CollectionChangedError:
-    return CollectionChangedError(
-        f"collection {config.collection!r} changed during the search: point {point}, which it found, is gone; try again"
-    )
+    message = f"collection {config.collection!r} changed during the search: point {point}, which it found, is gone"
+    return CollectionChangedError(f"{message}; try again")
 
 
 # Without a search

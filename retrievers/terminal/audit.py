@@ -114,9 +114,7 @@ def _average_length(read: Reading) -> str:
     actual, assumed = fmean(filter(None, lengths)) if used else 0.0, median(used or [0.0])
     if abs(assumed - actual) <= TOLERATED * actual:
         return ""
-    return (
-        f"weights were made for {assumed:.0f} terms a chunk, and chunks have {actual:.0f}; make them by avg_len of that"
-    )
+    return f"weights were made for {assumed:.0f} terms a chunk, chunks have {actual:.0f}; make them with that avg_len"
 
 
 def _optimiser(read: Reading) -> str:

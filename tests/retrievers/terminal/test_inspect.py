@@ -62,7 +62,7 @@ def audit(capsys: pytest.CaptureFixture[str], *flags: object) -> dict[str, str]:
         ({"texts": [*TEXTS[:58], "", " "]}, "empty texts", "2 of 60 chunks have no text"),
         ({"texts": [*TEXTS[:50], *(f"Go on {i}" for i in range(10))]}, "tiny texts", "10 of 60 chunks have fewer than"),
         ({"texts": [*TEXTS[:55], *TEXTS[:5]]}, "duplicate texts", "5 of 60 texts repeat another"),
-        ({"average": 256.0}, "average length of BM25", "weights were made for 256 terms a chunk, and chunks have"),
+        ({"average": 256.0}, "average length of BM25", "weights were made for 256 terms a chunk, chunks have"),
         ({}, "embedding model", "it was embedded by another model: wordllama:l2_supercat_256 makes 256 dimensions"),
     ],
 )
