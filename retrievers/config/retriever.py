@@ -45,7 +45,7 @@ _encoder = matching(r"bm25|python:[^:\s]+:[^:\s]+", "bm25, or python:module:fact
 EncoderName = Annotated[str, AfterValidator(_encoder)]
 # As the file systems of all systems and Qdrant take it.
 _collection = matching(
-    r"""(?=.*[^. ])[^<>:"/\\|?*\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,255}""",
+    r"""(?=.*[^. ])[^<>:"/\\|?*\x00-\x1f\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]{1,255}""",
     'a name without < > : " / \\ | ? * and line breaks, of at most 255 characters',
     ValueError,
 )
