@@ -63,14 +63,22 @@ def embedded_folder(store: StoreConfig, *, create: bool = False) -> Path:
     return folder if folder.exists() else DEFAULT_PATH
 
 
+def placed(store: StoreConfig) -> StoreConfig:
+    """Return a store whose folder, where it has one, is named so that it means the same in any folder."""
+    if store.url:
+        return store
+    mark = LOCAL_MODE if store.local_mode else ""
+    return store.model_copy(update={"path": Path(f"{mark}{embedded_folder(store).absolute()}")})
+
+
 def portable_settings(retriever: RetrieverConfig) -> dict[str, Any]:
     """Return a retriever's settings with the place of the embedded store and the models that are taken by default."""
-    settings, store = dump(retriever), retriever.store
+    settings = dump(retriever)
     for name in ("embedding", "cross_encoder"):
         if name in settings:
-            settings[name]["model"] = settings[name]["model"] or getattr(retriever, name).resolved_model
-    if "store" in settings and not store.url and not store.path:
-        settings["store"]["path"] = str(embedded_folder(store).absolute())
+            settings[name]["model"] = getattr(retriever, name).resolved_model
+    if "store" in settings:
+        settings["store"] = dump(placed(retriever.store))
     return settings
 
 

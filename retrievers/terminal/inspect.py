@@ -9,12 +9,12 @@ from typing import Any
 import yaml
 
 from retrievers.config import RetrieverConfig
-from retrievers.config.files import LOCAL_MODE
 from retrievers.errors import ConfigError
 from retrievers.records import ALIASES
 from retrievers.retriever.opened import open_retriever
-from retrievers.store import CollectionInfo, describe, embedded_folder, open_client
+from retrievers.store import CollectionInfo, describe, open_client
 from retrievers.store.inspection import SAMPLE, Proposal, payload_keys, propose
+from retrievers.store.opening import placed
 from retrievers.terminal.audit import audit, read
 
 
@@ -121,10 +121,8 @@ def write_experiment(file: Path, seen: Look, env: Mapping[str, str]) -> None:
     if not is_own or proposal.text_key not in (None, "page_content"):
         metadata |= {"text_key": proposal.text_key or config.metadata.text_key, "nested_under": proposal.nested_under}
     changes: dict[str, Any] = {"metadata": config.metadata.model_copy(update=metadata)}
-    if config.store.url is None and (not is_own or config.names_collection):
-        mark = LOCAL_MODE if config.store.local_mode else ""
-        path = Path(f"{mark}{embedded_folder(config.store).absolute()}")
-        changes["store"] = config.store.model_copy(update={"path": path})
+    if not is_own or config.names_collection:
+        changes["store"] = placed(config.store)
     keyword = config.keyword.vector_name
     has_terms = keyword in seen.info.sparse_vectors and keyword not in seen.info.without_idf
     if has_terms and not is_own and "mode" not in config.model_fields_set:
