@@ -45,8 +45,8 @@ class EmbeddedClient:
             if create:
                 collections.mkdir(parents=True, exist_ok=True)
         if not collections.is_dir():
-            remedy = "index pages into it first (python -m retrievers index DIR), or name another place (--store.path)"
-            raise StoreError(f"no embedded store at {path}: {remedy}")
+            remedy = "index pages into it first (python -m retrievers index DIR), or name another place with"
+            raise StoreError(f"no embedded store at {path}: {remedy} --store.path or --store.url")
         self._lock = Lock()
         self._opened: dict[str, _Opened] = {}
 
