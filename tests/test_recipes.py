@@ -50,9 +50,12 @@ def test_a_reranker_touches_two_files_and_orders_what_is_returned(tmp_path: Path
 
 def test_an_axis_touches_two_files_and_tells_variants_apart(tmp_path: Path) -> None:
     touched = follow("Add a sweep axis", tmp_path, ("evals", "retrievers", "datasets"))
-    hybrid = ("--retriever.mode", "hybrid", "--retriever.fusion", "rrf", "--metrics", "ranking/*")
-    report = experiment(tmp_path, *hybrid, "--sweep.rrf-constant", "1,60")
+    mmr = ("--retriever.rerank", "mmr", "--metrics", "ranking/*")
+    report = experiment(tmp_path, *mmr, "--sweep.mmr-lambda", "0.1,0.9")
     assert touched == {"evals/config/sweep.py", "evals/grid/axes.py"}
     variants = report["grid"]["configurations"]
-    assert [one["name"] for one in variants] == ["hybrid rrf rrf_constant 1", "hybrid rrf rrf_constant 60"]
-    assert [one["parameters"]["rrf_constant"] for one in variants] == [1.0, 60.0]
+    assert [one["name"] for one in variants] == [
+        "hybrid weighted mmr mmr_lambda 0.1",
+        "hybrid weighted mmr mmr_lambda 0.9",
+    ]
+    assert [one["parameters"]["mmr_lambda"] for one in variants] == [0.1, 0.9]

@@ -11,7 +11,6 @@ from retrievers.config.retriever import (
     FOREIGN_SETTINGS,
     MAX_QUERY_CHARACTERS,
     MAX_QUERY_WORDS,
-    MAX_TOP_K,
     RERANKERS,
     Fusion,
     KeywordConfig,
@@ -21,7 +20,6 @@ from retrievers.config.retriever import (
     RerankerName,
     RetrieverConfig,
     StoreConfig,
-    Threshold,
     ThresholdOn,
 )
 from retrievers.config.settings import (
@@ -41,7 +39,6 @@ __all__ = [
     "FOREIGN_SETTINGS",
     "MAX_QUERY_CHARACTERS",
     "MAX_QUERY_WORDS",
-    "MAX_TOP_K",
     "RERANKERS",
     "TABLE",
     "CrossEncoderConfig",
@@ -57,7 +54,6 @@ __all__ = [
     "RetrieverConfig",
     "Settings",
     "StoreConfig",
-    "Threshold",
     "ThresholdOn",
     "UnshownError",
     "VariableName",

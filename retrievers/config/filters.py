@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from retrievers.errors import ConfigError
 from retrievers.text.quoting import quoted
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def to_filter(source: str | Mapping[str, Any]) -> "models.Filter":
     """Return the filter of Qdrant that is meant; unless it is written as one, its keys are names of fields.
 
     Raises:
-        ConfigError: It is malformed; what was expected, and what was got.
+        ValueError: It is malformed; what was expected, and what was got.
     """
     from pyparsing import ParseBaseException
     from qdrant_client import models
@@ -53,16 +52,16 @@ def to_filter(source: str | Mapping[str, Any]) -> "models.Filter":
             return models.Filter.model_validate(source)
     except ParseBaseException as error:
         rest = quoted(str(source)[error.loc :][:40])
-        raise ConfigError(f"filters: {quoted(source)}: expected {EXPECTED}, got {rest}") from None
+        raise ValueError(f"{quoted(source)}: expected {EXPECTED}, got {rest}") from None
     except RecursionError:
-        raise ConfigError("filters: nested too deep; write it with fewer parentheses and `not`") from None
+        raise ValueError("nested too deep; write it with fewer parentheses and `not`") from None
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in fault["loc"] if not str(part)[:1].isupper())
         got = quoted(fault["input"])
-        raise ConfigError(f"filters.{where}: no filter of Qdrant: {fault['msg']}, got {got}") from None
+        raise ValueError(f"{where}: no filter of Qdrant: {fault['msg']}, got {got}") from None
     if not source:
-        raise ConfigError("filters: expected at least one condition, got {}; leave filters out")
+        raise ValueError("expected at least one condition, got {}; leave filters out")
     return models.Filter(must=[_condition(field, "in", value) for field, value in source.items()])
 
 
@@ -115,12 +114,12 @@ def _condition(field: str, operator: str, given: Any) -> "models.Filter":
     for value in values:
         if not isinstance(value, str) and not (isinstance(value, int | float) and abs(value) <= LARGEST):
             wanted = "text, a finite number, true or false, or a list of them; all else is written as text"
-            raise ConfigError(f"filters: {field}: expected {wanted} (`a = 1 or b >= 2`), got {quoted(value)}")
+            raise ValueError(f"{field}: expected {wanted} (`a = 1 or b >= 2`), got {quoted(value)}")
     if not values:
-        raise ConfigError(f"filters: {field}: no values are given, so nothing could match; leave the filter out")
+        raise ValueError(f"{field}: no values are given, so nothing could match; leave the filter out")
     if name := RANGES.get(operator):
         if isinstance(values[0], str | bool):
-            raise ConfigError(f"filters: {field}: a range needs a number, got {quoted(values[0])}")
+            raise ValueError(f"{field}: a range needs a number, got {quoted(values[0])}")
         return models.Filter(must=[models.FieldCondition(key=field, range=models.Range(**{name: float(values[0])}))])
     equal = [_equals(field, value) for value in values]
     if operator == "contains":

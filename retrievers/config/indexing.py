@@ -33,11 +33,10 @@ class IndexSettings(Settings):
     """
 
     context: Context | None = Field(
-        None,
-        description="embedded before a chunk's text: none, title, or path (headings; the default where there are any)",
+        None, description="before a chunk's text: none, title, or path (headings; the default where there are any)"
     )
     splitter: Splitter | None = Field(
-        None, description="how text is cut: sections (whole blocks, section by section), or whole (not at all)"
+        None, description="how text is cut: sections (by headings), or whole (not at all)"
     )
     max_tokens: int | None = Field(None, ge=16, le=4096, description="token budget of a chunk with its context")
     overlap: int | None = Field(None, ge=0, description="tokens that a chunk repeats of the one before, at most")

@@ -47,11 +47,7 @@ REPLACED_BY: Mapping[str, tuple[str, ...]] = {
 # Settings of lower layers that still count when a higher layer names the user's own retriever (`python`).
 KEPT = ("top_k", "candidates", "metadata")
 # Settings of a model that mean nothing beside another one.
-OF_MODEL = frozenset(
-    ("model", "provider", "base_url", "api_key_env", "dimensions", "query_prefix", "document_prefix", "options")
-)
-# Of these, those that hold for every model of a provider.
-OF_PROVIDER = frozenset(("base_url", "api_key_env"))
+OF_MODEL = frozenset(("model", "provider", "base_url", "dimensions", "query_prefix", "document_prefix", "options"))
 MOST_BYTES = 1 << 20
 
 
@@ -141,9 +137,9 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
         title = name.rpartition(".")[0] or "settings"
         group = groups.setdefault(title, parser.add_argument_group(title))
         default, flag, metavar = default_text(info), f"--{name.replace('_', '-')}", name.rpartition(".")[2].upper()
-        said = f"{info.description}{f' (default: {default})' if default else ''}".replace("%", "%%")
+        about = f"{info.description}{f' (default: {default})' if default else ''}".replace("%", "%%")
         # A missing flag stays out of the namespace, so that no default of it overrides lower layers.
-        group.add_argument(flag, dest=name, default=argparse.SUPPRESS, metavar=metavar, help=said)
+        group.add_argument(flag, dest=name, default=argparse.SUPPRESS, metavar=metavar, help=about)
 
 
 def default_text(info: FieldInfo) -> str:
@@ -192,18 +188,12 @@ def _is_replaced(name: str, values: Mapping[str, Any], merged: Mapping[str, Any]
     group, _, last = name.rpartition(".")
     given = {other.removeprefix("retriever.") for other, value in values.items() if value is not None}
     short = name.removeprefix("retriever.")
+    if any(_overlaps(name, other) for other in values) or not given.isdisjoint(REPLACED_BY.get(short, ())):
+        return True
+    if last in OF_MODEL and not values.keys().isdisjoint({f"{group}.model", f"{group}.provider"}):
+        return last != "base_url" or _provider(values, group) != _provider(merged, group)
     of_retriever = "retriever.python" not in values or short != name
-    is_other = not values.keys().isdisjoint({f"{group}.model", f"{group}.provider"})
-    return (
-        any(_overlaps(name, other) for other in values)
-        or not given.isdisjoint(REPLACED_BY.get(short, ()))
-        or (
-            last in OF_MODEL
-            and is_other
-            and not (last in OF_PROVIDER and _provider(values, group) == _provider(merged, group))
-        )
-        or ("python" in given and of_retriever and short.partition(".")[0] not in KEPT)
-    )
+    return "python" in given and of_retriever and short.partition(".")[0] not in KEPT
 
 
 def _provider(values: Mapping[str, Any], group: str) -> str:
@@ -277,8 +267,8 @@ def _load(text: str, where: str) -> Any:
         return yaml.load(text, _Settings)
     except (ValueError, RecursionError, yaml.YAMLError) as error:  # a date that is none, too
         mark = getattr(error, "problem_mark", None)
-        line, said = f":{mark.line + 1}" if mark else "", getattr(error, "problem", None) or error
-        raise ConfigError(f"{where}{line}: not valid YAML: {said}") from None
+        line, problem = f":{mark.line + 1}" if mark else "", getattr(error, "problem", None) or error
+        raise ConfigError(f"{where}{line}: not valid YAML: {problem}") from None
 
 
 def _types(info: FieldInfo) -> set[Any]:
@@ -307,7 +297,7 @@ def _flag(name: str, raw: str, info: FieldInfo) -> Any:
 
 
 def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Layer]) -> str:
-    name, value = ".".join(map(str, item["loc"])), item["input"]
+    name, value = ".".join(map(str, item["loc"])).removesuffix(".[key]"), item["input"]
     # The highest layer that sets the name, or a part of it, is at fault.
     origin = next((la.label for la in reversed(layers) if any(_overlaps(name, n) for n, _ in flatten(la.values))), None)
     where = f" (set by {origin})" if origin else ""
@@ -340,8 +330,7 @@ def removed(name: str, value: object = None) -> str:
         [value] = value if isinstance(value, list) and len(value) == 1 else [value]
         # Of few bytes of YAML, aliases make a list that no text can hold.
         names = [f"{each}={value}" for each in names] if isinstance(value, str) else []
-    successors = _successors()
-    return next((successors[each] for each in names if each in successors), "")
+    return next((_successors()[each] for each in names if each in _successors()), "")
 
 
 @cache

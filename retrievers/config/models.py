@@ -3,13 +3,14 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from typing import Annotated, Any, ClassVar, Self
 
 import yaml
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from retrievers.config.settings import Settings, UnshownError, VariableName, address, one_of, table
+from retrievers.config.settings import Settings, UnshownError, address, one_of, table
 
 # Names of arguments that may not stand in a file.
 SECRET = re.compile(r"(key|secret|password|credentials?|token|headers?)$", re.IGNORECASE)
@@ -32,11 +33,17 @@ class Provider:
     hosted: bool | None = True
 
 
-_TABLES = yaml.safe_load(files("retrievers.config").joinpath("providers.yaml").read_text(encoding="utf-8"))
-EMBEDDING_PROVIDERS: Mapping[str, Provider] = {name: Provider(**known) for name, known in _TABLES["embedding"].items()}
-CROSS_ENCODER_PROVIDERS: Mapping[str, Provider] = {
-    name: Provider(**known) for name, known in _TABLES["cross_encoder"].items()
-}
+_address = partial(address, example="https://api.example.com", key="the provider's environment variable")
+ProviderAddress = Annotated[str, AfterValidator(_address)]
+
+
+def _providers(kind: str) -> Mapping[str, Provider]:
+    tables = yaml.safe_load(files("retrievers.config").joinpath("providers.yaml").read_text(encoding="utf-8"))
+    return {name: Provider(**declared) for name, declared in tables[kind].items()}
+
+
+EMBEDDING_PROVIDERS = _providers("embedding")
+CROSS_ENCODER_PROVIDERS = _providers("cross_encoder")
 
 
 class ModelConfig(Settings):
@@ -45,42 +52,29 @@ class ModelConfig(Settings):
     providers: ClassVar[Mapping[str, Provider]] = {}
     provider: str = Field("python", description="whose model")
     model: str | None = Field(None, description="model name; for python `module:factory`")
-    base_url: str | None = Field(None, description="address of the provider's API, if not its own")
-    api_key_env: VariableName = Field("COHERE_API_KEY", description="environment variable of the provider's API key")
+    base_url: ProviderAddress | None = Field(None, description="address of the provider's API, if not its own")
 
     @model_validator(mode="before")
     @classmethod
     def _of_provider(cls, values: Any) -> Any:
-        """Split `provider:model`, and fill in the provider's variable of the key."""
-        if not isinstance(values, Mapping):
-            return values
-        model, provider = values.get("model"), values.get("provider")
+        """Split `provider:model`. The names of some models have a colon too."""
+        model, provider = (values.get("model"), values.get("provider")) if isinstance(values, Mapping) else (None, None)
         named, colon, rest = model.partition(":") if isinstance(model, str) else ("", "", "")
-        # The names of some models have a colon too.
-        if colon and (provider is None or (provider != "python" and named in cls.providers)):
-            if provider not in (None, named):
-                raise ValueError(f"model {model!r} is not of provider {provider!r}; leave one of them out")
-            values = {**values, "provider": named, "model": rest}
-        declared = cls.providers.get(str(values.get("provider")))
-        return {"api_key_env": declared.key_env, **values} if declared and declared.key_env else values
-
-    @field_validator("base_url")
-    @classmethod
-    def _url_without_secrets(cls, url: str | None, info: ValidationInfo) -> str | None:
-        declared = cls.providers.get(info.data.get("provider", ""), Provider())
-        key = declared.key_env or "that api_key_env names"
-        return None if url is None else address(url, "https://api.example.com", key)
+        if not colon or provider == "python" or (provider is not None and named not in cls.providers):
+            return values
+        if provider not in (None, named):
+            raise ValueError(f"model {model!r} is not of provider {provider!r}; leave one of them out")
+        return {**values, "provider": named, "model": rest}
 
     @model_validator(mode="after")
     def _model_of_provider(self) -> Self:
-        model = self.model or self.declared.default_model
-        if model is None or (self.provider == "python" and ":" not in model):
-            expected = "module:factory" if self.provider == "python" else "the name of one, as it has no default"
+        model, default = self.resolved_model, self.declared.default_model
+        is_other = self.provider == "wordllama" and model != default
+        if not model or is_other or (self.provider == "python" and ":" not in model):
+            # A name without its provider would be taken for another name of the packaged model.
+            needs = {"python": "module:factory", "wordllama": f"{default}, or write model: PROVIDER:NAME"}
+            expected = needs.get(self.provider, "the name of one, as it has no default")
             raise ValueError(f"provider {self.provider!r} needs model: {expected}, got {self.model!r}")
-        # A name without its provider would be taken for another name of the packaged model.
-        if self.provider == "wordllama" and model != self.declared.default_model:
-            expected = f"{self.declared.default_model}, its one model"
-            raise ValueError(f"provider 'wordllama': expected {expected}, got {model!r}; write model: PROVIDER:NAME")
         return self
 
     @property
@@ -122,7 +116,7 @@ class EmbeddingConfig(ModelConfig):
     @classmethod
     def _taken(cls, options: Mapping[str, Any], info: ValidationInfo) -> Mapping[str, Any]:
         if secret := next(filter(SECRET.search, options), None):
-            raise UnshownError(f"{secret} belongs into an environment variable, which api_key_env names")
+            raise UnshownError(f"{secret} belongs into the provider's environment variable")
         if options and (own := info.data.get("provider")) in ("wordllama", "python"):
             raise ValueError(f"options cannot be set for provider {own!r}, which takes no arguments")
         return options

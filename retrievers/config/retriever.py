@@ -1,15 +1,14 @@
 """The settings of a retriever: all that decides what a query gets back."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Field,
     PrivateAttr,
     SerializerFunctionWrapHandler,
@@ -23,8 +22,8 @@ from pydantic import (
 from retrievers.config.files import user_path, without_mark
 from retrievers.config.filters import to_filter
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig, ModelConfig
-from retrievers.config.settings import TABLE, Settings, VariableName, address, one_of, section, table
-from retrievers.errors import ConfigError, nearest
+from retrievers.config.settings import TABLE, FactoryName, Settings, address, matching, one_of, section, table
+from retrievers.errors import nearest
 from retrievers.records import ALIASES, METADATA_FIELDS, Distance, ScoreScale
 
 MAX_TOP_K = 100
@@ -39,17 +38,37 @@ OF_THE_STORE = ("embedding", "vector_name")
 # Scales without fixed bounds, on which a threshold means something else for every query.
 UNSCALED = ("rrf", "dbsf", "bm25", "sparse")
 
-# Languages for suggestions; the library itself decides.
-LANGUAGES = (
-    "arabic azerbaijani basque bengali catalan chinese danish dutch english finnish french german greek hebrew "
-    "hinglish hungarian indonesian italian japanese kazakh nepali norwegian portuguese romanian russian slovene "
-    "spanish swedish tajik turkish"
-).split()
-
 Mode = Literal["semantic", "keyword", "hybrid"]
 Fusion = Literal["weighted", "rrf", "dbsf"]
 ThresholdOn = Literal["each", "best", "final"]
-Threshold = Annotated[float | None, BeforeValidator(lambda value: None if value == "none" else value)]
+_encoder = matching(r"bm25|python:[^:\s]+:[^:\s]+", "bm25, or python:module:factory", ValueError)
+EncoderName = Annotated[str, AfterValidator(_encoder)]
+# As the file systems of all systems and Qdrant take it.
+_collection = matching(
+    r"""(?=.*[^. ])[^<>:"/\\|?*\x00-\x1f\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]{1,255}""",
+    'a name without < > : " / \\ | ? * and line breaks, of at most 255 characters',
+    ValueError,
+)
+CollectionName = Annotated[str, AfterValidator(_collection)]
+
+
+def known_field(name: str, fields: Sequence[str] = METADATA_FIELDS) -> str:
+    """Return the canonical name of a field.
+
+    Raises:
+        ValueError: It is none of `fields`; the nearest is given.
+    """
+    canonical = ALIASES.get(name, name)
+    if canonical not in fields:
+        raise ValueError(f"{name!r} is not a field of a chunk{nearest(name, (*fields, *ALIASES))}")
+    return canonical
+
+
+FieldName = Annotated[str, AfterValidator(known_field)]
+RequiredName = Annotated[str, AfterValidator(partial(known_field, fields=(*METADATA_FIELDS, *ALWAYS_THERE)))]
+RequiredNames = Annotated[tuple[RequiredName, ...], AfterValidator(lambda names: tuple(dict.fromkeys(names)))]
+_address = partial(address, example="http://localhost:6333", key="the environment variable QDRANT_API_KEY")
+ServerAddress = Annotated[str, AfterValidator(_address)]
 
 
 # Rerankers
@@ -101,9 +120,8 @@ class StoreConfig(Settings):
     standard variables SSL_CERT_FILE and SSL_CERT_DIR.
     """
 
-    url: str | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
+    url: ServerAddress | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
     path: Path | None = Field(None, description="folder of the embedded store; local:FOLDER for a trusted local mode")
-    api_key_env: VariableName = Field("QDRANT_API_KEY", description="environment variable of the server's API key")
     timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take")
     wait_s: float = Field(60.0, ge=0, le=86_400, description="seconds for which a run repeats a request that fails")
 
@@ -112,11 +130,6 @@ class StoreConfig(Settings):
         """The folder of qdrant-client's local mode; None for any other store."""
         mark, folder = without_mark(self.path or "")
         return user_path(folder) if mark else None
-
-    @field_validator("url")
-    @classmethod
-    def _url_without_secrets(cls, url: str | None) -> str | None:
-        return None if url is None else address(url, "http://localhost:6333", "QDRANT_API_KEY")
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -130,8 +143,8 @@ class MetadataConfig(Settings):
 
     text_key: str = Field("page_content", description="payload key of the chunk's text")
     nested_under: str = Field("metadata", description="payload key that holds the other fields; '' if they are flat")
-    map: Mapping[str, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
-    required: tuple[str, ...] | None = Field(None, description="fields that every chunk must have")
+    map: Mapping[FieldName, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
+    required: RequiredNames | None = Field(None, description="fields that every chunk must have")
 
     @property
     def layout(self) -> dict[str, Any]:
@@ -146,28 +159,6 @@ class MetadataConfig(Settings):
         moved = {n: key for n, key in layout["map"].items() if n not in self.map and ALIASES.get(key) != n}
         return missed | ({"map": moved} if moved else {})
 
-    @field_validator("map")
-    @classmethod
-    def _canonical_keys(cls, mapping: Mapping[str, str]) -> Mapping[str, str]:
-        return {known_field(name): key for name, key in mapping.items()}
-
-    @field_validator("required")
-    @classmethod
-    def _canonical_names(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return names and tuple(dict.fromkeys(known_field(name, (*METADATA_FIELDS, *ALWAYS_THERE)) for name in names))
-
-
-def known_field(name: str, fields: Sequence[str] = METADATA_FIELDS) -> str:
-    """Return the canonical name of a field.
-
-    Raises:
-        ValueError: It is none of `fields`; the nearest is given.
-    """
-    canonical = ALIASES.get(name, name)
-    if canonical not in fields:
-        raise ValueError(f"{name!r} is not a field of a chunk{nearest(name, (*fields, *ALIASES))}")
-    return canonical
-
 
 class KeywordConfig(Settings):
     """The keyword side: a sparse vector, by default of BM25, whose terms come from a library's tokeniser and stemmer.
@@ -180,7 +171,7 @@ class KeywordConfig(Settings):
     """
 
     vector_name: str = Field("bm25", min_length=1, description="name of the sparse vector in the collection")
-    encoder: str = Field("bm25", description="encoder of queries: bm25, or python:module:factory")
+    encoder: EncoderName = Field("bm25", description="encoder of queries: bm25, or python:module:factory")
     language: str = Field("english", description="language of stop words and stemmer")
     synonyms: Mapping[str, tuple[str, ...]] = table("term: [terms to search in addition]")
 
@@ -193,19 +184,11 @@ class KeywordConfig(Settings):
     @classmethod
     def _known_language(cls, name: str) -> str:
         if name != "english":  # a question to the library costs its import
-            from qdrant_edge import Bm25, Bm25Config
+            from qdrant_edge import Language
 
-            try:
-                Bm25(Bm25Config(language=name))
-            except ValueError:
-                raise ValueError(f"no stop words and stemmer for {name!r}{nearest(name, LANGUAGES)}") from None
-        return name
-
-    @field_validator("encoder")
-    @classmethod
-    def _known_encoder(cls, name: str) -> str:
-        if name != "bm25" and not re.fullmatch(r"python:[^:\s]+:[^:\s]+", name):
-            raise ValueError("expected bm25, or python:module:factory")
+            languages = [language.lower() for language in vars(Language) if language[0].isupper()]
+            if name not in languages:
+                raise ValueError(f"no stop words and stemmer for {name!r}{nearest(name, languages)}")
         return name
 
     @field_validator("synonyms")
@@ -217,12 +200,6 @@ class KeywordConfig(Settings):
 
 
 # The retriever
-
-
-def _factory(target: str) -> str:
-    if not all(part.strip() for part in target.partition(":")):
-        raise ValueError("expected 'module:factory'")
-    return target
 
 
 class RetrieverConfig(Settings):
@@ -248,19 +225,18 @@ class RetrieverConfig(Settings):
         trust_embedding: Skip the check that a collection without a recorded model was embedded by the configured one.
     """
 
-    python: Annotated[str, AfterValidator(_factory)] | None = Field(None, description="your retriever: module:factory")
+    python: FactoryName | None = Field(None, description="your retriever: module:factory")
     store: StoreConfig = section(StoreConfig, "location of the collection")
-    collection: str = Field("physical_ai_handbook", min_length=1, max_length=255, description="name of the collection")
+    collection: CollectionName = Field("physical_ai_handbook", description="name of the collection")
     embedding: EmbeddingConfig = section(EmbeddingConfig, "model")
     mode: Mode = Field("semantic", description="search of candidates: semantic, keyword or hybrid")
     fusion: Fusion = Field("weighted", description="fusion of the two sides of hybrid: weighted, rrf or dbsf")
     semantic_weight: float = Field(0.7, ge=0, le=1, description="share of the semantic side in hybrid")
-    rrf_constant: float = Field(60.0, gt=0, description="constant of reciprocal rank fusion")
     rerank: RerankerName = Field("none", description="none, cross-encoder or mmr")
     mmr_lambda: float = Field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
     threshold_on: ThresholdOn = Field("each", description="each chunk's similarity, the best one's, or the final score")
-    threshold: Threshold = Field(None, description="least score of a returned chunk (default: none)")
+    threshold: float | None = Field(None, description="least score of a returned chunk (default: none)")
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
     search_params: Mapping[str, Any] | None = Field(
         None, description="Qdrant's SearchParams, e.g. {hnsw_ef: 256}", json_schema_extra=TABLE
@@ -271,7 +247,7 @@ class RetrieverConfig(Settings):
     cross_encoder: CrossEncoderConfig = section(CrossEncoderConfig, "the cross-encoder")
     abbreviations: Mapping[str, str] = table("short form: meaning, for embedding")
     filters: str | Mapping[str, Any] | None = Field(None, description="what candidates meet", json_schema_extra=TABLE)
-    group_by: Annotated[str, AfterValidator(known_field)] | None = Field(None, description="field of distinct values")
+    group_by: FieldName | None = Field(None, description="field of distinct values")
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
     # The collection tells it when it is opened.
     _distance = PrivateAttr(default=cast(Distance | None, None))
@@ -327,13 +303,6 @@ class RetrieverConfig(Settings):
 
     # Checks
 
-    @field_validator("collection")
-    @classmethod
-    def _name_for_qdrant(cls, name: str) -> str:
-        if not name.strip(". ") or any(c in '<>:"/\\|?*' or not c.isprintable() for c in name):
-            raise ValueError('expected a name without < > : " / \\ | ? * and line breaks')
-        return name
-
     @field_validator("threshold")
     @classmethod
     def _on_its_scale(cls, threshold: float | None, info: ValidationInfo) -> float | None:
@@ -361,10 +330,7 @@ class RetrieverConfig(Settings):
     @field_validator("filters")
     @classmethod
     def _readable(cls, filters: str | Mapping[str, Any] | None) -> str | Mapping[str, Any] | None:
-        try:
-            _ = filters is None or to_filter(filters)
-        except ConfigError as error:
-            raise ValueError(str(error).removeprefix("filters: ")) from None
+        _ = filters is None or to_filter(filters)
         return filters
 
     @model_validator(mode="after")
@@ -382,14 +348,12 @@ class RetrieverConfig(Settings):
         if self.python is not None and "store" in self.model_fields_set and not self.names_collection:
             yield f"store: name the collection that python {self.python!r} reads from, or leave store out"
         if self.top_k > self.candidates:
-            depth = f"the candidate depth {self.candidates}; raise candidates or lower top_k"
-            yield f"top_k is {self.top_k} and exceeds {depth}"
+            yield f"top_k is {self.top_k} and exceeds the candidate depth {self.candidates}; raise that or lower top_k"
         if self.mode == "hybrid" and self.fusion == "weighted" and self.distance != "cosine":
             yield f"fusion 'weighted' adds scores from 0 to 1, not {self.distance} scores; use fusion: rrf or dbsf"
         if self.threshold_on == "final" and self.score_scale in UNSCALED:
-            read = f"the threshold with {self.score_scale} scores, which have no fixed scale"
             remedy = "use threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
-            yield f"threshold_on 'final' would compare {read}; {remedy}"
+            yield f"threshold_on 'final' would compare the threshold with {self.score_scale} scores; {remedy}"
 
     @model_serializer(mode="wrap")
     def _in_force(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The base of all settings."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,14 +12,8 @@ from retrievers.errors import nearest
 
 # Marks a setting whose mapping has keys of the user's own: taken whole, and replaced whole by a higher layer.
 TABLE: dict[str, Any] = {"table": True}
-
-
-# Names by POSIX's rules; a longer stretch of letters and digits is more likely a key.
-VARIABLE = re.compile(r"(?!.*[A-Z0-9]{25})[A-Z_][A-Z0-9_]{0,63}")
 ADDRESS = re.compile(r"https?://(?:\[[0-9A-Fa-f:.]+\]|[^\s/@?#:\[\]]+)(?::(?P<port>\d{1,5}))?(?:/[^\s@?#]*)?")
 MOST_PORT = 65_535
-PAGE_BASE = re.compile(r"https?://[^\s/@?#]+(?:/[^?#]*)?|(?!//)(?![^/]*[@:])[^?#]*")
-HOST = re.compile(r"(?:[\w-]+(?:\.[\w-]+)*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 
 
 class Settings(BaseModel):
@@ -53,34 +47,45 @@ def address(url: str, example: str, key: str) -> str:
     Raises:
         ValueError: It is none, or carries credentials; `example` shows one, `key` says where a key belongs.
     """
-    found = ADDRESS.fullmatch(url)
-    if not found or int(found["port"] or 0) > MOST_PORT:  # a port that is none may be the beginning of a password
+    match = ADDRESS.fullmatch(url)
+    if not match or int(match["port"] or 0) > MOST_PORT:  # a port that is none may be the beginning of a password
         plain = "without credentials, query and fragment"
         raise UnshownError(f"expected an http:// or https:// address such as {example}, {plain}; a key goes into {key}")
     return url.rstrip("/")
 
 
-def page_base(url: str) -> str:
-    """Return the start of the addresses of pages: a path, or the address of a site.
+def matching(pattern: str, expected: str, refusal: type[ValueError] = UnshownError) -> Callable[[Any], str]:
+    """Return a check that a setting is a text of a form; `refusal` is the error for any other, by default unshown."""
 
-    Raises:
-        ValueError: It is neither, or carries credentials, a query or a fragment, which every page would show.
-    """
-    if not PAGE_BASE.fullmatch(url):
-        plain = "without credentials, query and fragment, which every page would show"
-        raise UnshownError(f"expected a path such as /docs or an address such as https://docs.example.com, {plain}")
-    return url
+    def check(text: Any) -> str:
+        if not isinstance(text, str) or not re.fullmatch(pattern, text):
+            raise refusal(f"expected {expected}")
+        return text
+
+    return check
 
 
-def host(name: str) -> str:
-    """Return the name of a host, with its port where it has one.
-
-    Raises:
-        ValueError: It is anything else, such as an address.
-    """
-    if not HOST.fullmatch(name):
-        raise UnshownError("expected hosts such as docs.example.com or localhost:3000, and nothing before or behind")
-    return name
+# The start of the addresses of pages: a path, or the address of a site.
+page_base = matching(
+    r"https?://[^\s/@?#]+(?:/[^?#]*)?|(?!//)(?![^/]*[@:])[^?#]*",
+    "a path such as /docs or an address such as https://docs.example.com, without credentials, query and fragment, "
+    "which every page would show",
+)
+# The name of a host, with its port where it has one.
+host = matching(
+    r"(?:[\w-]+(?:\.[\w-]+)*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?",
+    "hosts such as docs.example.com or localhost:3000, and nothing before or behind",
+)
+# By POSIX's rules; a longer stretch of letters and digits is more likely a key.
+_variable = matching(
+    r"(?!.*[A-Z0-9]{25})[A-Z_][A-Z0-9_]{0,63}",
+    "the name of an environment variable, such as COHERE_API_KEY, and not the key itself",
+)
+# The name of an environment variable that holds a key.
+VariableName = Annotated[str, BeforeValidator(_variable)]
+_factory = matching(r"[^:]*[^:\s][^:]*:.*\S.*", "'module:factory'", ValueError)
+# Where a factory of the user's own is.
+FactoryName = Annotated[str, AfterValidator(_factory)]
 
 
 def one_of(registry: Mapping[str, object]) -> AfterValidator:
@@ -93,18 +98,6 @@ def one_of(registry: Mapping[str, object]) -> AfterValidator:
         return name
 
     return AfterValidator(check)
-
-
-def _variable(name: Any) -> str:
-    if not isinstance(name, str) or not VARIABLE.fullmatch(name):
-        raise UnshownError(
-            "expected the name of an environment variable, such as COHERE_API_KEY, and not the key itself"
-        )
-    return name
-
-
-# The name of an environment variable that holds a key. A key given in its place is refused, and not shown.
-VariableName = Annotated[str, BeforeValidator(_variable)]
 
 
 def dump(settings: BaseModel) -> dict[str, Any]:

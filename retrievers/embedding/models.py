@@ -160,13 +160,14 @@ def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) ->
     Raises:
         MissingKeyError: It is not in the environment; `otherwise` says what to do without.
     """
-    if config.declared.key_env is None:
+    variable = config.declared.key_env
+    if variable is None:
         return None
-    key = api_key(env, config.api_key_env)
+    key = api_key(env, variable)
     if not key and config.provider == "openai" and config.base_url:
         return "none"  # a server of one's own that speaks the protocol
     if not key:
-        said = f"{config.declared.title or config.label} needs an API key: expected it in {config.api_key_env}"
+        said = f"{config.declared.title or config.label} needs an API key: expected it in {variable}"
         raise MissingKeyError(f"{said}, which is not set; export it or write it into .env, or {otherwise}")
     return key
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Requests: TypeAlias = "Mapping[str, models.QueryRequest]"
 """What is asked for one query, by side."""
+RRF = 60.0
+"""The constant of reciprocal rank fusion, as its authors propose."""
 BATCH = 32
 """Most searches in one request, which servers in strict mode take."""
 NOTHING = (np.empty(0, np.int32), np.empty(0))
@@ -85,7 +87,7 @@ class Search:
         for side, share in zip(sides.values(), shares, strict=True):
             if config.fusion == "rrf":  # Cormack, Clarke and Büttcher (2009): w / (c + rank)
                 ranks = np.arange(1, side.codes.shape[1] + 1)
-                terms = np.where(side.codes < 0, np.nan, share / (config.rrf_constant + ranks))
+                terms = np.where(side.codes < 0, np.nan, share / (RRF + ranks))
             else:
                 terms = standing(side.columns["score"])
             # A side that did not find a candidate adds nothing.

@@ -23,6 +23,7 @@ import portalocker
 import qdrant_edge as edge
 from qdrant_client import models
 
+from retrievers.config.files import file_lock
 from retrievers.errors import CollectionNotFoundError, RetrievalError, StoreError
 
 RECORD = "collection.json"
@@ -34,8 +35,10 @@ MAPPED, SPARE_ADDRESSES = 3, 250_000_000
 DISTANCES = {"Cosine": edge.Distance.Cosine, "Dot": edge.Distance.Dot}
 KINDS = {name: getattr(edge.PayloadSchemaType, name.title()) for name in ("keyword", "integer", "float", "bool")}
 # Qdrant's own defaults, for whoever reads the description of a collection.
-HNSW = {"m": 16, "ef_construct": 100, "full_scan_threshold": 10_000}
-OPTIMIZER = {"deleted_threshold": 0.2, "vacuum_min_vector_number": 1_000, "default_segment_number": 0}
+DEFAULTS = {
+    "hnsw_config": {"m": 16, "ef_construct": 100, "full_scan_threshold": 10_000},
+    "optimizer_config": {"default_segment_number": 0, "flush_interval_sec": 5},
+}
 
 
 class Build:
@@ -135,16 +138,15 @@ def opened(folder: Path) -> tuple[edge.EdgeShard, models.CollectionInfo]:
         if shard.info().points_count != info.points_count:
             raise ValueError(f"expected {info.points_count} points, found {shard.info().points_count}")
     except (OSError, ValueError, LookupError, TypeError) as error:
-        said = f"the collection in {folder} is not as it was written ({error})"
-        raise CollectionNotFoundError(f"{said}; index the pages again (python -m retrievers index DIR)") from error
+        message = f"the collection in {folder} is not as it was written ({error}); index the pages again"
+        raise CollectionNotFoundError(f"{message} (python -m retrievers index DIR)") from error
     return shard, info
 
 
 def names(store: Path) -> list[str]:
     """Return the names of all collections."""
-    folders = {record.parent.name for record in (store / "collections").glob(f"*/{RECORD}")}
-    shown = (name[1:].removesuffix(".old") if name.startswith(".") else name for name in folders if name[-4:] != ".new")
-    return sorted({unquote(name) for name in shown})
+    folders = (record.parent.name for record in (store / "collections").glob(f"*/{RECORD}"))
+    return sorted({unquote(name.lstrip(".").removesuffix(".old")) for name in folders if not name.endswith(".new")})
 
 
 def check_room(store: Path, name: str, size: int) -> None:
@@ -160,8 +162,8 @@ def check_room(store: Path, name: str, size: int) -> None:
     """
     need, free = ROOM * size + SPARE_BYTES, shutil.disk_usage(store).free
     if free < need:
-        said = f"{store} has {free / 1e6:,.0f} MB free, and building collection {name!r} may take {need / 1e6:,.0f} MB"
-        raise StoreError(f"{said}; make room, or write to another folder (--store.path); nothing was changed")
+        message = f"{store} has {free / 1e6:,.0f} MB free, and collection {name!r} may take {need / 1e6:,.0f} MB"
+        raise StoreError(f"{message}; make room, or write to another folder (--store.path); nothing was changed")
 
 
 @contextmanager
@@ -169,13 +171,12 @@ def engine_errors(doing: str) -> Iterator[None]:
     """Turn what the engine and the disk raise, panics included, into a StoreError that begins with `doing`."""
     try:
         yield
-    except (RetrievalError, MemoryError, BrokenPipeError):
-        raise
     except BaseException as error:
         # The class of faults inside the engine is no Exception.
-        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-            raise StoreError(f"{doing}: {error}") from error
-        raise
+        is_fault = isinstance(error, Exception) or type(error).__name__ == "PanicException"
+        if not is_fault or isinstance(error, RetrievalError | MemoryError | BrokenPipeError):
+            raise
+        raise StoreError(f"{doing}: {error}") from error
 
 
 @cache
@@ -194,24 +195,19 @@ def _places(store: Path, name: str) -> tuple[Path, Path]:
     return folder, folder.with_name(f".{folder.name}.old")
 
 
-@contextmanager
-def _lock(store: Path) -> Iterator[None]:
-    lock = portalocker.Lock(store / "writer.lock", timeout=0)
+def _lock(store: Path) -> portalocker.Lock:
     try:
-        lock.acquire()
+        return file_lock(store / "writer.lock", wait=False)
     except (OSError, portalocker.LockException) as error:
-        said = f"the embedded store at {store} is being written to by another process, or cannot be ({error})"
-        raise StoreError(f"{said}; wait, or write to another folder (--store.path)") from error
-    with lock:
-        yield
+        message = f"the embedded store at {store} is being written to by another process, or cannot be ({error})"
+        raise StoreError(f"{message}; wait, or write to another folder (--store.path)") from error
 
 
 def _engine_config(vectors: Any, sparse: Mapping[str, models.SparseVectorParams]) -> edge.EdgeConfig:
     dense = {"": vectors} if isinstance(vectors, models.VectorParams) else vectors
     named = {n: edge.EdgeVectorParams(size=p.size, distance=DISTANCES[p.distance.value]) for n, p in dense.items()}
-    idf = {
-        n: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf if p.modifier else None) for n, p in sparse.items()
-    }
+    weighed = {n: edge.Modifier.Idf if p.modifier else None for n, p in sparse.items()}
+    idf = {n: edge.EdgeSparseVectorParams(modifier=modifier) for n, modifier in weighed.items()}
     # Without a log of writes: a collection comes into force whole or not at all.
     return edge.EdgeConfig(vectors=named, sparse_vectors=idf, wal_enabled=False)
 
@@ -220,24 +216,21 @@ def _description(
     points: int, params: models.CollectionParams, metadata: Mapping[str, Any] | None, indexes: Mapping[str, str]
 ) -> Mapping[str, Any]:
     """Return a collection as a server describes its own."""
-    config = {"params": params.model_dump(mode="json", exclude_none=True), "metadata": metadata, "hnsw_config": HNSW}
-    return {
-        **{"status": "green", "optimizer_status": "ok", "segments_count": 1, "indexed_vectors_count": 0},
-        "points_count": points,
-        "payload_schema": {key: {"data_type": kind, "points": points} for key, kind in indexes.items()},
-        "config": {**config, "optimizer_config": {**OPTIMIZER, "flush_interval_sec": 5}},
-    }
+    config = {"params": params.model_dump(mode="json", exclude_none=True), "metadata": metadata}
+    schema = {key: {"data_type": kind, "points": points} for key, kind in indexes.items()}
+    state = {"status": "green", "optimizer_status": "ok", "segments_count": 1, "points_count": points}
+    return state | {"payload_schema": schema, "config": config | DEFAULTS}
 
 
 def _point(point: models.PointStruct) -> edge.Point:
     given: Any = point.vector if isinstance(point.vector, Mapping) else {"": point.vector}
-    vectors: dict[str, Any] = {}
-    for name, vector in given.items():
-        if not isinstance(vector, models.SparseVector):
-            vectors[name] = vector
-        elif vector.indices:  # one without terms has nothing to be found by, and the engine would count it
-            vectors[name] = edge.SparseVector(vector.indices, vector.values)
     key: Any = point.id
+    vectors = {
+        name: edge.SparseVector(vector.indices, vector.values) if isinstance(vector, models.SparseVector) else vector
+        for name, vector in given.items()
+        # One without terms has nothing to be found by, and the engine would count it.
+        if not isinstance(vector, models.SparseVector) or vector.indices
+    }
     return edge.Point(key, vectors, point.payload)
 
 
@@ -264,5 +257,4 @@ def _check_addresses(folder: Path, size: int) -> None:
     except (ImportError, OSError):  # not on this system
         return
     if limit != resource.RLIM_INFINITY and limit - used < (needed := MAPPED * size + SPARE_ADDRESSES):
-        said = f"{folder} needs {needed / 1e6:,.0f} MB of addresses, ulimit -v leaves {(limit - used) / 1e6:,.0f} MB"
-        raise StoreError(f"{said}; raise it")
+        raise StoreError(f"{folder} needs {needed / 1e6:,.0f} MB of addresses, more than ulimit -v leaves; raise it")

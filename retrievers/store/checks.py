@@ -1,6 +1,6 @@
 """The checks before a collection may be queried: its state, its vectors, the model that made them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 SAME_MODEL_COSINE = 0.999
-TRUST = "trust_embedding: true if you know better"
+# Of many stored texts, those that are embedded again.
+EMBEDDED_AGAIN = 8
 AGAIN = "index the pages again (python -m retrievers index DIR)"
 
 
@@ -27,41 +28,60 @@ def check_collection(
 ) -> None:
     """Make sure that a query embedded by `embeddings` may be compared with what the collection holds.
 
-    The recorded model must be the configured one, and whatever is recorded, three stored chunks that are embedded again
-    must come out the same (cosine at least 0.999), unless `trust_embedding` is set.
+    Three of its texts are embedded again for that (see `model_fault`), unless `trust_embedding` is set.
 
     Raises:
         StoreError: It is unfinished, has lost points, was indexed under other payload keys, lacks the sparse vector of
             the mode, allows no search as deep as `candidates`, or was embedded by another model.
     """
-    if fault := next(_faults(config, info), ""):
+    fault = next(_faults(config, info), "")
+    # Of a store of the user's own that is empty nothing can be told.
+    trusted = config.trust_embedding or (config.python and not info.points)
+    if not fault and not trusted:
+        with store_errors(config.store, info.name):
+            records, _ = client.scroll(info.name, limit=3, with_payload=True, with_vectors=True)
+        if fault := model_fault(config, info, lambda: embeddings, records):
+            fault += ", or trust_embedding: true if you know better"
+    if fault:
         raise StoreError(f"collection {info.name!r} {fault}")
-    if config.trust_embedding or (config.python and not info.points):  # of an own store that is empty none can tell
-        return
-    # By the record first, so that no text is sent to a model that cannot be the one.
-    recorded, name = None if config.python else info.manifest.get("embedding"), f"collection {info.name!r}"
+
+
+def model_fault(
+    config: RetrieverConfig, info: CollectionInfo, model: Callable[[], Embeddings], records: Sequence[Any]
+) -> str:
+    """Say why vectors are not of the configured model, as a clause behind the collection's name; empty if they are.
+
+    The recorded model must be the configured one, and whatever is recorded, stored texts that are embedded again must
+    come out the same (cosine at least 0.999).
+
+    Args:
+        config: Settings of the retriever.
+        info: Properties of the collection.
+        model: Makes the model; called only where the record does not tell another one, so that it gets no text.
+        records: Stored points with their payloads and vectors.
+
+    Raises:
+        EmbeddingError: The model failed.
+    """
+    recorded = None if config.python else info.manifest.get("embedding")
     if recorded and (other := other_model(config.embedding, recorded)):
-        said = f"{name} was embedded by {other[0]}, but the query would be embedded by {other[1]}; set embedding to the"
-        raise StoreError(f"{said} former, or {TRUST}")
-    with store_errors(config.store, info.name):
-        records, _ = client.scroll(info.name, limit=3, with_payload=True, with_vectors=True)
+        return f"was embedded by {other[0]}, but the query would be embedded by {other[1]}; set embedding to the former"
     read = [(to_chunk(r.id, r.payload, config.metadata), by_name(r.vector).get(config.vector_name)) for r in records]
     pairs = [(chunk.indexed_text, vector) for chunk, vector in read if chunk.text and vector is not None]
     if not pairs:
-        said = (
-            f"{name} holds no vector with a text under payload key {config.metadata.text_key!r} to check the model by"
-        )
-        raise StoreError(f"{said}; set metadata.text_key (see: python -m retrievers inspect), or {TRUST}")
-    texts, stored = zip(*pairs, strict=True)
+        key = f"payload key {config.metadata.text_key!r}"
+        return f"holds no vector with a text under {key} to check the model by; set metadata.text_key (see inspect)"
+    texts, stored = zip(*pairs[:: max(1, len(pairs) // EMBEDDED_AGAIN)][:EMBEDDED_AGAIN], strict=True)
+    embeddings = model()
     embedded = embeddings.embed_documents([*texts])
     if len(embedded[0]) != len(stored[0]):
-        found = f"makes {len(embedded[0])} dimensions, and the collection holds {len(stored[0])}"
-    elif (cosine := least_cosine(embedded, stored)) < SAME_MODEL_COSINE:
-        found = f"gives stored texts a vector of cosine {cosine:.3f} to theirs, expected at least {SAME_MODEL_COSINE}"
+        fault = f"makes {len(embedded[0])} dimensions, and the collection holds {len(stored[0])}"
+    elif (cosine := _least_cosine(embedded, stored)) < SAME_MODEL_COSINE:
+        fault = f"gives stored texts a vector of cosine {cosine:.3f} to theirs, expected at least {SAME_MODEL_COSINE}"
     else:
-        return
-    said = f"{name} was embedded by another model: {getattr(embeddings, 'name', config.embedding.label)} {found}"
-    raise StoreError(f"{said}; set embedding to the model and prefixes it was made with, or {TRUST}")
+        return ""
+    name = getattr(embeddings, "name", config.embedding.label)
+    return f"was embedded by another model: {name} {fault}; set embedding to the model and prefixes it was made with"
 
 
 def check_index(settings: IndexSettings, name: str, recorded: Mapping[str, Any]) -> None:
@@ -78,10 +98,8 @@ def check_index(settings: IndexSettings, name: str, recorded: Mapping[str, Any])
     for setting, value in settings.named.items():
         if recorded.get(setting) != value:
             was = f"index.{setting} {recorded.get(setting)!r}" if recorded else "no recorded settings"
-            said = (
-                f"collection {name!r} was indexed with {was}, but index.{setting} {value!r} is expected; leave it out"
-            )
-            raise StoreError(f"{said}, or index the pages again with it and --replace")
+            message = f"collection {name!r} was indexed with {was}, but index.{setting} {value!r} is expected"
+            raise StoreError(f"{message}; leave it out, or index the pages again with it and --replace")
 
 
 def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverConfig:
@@ -110,7 +128,7 @@ def other_model(config: EmbeddingConfig, recorded: Mapping[str, Any]) -> tuple[s
     return None if told == used else (told, used)
 
 
-def least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence[float]]) -> float:
+def _least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence[float]]) -> float:
     """Return the least cosine of vectors with their counterparts: 0, not NaN, for a zero vector."""
     a, b = np.asarray(embedded), np.asarray(stored, dtype=float)
     lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)

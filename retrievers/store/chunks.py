@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import UUID
 
@@ -44,9 +43,7 @@ READ: Mapping[str, Callable[[Any], Any]] = {
 }
 # The preview is written for readers of the payload, and never read back.
 _WRITTEN = (*METADATA_FIELDS, "chunk_text_preview")
-_OWN = frozenset(_WRITTEN)
-_ALIASES = {name: [alias for alias, known in ALIASES.items() if known == name] for name in METADATA_FIELDS}
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_ALIASES = {name: [alias for alias, canonical in ALIASES.items() if canonical == name] for name in METADATA_FIELDS}
 
 
 # Payloads
@@ -66,7 +63,7 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
     payload = payload or {}
     nested = payload.get(config.nested_under) if config.nested_under else payload
     metadata: Mapping[str, Any] = nested if isinstance(nested, Mapping) else {}
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {"chunk_id": str(point_id), "text": ""}
     problems: list[str] = []
     for name, kind in KINDS.items():
         raw = next((raw for key in _keys(name, config) if (raw := metadata.get(key)) is not None), None)
@@ -75,18 +72,14 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
         elif raw is not None:
             problems.append(f"{name}: expected {kind}, got {raw!r}")
     text = payload.get(config.text_key)
-    if not isinstance(text, str):
+    if isinstance(text, str):
+        values["text"] = _whole(text)
+    else:
         problems.append(f"text: expected text under payload key {config.text_key!r}, got {text!r}")
     beside = payload if config.nested_under else {}
     extra = {key: value for key, value in beside.items() if key not in (config.text_key, config.nested_under)}
-    extra |= {key: value for key, value in metadata.items() if key not in _OWN and key != config.text_key}
-    return Chunk(
-        point_id=str(point_id),
-        text=_whole(text) if isinstance(text, str) else "",
-        problems=tuple(problems),
-        extra=extra or _NOTHING,
-        **{"chunk_id": str(point_id), **values},
-    )
+    extra |= {key: value for key, value in metadata.items() if key not in (*_WRITTEN, config.text_key)}
+    return Chunk(point_id=str(point_id), problems=tuple(problems), extra=extra, **values)
 
 
 def all_metadata(chunk: Chunk) -> dict[str, Any]:
@@ -144,10 +137,10 @@ class ChunkTable:
 
     def codes(self, points: Iterable[Any]) -> Codes:
         """Number points, which are ids as the store gives them; a known one keeps its number."""
-        known = self._codes
-        codes = np.asarray([known.setdefault(point, len(known)) for point in points], dtype=np.int32)
-        if len(known) > len(self._points):
-            self._points = list(known)
+        numbers = self._codes
+        codes = np.asarray([numbers.setdefault(point, len(numbers)) for point in points], dtype=np.int32)
+        if len(numbers) > len(self._points):
+            self._points = list(numbers)
         return codes
 
     def read(self, codes: Iterable[int]) -> None:
@@ -162,8 +155,8 @@ class ChunkTable:
             return
         name = self._config.collection
         with store_errors(self._config.store, name):
-            found = self._client.retrieve(name, [self._points[code] for code in missing], with_payload=True)
-        payloads = {str(record.id): record.payload for record in found}
+            points = self._client.retrieve(name, [self._points[code] for code in missing], with_payload=True)
+        payloads = {str(record.id): record.payload for record in points}
         for code in missing:
             point = self.point(code)
             if point not in payloads:
@@ -208,14 +201,14 @@ def vectors_of(client: "QdrantClient", config: RetrieverConfig, points: Sequence
     name = config.vector_name
     with store_errors(config.store, config.collection):
         ids = [point_id(str(point)) for point in points]
-        found = client.retrieve(config.collection, ids, with_payload=False, with_vectors=[name] if name else True)
-    stored: dict[str, Any] = {str(record.id): by_name(record.vector).get(name) for record in found}
+        answer = client.retrieve(config.collection, ids, with_payload=False, with_vectors=[name] if name else True)
+    stored: dict[str, Any] = {str(record.id): by_name(record.vector).get(name) for record in answer}
     for point in map(str, points):
         if point not in stored:
             raise _changed(config, point)
         if stored[point] is None:
-            said = f"point {point} of collection {config.collection!r} has no dense vector {name!r}"
-            raise StoreError(f"{said}, which the threshold reads; set vector_name to one that all points have")
+            message = f"point {point} of collection {config.collection!r} has no dense vector {name!r}"
+            raise StoreError(f"{message}, which the threshold reads; set vector_name to one that all points have")
     return np.asarray([stored[str(point)] for point in points], dtype=float)
 
 
@@ -231,9 +224,8 @@ def without_vector(client: "QdrantClient", config: RetrieverConfig, points: Sequ
 
 
 def _changed(config: RetrieverConfig, point: str) -> CollectionChangedError:
-    return CollectionChangedError(
-        f"collection {config.collection!r} changed during the search: point {point}, which it found, is gone; try again"
-    )
+    message = f"collection {config.collection!r} changed during the search: point {point}, which it found, is gone"
+    return CollectionChangedError(f"{message}; try again")
 
 
 # Without a search
@@ -294,15 +286,11 @@ def scroll(
     """
     from qdrant_client import models
 
-    where, limits = where or {}, info.limits if info else NO_LIMITS
-    conditions = [_condition(*each, config) for each in where.items()]
-    keys = [filter_path(key) for name in where if name != "point_id" for key in payload_keys(name, config.metadata)]
-    taken = limits.unindexed or (info and all(info.indexed.get(key) == "keyword" for key in keys))
-    if not taken or any(len(values) > (limits.values or len(values)) for values in where.values()):
-        conditions = []
-    among = models.Filter(must=conditions) if conditions else None
-    found = (to_chunk(r.id, r.payload, config.metadata) for r in records(client, config, limits, among=among))
-    return sorted((chunk for chunk in found if _matches(chunk, where)), key=lambda chunk: chunk.chunk_id)
+    where, limits, among = where or {}, info.limits if info else NO_LIMITS, None
+    if where and limits.filters:
+        among = models.Filter(must=[_condition(name, values, config) for name, values in where.items()])
+    chunks = (to_chunk(r.id, r.payload, config.metadata) for r in records(client, config, limits, among=among))
+    return sorted((chunk for chunk in chunks if _matches(chunk, where)), key=lambda chunk: chunk.chunk_id)
 
 
 def point_id(value: str) -> Any:
@@ -323,7 +311,7 @@ def _condition(name: str, values: Sequence[str], config: RetrieverConfig) -> "mo
     from qdrant_client import models
 
     if name == "point_id":
-        return models.HasIdCondition(has_id=[known for value in values if (known := point_id(value)) is not None])
+        return models.HasIdCondition(has_id=[point for value in values if (point := point_id(value)) is not None])
     match = models.MatchAny(any=list(values))
     keys = map(filter_path, payload_keys(name, config.metadata))
     return models.Filter(should=[models.FieldCondition(key=key, match=match) for key in keys])

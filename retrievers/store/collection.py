@@ -24,17 +24,16 @@ class Limits:
         results: Points that a query or a page of a scroll may ask for (`max_query_limit`).
         queries: Queries of a batch (`search_max_batchsize`, and no more than a minute's `read_rate_limit`).
         points: Points that are written at once (`upsert_max_batchsize`).
-        values: Values of one condition of a filter (`condition_max_size`).
         exact: True if exact search and exact counts are allowed (`search_allow_exact`).
-        unindexed: True if filters may name keys without an index (`unindexed_filtering_retrieve`).
+        filters: True if filters may name keys without an index, and any number of values
+            (`unindexed_filtering_retrieve`, `condition_max_size`).
     """
 
     results: int | None = None
     queries: int | None = None
     points: int | None = None
-    values: int | None = None
     exact: bool = True
-    unindexed: bool = True
+    filters: bool = True
 
 
 NO_LIMITS = Limits()
@@ -90,10 +89,8 @@ def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
     """
     info = read_info(client, config)
     if info.vector_name not in info.vectors:
-        have = (
-            f"it has {', '.join(map(repr, info.vectors)) or 'none'} (multi-vectors are not searched); set vector_name"
-        )
-        raise StoreError(f"collection {info.name!r} has no dense vector {info.vector_name!r}: {have}")
+        has = f"{', '.join(map(repr, info.vectors)) or 'none'} (multi-vectors are not searched); set vector_name"
+        raise StoreError(f"collection {info.name!r} has no dense vector {info.vector_name!r}: it has {has}")
     return info
 
 
@@ -109,14 +106,13 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         # Asked first: the client's own error for a missing collection differs by transport and version.
         if not client.collection_exists(name):
             names = sorted(each.name for each in client.get_collections().collections)
-            has = f"it has {', '.join(map(repr, names[:10])) or 'none'}{nearest(name, names)}"
-            remedy = "(set collection to another name, or make it with: python -m retrievers index DIR)"
-            raise CollectionNotFoundError(f"no collection {name!r} at {location(config.store)}: {has} {remedy}")
-        known = client.get_collection(name)
-        limits = _limits(known.config)
+            has = f"it has {', '.join(map(repr, names[:10])) or 'none'}{nearest(name, names)} (index makes it)"
+            raise CollectionNotFoundError(f"no collection {name!r} at {location(config.store)}: {has}")
+        stored = client.get_collection(name)
+        limits = _limits(stored.config)
         # A strict server may forbid exact counts; its estimate is better than no run.
         count = client.count(name, exact=limits.exact).count
-    params = known.config.params
+    params = stored.config.params
     vectors = {key: value for key, value in by_name(params.vectors).items() if not value.multivector_config}
     sparse = params.sparse_vectors or {}
     chosen_name = config.vector_name or (next(iter(vectors)) if len(vectors) == 1 else "")
@@ -131,8 +127,8 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         sparse_vectors=tuple(sparse),
         without_idf=tuple(key for key, value in sparse.items() if value.modifier != "idf"),
         limits=limits,
-        indexed={key: str(index.data_type.value) for key, index in (known.payload_schema or {}).items()},
-        manifest=(getattr(known.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
+        indexed={key: str(index.data_type.value) for key, index in (stored.payload_schema or {}).items()},
+        manifest=(getattr(stored.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
     )
 
 
@@ -155,9 +151,8 @@ def _limits(config: Any) -> Limits:
         results=strict.max_query_limit,
         queries=min(filter(None, (strict.search_max_batchsize, strict.read_rate_limit)), default=None),
         points=strict.upsert_max_batchsize,
-        values=strict.condition_max_size,
         exact=strict.search_allow_exact is not False,
-        unindexed=strict.unindexed_filtering_retrieve is not False,
+        filters=strict.unindexed_filtering_retrieve is not False and strict.condition_max_size is None,
     )
 
 

@@ -45,8 +45,8 @@ class EmbeddedClient:
             if create:
                 collections.mkdir(parents=True, exist_ok=True)
         if not collections.is_dir():
-            said = f"no embedded store at {path}: index pages into it first (python -m retrievers index DIR)"
-            raise StoreError(f"{said}, or name another place with --store.path or --store.url")
+            remedy = "index pages into it first (python -m retrievers index DIR), or name another place with"
+            raise StoreError(f"no embedded store at {path}: {remedy} --store.path or --store.url")
         self._lock = Lock()
         self._opened: dict[str, _Opened] = {}
 
@@ -61,8 +61,8 @@ class EmbeddedClient:
 
     def generation(self, collection_name: str) -> tuple[int, int] | None:
         """Return the generation of a collection, another one after each build; None without a collection."""
-        found = building.find(self.path, collection_name)
-        return found and found[1]
+        current = building.find(self.path, collection_name)
+        return current and current[1]
 
     def collection_exists(self, collection_name: str, **_: Any) -> bool:
         """Return True if there is a collection of that name."""
@@ -150,15 +150,15 @@ class EmbeddedClient:
 
     def _current(self, name: str) -> _Opened:
         """Return the collection as it stands, opened; one that is replaced while it is opened is looked for again."""
-        while found := building.find(self.path, name):
-            folder, stamp = found
+        while current := building.find(self.path, name):
+            folder, stamp = current
             with self._lock:
                 opened = self._opened.get(name)
                 if opened is None or opened.stamp != stamp:
                     try:
                         self._opened[name] = opened = _Opened(stamp, *building.opened(folder))
                     except CollectionNotFoundError:
-                        if building.find(self.path, name) == found:
+                        if building.find(self.path, name) == current:
                             raise
                         continue
             return opened
@@ -254,8 +254,8 @@ def _record(point: edge.Record) -> models.Record:
 
 
 def _scored(point: edge.ScoredPoint) -> models.ScoredPoint:
-    known = {"id": _id(point.id), "version": point.version, "score": point.score, "payload": point.payload or {}}
-    return models.ScoredPoint.model_construct(**known, vector=_vectors(point.vector))
+    fields = {"id": _id(point.id), "version": point.version, "score": point.score, "payload": point.payload or {}}
+    return models.ScoredPoint.model_construct(**fields, vector=_vectors(point.vector))
 
 
 def _vectors(vectors: Any) -> Any:

@@ -1,7 +1,7 @@
 """The keys of a collection's payload, and a proposal of the chunk fields they hold."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from retrievers.config import RetrieverConfig
+from retrievers.config.layers import flatten
 from retrievers.records import ALIASES, METADATA_FIELDS
 from retrievers.store.chunks import records
 from retrievers.store.collection import NO_LIMITS, Limits
@@ -55,7 +56,7 @@ def payload_keys(payloads: Sequence[Mapping[str, Any]]) -> list[PayloadKey]:
     types: dict[str, Counter[str]] = {}
     examples: dict[str, str] = {}
     for payload in payloads:
-        for key, value in _flat(payload):
+        for key, value in flatten(payload):
             types.setdefault(key, Counter())[type(value).__name__] += 1
             examples.setdefault(key, " ".join(str(value).split())[:60])
     return [PayloadKey(key=key, types=dict(types[key]), example=examples[key]) for key in sorted(types)]
@@ -74,15 +75,7 @@ def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:
     mapping: dict[str, str] = {}
     for name in sought:
         aliases = [alias for alias, canonical in ALIASES.items() if canonical == name]
-        if found := next((each for each in (name, *aliases, *usual["fields"].get(name, ())) if each in free), None):
-            mapping[name] = free.pop(found)
+        if key := next((key for key in (name, *aliases, *usual["fields"].get(name, ())) if key in free), None):
+            mapping[name] = free.pop(key)
     missing = tuple(name for name in sought if name not in mapping)
     return Proposal(text_key=text, nested_under=nested, map=mapping, same_name=same, missing=missing)
-
-
-def _flat(payload: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for key, value in payload.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value

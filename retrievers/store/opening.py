@@ -28,11 +28,20 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 DEFAULT_PATH = Path(".qdrant")
+# Variable of the environment that holds the API key of a server.
+KEY = "QDRANT_API_KEY"
 # Bytes of an answer: three times those of 32 queries with 100 candidates and vectors of 3,072 dimensions.
 MOST_BYTES = 512 * 2**20
 COLLECTION = re.compile(r"/collections/([^/]+)")
-# Qdrant's words for a batch larger than its rate limit.
-TOO_LARGE = "larger than rate limiter capacity"
+# Qdrant's words for a batch larger than its rate limit, and httpx' for a server without TLS: neither passes.
+TOO_LARGE, NO_TLS = "larger than rate limiter capacity", "illegal"
+REMEDIES = {
+    401: f"the API key in {KEY} was refused, or none was sent",
+    403: f"the API key in {KEY} may not do this",
+    404: "is the address that of Qdrant itself?",
+    429: "requests come too fast; wait, and try again",
+}
+UNREACHED = "does it run? is http:// or https:// right? is its certificate's authority in SSL_CERT_FILE?"
 # Characters of a server's own words that are quoted.
 QUOTED = 240
 
@@ -54,14 +63,22 @@ def embedded_folder(store: StoreConfig, *, create: bool = False) -> Path:
     return folder if folder.exists() else DEFAULT_PATH
 
 
+def placed(store: StoreConfig) -> StoreConfig:
+    """Return a store whose folder, where it has one, is named so that it means the same in any folder."""
+    if store.url:
+        return store
+    mark = LOCAL_MODE if store.local_mode else ""
+    return store.model_copy(update={"path": Path(f"{mark}{embedded_folder(store).absolute()}")})
+
+
 def portable_settings(retriever: RetrieverConfig) -> dict[str, Any]:
     """Return a retriever's settings with the place of the embedded store and the models that are taken by default."""
-    settings, store = dump(retriever), retriever.store
+    settings = dump(retriever)
     for name in ("embedding", "cross_encoder"):
         if name in settings:
-            settings[name]["model"] = settings[name]["model"] or getattr(retriever, name).resolved_model
-    if "store" in settings and not store.url and not store.path:
-        settings["store"]["path"] = str(embedded_folder(store).absolute())
+            settings[name]["model"] = getattr(retriever, name).resolved_model
+    if "store" in settings:
+        settings["store"] = dump(placed(retriever.store))
     return settings
 
 
@@ -78,16 +95,15 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
         ConfigError: The API key cannot be one.
     """
     if store.url:
-        return _server(store, api_key(env, store.api_key_env))
+        return _server(store, api_key(env, KEY))
     folder = embedded_folder(store, create=create)
     is_local = (folder / "meta.json").is_file() and (folder / "collection").is_dir()
     if store.local_mode and is_local and not create:
         return _local_mode(folder)
     if store.local_mode or is_local:
-        said = (
-            f"{folder}: a folder of qdrant-client's local mode, and no other, is named {LOCAL_MODE}FOLDER. It is never"
-        )
-        raise StoreError(f"{said} written to; opening it runs the pickles in it: only one that you trust")
+        rule = f"a folder of qdrant-client's local mode, and no other, is named {LOCAL_MODE}FOLDER"
+        trust = "It is never written to; opening it runs the pickles in it: only one that you trust"
+        raise StoreError(f"{folder}: {rule}. {trust}")
     from retrievers.store.embedded import EmbeddedClient
 
     return cast("QdrantClient", EmbeddedClient(folder, create=create))  # the same methods for reading
@@ -108,7 +124,7 @@ def store_errors(store: StoreConfig | None, collection: str) -> Iterator[None]:
         raise
     except Exception as error:
         where = f"collection {collection!r}{f' at {location(store)}' if store else ''}"
-        raise _typed(error, where, store.api_key_env if store else "QDRANT_API_KEY") from error
+        raise _typed(error, where) from error
 
 
 client_errors = partial(store_errors, None)
@@ -120,47 +136,40 @@ def expect_exact_search() -> None:
     warnings.filterwarnings("ignore", message="Local mode performs exact")
 
 
-def _typed(error: Exception, where: str, key: str) -> StoreError:
-    """Convert an error of the client's to ours. `key` is the variable of the API key."""
+def _typed(error: Exception, where: str) -> StoreError:
+    """Convert an error of the client's to ours, marked for retries."""
     import httpx
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-    if isinstance(error, UnexpectedResponse):
-        return _refusal(error, where, key)
     cause = error.source if isinstance(error, ResponseHandlingException) else error
-    said, late, sent = _one_line(f"{type(cause).__name__}: {cause}"), faults.timed_out(cause), False
-    fault = f"cannot be read or written ({said}); is it Qdrant, and the address right?"
-    if isinstance(cause, httpx.HTTPError):
-        sent = "illegal" not in said  # no TLS at the other side
-        fault = f"cannot be reached ({said}); is the server running, the address with http:// or https:// right, the "
-        fault += "authority of its certificate named in SSL_CERT_FILE?"
-    if late:
+    late, words = faults.timed_out(cause), _words(cause)
+    if isinstance(cause, UnexpectedResponse):
+        status = cause.status_code or 0
+        remedy = REMEDIES.get(status, "see the log of the server" if status >= 500 or not words else "")
+        fault = f"answered {status} {cause.reason_phrase}: {'; '.join(filter(None, (words, remedy)))}"
+    elif late:
         fault = "no answer in time; raise store.timeout_s or look at the server"
-    return StoreError(f"{where}: {fault}").marked(transient=sent and faults.is_transient(cause), timed_out=late)
+    elif isinstance(cause, httpx.HTTPError):
+        fault = f"cannot be reached ({words}); {UNREACHED}"
+    else:
+        fault = f"cannot be read or written ({words}); is it Qdrant, and the address right?"
+    passes = faults.is_transient(cause) and NO_TLS not in words and TOO_LARGE not in words
+    asked = faults.retry_after_s(faults.headers_of(cause))
+    return StoreError(f"{where}: {fault}").marked(transient=passes, retry_after_s=asked, timed_out=late)
 
 
-def _refusal(error: Any, where: str, key: str) -> StoreError:
-    """Return the error for a request that a server, or something in front of it, refused."""
-    status = error.status_code or 0
-    try:
-        said = _one_line(error.structured()["status"]["error"])
-    except (KeyError, TypeError, ValueError):  # Qdrant refuses a key in plain text; a proxy's page says nothing
-        text = error.content.decode(errors="replace").strip()
-        said = "" if "<" in text or "\n" in text else _one_line(text)
-    remedy = {
-        401: f"the API key in {key} was refused, or none was sent",
-        403: f"the API key in {key} may not do this",
-        404: "is the address that of Qdrant itself?",
-        429: "requests come too fast; wait, and try again",
-    }.get(status, "see the log of the server" if status >= 500 or not said else "")
-    fault = f"{where}: answered {status} {error.reason_phrase}: {'; '.join(filter(None, (said, remedy)))}"
-    transient = status in faults.TRANSIENT_STATUSES and TOO_LARGE not in said
-    return StoreError(fault).marked(transient=transient, retry_after_s=faults.retry_after_s(error.headers))
+def _words(cause: Exception) -> str:
+    """Return what an error or a server says: one line, not too long, without secrets; nothing for a proxy's page."""
+    from qdrant_client.http.exceptions import UnexpectedResponse
 
-
-def _one_line(message: object) -> str:
-    """Prepare a server's words for a message: one line, not too long, and without secrets."""
-    return redacted(" ".join(str(message).split()))[:QUOTED]
+    text = f"{type(cause).__name__}: {cause}"
+    if isinstance(cause, UnexpectedResponse):
+        try:
+            text = cause.structured()["status"]["error"]
+        except (KeyError, TypeError, ValueError):  # Qdrant refuses a key in plain text
+            text = cause.content.decode(errors="replace").strip()
+            text = "" if "<" in text or "\n" in text else text
+    return redacted(" ".join(str(text).split()))[:QUOTED]
 
 
 # A server
@@ -211,5 +220,5 @@ def _local_mode(folder: Path) -> "QdrantClient":
     try:
         return QdrantClient(path=str(folder), force_disable_check_same_thread=True)
     except Exception as error:  # what is stored is pickled, and unpickling damaged bytes may raise anything
-        said = f"{folder}: qdrant-client's local mode cannot open it ({type(error).__name__}: {error})"
-        raise StoreError(f"{said}; close the client that has it open, or make the collection again") from error
+        message = f"{folder}: qdrant-client's local mode cannot open it ({type(error).__name__}: {error})"
+        raise StoreError(f"{message}; close the client that has it open, or make the collection again") from error

@@ -12,16 +12,17 @@ from retrievers.embedding.bm25 import B, Bm25Encoder, K
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import RetrievalError
 from retrievers.records import ALIASES, Chunk
-from retrievers.store import CollectionInfo, store_errors
-from retrievers.store.checks import SAME_MODEL_COSINE, least_cosine, other_model
+from retrievers.store import CollectionInfo, least, store_errors
+from retrievers.store.checks import model_fault
 from retrievers.store.chunks import payload_keys as keys_of
-from retrievers.store.chunks import to_chunk
+from retrievers.store.chunks import records, to_chunk
+from retrievers.store.collection import by_name
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
 
-# Points whose texts and vectors are read, those of one request, and those whose texts are embedded again.
-POINTS, PAGE, EMBEDDED_AGAIN = 512, 100, 8
+# Points that are read.
+POINTS = 256
 # Words of a tiny text, and the share of the texts from which tiny ones are a fault.
 TINY_WORDS, MANY_TINY = 5, 0.05
 # KB of vectors up to which a server builds no index by default.
@@ -39,90 +40,61 @@ class Reading:
         env: The environment that holds the key of the embedding model.
         info: Its properties.
         stored: Its properties in the client's terms.
-        chunks: Some of its points as chunks.
-        dense: Their dense vectors; None where a point has none.
-        weights: The weights of their keyword vectors.
+        points: Some of them, with payloads and vectors.
+        chunks: The chunks in them.
     """
 
     config: RetrieverConfig
     env: Mapping[str, str]
     info: CollectionInfo
     stored: "models.CollectionInfo"
+    points: "Sequence[models.Record | models.ScoredPoint]"
     chunks: Sequence[Chunk]
-    dense: Sequence[Sequence[float] | None]
-    weights: Sequence[Sequence[float]]
 
 
-def audit(
-    client: "QdrantClient", config: RetrieverConfig, env: Mapping[str, str], info: CollectionInfo
-) -> tuple[dict[str, str], int]:
-    """Return the faults of a collection by the name of the check, empty for none, and the number of points read.
+def audit(reading: Reading) -> dict[str, str]:
+    """Return the faults of a collection by the name of the check, empty for none."""
+    if not reading.points:
+        return {"points": f"collection {reading.info.name!r} holds none; python -m retrievers index DIR"}
+    return {name: check(reading) for name, check in CHECKS.items()}
+
+
+def read(client: "QdrantClient", config: RetrieverConfig, env: Mapping[str, str], info: CollectionInfo) -> Reading:
+    """Read points of a collection: drawn by chance where a server can, as the first are often of a few pages.
 
     Raises:
         StoreError: The store failed.
     """
-    with store_errors(config.store, info.name):
-        records = _records(client, info, drawn=bool(config.store.url) and info.points > POINTS)
-        stored = client.get_collection(info.name)
-    if not records:
-        return {"points": f"collection {info.name!r} holds none; python -m retrievers index DIR"}, 0
-    vectors = [record.vector if isinstance(record.vector, dict) else {"": record.vector} for record in records]
-    dense = [named.get(config.vector_name) for named in vectors]
-    reading = Reading(
-        config=config,
-        env=env,
-        info=info,
-        stored=stored,
-        chunks=[to_chunk(record.id, record.payload, config.metadata) for record in records],
-        dense=[vector if isinstance(vector, list) and any(vector) else None for vector in dense],
-        weights=[getattr(named.get(config.keyword.vector_name), "values", ()) for named in vectors],
-    )
-    return {name: check(reading) for name, check in CHECKS.items()}, len(records)
-
-
-def _records(client: "QdrantClient", info: CollectionInfo, *, drawn: bool) -> list[Any]:
-    """Return points drawn by chance, or the first ones, which in a large collection are often of a few pages."""
     from qdrant_client import models
 
-    records: dict[Any, Any] = {}
-    chance, offset = models.SampleQuery(sample=models.Sample.RANDOM), None
-    for _ in range(POINTS // PAGE + (not drawn)):
-        if drawn:
-            answer = client.query_points(info.name, query=chance, limit=PAGE, with_payload=True, with_vectors=True)
-            records |= {point.id: point for point in answer.points}
-        elif not records or offset is not None:
-            page, offset = client.scroll(info.name, limit=PAGE, offset=offset, with_payload=True, with_vectors=True)
-            records |= {record.id: record for record in page}
-    return [*records.values()]
+    points: Sequence[models.Record | models.ScoredPoint]
+    with store_errors(config.store, info.name):
+        stored = client.get_collection(info.name)
+        if config.store.url and info.points > POINTS:
+            drawn, count = models.SampleQuery(sample=models.Sample.RANDOM), least(POINTS, info.limits.results)
+            answer = client.query_points(info.name, query=drawn, limit=count, with_payload=True, with_vectors=True)
+            points = answer.points
+        else:
+            points = [*records(client, config, info.limits, count=POINTS, with_vectors=True)]
+    chunks = [to_chunk(point.id, point.payload, config.metadata) for point in points]
+    return Reading(config=config, env=env, info=info, stored=stored, points=points, chunks=chunks)
 
 
 def _same_model(read: Reading) -> str:
     """Say that the collection holds vectors of another model than the configured one."""
-    embedding, recorded = read.config.embedding, read.info.manifest.get("embedding")
-    if recorded and (names := other_model(embedding, recorded)):
-        return f"it was embedded by {names[0]}, and queries would be by {names[1]}; set embedding to what is recorded"
-    stored = [(c.indexed_text, vector) for c, vector in zip(read.chunks, read.dense, strict=True) if vector and c.text]
-    stored = stored[:: max(1, len(stored) // EMBEDDED_AGAIN)][:EMBEDDED_AGAIN]
-    if not stored:
-        return "no point has both a vector and a text to embed again; see metadata.text_key and vector_name"
+    config = read.config
     try:
-        vectors = make_embeddings(embedding, read.env).embed_documents([text for text, _ in stored])
+        fault = model_fault(config, read.info, lambda: make_embeddings(config.embedding, read.env), read.points)
     except RetrievalError as error:
         return f"no text could be embedded again, so that it is not known: {error}"
-    if len(vectors[0]) != read.info.dimension:
-        return f"{embedding.label} makes {len(vectors[0])} dimensions, its vectors have {read.info.dimension}"
-    least = least_cosine(vectors, [vector for _, vector in stored])
-    seen = f"of {len(stored)} texts embedded again by {embedding.label}, one has cosine {least:.3f} to its vector"
-    remedy = f"expected at least {SAME_MODEL_COSINE}; configure the model and prefixes it was made with"
-    return f"{seen}, {remedy}" if least < SAME_MODEL_COSINE else ""
+    return fault and f"it {fault}"
 
 
 def _idf(read: Reading) -> str:
     """Say that the terms of BM25 are not weighed by how rare they are."""
     name = read.config.keyword.vector_name
     lacks = name in read.info.without_idf and read.config.keyword.scale == "bm25"
-    seen = f"sparse vector {name!r} has no IDF modifier, so that its scores are not BM25"
-    return f"{seen}; set modifier=models.Modifier.IDF by client.update_collection" if lacks else ""
+    return f"sparse vector {name!r} has no IDF modifier; set it by client.update_collection" if lacks else ""
 
 
 def _average_length(read: Reading) -> str:
@@ -134,16 +106,15 @@ def _average_length(read: Reading) -> str:
         return ""
     encoder = Bm25Encoder(read.config.keyword.language)
     lengths = [encoder.length(chunk.indexed_text) for chunk in read.chunks]
-    least = [min(weights, default=0.0) for weights in read.weights]
-    parts = [(n, (K + 1) / v - 1 - K * (1 - B)) for n, v in zip(lengths, least, strict=True) if n and v > 0]
+    terms = [by_name(point.vector).get(read.config.keyword.vector_name) for point in read.points]
+    smallest = [min(getattr(vector, "values", ()), default=0.0) for vector in terms]
+    parts = [(n, (K + 1) / v - 1 - K * (1 - B)) for n, v in zip(lengths, smallest, strict=True) if n and v > 0]
     # Short of 0 by rounding, or weights of another kind than BM25: no average gives them.
     used = [K * B * length / part for length, part in parts if part > 0]
     actual, assumed = fmean(filter(None, lengths)) if used else 0.0, median(used or [0.0])
     if abs(assumed - actual) <= TOLERATED * actual:
         return ""
-    chunks = sum(map(bool, lengths))
-    seen = f"BM25 weights were made for {assumed:.0f} terms a chunk, and {chunks} chunks have {actual:.0f}"
-    return f"{seen}, so that long chunks gain or lose on short ones; make them again with that average (avg_len)"
+    return f"weights were made for {assumed:.0f} terms a chunk, chunks have {actual:.0f}; make them with that avg_len"
 
 
 def _optimiser(read: Reading) -> str:
@@ -165,8 +136,7 @@ def _hnsw(read: Reading) -> str:
     none = next((name for name, value in off.items() if value == 0), "")
     if kilobytes <= UNINDEXED_KB or not read.config.store.url or not none:
         return ""
-    seen = f"no index of {kilobytes:,.0f} KB of vectors, so that every search reads them all"
-    return f"{seen} ({none} is 0); raise it by client.update_collection"
+    return f"no index of {kilobytes:,.0f} KB of vectors, so that every search reads them all ({none} is 0); raise it"
 
 
 def _quantisation(read: Reading) -> str:
@@ -179,23 +149,23 @@ def _quantisation(read: Reading) -> str:
     # The server rescores binary ones by itself: their scores order nothing.
     if not kind or rescored or (kind in ("binary", "turbo") and rescored is None):
         return ""
-    remedy = "search_params: {quantization: {rescore: true, oversampling: 2}}"
-    return f"{kind} scores are not rescored: neighbours are lost, and a threshold cuts elsewhere; {remedy}"
+    return f"{kind} scores are not rescored; set search_params: {{quantization: {{rescore: true, oversampling: 2}}}}"
 
 
 def _empty(read: Reading) -> str:
     """Say that chunks have no text."""
     empty = sum(not chunk.text.strip() for chunk in read.chunks)
-    seen = f"{empty} of {len(read.chunks)} chunks have no text under payload key {read.config.metadata.text_key!r}"
-    return f"{seen}; set metadata.text_key, or delete those points" if empty else ""
+    key = read.config.metadata.text_key
+    return f"{empty} of {len(read.chunks)} chunks have no text under {key!r}; set metadata.text_key" if empty else ""
 
 
 def _tiny(read: Reading) -> str:
     """Say that many chunks hold a few words, which are near to many queries and answer none."""
     tiny = [chunk.text for chunk in read.chunks if 0 < len(chunk.text.split()) < TINY_WORDS]
-    seen = f"{len(tiny)} of {len(read.chunks)} chunks have fewer than {TINY_WORDS} words"
-    many = len(tiny) > MANY_TINY * len(read.chunks)
-    return f"{seen}, such as {tiny[0][:40]!r}; join them to their neighbours (index.merge_small)" if many else ""
+    if len(tiny) <= MANY_TINY * len(read.chunks):
+        return ""
+    message = f"{len(tiny)} of {len(read.chunks)} chunks have fewer than {TINY_WORDS} words, such as {tiny[0][:40]!r}"
+    return f"{message}; join them to their neighbours (index.merge_small)"
 
 
 def _duplicates(read: Reading) -> str:
@@ -213,8 +183,7 @@ def _filter_index(read: Reading) -> str:
     used = {*(condition.key for condition in (conditions(tree) if tree else ())), *filter(None, [group_by])}
     keys = [(name,) if "." in name else keys_of(ALIASES.get(name, name), read.config.metadata) for name in used]
     bare = ", ".join(sorted(each[0] for each in keys if read.info.indexed.keys().isdisjoint(each)))
-    seen = f"none on {bare}, so that every payload is read"
-    return f"{seen}; make one by client.create_payload_index" if bare and read.config.store.url else ""
+    return f"none on {bare}, so that every payload is read; make one" if bare and read.config.store.url else ""
 
 
 CHECKS: Mapping[str, Callable[[Reading], str]] = {

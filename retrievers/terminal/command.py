@@ -7,13 +7,12 @@ import re
 import shutil
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, Protocol
+from typing import NoReturn, Protocol, TypeVar
 
 from retrievers.config.files import make_private, user_path
 from retrievers.config.layers import removed
@@ -34,6 +33,7 @@ FLAG = re.compile(r"(?<![\w.-])--(?=(?:store\.(?:url|path)|embedding\.provider|c
 LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
 # Loggers whose errors the user sees as the last message of the command.
 SEARCHES = "retrievers.retriever."
+Value = TypeVar("Value")
 log = logging.getLogger(__name__)
 
 
@@ -55,9 +55,9 @@ class Parser(argparse.ArgumentParser):
         if successor := removed(name):
             self.exit(EXIT_USER_ERROR, f"{self.prog}: {name} is gone: {successor}\n")
         # The rest of the line may be a key.
-        said = shortened(redacted(f"{text}{mark}{flag}" if flag.startswith("-") else message))
+        message = shortened(redacted(f"{text}{mark}{flag}" if flag.startswith("-") else message))
         near = nearest(flag, _flags(self)) if flag else ""
-        self.exit(EXIT_USER_ERROR, f"{printable(f'{self.prog}: {said}{near} (see --help)')}\n")
+        self.exit(EXIT_USER_ERROR, f"{printable(f'{self.prog}: {message}{near} (see --help)')}\n")
 
 
 def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -67,16 +67,20 @@ def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
             yield from _flags(subparser)
 
 
-def path_argument(text: str) -> Path:
-    """Parse a path argument.
+def argument(read: Callable[[str], Value]) -> Callable[[str], Value]:
+    """Return a parser of an argument by a function, whose ValueError becomes the message."""
 
-    Raises:
-        ArgumentTypeError: It cannot be one.
-    """
-    try:
-        return user_path(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    def parsed(text: str) -> Value:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parsed
+
+
+path_argument = argument(user_path)
+"""Parse the path of a file or folder."""
 
 
 def whole_number(least: int) -> Callable[[str], int]:
@@ -84,10 +88,10 @@ def whole_number(least: int) -> Callable[[str], int]:
 
     def read(text: str) -> int:
         if not re.fullmatch("[0-9]{1,9}", text) or int(text) < least:
-            raise argparse.ArgumentTypeError(f"expected a whole number of {least} or more, got {quoted(text)}")
+            raise ValueError(f"expected a whole number of {least} or more, got {quoted(text)}")
         return int(text)
 
-    return read
+    return argument(read)
 
 
 # Exit codes
@@ -111,9 +115,9 @@ def run(main: Callable[[], int], *, prefix: str = "") -> int:
         _discard_output()
         return 0
     except (Exception, KeyboardInterrupt) as error:
-        code, said = _ending(error, prefix, terminated=bool(received))
+        code, message = _ending(error, prefix, terminated=bool(received))
         log.log(logging.ERROR if code == EXIT_INCOMPLETE else logging.DEBUG, "stopped", exc_info=True)
-        print_error(said)
+        print_error(message)
         return code
 
 
@@ -129,17 +133,13 @@ def _ending(error: BaseException, prefix: str, *, terminated: bool) -> tuple[int
         case ImportError():
             return EXIT_USER_ERROR, f"error: {error}: install the project for this Python ({sys.executable})"
     # It must not pass for a criterion that failed, which exits with 1.
-    said = f"internal error, please report it with the lines above: {type(error).__name__}: {error}"
-    return EXIT_INCOMPLETE, said
+    message = f"internal error, please report it with the lines above: {type(error).__name__}: {error}"
+    return EXIT_INCOMPLETE, message
 
 
 @contextmanager
 def _handled(received: list[int]) -> Iterator[None]:
     """Let Ctrl-C and SIGTERM, which is noted, unwind the command alike, so that its open operations end cleanly."""
-    # Only the main thread may set handlers.
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         """Do what Ctrl-C does now: a running event loop handles it between steps, where an exception breaks one."""
@@ -233,13 +233,12 @@ def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False)
     console = logging.StreamHandler()
     console.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
     console.addFilter(lambda record: not record.name.startswith(SEARCHES) or record.levelno < logging.ERROR)
-    console.setFormatter(_Formatter(as_json=False))
     handlers: list[logging.Handler] = [console, *([_opened(log_file)] if log_file else [])]
-    ours = [logging.getLogger(name) for name in ("retrievers", "evals")]
-    # Both loggers share their handlers; a set closes each once.
-    for old in {handler for logger in ours for handler in logger.handlers}:
-        old.close()
-    for logger in ours:
+    for handler in handlers:
+        handler.setFormatter(_Formatter(as_json=handler is not console))
+    for logger in map(logging.getLogger, ("retrievers", "evals")):
+        for old in logger.handlers:
+            old.close()
         logger.setLevel(logging.DEBUG)
         # Libraries that configure the root logger would print every record again.
         logger.propagate = False
@@ -251,26 +250,10 @@ def _opened(file: Path) -> logging.Handler:
         raise ConfigError(f"--log-file {file}: expected a file to append to, found a folder, device or pipe")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        # Queries and answers are in the log: it is its owner's alone before anything is written.
-        if not file.exists():
-            make_private(file)
-        handler = _LogFile(file, encoding="utf-8")
+        make_private(file)  # queries and answers are in the log
+        return logging.FileHandler(file, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"--log-file {file}: cannot be written: {error.strerror}") from error
-    handler.setFormatter(_Formatter(as_json=True))
-    return handler
-
-
-class _LogFile(logging.FileHandler):
-    """A log file that ends, with a line on it, at its first write error, such as that of a full disk."""
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        self.setLevel(logging.CRITICAL + 1)
-        print_error(f"--log-file {self.baseFilename}: cannot be written any more: {sys.exc_info()[1]}")
-
-    def close(self) -> None:
-        with suppress(OSError):
-            super().close()
 
 
 class _Formatter(logging.Formatter):

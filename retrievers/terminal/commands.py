@@ -4,6 +4,7 @@ import argparse
 import os
 import re
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from retrievers.terminal.command import (
     EXIT_USER_ERROR,
     Parser,
     add_logging_flags,
+    argument,
     path_argument,
     print_error,
     print_out,
@@ -26,7 +28,6 @@ from retrievers.text.printable import json_text
 
 if TYPE_CHECKING:
     from retrievers.indexing.pages import Corpus
-    from retrievers.terminal.inspect import Look
 
 GENERIC_FOLDERS = {"docs", "doc", "content", "pages", "corpus", "data", "train", ""}
 
@@ -54,29 +55,29 @@ def _run(namespace: argparse.Namespace) -> int:
     layers.append(flag_layer(namespace, RetrieverConfig))
     if namespace.command == "index" and not any("collection" in layer.values for layer in layers):
         layers.insert(0, Layer(label="the folder's name", values={"collection": default_collection(namespace.folder)}))
+    if namespace.command == "search":
+        return _search(namespace, layers, env)
     config = build(RetrieverConfig, layers)
-    match namespace.command:
-        case "search":
-            return _search(namespace, _as_recorded(namespace.query, config, layers, env), env)
-        case "index":
-            return _index(namespace, config, env)
-    return _inspect(namespace, config, env)
+    if namespace.write and namespace.write.exists():
+        raise ConfigError(f"{namespace.write}: exists already; name another file with --write")
+    if namespace.command == "index":
+        _index(namespace, config, env)
+    if namespace.command == "inspect" or namespace.write:
+        _look(namespace, config, env)
+    return 0
 
 
-def _as_recorded(query: str, config: RetrieverConfig, layers: Sequence[Layer], env: dict[str, str]) -> RetrieverConfig:
-    """Return the settings over those with which the experiment that made the collection searches it."""
-    from retrievers.retriever.opened import recorded_search
+def _search(namespace: argparse.Namespace, layers: Sequence[Layer], env: dict[str, str]) -> int:
+    """Search by the settings over those with which the experiment that made the collection searches it."""
+    from retrievers.retriever.opened import open_retriever, recorded_search
     from retrievers.search.query import check_query
-
-    check_query(query)
-    label, settings = f"the record of collection {config.collection!r}", recorded_search(config, env)
-    return build(RetrieverConfig, [Layer(label=label, values=settings), *layers]) if settings else config
-
-
-def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
-    from retrievers.retriever.opened import open_retriever
     from retrievers.terminal.present import session_json, session_text
 
+    check_query(namespace.query)
+    config = build(RetrieverConfig, layers)
+    if recorded := recorded_search(config, env):
+        record = Layer(label=f"the record of collection {config.collection!r}", values=recorded)
+        config = build(RetrieverConfig, [record, *layers])
     with open_retriever(config, env=env) as retriever:
         session = retriever.search(namespace.query)
     if session.status != "success":
@@ -89,7 +90,7 @@ def _search(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[st
     return 0
 
 
-def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
+def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> None:
     from retrievers.embedding.models import make_embeddings
     from retrievers.indexing.index import IndexOptions, index_corpus
     from retrievers.net.retry import patient
@@ -97,54 +98,40 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
 
     if config.python is not None:
         raise ConfigError(f"python: index works on a collection, not on {config.python!r}; leave python out")
-    _check_new(namespace.write)
     settings = build(IndexSettings, [flag_layer(namespace, IndexSettings)])
     options = IndexOptions(settings=settings, skip_broken=namespace.skip_broken, replace=namespace.replace)
     corpus = _corpus(namespace)
     embeddings = make_embeddings(config.embedding, env)
-    client = open_client(config.store, env, create=True)
-    try:
-        with progress_bar(shown=not namespace.quiet) as progress, patient(config.store.wait_s):
-            report = index_corpus(client, config, embeddings, corpus, options, progress)
-    finally:
-        client.close()
+    with (
+        closing(open_client(config.store, env, create=True)) as client,
+        progress_bar(shown=not namespace.quiet) as progress,
+        patient(config.store.wait_s),
+    ):
+        report = index_corpus(client, config, embeddings, corpus, options, progress)
     for fault in corpus.faults:
         print_error(f"skipped: {fault}")
-    for note in () if namespace.quiet else corpus.notes:
+    if namespace.quiet:
+        return
+    for note in corpus.notes:
         print_error(f"note: {note}")
     where = f"{report.chunks} chunks in collection {config.collection!r} at {location(config.store)}"
     changes = f"{report.added} added, {report.refreshed} refreshed, {report.removed} removed"
-    if not namespace.quiet:
-        print_out(f"{len(corpus.pages)} {corpus.unit}, {where}: {changes}, {report.unchanged} unchanged")
-    return _written(namespace, None, config, env)
+    print_out(f"{len(corpus.pages)} {corpus.unit}, {where}: {changes}, {report.unchanged} unchanged")
 
 
-def _inspect(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> int:
-    from retrievers.terminal.inspect import look
-
-    _check_new(namespace.write)
-    seen = look(config, env)
-    print_out(seen.text())
-    return _written(namespace, seen, config, env)
-
-
-def _check_new(file: Path | None) -> None:
-    if file and file.exists():
-        raise ConfigError(f"{file}: exists already; name another file with --write")
-
-
-def _written(namespace: argparse.Namespace, seen: "Look | None", config: RetrieverConfig, env: dict[str, str]) -> int:
-    """Write the experiment that is asked for, and say what comes next."""
+def _look(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> None:
+    """Look at the collection; print what was seen, write the experiment that is asked for, and say what comes next."""
     from retrievers.terminal.inspect import look, write_experiment
 
-    if namespace.write:
-        write_experiment(namespace.write, seen or look(config, env), env)
-        golden = namespace.write.parent / "golden.jsonl"
-        init = f"python -m evals.golden init --config {namespace.write} --out {golden}"
-        run_it = f"then fill in its queries and: python -m evals.run --config {namespace.write}"
-        if not namespace.quiet:
-            print_out(f"Written: {namespace.write}. Next: {init}, {run_it}")
-    return 0
+    seen, file = look(config, env), namespace.write
+    if namespace.command == "inspect":
+        print_out(seen.text())
+    if not file:
+        return
+    write_experiment(file, seen, env)
+    init = f"python -m evals.golden init --config {file} --out {file.parent / 'golden.jsonl'}"
+    if not namespace.quiet:
+        print_out(f"Written: {file}. Next: {init}, then fill in its queries and: python -m evals.run --config {file}")
 
 
 def _corpus(namespace: argparse.Namespace) -> "Corpus":
@@ -196,13 +183,6 @@ def _add_sources(index: argparse.ArgumentParser) -> None:
     for part, meaning in (("revision", "commit or tag"), ("subset", "configuration"), ("split", "split (train)")):
         rows.add_argument(f"--{part}", metavar="NAME", help=f"{meaning} of a Hugging Face dataset")
     start = "what page addresses begin with (default: /docs)"
-    index.add_argument("--base-url", type=_base, default="/docs", help=start)
+    index.add_argument("--base-url", type=argument(page_base), default="/docs", help=start)
     index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
     index.add_argument("--replace", action="store_true", help="allow more than half of the stored chunks to be removed")
-
-
-def _base(text: str) -> str:
-    try:
-        return page_base(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

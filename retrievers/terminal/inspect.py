@@ -1,6 +1,7 @@
 """A look at a collection: what it is made of, what a retriever has to be told of it, and what is wrong with it."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,13 @@ from typing import Any
 import yaml
 
 from retrievers.config import RetrieverConfig
-from retrievers.config.files import LOCAL_MODE
 from retrievers.errors import ConfigError
 from retrievers.records import ALIASES
 from retrievers.retriever.opened import open_retriever
-from retrievers.store import CollectionInfo, describe, embedded_folder, open_client, read_info
-from retrievers.store.inspection import SAMPLE, Proposal, payload_keys, propose, sample
-from retrievers.terminal.audit import audit
+from retrievers.store import CollectionInfo, describe, open_client
+from retrievers.store.inspection import SAMPLE, Proposal, payload_keys, propose
+from retrievers.store.opening import placed
+from retrievers.terminal.audit import audit, read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,16 +25,14 @@ class Look:
     Attributes:
         config: The settings; where they name no vector, and the collection has one alone under a name, with that name.
         info: Properties of the collection.
-        payloads: Payloads of some chunks.
+        payloads: Payloads of some chunks, which the checks read, too.
         health: The names of the checks, each with the fault and its remedy, empty where there is none.
-        read: Number of points that the checks read.
     """
 
     config: RetrieverConfig
     info: CollectionInfo
     payloads: Sequence[Mapping[str, Any]]
     health: Mapping[str, str] = field(default_factory=dict)
-    read: int = 0
 
     @property
     def proposal(self) -> Proposal:
@@ -44,7 +43,7 @@ class Look:
         """Render what was seen for the terminal."""
         lines = [*_of_collection(self.info), "", *self._of_payload()]
         if self.health:
-            lines += ["", f"Checked on {self.read:,} points:"]
+            lines += ["", f"Checked on {len(self.payloads):,} points:"]
         lines += [
             f"  {'FAULT ' if fault else 'ok    '}{name}{fault and ': '}{fault}" for name, fault in self.health.items()
         ]
@@ -59,7 +58,7 @@ class Look:
         metadata |= {"map": dict(proposal.map)} if proposal.map else {}
         named = {"vector_name": self.config.vector_name} if self.config.vector_name else {}
         return [
-            "Payload keys (of the first points):",
+            "Payload keys (of some points):",
             *(f"  {key.key:<{width}}  {kinds:<12}  {key.example}" for key, kinds in zip(keys, types, strict=True)),
             "",
             "Proposed setting for your experiment file (check it against the examples above):",
@@ -95,15 +94,12 @@ def look(config: RetrieverConfig, env: Mapping[str, str]) -> Look:
         RetrievalError: The store or the retriever failed, or its chunks cannot be listed.
     """
     if config.python is None:
-        client = open_client(config.store, env)
-        try:
-            config = _with_only_vector(config, read_info(client, config))
+        with closing(open_client(config.store, env)) as client:
             info = describe(client, config)
-            payloads = sample(client, config, info.limits)
-            health, read = audit(client, config, env, info)
-            return Look(config=config, info=info, payloads=payloads, health=health, read=read)
-        finally:
-            client.close()
+            config = config.model_copy(update={"vector_name": info.vector_name})
+            reading = read(client, config, env, info)
+        payloads = [point.payload or {} for point in reading.points]
+        return Look(config=config, info=info, payloads=payloads, health=audit(reading))
     with open_retriever(config, env=env) as retriever:
         if retriever.info is None:
             remedy = "name the collection that it reads from (store and collection)"
@@ -125,10 +121,8 @@ def write_experiment(file: Path, seen: Look, env: Mapping[str, str]) -> None:
     if not is_own or proposal.text_key not in (None, "page_content"):
         metadata |= {"text_key": proposal.text_key or config.metadata.text_key, "nested_under": proposal.nested_under}
     changes: dict[str, Any] = {"metadata": config.metadata.model_copy(update=metadata)}
-    if config.store.url is None and (not is_own or config.names_collection):
-        mark = LOCAL_MODE if config.store.local_mode else ""
-        path = Path(f"{mark}{embedded_folder(config.store).absolute()}")
-        changes["store"] = config.store.model_copy(update={"path": path})
+    if not is_own or config.names_collection:
+        changes["store"] = placed(config.store)
     keyword = config.keyword.vector_name
     has_terms = keyword in seen.info.sparse_vectors and keyword not in seen.info.without_idf
     if has_terms and not is_own and "mode" not in config.model_fields_set:
@@ -143,10 +137,3 @@ def write_experiment(file: Path, seen: Look, env: Mapping[str, str]) -> None:
             target.write(yaml.safe_dump(written, sort_keys=False))
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written ({error.strerror}); name another file with --write") from error
-
-
-def _with_only_vector(config: RetrieverConfig, info: CollectionInfo) -> RetrieverConfig:
-    single = list(info.vectors)
-    if config.vector_name or "" in info.vectors or len(single) != 1:
-        return config
-    return config.model_copy(update={"vector_name": single[0]})

@@ -1,8 +1,7 @@
 """A session as text for a person, and as JSON."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from datetime import datetime
+from dataclasses import asdict
 from typing import Any
 
 from retrievers.records import RetrievalSession, RetrievedChunk
@@ -15,14 +14,14 @@ INDENT = " " * 11
 def session_json(session: RetrievalSession) -> dict[str, Any]:
     """Convert a session to plain JSON values: every field, chunks with their whole metadata."""
     chunks = {name: [*map(_chunk_json, getattr(session, name))] for name in ("chunks", "below_threshold")}
-    plain: dict[str, Any] = _plain(session)
-    return plain | {"sources": dict(session.sources)} | chunks
+    return asdict(session) | {"sources": dict(session.sources)} | chunks
 
 
 def _chunk_json(result: RetrievedChunk) -> dict[str, Any]:
-    chunk = result.chunk
+    chunk, retrieved_at = result.chunk, result.retrieved_at
     return {
-        **{name: value for name, value in _plain(result).items() if name not in ("chunk", "distance")},
+        **{name: value for name, value in asdict(result).items() if name not in ("chunk", "distance")},
+        "retrieved_at": retrieved_at and retrieved_at.isoformat(),
         "source": result.source,
         "breadcrumb": result.breadcrumb,
         "point_id": chunk.point_id,
@@ -30,17 +29,6 @@ def _chunk_json(result: RetrievedChunk) -> dict[str, Any]:
         "metadata": all_metadata(chunk),
         "problems": [*chunk.problems],
     }
-
-
-def _plain(value: Any) -> Any:
-    """Return a record as plain values; `dataclasses.asdict` copies no read-only mapping."""
-    if is_dataclass(value):
-        value = {each.name: getattr(value, each.name) for each in fields(value)}
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [*map(_plain, value)]
-    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def session_text(session: RetrievalSession, *, verbose: bool = False) -> str:

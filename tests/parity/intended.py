@@ -320,6 +320,8 @@ LEAVES: Sequence[Leaf] = (
             "retriever.keyword.term_counts",
             "retriever.keyword.synonym_weight",
             "retriever.keyword.expansion",
+            "retriever.rrf_constant",
+            "retriever.*.api_key_env",
             "retriever.embedding.timeout_s",
             "retriever.embedding.max_tokens",
             "retriever.cross_encoder.timeout_s",
@@ -367,7 +369,13 @@ LEAVES: Sequence[Leaf] = (
     ),
     *(
         Leaf(f"*config.retriever.{name}", GONE, why=SETTINGS)
-        for name in ("embedding.timeout_s", "embedding.max_tokens", "cross_encoder.timeout_s")
+        for name in (
+            "embedding.timeout_s",
+            "embedding.max_tokens",
+            "cross_encoder.timeout_s",
+            "*.api_key_env",
+            "rrf_constant",
+        )
     ),
 )
 LINES: Sequence[Line] = (

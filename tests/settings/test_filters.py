@@ -7,7 +7,6 @@ import yaml
 from qdrant_client import models
 
 from retrievers.config.filters import conditions, is_qdrants, to_filter
-from retrievers.errors import ConfigError
 
 
 def plain(source: Any) -> str:
@@ -80,14 +79,14 @@ def test_what_only_begins_like_a_number_is_a_word(word: str) -> None:
         ("tags in []", "no values are given, so nothing could match"),
         ({"tags": []}, "no values are given, so nothing could match"),
         *((text, "a range needs a number, got") for text in ("n > abc", "n <= '5'", "n >= true")),
-        ({}, "filters: expected at least one condition, got {}"),
-        *(({"a": value}, "filters: a: expected text, a finite number, true or false, or a list of them")
+        ({}, "expected at least one condition, got {}"),
+        *(({"a": value}, "a: expected text, a finite number, true or false, or a list of them")
           for value in (None, [["b"]], {"gte": 5}, [{"b": 1}], yaml.safe_load("2024-01-01"), float("nan"), 10**400)),
         ({"must": [{"key": "a", "match": {"valu": 1}}]}, "no filter of Qdrant: "),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_told_in_one_short_line(source: Any, said: str) -> None:
-    with pytest.raises(ConfigError, match=r"^filters") as caught:
+    with pytest.raises(ValueError) as caught:
         to_filter(source)
     assert said in str(caught.value) and len(str(caught.value)) < 500 and "\n" not in str(caught.value)
 

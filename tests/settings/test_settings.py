@@ -93,15 +93,15 @@ SECOND = {"model": "cohere:large", "sample": 0.1}
         (RETRIEVER, {"mode": "fuzzy"}, "mode", "'semantic', 'keyword' or 'hybrid'"),
         (RETRIEVER, {"rerank": "crossencoder"}, "rerank", "did you mean 'cross-encoder'"),
         (RETRIEVER, {"semantic_weight": 1.1}, "semantic_weight", "less than or equal to 1"),
-        (RETRIEVER, {"metadata": {"map": {"titel": "t"}}}, "metadata.map", "did you mean 'title'"),
-        (RETRIEVER, {"metadata": {"required": ["problems"]}}, "metadata.required", "is not a field of a chunk"),
+        (RETRIEVER, {"metadata": {"map": {"titel": "t"}}}, "metadata.map.titel.[key]", "did you mean 'title'"),
+        (RETRIEVER, {"metadata": {"required": ["problems"]}}, "metadata.required.0", "is not a field of a chunk"),
         (RETRIEVER, {"group_by": "page"}, "group_by", "'page' is not a field of a chunk"),
         (RETRIEVER, {"keyword": {"language": "klingon"}}, "keyword.language", "no stop words and stemmer"),
         (RETRIEVER, {"keyword": {"encoder": "python:x"}}, "keyword.encoder", "expected bm25, or python"),
         (RETRIEVER, {"keyword": {"encoder": "python:m:f", "synonyms": {"a": ["b"]}}}, "keyword.synonyms", "leave syn"),
         (RETRIEVER, {"search_params": {"hnsw_ef": "x"}}, "search_params", "no SearchParams of Qdrant: hnsw_ef"),
         (RETRIEVER, {"python": "module"}, "python", "expected 'module:factory'"),
-        (RETRIEVER, {"embedding": {"model": "embed-v4.0"}}, "embedding", "got 'embed-v4.0'; write model: PROV"),
+        (RETRIEVER, {"embedding": {"model": "embed-v4.0"}}, "embedding", "write model: PROVIDER:NAME, got"),
         (RETRIEVER, {"python": "m:f", "store": {"path": "p"}}, "", "name the collection that python 'm:f' reads"),
         (RETRIEVER, {"top_k": 6, "candidates": 5}, "", "top_k is 6 and exceeds the candidate depth 5"),
         (RETRIEVER, {**HYBRID, "fusion": "rrf", **FINAL}, "", "would compare the threshold with rrf scores"),
@@ -145,7 +145,7 @@ def test_a_value_that_cannot_be_is_refused(model: type[BaseModel], values: Any, 
 def test_defaults_and_what_is_in_force() -> None:
     config = RetrieverConfig()
     assert (config.top_k, config.threshold, config.candidates, config.mode) == (5, None, 100, "semantic")
-    assert (config.fusion, config.semantic_weight, config.rrf_constant, config.rerank) == ("weighted", 0.7, 60, "none")
+    assert (config.fusion, config.semantic_weight, config.rerank) == ("weighted", 0.7, "none")
     assert (config.embedding.label, config.cross_encoder.label) == ("wordllama:l2_supercat_256", "cohere:rerank-v3.5")
     assert len(leaves(RetrieverConfig)) + len(leaves(IndexSettings)) <= 50
     assert len(leaves(ExperimentConfig)) - len(leaves(RetrieverConfig)) - len(leaves(IndexSettings)) <= 60

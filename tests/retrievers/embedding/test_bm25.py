@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from qdrant_client.models import SparseVector
 from qdrant_edge import Bm25, Bm25Config
 
-from retrievers.config.retriever import LANGUAGES
+from retrievers.config import KeywordConfig
 from retrievers.embedding.bm25 import B, Bm25Encoder, K, expand, spell_out
 from tests.support.bm25 import BruteForceBm25
 
@@ -77,8 +77,30 @@ def test_expansions_weigh_less_and_neither_lessen_nor_raise_a_term_of_the_query(
     assert weights(ENCODER.query("the", ["robot"])) == {plain: 0.5}, "expansions alone are searched for"
 
 
-def test_every_language_named_has_its_own_stems_and_stop_words() -> None:
-    assert all(Bm25Encoder(name).query("robot").indices for name in LANGUAGES)
+# Languages
+
+
+@pytest.mark.parametrize("name", ["arabic", "chinese", "english", "german", "hinglish"])
+def test_every_language_named_is_known(name: str) -> None:
+    assert KeywordConfig(language=name).language == name
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("klingon", "no stop words and stemmer for 'klingon'"),
+        ("English", "no stop words and stemmer for 'English'; did you mean 'english'"),
+        ("germany", "no stop words and stemmer for 'germany'; did you mean 'german'"),
+        ("", "no stop words and stemmer for ''"),
+    ],
+)
+def test_an_unknown_language_is_refused_with_the_nearest(name: str, said: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        KeywordConfig(language=name)
+    assert said in str(caught.value)
+
+
+def test_another_language_has_its_own_stems_and_stop_words() -> None:
     german = Bm25Encoder("german")
     assert german.query("der Roboter und die Gelenke") == german.query("Roboter Gelenk")
     assert len(german.query("der Roboter").indices) == 1 and len(ENCODER.query("der Roboter").indices) == 2

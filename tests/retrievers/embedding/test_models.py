@@ -153,7 +153,7 @@ class Hosted:
     def made(self, key: str | None = None, **values: Any) -> CheckedEmbeddings:
         url = self.server.url + ("/v1" if self.provider == "openai" else "")
         settings = config(**{"provider": self.provider, "base_url": url} | values)
-        return make_embeddings(settings, {settings.api_key_env: key or self.double.KEY})
+        return make_embeddings(settings, {settings.declared.key_env or "": key or self.double.KEY})
 
     @property
     def sent(self) -> list[list[str]]:
@@ -226,8 +226,8 @@ def test_a_fault_that_passes_is_got_over_and_who_asks_to_wait_is_waited_for(
     assert len(hosted.server.requests) == 2
 
 
-def test_the_key_stands_in_a_variable_that_is_a_setting(hosted: Hosted) -> None:
-    assert len(hosted.made(f"{hosted.double.KEY}\n", api_key_env="TEAM_KEY").embed_query("a")) == len(vector("a"))
+def test_the_key_stands_in_the_variable_of_the_provider(hosted: Hosted) -> None:
+    assert len(hosted.made(f"{hosted.double.KEY}\n").embed_query("a")) == len(vector("a"))
     default = EMBEDDING_PROVIDERS[hosted.provider].key_env
     for env in ({}, {"CO_API_KEY": "x"}, {str(default): " "}):
         with pytest.raises(MissingKeyError, match=rf"expected it in {default}, which is not set.*provider wordllama\)"):

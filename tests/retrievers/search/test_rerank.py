@@ -105,7 +105,7 @@ def cohere(running: RerankServer) -> RerankServer:
     ("values", "env", "model"),
     [
         ({}, {"COHERE_API_KEY": KEY}, "rerank-v3.5"),
-        ({"model": "rerank-v4.0", "api_key_env": "TEAM_KEY"}, {"TEAM_KEY": KEY}, "rerank-v4.0"),
+        ({"model": "rerank-v4.0"}, {"COHERE_API_KEY": KEY}, "rerank-v4.0"),
     ],
 )
 def test_cohere_is_asked_for_all_texts_in_one_request(

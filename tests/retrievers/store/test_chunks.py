@@ -12,9 +12,9 @@ from qdrant_client import QdrantClient, models
 from retrievers.config import MetadataConfig, RetrieverConfig
 from retrievers.errors import CollectionChangedError, StoreError
 from retrievers.records import ALIASES, METADATA_FIELDS, Chunk, RetrievedChunk
-from retrievers.store import ChunkTable, open_client
-from retrievers.store.chunks import all_metadata, payload_keys, scroll, to_chunk, to_metadata, vectors_of
-from retrievers.store.inspection import OUR_OWN, SAMPLE, PayloadKey, propose, sample
+from retrievers.store import ChunkTable
+from retrievers.store.chunks import all_metadata, scroll, to_chunk, to_metadata, vectors_of
+from retrievers.store.inspection import OUR_OWN, PayloadKey, propose
 from retrievers.store.inspection import payload_keys as keys_of
 from tests.support.collections import fill, settings
 from tests.support.hybrid import fill_sparse
@@ -113,19 +113,6 @@ def test_a_value_of_the_wrong_type_is_left_out_and_named(name: str, raw: Any, ex
     chunk = to_chunk("p", {"text": "t", name: raw}, config(**FLAT))
     assert chunk.problems == (f"{name}: expected {expected}, got {raw!r}",)
     assert getattr(chunk, name) == {"chunk_id": "p", "text": ""}.get(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "setting", "keys"),
-    [
-        ("url", {}, ("metadata.source_url", "metadata.url", "metadata.source")),
-        ("title", {"nested_under": ""}, ("title",)),
-        ("url", {"nested_under": "meta", "map": {"source_url": "href"}}, ("meta.href",)),
-        ("source_document_id", {"nested_under": "", "map": {"document_id": "doc"}}, ("doc",)),
-    ],
-)
-def test_a_filter_names_every_key_that_is_read(name: str, setting: dict[str, Any], keys: tuple[str, ...]) -> None:
-    assert payload_keys(name, config(**setting)) == keys
 
 
 @pytest.mark.parametrize(
@@ -293,12 +280,3 @@ def test_the_proposed_setting_reads_the_collection() -> None:
     chunk = to_chunk("p", payload, config(text_key="content", nested_under=found.nested_under, map=dict(found.map)))
     assert (chunk.text, chunk.source_url, chunk.title, chunk.chunk_index) == ("t", "/docs/a", "A", 3)
     assert (chunk.tags, chunk.start_line, chunk.problems) == (("x",), 4, ())
-
-
-def test_the_first_points_are_sampled() -> None:
-    with QdrantServer() as server:
-        fill(server.client, "c", [[1.0, 0.0]] * (SAMPLE + 10), [{"n": n} for n in range(SAMPLE + 10)])
-        at = settings(store={"url": server.url}, collection="c")
-        client = open_client(at.store, {})
-        assert [payload["n"] for payload in sample(client, at)] == list(range(SAMPLE))
-        client.close()

@@ -23,9 +23,7 @@ from retrievers.errors import (
 from retrievers.store import building
 from retrievers.store.building import check_room
 from retrievers.store.embedded import EmbeddedClient
-from tests.support.collections import index_pages, settings
 from tests.support.foreign import Terms
-from tests.support.indexing import write_pages
 from tests.support.writable import WritableClient
 
 NAME = "pages"
@@ -266,20 +264,6 @@ def test_langchain_qdrants_own_hybrid_works_too(client: WritableClient, local: Q
     for query in ("robots", "topic hands"):
         found, expected = (s.similarity_search_with_score(query, k=4) for s in (ours, theirs))
         assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-6)
-
-
-def test_its_retriever_and_its_checks_accept_the_collection(client: WritableClient) -> None:
-    assert filled(client).as_retriever(search_kwargs={"k": 1}).invoke("wheels roll")[0].metadata["n"] == 3
-
-
-def test_a_collection_of_an_earlier_version_is_none_until_it_is_indexed_again(tmp_path: Path) -> None:
-    config = settings(store={"path": tmp_path / "store"}, collection="pages")
-    (tmp_path / "store" / "collections" / "pages" / ("0" * 32) / "shard").mkdir(parents=True)
-    with closing(EmbeddedClient(tmp_path / "store")) as reader:
-        with pytest.raises(CollectionNotFoundError, match=r"no collection 'pages' at "):
-            reader.count("pages")
-        index_pages(config, write_pages(tmp_path / "docs", {"a.md": "# Topics\n\nA topic is a named bus.\n"}))
-        assert reader.count("pages").count == 1
 
 
 def test_one_builds_while_others_read(client: WritableClient) -> None:

@@ -184,15 +184,6 @@ def test_warnings_are_shown_and_more_or_less_on_request(
     assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == shown
 
 
-def test_what_the_command_says_itself_is_only_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    set_up_logging(verbose=True, log_file=tmp_path / "log")
-    log = logging.getLogger("retrievers.retriever.protocol")
-    log.warning("w")
-    log.error("search failed")
-    assert capsys.readouterr().err == "WARNING retrievers.retriever.protocol: w\n"
-    assert [json.loads(line)["level"] for line in (tmp_path / "log").read_text().splitlines()] == ["WARNING", "ERROR"]
-
-
 def test_a_log_file_holds_json_lines_with_what_is_known(tmp_path: Path) -> None:
     file = tmp_path / "new" / "log.jsonl"
     set_up_logging(verbose=False, log_file=file)
@@ -211,18 +202,6 @@ def test_a_log_file_holds_json_lines_with_what_is_known(tmp_path: Path) -> None:
     assert third["exception"].splitlines()[-1] == "ValueError: cause"
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_log_file_on_a_full_disk_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    set_up_logging(verbose=False, log_file=tmp_path / "log")
-    [file] = [each for each in logging.getLogger("retrievers").handlers if isinstance(each, logging.FileHandler)]
-    file.close()
-    file.stream = Path("/dev/full").open("w", encoding="utf-8")
-    for _ in range(3):
-        logging.getLogger("retrievers.x").info("searched")
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and said.startswith(f"--log-file {tmp_path / 'log'}: cannot be written any more: ")
-
-
 def test_a_log_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     target = tmp_path / "file" / "log"
     target.parent.write_text("")
@@ -230,13 +209,6 @@ def test_a_log_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         set_up_logging(verbose=False, log_file=target)
     with pytest.raises(ConfigError, match=f"--log-file {tmp_path}: expected a file to append to"):
         set_up_logging(verbose=False, log_file=tmp_path)
-
-
-def test_no_bar_is_drawn_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    for shown in (True, False):
-        with progress_bar(shown=shown) as progress:
-            progress("embedding", 1, 2)
-    assert capsys.readouterr() == ("", "")
 
 
 def test_a_bar_follows_its_stages_on_a_terminal(
