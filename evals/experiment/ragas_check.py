@@ -101,9 +101,7 @@ async def _compared(check: RagasCheck, result: Measured, judge: Judge | None, pr
         named = ", ".join(differing[:NAMED]) + (", …" if len(differing) > NAMED else "")
         line = f"{known} scores {len(differing):,} of {compared:,} otherwise: {named}"
     status = "differs" if differing else "equal" if compared else "unchecked"
-    return check.model_copy(
-        update={"status": status, "metrics": names, "scores": compared, "line": "; ".join([line, *rest])}
-    )
+    return check.model_copy(update={"status": status, "metrics": names, "line": "; ".join([line, *rest])})
 
 
 def _class(name: str) -> Any:

@@ -1,5 +1,6 @@
 """A run's result to its report: the one place that computes the fields of `evals.report.model`. Pure."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
@@ -14,7 +15,7 @@ from evals.metrics import OWN, VERDICT_METRIC, declared, metric_named
 from evals.metrics.declaration import QueryMetric, summarise
 from evals.metrics.outcomes import FIRST, is_cut_by_threshold
 from evals.report.grid import grid_report
-from evals.report.head import decided, head, leading
+from evals.report.head import FAILURES, decided, leading, next_flags, verdict
 from evals.report.model import (
     SCHEMA_VERSION,
     Cause,
@@ -62,6 +63,7 @@ def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: 
         for name, summary in metrics.items()
         if summary.value is None and "labels" in declared(name).needs and result.validation.unlabelled
     }
+    causes = Counter(row.cause for row in rows if row.cause in FAILURES)
     sparse = facts.collection.content.get("sparse_vectors", ()) if facts.collection else None
     # a field that is not set is absent from the file, as that of a grid is for a single run
     further = {
@@ -81,7 +83,8 @@ def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: 
         headline=leading(
             [name for name in metrics if name not in unlabelled - gated], {*result.config.metrics, *gated}
         ),
-        head=head(result, [row.cause for row in rows if row.cause], sparse),
+        verdict=verdict(result, causes),
+        next_flags=next_flags(result, next((cause for cause, _ in causes.most_common(1)), None), sparse),
         criteria=tuple(result.gates),
         slices=slices(result),
         notes=list(result.notes),
@@ -149,10 +152,9 @@ def _of_slice(result: Measured, ids: Sequence[str], passed: Mapping[str, bool]) 
 
 
 def _judge(judging: Judging, trust: Trust | None, queries: int) -> JudgeSection:
-    """Return the judge of a run: model, cost, why it is incomplete, where labels disagree with it."""
+    """Return the judge of a run: cost, why it is incomplete, where labels disagree with it."""
     agreement = trust.agreement if trust else None
     return JudgeSection(
-        model=judging.model,
         usage=judging.whole_usage,
         incomplete=judging.incomplete,
         drawn=None if judging.drawn is None else len(judging.drawn),

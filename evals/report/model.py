@@ -72,14 +72,12 @@ class JudgeFacts(Section):
         provider: Provider of the model.
         model: Name of the model, as the provider knows it.
         parameters: Temperature, seed and the like.
-        ragas: Version of ragas, whose prompts it is asked with.
-        fingerprint: SHA-256 over all of these.
+        fingerprint: SHA-256 over all of these, and the version of ragas, whose prompts it is asked with.
     """
 
     provider: str
     model: str
     parameters: dict[str, Any]
-    ragas: str
     fingerprint: str
 
 
@@ -91,9 +89,8 @@ class Facts(Section):
         duration_s: Duration of the run, in seconds.
         dataset: Source of the golden queries: a path or a hub id.
         dataset_fingerprint: SHA-256 over the content of the chosen cases.
-        cases: Golden queries of the run.
-        in_scope: Of them, those that the documents answer.
-        out_of_scope: Of them, those that the documents do not answer.
+        in_scope: Golden queries that the documents answer.
+        out_of_scope: Those that the documents do not answer.
         retriever: Class of the retriever.
         relevance: Where relevant chunks were looked for: in all chunks, or else in the returned ones.
         collection: The collection that was searched; null where the retriever's chunks cannot be listed.
@@ -110,7 +107,6 @@ class Facts(Section):
     duration_s: float | None = Field(None, ge=0)
     dataset: str
     dataset_fingerprint: str
-    cases: Count
     in_scope: Count
     out_of_scope: Count
     retriever: str | None = None
@@ -123,6 +119,11 @@ class Facts(Section):
     versions: dict[str, str]
     commit: str
     seed: Count
+
+    @property
+    def cases(self) -> int:
+        """Number of golden queries."""
+        return self.in_scope + self.out_of_scope
 
 
 class FailedValue(Section):
@@ -308,34 +309,12 @@ class ComparedSection(Section):
     """This run beside another one of the same queries, which is the baseline of each difference.
 
     Attributes:
-        name: Name of the other run, or the file of its report.
-        settings: Its most important settings, in a line.
-        started_at: When it was measured.
-        commit: Commit that it was measured with.
+        about: The other run in a sentence: its name, settings, time and commit.
         differences: Every metric that both have.
     """
 
-    name: str
-    settings: str
-    started_at: str
-    commit: str
+    about: str
     differences: tuple[DifferenceEntry, ...]
-
-
-class HeadSection(Section):
-    """The head of a report.
-
-    Attributes:
-        verdict: Pass rate, hit rate, recall, false answers, main cause of failure, in a sentence.
-        tone: Good: all criteria are met and most queries pass; bad: one is not met, or something is missing.
-        criteria: The criteria in a sentence.
-        next_flags: Flags of evals.run for the run that may say how to mend the main cause.
-    """
-
-    verdict: str
-    tone: Literal["good", "mixed", "bad"]
-    criteria: str
-    next_flags: str
 
 
 class SliceEntry(Section):
@@ -397,14 +376,12 @@ class RagasCheck(Section):
         status: Pending: ragas has not scored them yet; unchecked: it could not.
         version: Version of ragas.
         metrics: The metrics that it scored.
-        scores: Scores that were compared, of results that have a chunk.
         line: The outcome in a sentence, with the first scores that differ by more than 1e-9; empty while it is pending.
     """
 
     status: Literal["pending", "equal", "differs", "unchecked"]
     version: str
     metrics: list[str]
-    scores: Count = 0
     line: str = ""
 
     @property
@@ -433,7 +410,6 @@ class JudgeSection(Section):
     """The judge of a run. How far to trust it say the metrics judge/* and those that end in _corrected.
 
     Attributes:
-        model: Provider:model, of a cascade the strongest.
         usage: Cost of judging, by all judges.
         incomplete: Reason why not everything was judged; empty when it was.
         drawn: Number of in-scope queries in the sample that was judged; null where all were.
@@ -442,7 +418,6 @@ class JudgeSection(Section):
         disagreements: Verdicts that differ from the label, the most telling first.
     """
 
-    model: str
     usage: Usage
     incomplete: str
     drawn: int | None = None
@@ -696,7 +671,8 @@ class Report(Section):
         ragas_check: The same scores by ragas itself; absent where no metric is one of ragas'.
         own_metrics: Those of the user's own; absent without any.
         headline: The metrics that the terminal shows without --verbose.
-        head: The run in a sentence; null in a committed baseline.
+        verdict: Pass rate, hit rate, recall, false answers, main cause of failure, in a sentence.
+        next_flags: Flags of evals.run for the run that may say how to mend the main cause.
         criteria: What the experiment demands, and the run's answers.
         baseline: This run beside the baseline, against which nothing may be worse; null without one.
         slices: The metrics by query type and by tag.
@@ -722,7 +698,8 @@ class Report(Section):
     ragas_check: RagasCheck | None = None
     own_metrics: list[OwnMetric] = []
     headline: list[str] = []
-    head: HeadSection | None = None
+    verdict: str = ""
+    next_flags: str = ""
     criteria: tuple[Gate, ...]
     baseline: ComparedSection | None = None
     slices: list[SliceEntry] = []

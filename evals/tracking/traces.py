@@ -130,9 +130,10 @@ def _assessments(row: QueryRow, report: Report, trace_id: str, run_id: str) -> I
     from mlflow.entities import AssessmentError, AssessmentSource, Expectation, Feedback
 
     known: dict[str, Any] = {"trace_id": trace_id, "metadata": {"mlflow.assessment.sourceRunId": run_id}}
+    judge = report.facts.judge
+    by_judge = ("LLM_JUDGE", f"{judge.provider}:{judge.model}" if judge else "")
     for name, value, reason in _judgements(row):
-        by_judge = ("LLM_JUDGE", report.judge.model if report.judge else "") if name == JUDGED else None
-        kind, model = by_judge or ("CODE", "retrieval-evals")
+        kind, model = by_judge if name == JUDGED else ("CODE", "retrieval-evals")
         own = known | {"name": name, "source": AssessmentSource(source_type=kind, source_id=model)}
         if isinstance(value, FailedValue):
             kind, _, message = value.failed.partition(": ")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import yaml
 
 from evals.report.grid_sections import grid_sections
-from evals.report.head import deepest
+from evals.report.head import criteria_line, deepest, tone
 from evals.report.html.figures import figure_data
 from evals.report.model import Cause, Report
 from evals.report.section import Cell, Column, Section
@@ -78,6 +78,7 @@ def render_page(report: Report) -> str:
         .render(
             report=report,
             badge=badge(report),
+            criteria_line=criteria_line(report),
             searched=searched(report.facts),
             recommendation=[text for text in (grid.proof, *grid.explanation) if text] if grid else [],
             places=grid.places() if grid else {},
@@ -105,7 +106,7 @@ def badge(report: Report) -> tuple[str, str]:
         return "bad", "incomplete"
     if not report.passed:
         return "bad", "criteria not met"
-    good, rate = not report.head or report.head.tone == "good", report.validation.pass_rate
+    good, rate = tone(report) == "good", report.validation.pass_rate
     text = "no worse than the baseline" if report.baseline else "all criteria met" if good else "criteria met"
     failing = "" if rate is None or (good and not report.baseline) else f", {1 - rate:.0%} of the queries fail"
     return "good" if good else "fair", f"{text}{failing}"

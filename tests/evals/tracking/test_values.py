@@ -74,7 +74,7 @@ def test_what_the_judge_said_is_in_the_table_and_who_it_was_in_the_tags() -> Non
         },
         claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="It says so."),)},
     )
-    judge = JudgeFacts(provider="cohere", model="command", parameters={"seed": 0}, ragas="0.4.3", fingerprint="cafe")
+    judge = JudgeFacts(provider="cohere", model="command", parameters={"seed": 0}, fingerprint="cafe")
     made = report(result(judging=said), facts(judge=judge))
     rows = queries_table(made)
     assert [row["judge"] for row in rows] == ["1. useful: It helps.\n2. useless: It does not.", "", ""]
