@@ -57,6 +57,9 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
     command.add_argument(
         "--markdown", type=path_argument, metavar="FILE", help="write it as Markdown, for a pull request's comment"
     )
+    command.add_argument(
+        "--log-results", action="store_true", help="write it to the runs in MLflow, as metrics compare/BASELINE/…"
+    )
     command.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
     command.add_argument(
         "--tracking.experiment", default="retrieval-evals", metavar="NAME",
@@ -91,6 +94,11 @@ def _main(namespace: argparse.Namespace) -> int:
         tracking_experiment=vars(namespace)["tracking.experiment"],
     )
     _show(namespace, comparisons)
+    if namespace.log_results:
+        from evals.tracking.runs import log_comparison
+
+        for comparison in comparisons:
+            log_comparison(comparison, vars(namespace)["tracking.uri"])
     return EXIT_FAILED if any(not regression.passed for c in comparisons for regression in c.regressions) else 0
 
 

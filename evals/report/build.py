@@ -63,7 +63,7 @@ def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: 
         for name, summary in metrics.items()
         if summary.value is None and "labels" in declared(name).needs and result.validation.unlabelled
     }
-    causes = Counter(row.cause for row in rows if row.cause in FAILURES)
+    causes = Counter(row.cause for row in rows if row.cause and row.cause in FAILURES)
     sparse = facts.collection.content.get("sparse_vectors", ()) if facts.collection else None
     # a field that is not set is absent from the file, as that of a grid is for a single run
     further = {

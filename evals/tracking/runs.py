@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from evals.collect.passes import Progress
+from evals.comparison.records import Comparison
 from evals.config.experiment import TrackingConfig
 from evals.errors import TrackingError
 from evals.report.html import render_page
@@ -23,6 +25,7 @@ from evals.tracking.store import FOLDER, check_store, local_uri, mlflow_at, run_
 from evals.tracking.traces import traces
 from evals.tracking.values import (
     cell_runs,
+    compared_values,
     curves,
     grid_table,
     metric_values,
@@ -37,7 +40,7 @@ from retrievers.text.secrets import redacted
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
+    from mlflow.entities import Metric, Run
 
 log = logging.getLogger(__name__)
 UNKNOWN = "error code 404"
@@ -45,7 +48,9 @@ REPORT_TAG = "report.sha256"
 PARENT = "mlflow.parentRunId"
 # Characters of a run's name that MLflow's databases hold.
 MAX_NAME = 250
-# Most runs or traces of one request; traces that are written together.
+# Characters of a run's id by which MLflow's comparisons name it.
+SHORT = 8
+# Most runs, traces or figures of one request; traces that are written together.
 AT_ONCE, BATCH = 100, 24
 
 
@@ -92,6 +97,26 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
             client.set_terminated(run_id, "FINISHED", end_time=started + int((report.facts.duration_s or 0) * 1000))
     address = run_page(server_of(uri), experiment, run_id) if uri.startswith("http") else ""
     return Written(run_id, address, is_new)
+
+
+def log_comparison(comparison: Comparison, uri: str | None) -> None:
+    """Write the differences to the other run, by the keys of MLflow's own `compare_evaluations` (from 3.18 on).
+
+    Args:
+        comparison: Two runs in MLflow.
+        uri: Its address; the database under ./mlruns when None.
+
+    Raises:
+        TrackingError: A run is not in MLflow, or that failed.
+    """
+    baseline, other = comparison.baseline.tracked, comparison.other.tracked
+    if baseline is None or other is None:
+        names = f"{comparison.baseline.reference!r} and {comparison.other.reference!r}"
+        raise TrackingError(f"--log-results: expected two runs in MLflow, got {names}; name runs by id or name")
+    key = f"compare/{baseline.run_id[:SHORT]}"
+    with mlflow_at(uri or local_uri(), writing=True) as client:
+        _log(client, other.run_id, _points(compared_values(comparison, key), int(time.time() * 1000)))
+        client.log_dict(other.run_id, {"baseline_run_id": baseline.run_id}, f"{key}.json")
 
 
 def late_command(file: Path, config: TrackingConfig) -> str:
@@ -146,14 +171,12 @@ def _write_values(
             about = {PARENT: run_id, "cell": str(cell.cell), "role": ", ".join(cell.roles)}
             cell_id = _begin(client, experiment, cell.name, started - number, about)
             client.set_terminated(cell_id, "FINISHED", end_time=started - number)
-            _log(client, cell_id, started - number, cell.metrics, cell.parameters, {})
+            _log(client, cell_id, _points(cell.metrics, started - number), cell.parameters)
     files = _artifacts(report, text)
     shown = [{"path": name, "type": "table"} for name in files if name.startswith("tables/")]
     known = tags(report) | {"mlflow.loggedArtifacts": json.dumps(shown)}
-    _log(client, run_id, started, metric_values(report), parameters(report), known)
     points = [Metric(name, six_digits(value), started, step) for name, step, value in curves(report)]
-    for first in range(0, len(points), AT_ONCE):
-        client.log_batch(run_id, metrics=points[first : first + AT_ONCE])
+    _log(client, run_id, [*_points(metric_values(report), started), *points], parameters(report), known)
     with TemporaryDirectory() as folder:
         for name, content in files.items():
             file = Path(folder, name)
@@ -213,19 +236,22 @@ def _begin(client: "MlflowClient", experiment: str, name: str, started_ms: int, 
 def _log(
     client: "MlflowClient",
     run_id: str,
-    started_ms: int,
-    metrics: Mapping[str, float],
-    parameters: Mapping[str, Any],
-    tags: Mapping[str, str],
+    points: Sequence["Metric"],
+    parameters: Mapping[str, Any] | None = None,
+    tags: Mapping[str, str] | None = None,
 ) -> None:
-    from mlflow.entities import Metric, Param, RunTag
+    from mlflow.entities import Param, RunTag
 
-    client.log_batch(
-        run_id,
-        [Metric(name, six_digits(value), started_ms, 0) for name, value in metrics.items()],
-        [Param(name, str(value)) for name, value in parameters.items()],
-        [RunTag(name, value) for name, value in tags.items()],
-    )
+    shown = [Param(name, str(value)) for name, value in (parameters or {}).items()]
+    client.log_batch(run_id, params=shown, tags=[RunTag(name, value) for name, value in (tags or {}).items()])
+    for first in range(0, len(points), AT_ONCE):
+        client.log_batch(run_id, metrics=points[first : first + AT_ONCE])
+
+
+def _points(values: Mapping[str, float], at_ms: int) -> list["Metric"]:
+    from mlflow.entities import Metric
+
+    return [Metric(name, six_digits(value), at_ms, 0) for name, value in values.items()]
 
 
 def _artifacts(report: Report, text: str) -> dict[str, str]:

@@ -60,7 +60,8 @@ def _trace(row: QueryRow, report: Report, experiment_id: str, run_id: str, start
         response_preview=retrieved_text(row),
         client_request_id=row.id,
         trace_metadata={TraceMetadataKey.SOURCE_RUN: run_id},
-        tags={TraceTagKey.TRACE_NAME: "answer", "query_id": row.id},
+        # By the second MLflow pairs the queries of two runs, from 3.18 on.
+        tags={TraceTagKey.TRACE_NAME: "answer", "mlflow.eval.requestId": row.id, "query_id": row.id},
         assessments=list(_assessments(row, report, f"tr-{number:032x}", run_id)),
     )
     return info, spans

@@ -1,15 +1,19 @@
 """A report in MLflow's terms: parameters, metrics, tags, tables. Pure."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
 
 from evals.collect.observations import SampledMean, Summary
+from evals.comparison.records import Comparison
 from evals.config.experiment import ExperimentConfig
+from evals.config.values import CRITERION
 from evals.grid.axes import CELL_AXES
 from evals.grid.objective import TOKENS
 from evals.report.head import leading_first, most_telling
@@ -38,6 +42,8 @@ OBJECTIVE = "by_objective"
 """What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name."""
 # Beside the objective, what is drawn along the threshold and along top_k.
 CURVES = {"wrongly_answered": "scope/false_answer", "wrongly_silent": "scope/false_abstention", "tokens": TOKENS}
+# Comparisons of a criterion that MLflow has too.
+COMPARATORS = {">=": "GTE", "<=": "LTE"}
 OF_A_QUERY = ("id", "query", "in_scope", "query_type", "outcome", "top_score", "time_ms")
 
 
@@ -120,8 +126,38 @@ def tags(report: Report) -> dict[str, str]:
         "ragas": (report.ragas_check and report.ragas_check.line) or None,
         "code.commit": facts.commit,
         "mlflow.note.content": description(report),
+        "mlflow.genaiEvaluate.qualityCriteria": quality_criteria(report),
     }
     return {key: str(value) for key, value in tags.items() if value is not None}
+
+
+def quality_criteria(report: Report) -> str | None:
+    """Return the criteria as MLflow's page of evaluations reads them from 3.18 on; None where it can tell none.
+
+    It knows bounds that may be reached, one a metric, of metrics that the run has.
+    """
+    conditions = {gate.metric: CRITERION.fullmatch(gate.condition) for gate in reversed(report.criteria)}
+    rules = [
+        {"metricKey": name, "comparator": COMPARATORS[condition[1]], "threshold": float(condition[2])}
+        for name in metric_values(report)
+        if (condition := conditions.get(name)) and condition[1] in COMPARATORS
+    ]
+    # Equal criteria have equal revisions: a report is written late as it is live.
+    known = {"schemaVersion": 1, "revision": str(uuid5(NAMESPACE_OID, json.dumps(rules))), "rules": rules}
+    return json.dumps(known) if rules else None
+
+
+def compared_values(comparison: Comparison, key: str) -> dict[str, float]:
+    """Return the paired differences by names below a key, as MLflow's own comparison names them."""
+    return {
+        f"{key}/{each.metric}/{name}": float(value)
+        for each in comparison.differences
+        if each.n
+        for name, value in {
+            "diff": each.difference, "ci_low": each.low, "ci_high": each.high, "p_value": each.p, "n_paired": each.n,
+        }.items()
+        if value is not None
+    }  # fmt: skip
 
 
 def metrics_table(report: Report) -> list[dict[str, Any]]:

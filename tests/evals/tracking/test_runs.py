@@ -16,6 +16,7 @@ from mlflow.entities import Run, Trace
 from mlflow.tracing.client import TracingClient
 
 from evals.collect.observations import Failure, LatencyPass
+from evals.compare import main as compare
 from evals.errors import TrackingError
 from evals.grid.measure import Measured
 from evals.judge.verdicts import ChunkVerdict
@@ -212,6 +213,26 @@ def test_none_of_many_traces_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     found = traces_of(run_of(written(made.model_copy(update={"queries": rows}))))
     assert sorted(trace.info.client_request_id for trace in found) == sorted(row.id for row in rows)
     assert {len(trace.data.spans) for trace in found} == {2} and all(trace.info.assessments for trace in found)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_comparison_is_written_to_the_other_run_by_the_keys_of_mlflow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of `compare_evaluations`, from MLflow 3.18 on; queries are paired by its tag of a trace."""
+    first, second = (written(named(name)).run_id for name in ("compared", "with it"))
+    assert compare([first, second, *IN_TESTS, "--quiet", "--log-results"]) == 0
+    run, key = client().get_run(second), f"compare/{first[:8]}"
+    figures = {name.rpartition("/")[2]: value for name, value in run.data.metrics.items() if "pass_rate/" in name}
+    assert figures == {"diff": 0, "ci_low": pytest.approx(-0.56, abs=0.01), "ci_high": pytest.approx(0.56, abs=0.01),
+                       "p_value": 1, "n_paired": 3}  # fmt: skip
+    assert all(name.startswith(f"{key}/") for name in run.data.metrics.keys() - metric_values(report()).keys())
+    assert json.loads(artifact(run, f"{key}.json").read_text()) == {"baseline_run_id": first}
+    assert {trace.info.tags["mlflow.eval.requestId"] for trace in traces_of(run)} == {"right", "wrong", "empty"}
+    file = tmp_path / "r.json"
+    file.write_text(text_of(named("a file")), encoding="utf-8")
+    assert compare([first, str(file), *IN_TESTS, "--quiet", "--log-results"]) == 2
+    assert "--log-results: expected two runs in MLflow" in capsys.readouterr().err
 
 
 # A grid

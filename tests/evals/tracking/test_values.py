@@ -1,6 +1,7 @@
+import json
 from typing import Any
 
-from evals.collect.observations import Summary
+from evals.collect.observations import Gate, Summary
 from evals.config.experiment import ExperimentConfig
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.model import JudgeFacts, Report
@@ -16,6 +17,8 @@ from evals.tracking.values import (
 from retrievers.config import dump
 from tests.support.judged import judging
 from tests.support.results import UNLISTED, facts, report, result, without_scores
+
+CRITERIA = "mlflow.genaiEvaluate.qualityCriteria"
 
 
 def of(config: dict[str, Any]) -> Report:
@@ -64,6 +67,17 @@ def test_metrics_are_values_alone_those_that_say_most_first() -> None:
         ("ranking/ndcg_at_5", 0.123456789),
         ("candidates/recall_at_1", 1 / 7),
     ]
+
+
+def test_criteria_are_told_as_mlflow_reads_them_one_a_metric_that_has_a_value() -> None:
+    """MLflow knows `>=` and `<=` alone; the second criterion is of a metric without a value."""
+    [rule] = json.loads(tags(report())[CRITERIA])["rules"]
+    assert rule == {"metricKey": "ranking/hit_rate_at_5", "comparator": "GTE", "threshold": 0.4}
+    gates = [
+        Gate(metric="ranking/precision_at_3", condition=condition, figure=0.5, passed=True, reason="")
+        for condition in ("< 0.5", "no worse")
+    ]
+    assert CRITERIA not in tags(report().model_copy(update={"criteria": gates}))
 
 
 def test_what_the_judge_said_is_in_the_table_and_who_it_was_in_the_tags() -> None:
