@@ -58,7 +58,7 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
         "--markdown", type=path_argument, metavar="FILE", help="write it as Markdown, for a pull request's comment"
     )
     command.add_argument(
-        "--log-results", action="store_true", help="write it to the runs in MLflow, as metrics compare/BASELINE/…"
+        "--track", action="store_true", help="write it to the runs in MLflow, as metrics compare/BASELINE/…"
     )
     command.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
     command.add_argument(
@@ -94,7 +94,7 @@ def _main(namespace: argparse.Namespace) -> int:
         tracking_experiment=vars(namespace)["tracking.experiment"],
     )
     _show(namespace, comparisons)
-    if namespace.log_results:
+    if namespace.track:
         from evals.tracking.runs import log_comparison
 
         for comparison in comparisons:

@@ -1,13 +1,12 @@
 """A comparison as it is shown, in sections, and as JSON. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
 
 from evals.comparison.differences import WHOLE_RUN
 from evals.comparison.records import Comparison, Difference, Run
-from evals.report.model import DifferenceEntry, QueryRow
+from evals.report.model import QueryRow
 from evals.report.section import NOTHING, Cell, Column, Section, line, terminal
 from evals.report.sections import difference, figure, numbers, rank_and_score, signed
 
@@ -110,7 +109,7 @@ def head(comparison: Comparison) -> Iterator[Section]:
 
 
 def _row(one: Difference) -> list[Cell]:
-    *values, counts, verdict = difference(DifferenceEntry.of(one))
+    *values, counts, verdict = difference(one)
     tests = [Cell(p, "–" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}") for p in (one.p, one.p_adjusted)]
     return [*values, *tests, counts, Cell(one.n, str(one.n or "–")), verdict]
 
@@ -185,5 +184,5 @@ def _run(run: Run) -> dict[str, Any]:
 
 
 def _metric(one: Difference) -> dict[str, Any]:
-    values = asdict(one) | {"difference": one.difference, "ci_low": one.low, "ci_high": one.high}
-    return {name: value for name, value in values.items() if name not in ("metric", "low", "high")}
+    values = one.model_dump(exclude={"metric", "low", "high", "verdict"})
+    return values | {"difference": one.difference, "ci_low": one.low, "ci_high": one.high}

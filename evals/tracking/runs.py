@@ -112,7 +112,7 @@ def log_comparison(comparison: Comparison, uri: str | None) -> None:
     baseline, other = comparison.baseline.tracked, comparison.other.tracked
     if baseline is None or other is None:
         names = f"{comparison.baseline.reference!r} and {comparison.other.reference!r}"
-        raise TrackingError(f"--log-results: expected two runs in MLflow, got {names}; name runs by id or name")
+        raise TrackingError(f"--track: expected two runs in MLflow, got {names}; name runs by id or name")
     key = f"compare/{baseline.run_id[:SHORT]}"
     with mlflow_at(uri or local_uri(), writing=True) as client:
         _log(client, other.run_id, _points(compared_values(comparison, key), int(time.time() * 1000)))

@@ -221,7 +221,7 @@ def test_a_comparison_is_written_to_the_other_run_by_the_keys_of_mlflow(
 ) -> None:
     """Those of `compare_evaluations`, from MLflow 3.18 on; queries are paired by its tag of a trace."""
     first, second = (written(named(name)).run_id for name in ("compared", "with it"))
-    assert compare([first, second, *IN_TESTS, "--quiet", "--log-results"]) == 0
+    assert compare([first, second, *IN_TESTS, "--quiet", "--track"]) == 0
     run, key = client().get_run(second), f"compare/{first[:8]}"
     figures = {name.rpartition("/")[2]: value for name, value in run.data.metrics.items() if "pass_rate/" in name}
     assert figures == {"diff": 0, "ci_low": pytest.approx(-0.56, abs=0.01), "ci_high": pytest.approx(0.56, abs=0.01),
@@ -231,8 +231,8 @@ def test_a_comparison_is_written_to_the_other_run_by_the_keys_of_mlflow(
     assert {trace.info.tags["mlflow.eval.requestId"] for trace in traces_of(run)} == {"right", "wrong", "empty"}
     file = tmp_path / "r.json"
     file.write_text(text_of(named("a file")), encoding="utf-8")
-    assert compare([first, str(file), *IN_TESTS, "--quiet", "--log-results"]) == 2
-    assert "--log-results: expected two runs in MLflow" in capsys.readouterr().err
+    assert compare([first, str(file), *IN_TESTS, "--quiet", "--track"]) == 2
+    assert "--track: expected two runs in MLflow" in capsys.readouterr().err
 
 
 # A grid
