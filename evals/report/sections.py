@@ -110,7 +110,7 @@ def difference(one: DifferenceEntry) -> tuple[Cell, ...]:
         Cell(one.metric),
         *(Cell(value, figure(one.metric, value)) for value in (one.baseline, one.other)),
         Cell(one.difference, signed(one.metric, one.difference)),
-        Cell(None, "–" if one.low is None else f"{signed(one.metric, one.low)} … {signed(one.metric, one.high)}"),
+        Cell(None, signed_ends(one.metric, one.low, one.high)),
         Cell(None, f"{one.wins}/{one.ties}/{one.losses}" if one.wins + one.ties + one.losses else "–"),
         Cell(one.verdict, tone=TONES[one.verdict]),
     )
@@ -213,6 +213,11 @@ def signed(metric: str, value: float | None) -> str:
 def ends(metric: str, low: float | None, high: float | None) -> str:
     """Return the ends of an interval, rounded likewise; a dash for none."""
     return "–" if low is None else f"{figure(metric, low)} … {figure(metric, high)}"
+
+
+def signed_ends(metric: str, low: float | None, high: float | None) -> str:
+    """Return the ends of the interval of a difference, with their signs; a dash for none."""
+    return "–" if low is None else f"{signed(metric, low)} … {signed(metric, high)}"
 
 
 def counted(metric: Summary) -> str:

@@ -23,6 +23,8 @@ from evals.report.sections import (
     metrics,
     rank_and_score,
     searched,
+    signed,
+    signed_ends,
     slices,
     worst,
     worst_first,
@@ -87,8 +89,6 @@ def render_page(report: Report) -> str:
             worst=worst(report.queries),
             queries=sorted(rows, key=lambda row: WORST_FIRST.get(row.cause, 0)),
             query_scores=[name for p in QUERY_SCORES if (name := deepest(p, report.scores)) in report.scores],
-            rank_and_score=rank_and_score,
-            figure_text=figure,
             judge=judge_lines(report),
             config=yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True),
             drawn=drawn,
@@ -127,7 +127,7 @@ def environment() -> "Environment":
     """Return what makes pages of the templates beside this file."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    made = Environment(
         loader=PackageLoader(HERE, ""),
         autoescape=True,
         finalize=_shown,
@@ -136,6 +136,8 @@ def environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals.update({each.__name__: each for each in (figure, rank_and_score, signed, signed_ends)})
+    return made
 
 
 def page_style() -> str:
