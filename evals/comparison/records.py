@@ -45,10 +45,11 @@ class Run:
     tracked: Tracked | None = None
 
     @classmethod
-    def of(cls, report: Report) -> Self:
-        """Return a report that was not saved as a run to compare."""
-        digest = hashlib.sha256(report.model_dump_json(exclude_unset=True).encode()).hexdigest()
-        return cls(reference=report.name, origin="this program", name=report.name, report=report, digest=digest)
+    def of(cls, report: Report, text: str = "", **place: Any) -> Self:
+        """Return the run of a report, which is read from a text, or else was not saved; `place` says from where."""
+        digest = hashlib.sha256((text or report.model_dump_json(exclude_unset=True)).encode()).hexdigest()
+        known = {"reference": report.name, "origin": "this program", "name": report.name}
+        return cls(report=report, digest=digest, **known | place)
 
 
 @dataclass(frozen=True, kw_only=True)

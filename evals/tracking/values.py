@@ -92,17 +92,18 @@ def curves(report: Report) -> Iterator[tuple[str, int, float]]:
     grid = report.grid
     if grid is None or grid.chosen is None:
         return
-    cells, place = grid.cells, grid.cells.index.index(grid.chosen)
+    cells = list(zip(grid.cells.configuration, grid.cells.top_k, grid.cells.threshold, strict=True))
+    way, top_k, threshold = cells[grid.cells.index.index(grid.chosen)]
+    steps = {
+        "top_k": {n: k for n, (w, k, t) in enumerate(cells) if (w, t) == (way, threshold)},
+        "threshold": {n: round(1_000 * (t or 0)) for n, (w, k, t) in enumerate(cells) if (w, k) == (way, top_k)},
+    }
     shown = {name: grid.metrics[metric].mean for name, metric in CURVES.items() if metric in grid.metrics}
     shown |= {"utility" if grid.decision else "objective": grid.ranking.values}
-    columns = list(zip(cells.configuration, cells.top_k, cells.threshold, strict=True))
-    for axis, at, scale in (("top_k", 1, 1), ("threshold", 2, 1_000)):
-        # Cells that differ from the recommended one in this axis alone.
-        along = [n for n, cell in enumerate(columns) if all(cell[i] == columns[place][i] for i in {0, 1, 2} - {at})]
+    for axis, along in steps.items():
         for name, means in shown.items() if len(along) > 1 else ():
-            for n in along:
-                if (mean := means[n]) is not None:
-                    yield f"by_{axis}/{name}", round(scale * (columns[n][at] or 0)), mean
+            known = ((step, means[n]) for n, step in along.items())
+            yield from ((f"by_{axis}/{name}", step, mean) for step, mean in known if mean is not None)
 
 
 def six_digits(value: float) -> float:
@@ -217,12 +218,11 @@ def cell_runs(report: Report) -> list[CellRun]:
     room = MOST_CELLS - 2 - len(ranked)
     top_ks = _evenly((cells.top_k[place] for place in inside), room // len(cuts))
     shape = [place for place in inside if cells.threshold[place] in cuts and cells.top_k[place] in top_ks]
-    roles: dict[int, list[str]] = {}
-    named = ([chosen], "recommended"), ([best], "best as measured"), (ranked, "best of its retrieval"), (shape, "shape")
-    for places, role in named:
-        for place in places:
-            roles.setdefault(place, []).append(role)
-    return [_cell_run(report, grid, place, why) for place, why in sorted(roles.items())]
+    roles = {"recommended": [chosen], "best as measured": [best], "best of its retrieval": ranked, "shape": shape}
+    return [
+        _cell_run(report, grid, place, [role for role, places in roles.items() if place in places])
+        for place in sorted({chosen, best, *ranked, *shape})
+    ]
 
 
 def expected_text(row: QueryRow) -> str:
