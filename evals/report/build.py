@@ -120,8 +120,8 @@ def slices(result: Measured) -> list[SliceEntry]:
     cases = [observation.case for observation in result.observed.observations]
     types = {one.query_type: [case.id for case in cases if case.query_type == one.query_type] for one in cases}
     tags = {tag: [case.id for case in cases if tag in case.tags] for one in cases for tag in one.tags}
-    verdicts = zip(result.validation.query_ids, result.validation.outcomes, strict=True)
-    passed = {query_id: outcome == "SUCCESS" for query_id, outcome in verdicts if outcome != "UNLABELLED"}
+    verdicts = zip(cases, result.validation.outcomes, strict=True)
+    passed = {case.id: outcome == "SUCCESS" for case, outcome in verdicts if outcome != "UNLABELLED"}
     groups = [("query_type", name, ids) for name, ids in types.items() if name]
     groups += [("tag", name, ids) for name, ids in tags.items() if len(ids) >= LEAST]
     return [
@@ -181,12 +181,10 @@ def _judge_lines(judging: Judging, trust: Trust | None, queries: int) -> Iterato
 
 def query_rows(result: Measured) -> Iterator[QueryRow]:
     """Yield a row a query, in the order of the golden data."""
-    numbers = {query_id: number for number, query_id in enumerate(result.validation.query_ids)}
     serial = next((timed for timed in result.observed.latency if timed.concurrency == 1), None)
     timed = dict(reversed(list(zip(serial.query_ids, serial.timings, strict=True)))) if serial else {}
-    for observation in result.observed.observations:
-        query_id = observation.case.id
-        yield _row(observation, numbers[query_id], timed.get(query_id, observation.candidates.facts.timings), result)
+    for number, observation in enumerate(result.observed.observations):
+        yield _row(observation, number, timed.get(observation.case.id, observation.candidates.facts.timings), result)
 
 
 def chunk_entries(result: Measured) -> dict[str, ChunkEntry]:

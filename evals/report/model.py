@@ -334,9 +334,8 @@ class SliceEntry(Section):
 
 
 class Validation(NamedTuple):
-    """Totals of the queries' verdicts: all, those that pass, those that fail, and those in scope without labels."""
+    """Totals of the queries' verdicts: those that pass, those that fail, and those in scope without labels."""
 
-    total: int
     passed: int
     failed: int
     unlabelled: int
@@ -725,7 +724,7 @@ class Report(Section):
         """Totals of the verdicts."""
         outcomes = [row.outcome for row in self.queries]
         passed, unlabelled = outcomes.count("SUCCESS"), outcomes.count("UNLABELLED")
-        return Validation(len(outcomes), passed, len(outcomes) - passed - unlabelled, unlabelled)
+        return Validation(passed, len(outcomes) - passed - unlabelled, unlabelled)
 
     def plain(self) -> dict[str, Any]:
         """Return the report as plain JSON values, as its file holds them: without the fields that were not set."""

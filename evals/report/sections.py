@@ -51,11 +51,14 @@ def metrics(report: Report, names: Sequence[str], *, remarks: bool = False) -> S
     for name in names:
         metric = report.metrics[name]
         beside = Cell(remark(metric), tone="dim") if remarks else _conditions(report, name)
-        value = Cell(metric.value, figure(name, metric.value))
-        interval = Cell(None, ends(name, metric.ci_low, metric.ci_high))
-        rows.append((Cell(name), value, interval, Cell(metric.n, counted(metric)), beside))
+        rows.append((Cell(name), *value_cells(name, metric), Cell(metric.n, counted(metric)), beside))
     columns = (Column("metric"), *numbers("value", "95% interval", "n"), last)
     return Section(name="metrics", columns=columns, rows=rows)
+
+
+def value_cells(name: str, metric: Summary) -> tuple[Cell, Cell]:
+    """Return the value of a metric and its interval."""
+    return Cell(metric.value, figure(name, metric.value)), Cell(None, ends(name, metric.ci_low, metric.ci_high))
 
 
 def shown_metrics(report: Report, *, everything: bool) -> list[str]:
@@ -121,12 +124,7 @@ def leading_slices(report: Report) -> Section | None:
     name = first_of(LEADING, report.metrics) or ""
     parts = [(part.metrics[name], part) for part in report.slices if part.by == "query_type" and name in part.metrics]
     rows = [
-        (
-            Cell(part.name, f"  {part.name}"),
-            Cell(metric.value, figure(name, metric.value)),
-            Cell(None, ends(name, metric.ci_low, metric.ci_high)),
-            Cell(metric.n),
-        )
+        (Cell(part.name, f"  {part.name}"), *value_cells(name, metric), Cell(metric.n))
         for metric, part in sorted(parts, key=lambda each: each[0].value or 0.0)
     ]
     columns = (Column("  type"), *numbers("value", "95% interval", "n"))

@@ -101,18 +101,18 @@ def _remarks(report: Report, names: Sequence[str], *, everything: bool) -> Itera
 
 
 def _markdown(report: Report) -> Iterator[str]:
-    facts, grid, validation = report.facts, report.grid, report.validation
+    facts, grid = report.facts, report.grid
     if grid and grid.decision and grid.choice:
         taken = decision_section(report, grid, grid.decision, grid.choice)
         yield from (*markdown(taken), *("\n" + escaped(each.cells[0].text) for each in taken.below), "")
-    yield escaped(report.verdict) or f"{validation.passed} of {validation.total} queries pass."
+    yield escaped(report.verdict)
     if grid and grid.proof:
         yield f"\n**{escaped(grid.proof)}**"
     yield f"\n{facts.cases} queries ({facts.in_scope} in scope), {escaped(report.settings)}"
     shown, gates = metrics(report, [name for name in most_telling(report) if name in report.headline]), criteria(report)
     for part in (
         markdown(Section(columns=shown.columns[:4], rows=[row[:4] for row in shown.rows])),
-        [escaped(criteria_line(report))] if report.verdict else [],
+        [escaped(criteria_line(report))],
         markdown(Section(columns=gates.columns[:4], rows=[row[:4] for row in gates.rows])),
         map(escaped, judge_lines(report)),
     ):
