@@ -19,7 +19,8 @@ from evals.report.model import FailedValue, QueryRow, Report, ScoreValue
 from evals.sampling.corrected import difference as sampled_difference
 from evals.sampling.order import NOT_DRAWN
 from evals.stats import paired
-from evals.stats.intervals import SAME
+from evals.stats.intervals import SAME, Floats
+from evals.stats.paired import Paired
 from retrievers.errors import nearest
 
 WHOLE_RUN = "a statistic of the whole run, not paired by query"
@@ -90,18 +91,13 @@ def _paired(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> Differenc
     def ids(holds: NDArray[np.bool_]) -> tuple[str, ...]:
         return tuple(row.id for (row, _), holding in zip(pairing.rows, holds.tolist(), strict=True) if holding)
 
-    direction = declared(metric).direction
-    known = Difference(
-        metric=metric,
-        better=direction,
-        only_baseline=ids(alone[:, 0]),
-        only_other=ids(alone[:, 1]),
-        failed=ids(failed[:, 0] | failed[:, 1]),
-    )
+    has_failed, direction = failed[:, 0] | failed[:, 1], declared(metric).direction
+    about: dict[str, Any] = {"metric": metric, "better": direction, "failed": ids(has_failed)}
+    about |= {"only_baseline": ids(alone[:, 0]), "only_other": ids(alone[:, 1])}
     if not in_both.any():
         reasons = (getattr(both[run], "reason", getattr(both[run], "failed", "")) for run in (0, 1) for both in pairs)
         reason = next(filter(None, reasons), "they are over other queries")
-        return known.model_copy(update={"note": f"no query is scored in both: {reason}"})
+        return Difference(**about, note=f"no query is scored in both: {reason}")
     # Every failed score at its end of [0, 1] that is worst for the other run.
     filled = np.where(failed, (0.0, 1.0) if direction == "lower" else (1.0, 0.0), scores)
     compared, note, worst = scores[in_both], "", None
@@ -109,22 +105,27 @@ def _paired(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> Differenc
         # The queries that the means stand for: scored, failed, or not drawn.
         meant = (scored | failed | left_out).all(axis=1)
         rows = [rows for rows, is_meant in zip(pairing.rows, meant.tolist(), strict=True) if is_meant]
-        proxies = np.array([[row.proxies.get(metric, np.nan) for row in both] for both in rows], dtype=float).T
-        before, after = scores[meant].T
-        result, weight = sampled_difference((before, after), (proxies[0], proxies[1]), seed)
-        how = f"corrected by what foretells the judge, weight {weight:.2f}" if weight else "the judged queries alone"
-        note = f"judged in both: {result.n} of {len(rows)} queries, {how}"
-        if known.failed:
-            before, after = filled[meant].T
-            worst = sampled_difference((before, after), (proxies[0], proxies[1]), seed)[0].difference
+        result, note = _of_samples(metric, scores[meant], rows, seed)
+        worst = _of_samples(metric, filled[meant], rows, seed)[0].difference if has_failed.any() else None
     else:
-        before, after = compared.T
-        result = paired.compare(before, after, seed)
-        if known.failed and -SAME <= compared.min() and compared.max() <= 1 + SAME:
+        result = paired.compare(compared[:, 0].tolist(), compared[:, 1].tolist(), seed)
+        if has_failed.any() and -SAME <= compared.min() and compared.max() <= 1 + SAME:
             worst = fmean(change for change in np.diff(filled)[:, 0].tolist() if isfinite(change))
     better, worse = (result.falls, result.rises) if direction == "lower" else (result.rises, result.falls)
-    values: dict[str, Any] = {name: getattr(result, name) for name in OF_A_PAIR}
-    values |= {"low": result.interval.low, "high": result.interval.high, "wins": better, "losses": worse}
-    return known.model_copy(
-        update={**values, "worst": worst, "note": "; ".join(filter(None, (note, result.interval.note)))}
-    )
+    about |= {name: getattr(result, name) for name in OF_A_PAIR}
+    about |= {"low": result.interval.low, "high": result.interval.high, "wins": better, "losses": worse}
+    return Difference(**about, worst=worst, note="; ".join(filter(None, (note, result.interval.note))))
+
+
+def _of_samples(
+    metric: str, scores: Floats, rows: Sequence[tuple[QueryRow, QueryRow]], seed: int
+) -> tuple[Paired, str]:
+    """Compare a metric of which a run judged a sample, corrected by what foretells it where both reports hold that.
+
+    Returns:
+        The comparison, and how many queries were judged and how the difference was corrected.
+    """
+    foretold = np.array([[row.proxies.get(metric, np.nan) for row in both] for both in rows], dtype=float)
+    result, weight = sampled_difference((scores[:, 0], scores[:, 1]), (foretold[:, 0], foretold[:, 1]), seed)
+    how = f"corrected by what foretells the judge, weight {weight:.2f}" if weight else "the judged queries alone"
+    return result, f"judged in both: {result.n} of {len(rows)} queries, {how}"
