@@ -61,9 +61,9 @@ def difference(metric: str, comparison: Comparison) -> Difference:
         return _paired(metric, pairs, pairing, facts[0].seed)
     if pairing.left:
         return made(note=f"{WHOLE_RUN}, which cannot be restricted to the common queries")
-    found = {name: report.metrics[metric] for name, report in runs.items()}
-    missing = [f"no value in the {name}: {one.note}" for name, one in found.items() if one.value is None]
-    first, second = (one.value for one in found.values())
+    means = {name: report.metrics[metric] for name, report in runs.items()}
+    missing = [f"no value in the {name}: {mean.note}" for name, mean in means.items() if mean.value is None]
+    first, second = (mean.value for mean in means.values())
     return made(baseline=first, other=second, note="; ".join(missing) or WHOLE_RUN)
 
 

@@ -107,7 +107,7 @@ def verdict(comparison: Comparison) -> str:
 def flips(comparison: Comparison) -> list[Flip]:
     """Return the queries that are lost, then those that are gained, then those whose score moved."""
     moves = {move.baseline.id: move for move in comparison.moved}
-    found: dict[Kind, list[Flip]] = {"lost": [], "gained": [], "moved": []}
+    by_kind: dict[Kind, list[Flip]] = {"lost": [], "gained": [], "moved": []}
     for before, after in comparison.pairing.rows:
         first, second, move = score_of(before, VERDICT_METRIC), score_of(after, VERDICT_METRIC), moves.get(before.id)
         change = f"{before.outcome} → {after.outcome}"
@@ -116,8 +116,8 @@ def flips(comparison: Comparison) -> list[Flip]:
         has_flipped = isinstance(first, float) and isinstance(second, float) and first != second
         if has_flipped or move:
             kind: Kind = "moved" if not has_flipped else "lost" if first else "gained"
-            found[kind].append(Flip(kind, before, after, change))
-    return [*found["lost"], *found["gained"], *found["moved"]]
+            by_kind[kind].append(Flip(kind, before, after, change))
+    return [*by_kind["lost"], *by_kind["gained"], *by_kind["moved"]]
 
 
 def slices(comparison: Comparison) -> Section | None:
@@ -143,18 +143,18 @@ def slices(comparison: Comparison) -> Section | None:
 
 def _rows(comparison: Comparison) -> list[tuple[Difference, Mark | None]]:
     """Return the differences, each with its mark where it is one of shares."""
-    told = [(each, _oriented(each)) for each in comparison.differences if each.n or each.difference]
-    span = max((abs(end) for _, ends in told for end in ends), default=0.0) or 1.0
-    return [(each, Mark(*(end / span for end in ends)) if ends else None) for each, ends in told]
+    entries = [(each, _oriented(each)) for each in comparison.differences if each.n or each.difference]
+    span = max((abs(end) for _, ends in entries for end in ends), default=0.0) or 1.0
+    return [(each, Mark(*(end / span for end in ends)) if ends else None) for each, ends in entries]
 
 
-def _oriented(one: Difference) -> tuple[float, ...]:
+def _oriented(entry: Difference) -> tuple[float, ...]:
     """Return a difference of shares and its ends, turned so that more is better; nothing where it cannot be drawn."""
-    is_drawn = one.better != "neither" and declared(one.metric).unit not in DIGITS
-    if one.difference is None or one.low is None or one.high is None or not is_drawn:
+    is_drawn = entry.better != "neither" and declared(entry.metric).unit not in DIGITS
+    if entry.difference is None or entry.low is None or entry.high is None or not is_drawn:
         return ()
-    ends = one.difference, one.low, one.high
-    return (-one.difference, -one.high, -one.low) if one.better == "lower" else ends
+    ends = entry.difference, entry.low, entry.high
+    return (-entry.difference, -entry.high, -entry.low) if entry.better == "lower" else ends
 
 
 def _told(flip: Flip) -> Iterator[str]:

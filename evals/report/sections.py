@@ -74,8 +74,8 @@ def shown_metrics(report: Report, *, everything: bool) -> list[str]:
 def _conditions(report: Report, name: str) -> Cell:
     """Return the criteria on a metric with their answers; of two that are met the one of the baseline says less."""
     gates = [gate for gate in report.criteria if gate.metric == name]
-    told = sorted(gates, key=lambda gate: (gate.passed, gate.condition == NO_WORSE))
-    shown = [gate for n, gate in enumerate(told) if not (n and gate.passed and gate.condition == NO_WORSE)]
+    ordered = sorted(gates, key=lambda gate: (gate.passed, gate.condition == NO_WORSE))
+    shown = [gate for n, gate in enumerate(ordered) if not (n and gate.passed and gate.condition == NO_WORSE)]
     text = ", ".join(f"{gate.condition} {gate.verdict}" for gate in shown)
     return Cell(None, text, TONES[shown[0].verdict] if shown else "")
 
@@ -107,15 +107,15 @@ def compared(section: ComparedSection, name: str) -> Section:
     return Section(name=name, columns=COMPARED, rows=[difference(each) for each in section.differences])
 
 
-def difference(one: DifferenceEntry) -> tuple[Cell, ...]:
+def difference(entry: DifferenceEntry) -> tuple[Cell, ...]:
     """Return a difference as a row: both values, the difference with its interval, wins, ties and losses."""
     return (
-        Cell(one.metric),
-        *(Cell(value, figure(one.metric, value)) for value in (one.baseline, one.other)),
-        Cell(one.difference, signed(one.metric, one.difference)),
-        Cell(None, signed_ends(one.metric, one.low, one.high)),
-        Cell(None, f"{one.wins}/{one.ties}/{one.losses}" if one.wins + one.ties + one.losses else "–"),
-        Cell(one.verdict, tone=TONES[one.verdict]),
+        Cell(entry.metric),
+        *(Cell(value, figure(entry.metric, value)) for value in (entry.baseline, entry.other)),
+        Cell(entry.difference, signed(entry.metric, entry.difference)),
+        Cell(None, signed_ends(entry.metric, entry.low, entry.high)),
+        Cell(None, f"{entry.wins}/{entry.ties}/{entry.losses}" if entry.wins + entry.ties + entry.losses else "–"),
+        Cell(entry.verdict, tone=TONES[entry.verdict]),
     )
 
 
@@ -138,9 +138,11 @@ def slices(report: Report) -> Section | None:
     for part in report.slices:
         cells = [Cell(part.name), Cell(part.by, "type" if part.by == "query_type" else "tag", "dim"), Cell(part.n)]
         for name in names:
-            one = part.metrics.get(name)
-            text = f"{figure(name, one.value)} ({ends(name, one.ci_low, one.ci_high)}), n {one.n}" if one else "–"
-            cells.append(Cell(one and one.value, text))
+            cell = Cell(None, "–")
+            if metric := part.metrics.get(name):
+                value, interval = value_cells(name, metric)
+                cell = Cell(metric.value, f"{value.text} ({interval.text}), n {metric.n}")
+            cells.append(cell)
         rows.append(cells)
     columns = (Column("queries"), Column(""), *numbers("n"), *map(Column, names))
     return Section(name="slices", columns=columns, rows=rows) if len(rows) > 1 else None
@@ -246,8 +248,9 @@ def remark(metric: Summary) -> str:
 
 def searched(facts: Facts) -> str:
     """Return what was searched, in a few words."""
-    found = facts.collection
-    return f"{found.name} ({found.points:,} chunks)" if found else "a retriever whose chunks cannot be listed"
+    if facts.collection is None:
+        return "a retriever whose chunks cannot be listed"
+    return f"{facts.collection.name} ({facts.collection.points:,} chunks)"
 
 
 def judge_lines(report: Report) -> list[str]:

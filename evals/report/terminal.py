@@ -94,9 +94,9 @@ def _details(
 def _remarks(report: Report, names: Sequence[str], *, everything: bool) -> Iterator[Line]:
     """Yield what must be known beside the table: at first where values are not of every query."""
     for name in names:
-        one = report.metrics[name]
-        told = everything or one.n_failed or one.n_missing or one.value is None or one.sampled
-        if told and (text := remark(one)):
+        metric = report.metrics[name]
+        is_told = everything or metric.n_failed or metric.n_missing or metric.value is None or metric.sampled
+        if is_told and (text := remark(metric)):
             yield line(Cell(text, f"  {name}: {text}", "dim"))
 
 
