@@ -6,13 +6,14 @@ The functions import what they call: while that is imported, Ctrl-C ends the com
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from retrievers.terminal import start
 
 if TYPE_CHECKING:
     from evals.comparison.records import Comparison
 
+FILES = {"output": "JSON", "html": "one HTML page", "markdown": "Markdown, for a pull request's comment"}
 EXIT_FAILED = 1
 QUERIES = 5
 
@@ -52,14 +53,9 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
         "--queries", type=whole_number(0), default=QUERIES, metavar="N", help=f"of them show N (default: {QUERIES})"
     )
     command.add_argument("--json", action="store_true", help="print the comparison as JSON")
-    command.add_argument("--output", type=path_argument, metavar="FILE", help="write the comparison as JSON")
-    command.add_argument("--html", type=path_argument, metavar="FILE", help="write it as one HTML page")
-    command.add_argument(
-        "--markdown", type=path_argument, metavar="FILE", help="write it as Markdown, for a pull request's comment"
-    )
-    command.add_argument(
-        "--track", action="store_true", help="write it to the runs in MLflow, as metrics compare/BASELINE/…"
-    )
+    for file, form in FILES.items():
+        command.add_argument(f"--{file}", type=path_argument, metavar="FILE", help=f"write the comparison as {form}")
+    command.add_argument("--track", action="store_true", help="write it to the runs in MLflow (compare/BASELINE/…)")
     command.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
     command.add_argument(
         "--tracking.experiment", default="retrieval-evals", metavar="NAME",
@@ -78,8 +74,8 @@ def _main(namespace: argparse.Namespace) -> int:
     from retrievers.terminal.command import set_up_logging
 
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file)
-    for file in (namespace.output, namespace.html, namespace.markdown):
-        check_writable(file)
+    for file in FILES:
+        check_writable(vars(namespace)[file])
     from evals.api import compare_runs
     from evals.comparison.comparing import parse
 
@@ -95,10 +91,9 @@ def _main(namespace: argparse.Namespace) -> int:
     )
     _show(namespace, comparisons)
     if namespace.track:
-        from evals.tracking.runs import log_comparison
+        from evals.tracking.runs import log_comparisons
 
-        for comparison in comparisons:
-            log_comparison(comparison, vars(namespace)["tracking.uri"])
+        log_comparisons(comparisons, vars(namespace)["tracking.uri"])
     return EXIT_FAILED if any(not regression.passed for c in comparisons for regression in c.regressions) else 0
 
 
@@ -120,9 +115,8 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
     if namespace.json:
         print_rendered(as_json(comparisons))
         return
-    width, whole = terminal_width(), not sys.stdout.isatty()
-    text = render(comparisons, width=width, color=in_color(), queries=namespace.queries, whole=whole)
-    print_rendered(text.rstrip())
+    look: Any = {"width": terminal_width(), "color": in_color(), "whole": not sys.stdout.isatty()}
+    print_rendered(render(comparisons, queries=namespace.queries, **look).rstrip())
     for each in comparisons:
         if address := _side_by_side(each, vars(namespace)["tracking.uri"]):
             print_out(f"Query by query in MLflow: {address}")

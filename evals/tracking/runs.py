@@ -17,6 +17,7 @@ import yaml
 
 from evals.collect.passes import Progress
 from evals.comparison.records import Comparison
+from evals.comparison.records import Run as ComparedRun
 from evals.config.experiment import TrackingConfig
 from evals.errors import TrackingError
 from evals.report.html import render_page
@@ -99,24 +100,28 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
     return Written(run_id, address, is_new)
 
 
-def log_comparison(comparison: Comparison, uri: str | None) -> None:
-    """Write the differences to the other run, by the keys of MLflow's own `compare_evaluations` (from 3.18 on).
+def log_comparisons(comparisons: Sequence[Comparison], uri: str | None) -> None:
+    """Write differences to the compared runs, by the keys of MLflow's own `compare_evaluations` (from 3.18 on).
 
     Args:
-        comparison: Two runs in MLflow.
+        comparisons: Each of two runs in MLflow.
         uri: Its address; the database under ./mlruns when None.
 
     Raises:
         TrackingError: A run is not in MLflow, or that failed.
     """
-    baseline, other = comparison.baseline.tracked, comparison.other.tracked
-    if baseline is None or other is None:
-        names = f"{comparison.baseline.reference!r} and {comparison.other.reference!r}"
-        raise TrackingError(f"--track: expected two runs in MLflow, got {names}; name runs by id or name")
-    key = f"compare/{baseline.run_id[:SHORT]}"
+    known = [(each, _id_of(each.baseline), _id_of(each.other)) for each in comparisons]
     with mlflow_at(uri or local_uri(), writing=True) as client:
-        _log(client, other.run_id, _points(compared_values(comparison, key), int(time.time() * 1000)))
-        client.log_dict(other.run_id, {"baseline_run_id": baseline.run_id}, f"{key}.json")
+        for each, baseline_id, other_id in known:
+            key = f"compare/{baseline_id[:SHORT]}"
+            _log(client, other_id, _points(compared_values(each, key), int(time.time() * 1000)))
+            client.log_dict(other_id, {"baseline_run_id": baseline_id}, f"{key}.json")
+
+
+def _id_of(run: ComparedRun) -> str:
+    if run.tracked is None:
+        raise TrackingError(f"--track: expected runs in MLflow, by id or name; got {run.reference!r}")
+    return run.tracked.run_id
 
 
 def late_command(file: Path, config: TrackingConfig) -> str:

@@ -179,7 +179,7 @@ def test_a_comparison_is_written_to_the_other_run_by_the_keys_of_mlflow(
     file = tmp_path / "r.json"
     file.write_text(text_of(named("a file")), encoding="utf-8")
     assert compare([first, str(file), *IN_TESTS, "--quiet", "--track"]) == 2
-    assert "--track: expected two runs in MLflow" in capsys.readouterr().err
+    assert "--track: expected runs in MLflow, by id or name" in capsys.readouterr().err
 
 
 # A grid
