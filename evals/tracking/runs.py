@@ -5,7 +5,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
@@ -25,15 +25,16 @@ from evals.report.model import Report
 from evals.tracking.store import FOLDER, check_store, local_uri, mlflow_at, run_page, server_of
 from evals.tracking.traces import traces
 from evals.tracking.values import (
+    Figure,
     cell_runs,
-    compared_values,
+    compared_figures,
     curves,
+    figures_of,
     grid_table,
     metric_values,
     metrics_table,
     parameters,
     queries_table,
-    six_digits,
     tags,
 )
 from retrievers.text.quoting import quoted
@@ -41,7 +42,7 @@ from retrievers.text.secrets import redacted
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Metric, Run
+    from mlflow.entities import Run
 
 log = logging.getLogger(__name__)
 UNKNOWN = "error code 404"
@@ -90,7 +91,7 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
             for run in runs:
                 _delete(client, run)
             started = int(datetime.fromisoformat(report.facts.started_at).timestamp() * 1000)
-            run_id = _begin(client, experiment, report.run or report.name, started, {REPORT_TAG: digest})
+            run_id = _begin(client, experiment, report.run or report.name, started, tags(report) | {REPORT_TAG: digest})
             # A run counts as failed until it is ended as finished: nothing that kills this leaves it running.
             client.set_terminated(run_id, "FAILED", end_time=started)
             _write_values(client, experiment, run_id, report, text, started)
@@ -114,7 +115,7 @@ def log_comparisons(comparisons: Sequence[Comparison], uri: str | None) -> None:
     with mlflow_at(uri or local_uri(), writing=True) as client:
         for each, baseline_id, other_id in known:
             key = f"compare/{baseline_id[:SHORT]}"
-            _log(client, other_id, _points(compared_values(each, key), int(time.time() * 1000)))
+            _log(client, other_id, int(time.time() * 1000), compared_figures(each, key), {})
             client.log_dict(other_id, {"baseline_run_id": baseline_id}, f"{key}.json")
 
 
@@ -167,23 +168,17 @@ def _delete(client: "MlflowClient", run: "Run") -> None:
 def _write_values(
     client: "MlflowClient", experiment: str, run_id: str, report: Report, text: str, started: int
 ) -> None:
-    """Write the cells of a grid as runs, then metrics, parameters, tags and files of the run."""
-    from mlflow.entities import Metric
-
+    """Write the cells of a grid as runs, then metrics, parameters and files of the run."""
     with _one_transaction(client):
         # Cells start with the grid, a millisecond before one another: a list by time has them below it, in its order.
         for number, cell in enumerate(cell_runs(report), 1):
-            about = {PARENT: run_id, "cell": str(cell.cell), "role": ", ".join(cell.roles)}
+            about = {PARENT: run_id, "cell": str(cell.cell), "role": "cell"}
             cell_id = _begin(client, experiment, cell.name, started - number, about)
             client.set_terminated(cell_id, "FINISHED", end_time=started - number)
-            _log(client, cell_id, _points(cell.metrics, started - number), cell.parameters)
-    files = _artifacts(report, text)
-    shown = [{"path": name, "type": "table"} for name in files if name.startswith("tables/")]
-    known = tags(report) | {"mlflow.loggedArtifacts": json.dumps(shown)}
-    points = [Metric(name, six_digits(value), started, step) for name, step, value in curves(report)]
-    _log(client, run_id, [*_points(metric_values(report), started), *points], parameters(report), known)
+            _log(client, cell_id, started - number, figures_of(cell.metrics), cell.parameters)
+    _log(client, run_id, started, [*figures_of(metric_values(report)), *curves(report)], parameters(report))
     with TemporaryDirectory() as folder:
-        for name, content in files.items():
+        for name, content in _artifacts(report, text).items():
             file = Path(folder, name)
             file.parent.mkdir(exist_ok=True)
             file.write_text(content, encoding="utf-8")
@@ -239,39 +234,28 @@ def _begin(client: "MlflowClient", experiment: str, name: str, started_ms: int, 
 
 
 def _log(
-    client: "MlflowClient",
-    run_id: str,
-    points: Sequence["Metric"],
-    parameters: Mapping[str, Any] | None = None,
-    tags: Mapping[str, str] | None = None,
+    client: "MlflowClient", run_id: str, at_ms: int, figures: Iterable[Figure], parameters: Mapping[str, Any]
 ) -> None:
-    from mlflow.entities import Param, RunTag
+    from mlflow.entities import Metric, Param
 
-    shown = [Param(name, str(value)) for name, value in (parameters or {}).items()]
-    client.log_batch(run_id, params=shown, tags=[RunTag(name, value) for name, value in (tags or {}).items()])
+    client.log_batch(run_id, params=[Param(name, str(value)) for name, value in parameters.items()])
+    points = [Metric(name, float(f"{value:.6g}"), at_ms, step) for name, step, value in figures]
     for first in range(0, len(points), AT_ONCE):
         client.log_batch(run_id, metrics=points[first : first + AT_ONCE])
 
 
-def _points(values: Mapping[str, float], at_ms: int) -> list["Metric"]:
-    from mlflow.entities import Metric
-
-    return [Metric(name, six_digits(value), at_ms, 0) for name, value in values.items()]
-
-
 def _artifacts(report: Report, text: str) -> dict[str, str]:
     """Return the files of a run by name: MLflow lists them by it, the page first."""
-    rows = {"metrics": metrics_table(report), "queries": queries_table(report)}
-    rows |= {"grid": grid_table(report.grid)} if report.grid else {}
+    tables = {"metrics": metrics_table(report), "queries": queries_table(report)}
+    tables |= {"grid": grid_table(report.grid)} if report.grid else {}
     return {
         "report.html": render_page(report),
         "report.json": text,
         "settings.yaml": yaml.safe_dump(report.config, sort_keys=False),
-        **{f"tables/{name}.json": _table(table) for name, table in rows.items()},
+        **{f"tables/{name}.json": _table(rows) for name, rows in tables.items()},
     }
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a table as MLflow loads and shows it."""
-    columns = list(rows[0]) if rows else []
-    return json.dumps({"columns": columns, "data": [list(row.values()) for row in rows]})
+    return json.dumps({"columns": [*rows[0]] if rows else [], "data": [[*row.values()] for row in rows]})

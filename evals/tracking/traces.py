@@ -33,14 +33,11 @@ def traces(report: Report, experiment_id: str, run_id: str) -> list[Trace]:
         experiment_id: Id of the run's experiment.
         run_id: Id of the run.
     """
-    latest, kept = time.time_ns(), {*sorted((row.id for row in report.queries), key=_hash)[:MOST]}
+    by_hash = sorted((row.id for row in report.queries), key=lambda name: hashlib.sha256(name.encode()).hexdigest())
+    latest, kept = time.time_ns(), {*by_hash[:MOST]}
     rows = worst_first((row for row in report.queries if row.id in kept), MOST)
     # A millisecond apart: MLflow sorts traces by time in milliseconds.
     return [_trace(row, report, experiment_id, run_id, latest - number * 1_000_000) for number, row in enumerate(rows)]
-
-
-def _hash(query_id: str) -> str:
-    return hashlib.sha256(query_id.encode()).hexdigest()
 
 
 def _trace(row: QueryRow, report: Report, experiment_id: str, run_id: str, start: int) -> Trace:

@@ -1,7 +1,7 @@
 """A report in MLflow's terms: parameters, metrics, tags, tables. Pure."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from itertools import islice
 from pathlib import Path
@@ -18,11 +18,10 @@ from evals.grid.axes import CELL_AXES
 from evals.grid.objective import TOKENS
 from evals.report.head import leading_first, most_telling
 from evals.report.model import GridSection, QueryRow, Report
-from evals.report.sections import verdict_lines
+from evals.report.sections import rank_and_score, verdict_lines
 from evals.report.terminal import description
 from retrievers.config import dump
 from retrievers.config.layers import flatten, tables
-from retrievers.terminal.present import score_text
 
 # Most metrics of a run.
 MOST_METRICS = 30
@@ -47,12 +46,23 @@ COMPARATORS = {">=": "GTE", "<=": "LTE"}
 OF_A_QUERY = ("id", "query", "in_scope", "query_type", "outcome", "top_score", "time_ms")
 
 
+# MLflow's names of what a difference is made of.
+DIFFERENCE = {"diff": "difference", "ci_low": "low", "ci_high": "high", "p_value": "p", "n_paired": "n"}
+
+
+class Figure(NamedTuple):
+    """A value of a metric at a step of its curve; at 0 where it has none. Six digits of it are what MLflow shows."""
+
+    metric: str
+    step: int
+    value: float
+
+
 class CellRun(NamedTuple):
-    """A cell as a run: its number, settings and means, and why it is there."""
+    """A cell as a run: its number, settings and means; the name of the recommended one begins with a star."""
 
     cell: int
     name: str
-    roles: Sequence[str]
     parameters: Mapping[str, Any]
     metrics: Mapping[str, float]
 
@@ -84,8 +94,13 @@ def metric_values(report: Report) -> dict[str, float]:
     return {name: value for name, value in values if value is not None}
 
 
-def curves(report: Report) -> Iterator[tuple[str, int, float]]:
-    """Yield what changes along the threshold and along top_k of the recommended cell: metric, step and value.
+def figures_of(values: Mapping[str, float]) -> Iterator[Figure]:
+    """Yield values by metric, none of them on a curve."""
+    yield from (Figure(name, 0, value) for name, value in values.items())
+
+
+def curves(report: Report) -> Iterator[Figure]:
+    """Yield what changes along the threshold and along top_k of the recommended cell.
 
     A step is a `top_k`, or a threshold in thousandths. Nothing of a run, and of cells that are not ranked.
     """
@@ -103,18 +118,14 @@ def curves(report: Report) -> Iterator[tuple[str, int, float]]:
     for axis, along in steps.items():
         for name, means in shown.items() if len(along) > 1 else ():
             known = ((step, means[n]) for n, step in along.items())
-            yield from ((f"by_{axis}/{name}", step, mean) for step, mean in known if mean is not None)
-
-
-def six_digits(value: float) -> float:
-    """Return a value as short as MLflow's tables show it whole."""
-    return float(f"{value:.6g}")
+            yield from (Figure(f"by_{axis}/{name}", step, mean) for step, mean in known if mean is not None)
 
 
 def tags(report: Report) -> dict[str, str]:
     """Return what runs are filtered by, and the text of the run's page."""
     facts, flat = report.facts, _flat(report.config)
     failed = [criterion.metric for criterion in report.criteria if not criterion.passed]
+    shown = ("metrics", "queries", *(["grid"] if report.grid else []))
     tags: dict[str, object] = {
         "mode": facts.retriever if flat.get("retriever.python") else flat.get("retriever.mode"),
         "collection": facts.collection and facts.collection.name,
@@ -127,6 +138,7 @@ def tags(report: Report) -> dict[str, str]:
         "ragas": (report.ragas_check and report.ragas_check.line) or None,
         "code.commit": facts.commit,
         "mlflow.note.content": description(report),
+        "mlflow.loggedArtifacts": json.dumps([{"path": f"tables/{name}.json", "type": "table"} for name in shown]),
         "mlflow.genaiEvaluate.qualityCriteria": quality_criteria(report),
     }
     return {key: str(value) for key, value in tags.items() if value is not None}
@@ -148,17 +160,12 @@ def quality_criteria(report: Report) -> str | None:
     return json.dumps(known) if rules else None
 
 
-def compared_values(comparison: Comparison, key: str) -> dict[str, float]:
-    """Return the paired differences by names below a key, as MLflow's own comparison names them."""
-    return {
-        f"{key}/{each.metric}/{name}": float(value)
-        for each in comparison.differences
-        if each.n
-        for name, value in {
-            "diff": each.difference, "ci_low": each.low, "ci_high": each.high, "p_value": each.p, "n_paired": each.n,
-        }.items()
-        if value is not None
-    }  # fmt: skip
+def compared_figures(comparison: Comparison, key: str) -> Iterator[Figure]:
+    """Yield the paired differences by names below a key, as MLflow's own comparison names them."""
+    for each in comparison.differences:
+        for name, field in DIFFERENCE.items() if each.n else ():
+            if (value := getattr(each, field)) is not None:
+                yield Figure(f"{key}/{each.metric}/{name}", 0, value)
 
 
 def metrics_table(report: Report) -> list[dict[str, Any]]:
@@ -218,11 +225,7 @@ def cell_runs(report: Report) -> list[CellRun]:
     room = MOST_CELLS - 2 - len(ranked)
     top_ks = _evenly((cells.top_k[place] for place in inside), room // len(cuts))
     shape = [place for place in inside if cells.threshold[place] in cuts and cells.top_k[place] in top_ks]
-    roles = {"recommended": [chosen], "best as measured": [best], "best of its retrieval": ranked, "shape": shape}
-    return [
-        _cell_run(report, grid, place, [role for role, places in roles.items() if place in places])
-        for place in sorted({chosen, best, *ranked, *shape})
-    ]
+    return [_cell_run(report, grid, place) for place in sorted({chosen, best, *ranked, *shape})]
 
 
 def expected_text(row: QueryRow) -> str:
@@ -235,8 +238,7 @@ def expected_text(row: QueryRow) -> str:
 
 def retrieved_text(row: QueryRow) -> str:
     """Return a line for each returned chunk, relevant ones marked."""
-    lines = (f"{hit.rank}. {score_text(hit.score)} {'✓' if hit.grade else ' '} {hit.source}" for hit in row.retrieved)
-    return "\n".join(lines) or "nothing"
+    return "\n".join(f"{rank_and_score(hit, scaled=False)}{hit.source}" for hit in row.retrieved) or "nothing"
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -250,7 +252,7 @@ def _evenly(values: Iterable[Any], most: int) -> list[Any]:
     return [every[place] for place in np.linspace(0, len(every) - 1, min(len(every), most)).round().astype(int)]
 
 
-def _cell_run(report: Report, grid: GridSection, place: int, roles: Sequence[str]) -> CellRun:
+def _cell_run(report: Report, grid: GridSection, place: int) -> CellRun:
     # A parameter that a run lacks counts as differing: every cell has the settings of every way to retrieve.
     names = dict.fromkeys(name for configuration in grid.configurations for name in configuration.parameters)
     base, own = dict(flatten(report.config.get("retriever", {}))), cell_settings(grid, place)
@@ -262,8 +264,7 @@ def _cell_run(report: Report, grid: GridSection, place: int, roles: Sequence[str
     first = dict.fromkeys((*grid.ranking.metrics, OBJECTIVE, *leading_first(known)))
     return CellRun(
         cell=grid.cells.index[place],
-        name=f"{'★ ' if 'recommended' in roles else ''}{grid.address(place)}",
-        roles=roles,
+        name=f"{'★ ' if grid.cells.index[place] == grid.chosen else ''}{grid.address(place)}",
         parameters=cuts | {f"retriever.{name}": value for name, value in settings.items()},
         metrics={name: known[name] for name in islice((name for name in first if name in known), MOST_METRICS)},
     )

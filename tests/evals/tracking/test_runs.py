@@ -193,9 +193,9 @@ def test_cells_are_finished_runs_below_that_of_the_grid_in_its_order(grid: Run, 
     numbers = [int(cell.data.tags["cell"]) for cell in found]
     assert numbers == sorted(numbers)
     assert swept.grid and swept.grid.choice
-    roles = {number: cell.data.tags["role"] for number, cell in zip(numbers, found, strict=True)}
-    assert "best as measured" in roles[swept.grid.choice.standings[0].cell]
-    assert any("shape" in role for role in roles.values())
+    assert swept.grid.choice.standings[0].cell in numbers
+    starred = [int(cell.data.tags["cell"]) for cell in found if cell.info.run_name.startswith("★ ")]
+    assert starred == [swept.grid.chosen]
 
 
 def test_cells_differ_first_in_their_cuts_and_have_the_means_of_the_grid(grid: Run, swept: Report) -> None:
