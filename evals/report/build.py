@@ -20,7 +20,6 @@ from evals.report.model import (
     SCHEMA_VERSION,
     Cause,
     ChunkEntry,
-    Disagreement,
     Facts,
     FailedValue,
     Hit,
@@ -160,7 +159,7 @@ def _judge(judging: Judging, trust: Trust | None, queries: int) -> JudgeSection:
         drawn=None if judging.drawn is None else len(judging.drawn),
         lines=list(_judge_lines(judging, trust, queries)),
         compared=agreement.n_verdicts if agreement else 0,
-        disagreements=[Disagreement.of(row) for row in agreement.disagreements] if agreement else [],
+        disagreements=agreement.disagreements if agreement else (),
     )
 
 

@@ -14,6 +14,7 @@ from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, Priv
 from evals.collect.observations import Gate, Outcome, Summary, Unscored
 from evals.grid.choice import HeldOut
 from evals.judge.budget import Usage
+from evals.judge.trust import Differing
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics.declaration import Declaration, Direction
 
@@ -313,7 +314,7 @@ class ComparedSection(Section):
         differences: Every metric that both have.
     """
 
-    about: str
+    about: str = ""
     differences: tuple[DifferenceEntry, ...]
 
 
@@ -389,22 +390,6 @@ class RagasCheck(Section):
         return self.line if self.status == "differs" else ""
 
 
-class Disagreement(Section):
-    """A verdict that differs from the label: an error of the judge, or a hole in the labels.
-
-    Attributes:
-        query_id: The query.
-        chunk_id: The chunk.
-        label: 1 when it is relevant by the golden data, and useless to the judge.
-        reason: The judge's reason.
-    """
-
-    query_id: str
-    chunk_id: str
-    label: int = Field(ge=0, le=1)
-    reason: str
-
-
 class JudgeSection(Section):
     """The judge of a run. How far to trust it say the metrics judge/* and those that end in _corrected.
 
@@ -422,7 +407,7 @@ class JudgeSection(Section):
     drawn: int | None = None
     lines: list[str] = []
     compared: Count = 0
-    disagreements: list[Disagreement] = []
+    disagreements: tuple[Differing, ...] = ()
 
 
 class RankingSection(Section):
