@@ -29,7 +29,6 @@ from evals.tracking.values import (
     cell_runs,
     compared_figures,
     curves,
-    figures_of,
     grid_table,
     metric_values,
     metrics_table,
@@ -175,8 +174,9 @@ def _write_values(
             about = {PARENT: run_id, "cell": str(cell.cell), "role": "cell"}
             cell_id = _begin(client, experiment, cell.name, started - number, about)
             client.set_terminated(cell_id, "FINISHED", end_time=started - number)
-            _log(client, cell_id, started - number, figures_of(cell.metrics), cell.parameters)
-    _log(client, run_id, started, [*figures_of(metric_values(report)), *curves(report)], parameters(report))
+            _log(client, cell_id, started - number, cell.figures, cell.parameters)
+    figures = [Figure(name, 0, value) for name, value in metric_values(report).items()]
+    _log(client, run_id, started, [*figures, *curves(report)], parameters(report))
     with TemporaryDirectory() as folder:
         for name, content in _artifacts(report, text).items():
             file = Path(folder, name)

@@ -27,18 +27,15 @@ from retrievers.config.layers import flatten, tables
 MOST_METRICS = 30
 # First columns of MLflow's list of runs: metrics that every run has, whatever its top_k.
 COLUMNS = ("queries/pass_rate", "scope/false_answer", "ranking/hit_rate_at_1", "ragas/id_context_recall")
-USUAL = (
-    *("retriever.mode", "retriever.top_k", "retriever.threshold", "retriever.rerank"),
-    "retriever.embedding.model",
-)
+USUAL = tuple(f"retriever.{name}" for name in ("mode", "top_k", "threshold", "rerank", "embedding.model"))
 # Settings that are no parameters: the store of runs, whose address may carry credentials, and what a run demands.
 ELSEWHERE = ("tracking.", "criteria")
 # Characters of a parameter that MLflow holds.
 MOST_CHARACTERS = 6_000
 # Most cells with a run of their own; of these, ways to retrieve; thresholds and top_k of the recommended one.
 MOST_CELLS, MOST_WAYS, MOST_THRESHOLDS = 24, 8, 5
+# What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name.
 OBJECTIVE = "by_objective"
-"""What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name."""
 # Beside the objective, what is drawn along the threshold and along top_k.
 CURVES = {"wrongly_answered": "scope/false_answer", "wrongly_silent": "scope/false_abstention", "tokens": TOKENS}
 # Comparisons of a criterion that MLflow has too.
@@ -64,7 +61,7 @@ class CellRun(NamedTuple):
     cell: int
     name: str
     parameters: Mapping[str, Any]
-    metrics: Mapping[str, float]
+    figures: list[Figure]
 
 
 def parameters(report: Report) -> dict[str, str]:
@@ -90,13 +87,7 @@ def metric_values(report: Report) -> dict[str, float]:
     """
     telling = most_telling(report)
     names = dict.fromkeys((*(name for name in COLUMNS if name in telling), *telling))
-    values = ((name, report.metrics[name].value) for name in islice(names, MOST_METRICS))
-    return {name: value for name, value in values if value is not None}
-
-
-def figures_of(values: Mapping[str, float]) -> Iterator[Figure]:
-    """Yield values by metric, none of them on a curve."""
-    yield from (Figure(name, 0, value) for name, value in values.items())
+    return {name: value for name in islice(names, MOST_METRICS) if (value := report.metrics[name].value) is not None}
 
 
 def curves(report: Report) -> Iterator[Figure]:
@@ -261,10 +252,10 @@ def _cell_run(report: Report, grid: GridSection, place: int) -> CellRun:
     cuts = {f"cell.{name}": own[name] for name in CELL_AXES if name in own}
     means = {OBJECTIVE: grid.ranking.values[place]} | {name: one.mean[place] for name, one in grid.metrics.items()}
     known = {name: mean for name, mean in means.items() if mean is not None}
-    first = dict.fromkeys((*grid.ranking.metrics, OBJECTIVE, *leading_first(known)))
+    first = [name for name in dict.fromkeys((*grid.ranking.metrics, OBJECTIVE, *leading_first(known))) if name in known]
     return CellRun(
         cell=grid.cells.index[place],
         name=f"{'★ ' if grid.cells.index[place] == grid.chosen else ''}{grid.address(place)}",
         parameters=cuts | {f"retriever.{name}": value for name, value in settings.items()},
-        metrics={name: known[name] for name in islice((name for name in first if name in known), MOST_METRICS)},
+        figures=[Figure(name, 0, known[name]) for name in first[:MOST_METRICS]],
     )
