@@ -44,13 +44,10 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 log = logging.getLogger(__name__)
-UNKNOWN = "error code 404"
 REPORT_TAG = "report.sha256"
 PARENT = "mlflow.parentRunId"
 # Characters of a run's name that MLflow's databases hold.
 MAX_NAME = 250
-# Characters of a run's id by which MLflow's comparisons name it.
-SHORT = 8
 # Most runs, traces or figures of one request; traces that are written together.
 AT_ONCE, BATCH = 100, 24
 
@@ -113,7 +110,7 @@ def log_comparisons(comparisons: Sequence[Comparison], uri: str | None) -> None:
     known = [(each, _id_of(each.baseline), _id_of(each.other)) for each in comparisons]
     with mlflow_at(uri or local_uri(), writing=True) as client:
         for each, baseline_id, other_id in known:
-            key = f"compare/{baseline_id[:SHORT]}"
+            key = f"compare/{baseline_id[:8]}"  # MLflow names a baseline by so many characters
             _log(client, other_id, int(time.time() * 1000), compared_figures(each, key), {})
             client.log_dict(other_id, {"baseline_run_id": baseline_id}, f"{key}.json")
 
@@ -175,7 +172,7 @@ def _write_values(
             cell_id = _begin(client, experiment, cell.name, started - number, about)
             client.set_terminated(cell_id, "FINISHED", end_time=started - number)
             _log(client, cell_id, started - number, cell.figures, cell.parameters)
-    figures = [Figure(name, 0, value) for name, value in metric_values(report).items()]
+    figures = [(name, 0, value) for name, value in metric_values(report).items()]
     _log(client, run_id, started, [*figures, *curves(report)], parameters(report))
     with TemporaryDirectory() as folder:
         for name, content in _artifacts(report, text).items():
@@ -204,7 +201,7 @@ def _write_traces(client: "MlflowClient", experiment: str, run_id: str, report: 
                 store.log_spans(experiment, [span for _, spans in batch for span in spans])
             progress("traces", first + len(batch), len(every))
     except (MlflowException, NotImplementedError) as error:
-        if UNKNOWN not in str(error) and not isinstance(error, NotImplementedError):
+        if "error code 404" not in str(error) and not isinstance(error, NotImplementedError):
             raise
         log.warning("MLflow has no traces of the queries: its server is older, and knows none")
 
@@ -239,6 +236,7 @@ def _log(
     from mlflow.entities import Metric, Param
 
     client.log_batch(run_id, params=[Param(name, str(value)) for name, value in parameters.items()])
+    # Six digits are what MLflow shows whole.
     points = [Metric(name, float(f"{value:.6g}"), at_ms, step) for name, step, value in figures]
     for first in range(0, len(points), AT_ONCE):
         client.log_batch(run_id, metrics=points[first : first + AT_ONCE])

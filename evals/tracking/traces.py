@@ -128,8 +128,7 @@ def _assessments(row: QueryRow, report: Report, trace_id: str, run_id: str) -> I
     from mlflow.entities import AssessmentError, AssessmentSource, Expectation, Feedback
 
     known: dict[str, Any] = {"trace_id": trace_id, "metadata": {"mlflow.assessment.sourceRunId": run_id}}
-    judge = report.facts.judge
-    by_judge = ("LLM_JUDGE", f"{judge.provider}:{judge.model}" if judge else "")
+    by_judge = ("LLM_JUDGE", f"{judge.provider}:{judge.model}" if (judge := report.facts.judge) else "")
     for name, value, reason in _judgements(row):
         kind, model = by_judge if name == JUDGED else ("CODE", "retrieval-evals")
         own = known | {"name": name, "source": AssessmentSource(source_type=kind, source_id=model)}

@@ -47,12 +47,8 @@ OF_A_QUERY = ("id", "query", "in_scope", "query_type", "outcome", "top_score", "
 DIFFERENCE = {"diff": "difference", "ci_low": "low", "ci_high": "high", "p_value": "p", "n_paired": "n"}
 
 
-class Figure(NamedTuple):
-    """A value of a metric at a step of its curve; at 0 where it has none. Six digits of it are what MLflow shows."""
-
-    metric: str
-    step: int
-    value: float
+# A metric, the step of its curve (0 where it has none), and its value.
+Figure = tuple[str, int, float]
 
 
 class CellRun(NamedTuple):
@@ -109,7 +105,7 @@ def curves(report: Report) -> Iterator[Figure]:
     for axis, along in steps.items():
         for name, means in shown.items() if len(along) > 1 else ():
             known = ((step, means[n]) for n, step in along.items())
-            yield from (Figure(f"by_{axis}/{name}", step, mean) for step, mean in known if mean is not None)
+            yield from ((f"by_{axis}/{name}", step, mean) for step, mean in known if mean is not None)
 
 
 def tags(report: Report) -> dict[str, str]:
@@ -156,7 +152,7 @@ def compared_figures(comparison: Comparison, key: str) -> Iterator[Figure]:
     for each in comparison.differences:
         for name, field in DIFFERENCE.items() if each.n else ():
             if (value := getattr(each, field)) is not None:
-                yield Figure(f"{key}/{each.metric}/{name}", 0, value)
+                yield f"{key}/{each.metric}/{name}", 0, value
 
 
 def metrics_table(report: Report) -> list[dict[str, Any]]:
@@ -257,5 +253,5 @@ def _cell_run(report: Report, grid: GridSection, place: int) -> CellRun:
         cell=grid.cells.index[place],
         name=f"{'★ ' if grid.cells.index[place] == grid.chosen else ''}{grid.address(place)}",
         parameters=cuts | {f"retriever.{name}": value for name, value in settings.items()},
-        figures=[Figure(name, 0, known[name]) for name in first[:MOST_METRICS]],
+        figures=[(name, 0, known[name]) for name in first[:MOST_METRICS]],
     )
