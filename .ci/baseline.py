@@ -13,7 +13,7 @@ FILE = PRESETS / "baseline-default.json"
 CHUNKS = 3
 # Parts that no comparison reads.
 LEFT_OUT = {
-    "head", "headline", "baseline", "slices", "notes", "criteria", "judge", "grid", "proxies",
+    "verdict", "next_flags", "headline", "baseline", "slices", "notes", "criteria", "judge", "grid", "proxies",
 }  # fmt: skip
 OF_A_ROW = {"reference_answer", "expected", "irrelevant", "best_below_threshold", "claims", "tags", "stages_ms"}
 

@@ -6,20 +6,16 @@ The functions import what they call: while that is imported, Ctrl-C ends the com
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from retrievers.terminal import start
 
 if TYPE_CHECKING:
     from evals.comparison.records import Comparison
 
+FILES = {"output": "JSON", "html": "one HTML page", "markdown": "Markdown, for a pull request's comment"}
 EXIT_FAILED = 1
 QUERIES = 5
-FILES = {
-    "--output": "write the comparison as JSON",
-    "--html": "write it as one HTML page",
-    "--markdown": "write it as Markdown, for a pull request's comment",
-}
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.compare") -> int:
@@ -57,8 +53,9 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
         "--queries", type=whole_number(0), default=QUERIES, metavar="N", help=f"of them show N (default: {QUERIES})"
     )
     command.add_argument("--json", action="store_true", help="print the comparison as JSON")
-    for flag, about in FILES.items():
-        command.add_argument(flag, type=path_argument, metavar="FILE", help=about)
+    for file, form in FILES.items():
+        command.add_argument(f"--{file}", type=path_argument, metavar="FILE", help=f"write the comparison as {form}")
+    command.add_argument("--track", action="store_true", help="write it to the runs in MLflow (compare/BASELINE/…)")
     command.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
     command.add_argument(
         "--tracking.experiment", default="retrieval-evals", metavar="NAME",
@@ -77,8 +74,8 @@ def _main(namespace: argparse.Namespace) -> int:
     from retrievers.terminal.command import set_up_logging
 
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file)
-    for file in (namespace.output, namespace.html, namespace.markdown):
-        check_writable(file)
+    for file in FILES:
+        check_writable(vars(namespace)[file])
     from evals.api import compare_runs
     from evals.comparison.comparing import parse
 
@@ -93,6 +90,10 @@ def _main(namespace: argparse.Namespace) -> int:
         tracking_experiment=vars(namespace)["tracking.experiment"],
     )
     _show(namespace, comparisons)
+    if namespace.track:
+        from evals.tracking.runs import log_comparisons
+
+        log_comparisons(comparisons, vars(namespace)["tracking.uri"])
     return EXIT_FAILED if any(not regression.passed for c in comparisons for regression in c.regressions) else 0
 
 
@@ -114,9 +115,8 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
     if namespace.json:
         print_rendered(as_json(comparisons))
         return
-    width, whole = terminal_width(), not sys.stdout.isatty()
-    text = render(comparisons, width=width, color=in_color(), queries=namespace.queries, whole=whole)
-    print_rendered(text.rstrip())
+    look: Any = {"width": terminal_width(), "color": in_color(), "whole": not sys.stdout.isatty()}
+    print_rendered(render(comparisons, queries=namespace.queries, **look).rstrip())
     for each in comparisons:
         if address := _side_by_side(each, vars(namespace)["tracking.uri"]):
             print_out(f"Query by query in MLflow: {address}")

@@ -159,7 +159,7 @@ def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str)
     from retrievers.terminal.command import in_color, print_out, print_rendered, terminal_width, unread_output_allowed
 
     report, file = evaluation.report, evaluation.outputs.report
-    command = _next(namespace, prog, report.head.next_flags if report.head else "")
+    command = _next(namespace, prog, report.next_flags)
     screen = render(report, width=terminal_width(), color=in_color(), everything=namespace.verbose, command=command)
     # Page and MLflow come after this, whoever reads it.
     with unread_output_allowed():

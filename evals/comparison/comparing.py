@@ -110,8 +110,8 @@ def moved(pairing: Pairing, metrics: Sequence[str]) -> list[Moved]:
         for row, other in pairing.rows:
             before, after = score_of(row, metric), score_of(other, metric)
             if isinstance(before, float | int) and isinstance(after, float | int) and abs(after - before) > SAME:
-                gain, found = sign * (after - before), largest.get(row.id)
-                if found is None or abs(gain) > abs(found.gain):
+                gain, largest_yet = sign * (after - before), largest.get(row.id)
+                if largest_yet is None or abs(gain) > abs(largest_yet.gain):
                     largest[row.id] = Moved(
                         metric=metric, gain=gain, before=before, after=after, baseline=row, other=other
                     )
@@ -165,21 +165,23 @@ def _movers(metrics: Sequence[str], differences: Sequence[Difference]) -> list[s
     return chosen if metrics or not changed or not set(chosen).isdisjoint(changed) else changed[:1]
 
 
-def _judged(one: Difference, tolerances: Mapping[str, float]) -> Regression:
+def _judged(entry: Difference, tolerances: Mapping[str, float]) -> Regression:
     """Compare a difference with its tolerance, by the rule at the head of this file."""
-    limit, change, dropped = tolerances[one.metric], one.difference, len(one.only_baseline) + len(one.only_other)
-    drop, scored = one.worst if one.failed else change, dropped + one.n
-    if drop is not None and one.better != "lower":
+    limit, change = tolerances[entry.metric], entry.difference
+    dropped = len(entry.only_baseline) + len(entry.only_other)
+    drop, scored = entry.worst if entry.failed else change, dropped + entry.n
+    if drop is not None and entry.better != "lower":
         drop = -drop
     unknown = ""
     if change is None:
-        unknown = one.note
+        unknown = entry.note
     elif drop is None:
-        unknown = f"{len(one.failed)} failed scores leave it open"
+        unknown = f"{len(entry.failed)} failed scores leave it open"
     elif dropped > MOST_DROPPED * scored:
         unknown = f"{dropped} of {scored} queries are scored in one of the runs only, more than {MOST_DROPPED:.0%}"
-    certain = None if one.low is None or one.high is None else one.low > 0 or one.high < 0
+    certain = None if entry.low is None or entry.high is None else entry.low > 0 or entry.high < 0
     remark = {None: "there is no interval", True: "the 95% interval excludes 0", False: "the 95% interval includes 0"}
-    worst = f", if all {len(one.failed)} failed scores had come out badly" if one.failed else ""
+    worst = f", if all {len(entry.failed)} failed scores had come out badly" if entry.failed else ""
     passed = not unknown and drop is not None and drop <= limit + ROUNDING
-    return Regression(one.metric, limit, drop, passed, None if unknown else certain, unknown or remark[certain] + worst)
+    reason = unknown or remark[certain] + worst
+    return Regression(entry.metric, limit, drop, passed, None if unknown else certain, reason)

@@ -1,12 +1,14 @@
 """Metrics of two runs side by side, of judged samples too. Pure and seeded."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import partial
+from math import isfinite
 from statistics import fmean
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evals.collect.observations import VERDICT_METRIC, Unscored
 from evals.comparison.mismatches import other_judges
@@ -48,27 +50,27 @@ def difference(metric: str, comparison: Comparison) -> Difference:
         comparison: The runs, with their queries paired.
     """
     runs = {"baseline": comparison.baseline.report, "other run": comparison.other.report}
-    pairing, empty = comparison.pairing, Difference(metric=metric, better=declared(metric).direction)
+    pairing, made = comparison.pairing, partial(Difference, metric=metric, better=declared(metric).direction)
     facts = [report.facts for report in runs.values()]
     if "judge" in declared(metric).needs and other_judges(*facts):
-        return replace(empty, note="given by different judges, so not compared")
+        return made(note="given by different judges, so not compared")
     if absent := [name for name, report in runs.items() if metric not in report.metrics]:
-        return replace(empty, note=f"not measured in the {' nor in the '.join(absent)}")
+        return made(note=f"not measured in the {' nor in the '.join(absent)}")
     pairs = [(score_of(a, metric), score_of(b, metric)) for a, b in pairing.rows]
     if any(score is not None for both in pairs for score in both):
-        return _paired(empty, pairs, pairing, facts[0].seed)
+        return _paired(metric, pairs, pairing, facts[0].seed)
     if pairing.left:
-        return replace(empty, note=f"{WHOLE_RUN}, which cannot be restricted to the common queries")
-    found = {name: report.metrics[metric] for name, report in runs.items()}
-    missing = [f"no value in the {name}: {one.note}" for name, one in found.items() if one.value is None]
-    first, second = (one.value for one in found.values())
-    return replace(empty, baseline=first, other=second, note="; ".join(missing) or WHOLE_RUN)
+        return made(note=f"{WHOLE_RUN}, which cannot be restricted to the common queries")
+    means = {name: report.metrics[metric] for name, report in runs.items()}
+    missing = [f"no value in the {name}: {mean.note}" for name, mean in means.items() if mean.value is None]
+    first, second = (mean.value for mean in means.values())
+    return made(baseline=first, other=second, note="; ".join(missing) or WHOLE_RUN)
 
 
 def adjust(families: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
     """Return the differences of several comparisons, with p values adjusted by Holm over all of them together."""
     adjusted = iter(paired.holm([each.p for family in families for each in family if each.p is not None]))
-    return [[each if each.p is None else replace(each, p_adjusted=next(adjusted)) for each in one] for one in families]
+    return [[each if each.p is None else each.adjusted(next(adjusted)) for each in one] for one in families]
 
 
 def score_of(row: QueryRow, metric: str) -> ScoreValue | None:
@@ -78,69 +80,52 @@ def score_of(row: QueryRow, metric: str) -> ScoreValue | None:
     return row.scores.get(metric)
 
 
-def _paired(empty: Difference, pairs: Pairs, pairing: Pairing, seed: int) -> Difference:
-    def ids(holds: Callable[[Any, Any], bool]) -> tuple[str, ...]:
-        return tuple(row.id for (row, _), both in zip(pairing.rows, pairs, strict=True) if holds(*both))
+def _paired(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> Difference:
+    # All [queries, runs]: the scores, NaN where there is none; those that failed, and those outside a judged sample.
+    scores = np.array([[s if isinstance(s, float | int) else np.nan for s in both] for both in pairs], dtype=float)
+    failed = np.array([[isinstance(score, FailedValue) for score in both] for both in pairs])
+    left_out = np.array([[isinstance(s, Unscored) and s.reason == NOT_DRAWN.reason for s in both] for both in pairs])
+    scored = np.isfinite(scores)
+    in_both, alone = scored.all(axis=1), scored & ~(scored | left_out)[:, ::-1]
 
-    known = replace(
-        empty,
-        only_baseline=ids(lambda a, b: _is_number(a) and not _is_number(b) and not _is_not_drawn(b)),
-        only_other=ids(lambda a, b: _is_number(b) and not _is_number(a) and not _is_not_drawn(a)),
-        failed=ids(lambda a, b: isinstance(a, FailedValue) or isinstance(b, FailedValue)),
-    )
-    numbers, note, worst = _numbers(pairs), "", None
-    if not numbers:
+    def ids(holds: NDArray[np.bool_]) -> tuple[str, ...]:
+        return tuple(row.id for (row, _), holding in zip(pairing.rows, holds.tolist(), strict=True) if holding)
+
+    has_failed, direction = failed[:, 0] | failed[:, 1], declared(metric).direction
+    about: dict[str, Any] = {"metric": metric, "better": direction, "failed": ids(has_failed)}
+    about |= {"only_baseline": ids(alone[:, 0]), "only_other": ids(alone[:, 1])}
+    if not in_both.any():
         reasons = (getattr(both[run], "reason", getattr(both[run], "failed", "")) for run in (0, 1) for both in pairs)
         reason = next(filter(None, reasons), "they are over other queries")
-        return replace(known, note=f"no query is scored in both: {reason}")
+        return Difference(**about, note=f"no query is scored in both: {reason}")
     # Every failed score at its end of [0, 1] that is worst for the other run.
-    best, least = (0.0, 1.0) if empty.better == "lower" else (1.0, 0.0)
-    filled = [(best if isinstance(a, FailedValue) else a, least if isinstance(b, FailedValue) else b) for a, b in pairs]
-    if any(_is_not_drawn(score) for both in pairs for score in both):
-        result, note = _of_samples(empty.metric, pairs, pairing, seed)
-        worst = _of_samples(empty.metric, filled, pairing, seed)[0].difference if known.failed else None
+    filled = np.where(failed, (0.0, 1.0) if direction == "lower" else (1.0, 0.0), scores)
+    compared, note, worst = scores[in_both], "", None
+    if left_out.any():
+        # The queries that the means stand for: scored, failed, or not drawn.
+        meant = (scored | failed | left_out).all(axis=1)
+        rows = [rows for rows, is_meant in zip(pairing.rows, meant.tolist(), strict=True) if is_meant]
+        result, note = _of_samples(metric, scores[meant], rows, seed)
+        worst = _of_samples(metric, filled[meant], rows, seed)[0].difference if has_failed.any() else None
     else:
-        first, second = zip(*numbers, strict=True)
-        result, every = paired.compare(first, second, seed), (*first, *second)
-        if known.failed and min(every) >= -SAME and max(every) <= 1 + SAME:
-            worst = fmean(b - a for a, b in _numbers(filled))
-    better, worse = (result.falls, result.rises) if empty.better == "lower" else (result.rises, result.falls)
-    values: dict[str, Any] = {name: getattr(result, name) for name in OF_A_PAIR}
-    values |= {"low": result.interval.low, "high": result.interval.high, "wins": better, "losses": worse}
-    return replace(known, **values, worst=worst, note="; ".join(filter(None, (note, result.interval.note))))
+        result = paired.compare(compared[:, 0].tolist(), compared[:, 1].tolist(), seed)
+        if has_failed.any() and -SAME <= compared.min() and compared.max() <= 1 + SAME:
+            worst = fmean(change for change in np.diff(filled)[:, 0].tolist() if isfinite(change))
+    better, worse = (result.falls, result.rises) if direction == "lower" else (result.rises, result.falls)
+    about |= {name: getattr(result, name) for name in OF_A_PAIR}
+    about |= {"low": result.interval.low, "high": result.interval.high, "wins": better, "losses": worse}
+    return Difference(**about, worst=worst, note="; ".join(filter(None, (note, result.interval.note))))
 
 
-def _of_samples(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> tuple[Paired, str]:
+def _of_samples(
+    metric: str, scores: Floats, rows: Sequence[tuple[QueryRow, QueryRow]], seed: int
+) -> tuple[Paired, str]:
     """Compare a metric of which a run judged a sample, corrected by what foretells it where both reports hold that.
 
     Returns:
         The comparison, and how many queries were judged and how the difference was corrected.
     """
-    # The queries that the means stand for: scored, failed, or not drawn.
-    kept = [
-        (both, rows)
-        for both, rows in zip(pairs, pairing.rows, strict=True)
-        if all(_is_number(score) or isinstance(score, FailedValue) or _is_not_drawn(score) for score in both)
-    ]
-    judged = _column([a for (a, _), _ in kept]), _column([b for (_, b), _ in kept])
-    before, after = (_column([rows[run].proxies.get(metric) for _, rows in kept]) for run in (0, 1))
-    result, weight = sampled_difference(judged, (before, after), seed)
+    foretold = np.array([[row.proxies.get(metric, np.nan) for row in both] for both in rows], dtype=float)
+    result, weight = sampled_difference((scores[:, 0], scores[:, 1]), (foretold[:, 0], foretold[:, 1]), seed)
     how = f"corrected by what foretells the judge, weight {weight:.2f}" if weight else "the judged queries alone"
-    return result, f"judged in both: {result.n} of {len(kept)} queries, {how}"
-
-
-def _is_number(score: object) -> bool:
-    return isinstance(score, float | int)
-
-
-def _numbers(pairs: Pairs) -> list[tuple[float, float]]:
-    return [(a, b) for a, b in pairs if isinstance(a, float | int) and isinstance(b, float | int)]
-
-
-def _is_not_drawn(score: object) -> bool:
-    """Return True for a query that a run left out of the sample that it judged."""
-    return isinstance(score, Unscored) and score.reason == NOT_DRAWN.reason
-
-
-def _column(scores: Sequence[object]) -> Floats:
-    return np.array([score if isinstance(score, float | int) else np.nan for score in scores], dtype=float)
+    return result, f"judged in both: {result.n} of {len(rows)} queries, {how}"

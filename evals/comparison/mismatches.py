@@ -125,7 +125,6 @@ def _told(report: Report) -> Iterator[tuple[str, str]]:
         yield "collection", f"{collection.name}, {collection.points:,} points, {collection.fingerprint[:DIGITS]}"
     if judge:
         yield "judge", f"{judge.provider}:{judge.model}"
-        for name, value in flatten({**judge.parameters, "ragas": judge.ragas}):
-            yield f"judge: {name}", str(value)
+        yield from ((f"judge: {name}", str(value)) for name, value in flatten(judge.parameters))
     yield from ((name, str(fact)) for name in OF_A_RUN if (fact := getattr(facts, name)) is not None)
     yield from ((f"version of {name}", value) for name, value in facts.versions.items())

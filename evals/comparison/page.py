@@ -10,9 +10,9 @@ from evals.metrics import VERDICT_METRIC, declared
 from evals.metrics.declaration import DIGITS
 from evals.report.html.render import environment, page_style
 from evals.report.model import QueryRow
-from evals.report.section import escaped, markdown
-from evals.report.sections import figure, rank_and_score, signed
-from evals.stats.paired import Paired, compare
+from evals.report.section import Cell, Column, Section, escaped, markdown
+from evals.report.sections import figure, numbers, signed, signed_ends
+from evals.stats.paired import compare
 
 # Characters that GitHub takes of a comment; queries of which the Markdown shows both results.
 MOST_CHARACTERS, MOST_SHOWN = 65_536, 20
@@ -20,6 +20,9 @@ MOST_CHARACTERS, MOST_SHOWN = 65_536, 20
 LEAST = 10
 HITS = 5
 TONES = {"better": "good", "worse": "bad", "": "dim"}
+
+
+Kind = Literal["lost", "gained", "moved"]
 
 
 class Flip(NamedTuple):
@@ -32,7 +35,7 @@ class Flip(NamedTuple):
         change: The change in words.
     """
 
-    kind: Literal["lost", "gained", "moved"]
+    kind: Kind
     baseline: QueryRow
     other: QueryRow
     change: str
@@ -61,12 +64,11 @@ def render_page(comparisons: Sequence[Comparison]) -> str:
             "facts": list(head(each))[:-1],
             "rows": _rows(each),
             "flips": flips(each),
-            "slices": list(slices(each)),
+            "slices": slices(each),
         }
         for each in comparisons
     ]
-    shown = {"rank_and_score": rank_and_score, "figure": figure, "signed": signed, "tones": TONES}
-    return environment().get_template("compare.html.j2").render(parts=parts, style=Markup(page_style()), **shown)
+    return environment().get_template("compare.html.j2").render(parts=parts, style=Markup(page_style()), tones=TONES)
 
 
 def render_markdown(comparisons: Sequence[Comparison]) -> str:
@@ -82,12 +84,7 @@ def render_markdown(comparisons: Sequence[Comparison]) -> str:
         lines += [*markdown(metrics), ""]
         lines += [text for flip in moved[:MOST_SHOWN] for text in _told(flip)]
         lines += [f"… and {len(moved) - MOST_SHOWN} more queries", ""] if len(moved) > MOST_SHOWN else []
-        told = [
-            f"| {escaped(name)} | {p.n} | {p.baseline:.3f} | {p.other:.3f} | {_ends(p)} |"
-            for name, _, p in slices(each)
-        ]
-        lines += ["| slice | n | baseline | other | difference |", "|---|---|---|---|---|", *told, ""] if told else []
-        for section in facts:
+        for section in filter(None, (slices(each), *facts)):
             lines += [*markdown(section), ""]
     text, end = "\n".join(lines), "\n\n… cut: more than GitHub takes\n"
     return text if len(text) <= MOST_CHARACTERS else text[: text.rindex("\n", 0, MOST_CHARACTERS - len(end))] + end
@@ -110,22 +107,21 @@ def verdict(comparison: Comparison) -> str:
 def flips(comparison: Comparison) -> list[Flip]:
     """Return the queries that are lost, then those that are gained, then those whose score moved."""
     moves = {move.baseline.id: move for move in comparison.moved}
-    every: dict[Literal["lost", "gained", "moved"], list[Flip]] = {"lost": [], "gained": [], "moved": []}
+    by_kind: dict[Kind, list[Flip]] = {"lost": [], "gained": [], "moved": []}
     for before, after in comparison.pairing.rows:
         first, second, move = score_of(before, VERDICT_METRIC), score_of(after, VERDICT_METRIC), moves.get(before.id)
         change = f"{before.outcome} → {after.outcome}"
         if move:
             change = f"{move.metric} {figure(move.metric, move.before)} → {figure(move.metric, move.after)}"
-        if isinstance(first, float) and isinstance(second, float) and first != second:
-            kind: Literal["lost", "gained"] = "lost" if first > second else "gained"
-            every[kind].append(Flip(kind, before, after, change))
-        elif move:
-            every["moved"].append(Flip("moved", before, after, change))
-    return [flip for those in every.values() for flip in those]
+        has_flipped = isinstance(first, float) and isinstance(second, float) and first != second
+        if has_flipped or move:
+            kind: Kind = "moved" if not has_flipped else "lost" if first else "gained"
+            by_kind[kind].append(Flip(kind, before, after, change))
+    return [*by_kind["lost"], *by_kind["gained"], *by_kind["moved"]]
 
 
-def slices(comparison: Comparison) -> Iterator[tuple[str, str, Paired]]:
-    """Yield query types and tags with at least ten queries that both runs scored, by the metric that moved most."""
+def slices(comparison: Comparison) -> Section | None:
+    """Return query types and tags with at least ten queries that both runs scored, by the metric that moved most."""
     metric = comparison.moved[0].metric if comparison.moved else VERDICT_METRIC
     groups: dict[str, list[tuple[float, float]]] = {}
     for before, after in comparison.pairing.rows:
@@ -133,30 +129,32 @@ def slices(comparison: Comparison) -> Iterator[tuple[str, str, Paired]]:
         if isinstance(first, float | int) and isinstance(second, float | int):
             for name in filter(None, (before.query_type, *before.tags)):
                 groups.setdefault(name, []).append((float(first), float(second)))
+    rows = []
     for name, pairs in sorted(groups.items()):
         if len(pairs) >= LEAST:
-            yield name, metric, compare([before for before, _ in pairs], [after for _, after in pairs], seed=0)
+            one = compare([before for before, _ in pairs], [after for _, after in pairs], seed=0)
+            means = [Cell(value, figure(metric, value)) for value in (one.baseline, one.other)]
+            change = Cell(one.difference, signed(metric, one.difference))
+            ends = Cell(None, signed_ends(metric, one.interval.low, one.interval.high))
+            rows.append([Cell(name), Cell(one.n), *means, change, ends])
+    columns = (Column("slice"), *numbers("n", "baseline", "other", "difference", "95% interval"))
+    return Section(title=metric, columns=columns, rows=rows) if rows else None
 
 
 def _rows(comparison: Comparison) -> list[tuple[Difference, Mark | None]]:
     """Return the differences, each with its mark where it is one of shares."""
-    told = [(each, _oriented(each)) for each in comparison.differences if each.n or each.difference]
-    span = max((abs(end) for _, ends in told for end in ends), default=0.0) or 1.0
-    return [(each, Mark(*(end / span for end in ends)) if ends else None) for each, ends in told]
+    entries = [(each, _oriented(each)) for each in comparison.differences if each.n or each.difference]
+    span = max((abs(end) for _, ends in entries for end in ends), default=0.0) or 1.0
+    return [(each, Mark(*(end / span for end in ends)) if ends else None) for each, ends in entries]
 
 
-def _oriented(one: Difference) -> tuple[float, ...]:
+def _oriented(entry: Difference) -> tuple[float, ...]:
     """Return a difference of shares and its ends, turned so that more is better; nothing where it cannot be drawn."""
-    is_drawn = one.better != "neither" and declared(one.metric).unit not in DIGITS
-    if one.difference is None or one.low is None or one.high is None or not is_drawn:
+    is_drawn = entry.better != "neither" and declared(entry.metric).unit not in DIGITS
+    if entry.difference is None or entry.low is None or entry.high is None or not is_drawn:
         return ()
-    ends = one.difference, one.low, one.high
-    return (-one.difference, -one.high, -one.low) if one.better == "lower" else ends
-
-
-def _ends(paired: Paired) -> str:
-    text, low, high = f"{paired.difference:+.3f}", paired.interval.low, paired.interval.high
-    return text if low is None or high is None else f"{text} ({low:+.3f} … {high:+.3f})"
+    ends = entry.difference, entry.low, entry.high
+    return (-entry.difference, -entry.high, -entry.low) if entry.better == "lower" else ends
 
 
 def _told(flip: Flip) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
 from evals.metrics.declaration import Direction
-from evals.report.model import QueryRow, Report
+from evals.report.model import DifferenceEntry, QueryRow, Report
 
 # `forbids`: scores of the two runs must not be compared. `known`: they may be compared with care.
 Grade = Literal["forbids", "known"]
@@ -45,10 +45,11 @@ class Run:
     tracked: Tracked | None = None
 
     @classmethod
-    def of(cls, report: Report) -> Self:
-        """Return a report that was not saved as a run to compare."""
-        digest = hashlib.sha256(report.model_dump_json(exclude_unset=True).encode()).hexdigest()
-        return cls(reference=report.name, origin="this program", name=report.name, report=report, digest=digest)
+    def of(cls, report: Report, text: str = "", **place: Any) -> Self:
+        """Return the run of a report, which is read from a text, or else was not saved; `place` says from where."""
+        digest = hashlib.sha256((text or report.model_dump_json(exclude_unset=True)).encode()).hexdigest()
+        known = {"reference": report.name, "origin": "this program", "name": report.name}
+        return cls(report=report, digest=digest, **known | place)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,19 +67,12 @@ class Pairing:
         return len(self.only_baseline) + len(self.only_other) + len(self.changed)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
-    """A metric in two runs, paired by query where it scores queries.
+class Difference(DifferenceEntry):
+    """A metric in two runs as a report shows it, and what that rests on; paired by query where it scores queries.
 
     Attributes:
-        metric: Name of the metric.
         better: Which way is better.
-        baseline: Mean over the queries scored in both, or a statistic of the whole run.
-        other: The same of the other run.
-        low: Lower end of the 95% interval of other − baseline; None where it is not computable.
-        high: Upper end.
         n: Queries scored in both; 0 for a statistic of the whole run.
-        wins: Queries on which the other run is better; `ties`, on which both are equal; `losses`, on which it is worse.
         p: p value that agrees with the interval; `p_test` that of the test, whose name is `test`.
         p_adjusted: p value adjusted by Holm over all that was tested at once.
         only_baseline: Ids of queries scored in the baseline only.
@@ -88,16 +82,8 @@ class Difference:
         note: Reason for a missing difference, interval or p value.
     """
 
-    metric: str
     better: Direction
-    baseline: float | None = None
-    other: float | None = None
-    low: float | None = None
-    high: float | None = None
     n: int = 0
-    wins: int = 0
-    ties: int = 0
-    losses: int = 0
     p: float | None = None
     p_test: float | None = None
     test: str = ""
@@ -108,17 +94,12 @@ class Difference:
     worst: float | None = None
     note: str = ""
 
-    @property
-    def difference(self) -> float | None:
-        """The other run's value less the baseline's."""
-        return None if self.baseline is None or self.other is None else self.other - self.baseline
-
-    @property
-    def verdict(self) -> Literal["better", "worse", ""]:
-        """`better` or `worse` where that is proved, by p values adjusted over all tested metrics; else empty."""
-        if self.p_adjusted is None or self.p_adjusted >= LEVEL or not self.difference or self.better == "neither":
-            return ""
-        return "better" if (self.difference > 0) == (self.better == "higher") else "worse"
+    def adjusted(self, p: float) -> Self:
+        """Return the difference with its adjusted p value, by which it is `better`, `worse` or neither."""
+        verdict = ""
+        if p < LEVEL and self.difference and self.better != "neither":
+            verdict = "better" if (self.difference > 0) == (self.better == "higher") else "worse"
+        return self.model_copy(update={"p_adjusted": p, "verdict": verdict})
 
 
 class Mismatch(NamedTuple):

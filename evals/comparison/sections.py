@@ -1,13 +1,12 @@
 """A comparison as it is shown, in sections, and as JSON. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
 
 from evals.comparison.differences import WHOLE_RUN
 from evals.comparison.records import Comparison, Difference, Run
-from evals.report.model import DifferenceEntry, QueryRow
+from evals.report.model import QueryRow
 from evals.report.section import NOTHING, Cell, Column, Section, line, terminal
 from evals.report.sections import difference, figure, numbers, rank_and_score, signed
 
@@ -109,26 +108,27 @@ def head(comparison: Comparison) -> Iterator[Section]:
     yield Section(lines=[line("")], columns=COLUMNS, rows=rows, spills=True)
 
 
-def _row(one: Difference) -> list[Cell]:
-    *values, counts, verdict = difference(DifferenceEntry.of(one))
-    tests = [Cell(p, "–" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}") for p in (one.p, one.p_adjusted)]
-    return [*values, *tests, counts, Cell(one.n, str(one.n or "–")), verdict]
+def _row(entry: Difference) -> list[Cell]:
+    *values, counts, verdict = difference(entry)
+    both = entry.p, entry.p_adjusted
+    tests = [Cell(p, "–" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}") for p in both]
+    return [*values, *tests, counts, Cell(entry.n, str(entry.n or "–")), verdict]
 
 
 def _beside(comparison: Comparison, family: int) -> Section:
     """Return what must be known beside the table, and how it is read."""
     texts, tests = [], dict.fromkeys(each.test for each in comparison.differences if each.n)
-    for one in comparison.differences:
-        before, after, worst = len(one.only_baseline), len(one.only_other), ""
-        if one.worst is not None:
-            worst = f", at worst {signed(one.metric, one.worst)}"
+    for entry in comparison.differences:
+        before, after, worst = len(entry.only_baseline), len(entry.only_other), ""
+        if entry.worst is not None:
+            worst = f", at worst {signed(entry.metric, entry.worst)}"
         parts = (
-            "" if one.note == WHOLE_RUN else one.note,
+            "" if entry.note == WHOLE_RUN else entry.note,
             f"{before} scored in the baseline only, {after} in the other only" if before + after else "",
-            f"{len(one.failed)} failed{worst}" if one.failed else "",
+            f"{len(entry.failed)} failed{worst}" if entry.failed else "",
         )
         if any(parts):
-            texts.append(f"  {one.metric}: {'; '.join(filter(None, parts))}")
+            texts.append(f"  {entry.metric}: {'; '.join(filter(None, parts))}")
     notes = ["Difference: other − baseline, over the queries scored in both. Win: the other is better."]
     if tests:
         notes.append(
@@ -184,6 +184,6 @@ def _run(run: Run) -> dict[str, Any]:
     return {"name": run.name, "origin": run.origin, "started_at": facts.started_at, "cases": facts.cases}
 
 
-def _metric(one: Difference) -> dict[str, Any]:
-    values = asdict(one) | {"difference": one.difference, "ci_low": one.low, "ci_high": one.high}
-    return {name: value for name, value in values.items() if name not in ("metric", "low", "high")}
+def _metric(entry: Difference) -> dict[str, Any]:
+    values = entry.model_dump(exclude={"metric", "low", "high", "verdict"})
+    return values | {"difference": entry.difference, "ci_low": entry.low, "ci_high": entry.high}

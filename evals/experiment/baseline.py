@@ -52,11 +52,9 @@ def against_baseline(report: Report, baseline: Report | None, file: Path | None)
         return report
     names = tuple(name for name in report.headline if name in baseline.metrics)
     [comparison] = compare(Run.of(baseline), [Run.of(report)], ComparisonOptions(metrics=names))
+    facts = baseline.facts
     section = ComparedSection(
-        name=file.name,
-        settings=baseline.settings,
-        started_at=baseline.facts.started_at,
-        commit=baseline.facts.commit,
+        about=f"{file.name}: {baseline.settings}, measured on {facts.started_at}, commit {facts.commit}.",
         differences=tuple(DifferenceEntry.of(each) for each in comparison.differences if each.difference is not None),
     )
     gates = _no_worse(comparison, undecided=bool(report.facts.collection_changed))

@@ -58,7 +58,6 @@ def gather(
         started_at=_now(),
         dataset=golden.name,
         dataset_fingerprint=golden.fingerprint,
-        cases=len(golden.cases),
         in_scope=inside,
         out_of_scope=len(golden.cases) - inside,
         collection=collection,

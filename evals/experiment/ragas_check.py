@@ -98,7 +98,7 @@ async def _compared(check: RagasCheck, result: Measured, judge: Judge | None, pr
         named = ", ".join(differing[:NAMED]) + (", …" if len(differing) > NAMED else "")
         status, line = "differs", f" scores {len(differing):,} of {compared:,} otherwise: {named}"
     line = "; ".join([f"ragas {check.version}{line}", *unscored])
-    return check.model_copy(update={"status": status, "metrics": [*scorers], "scores": compared, "line": line})
+    return check.model_copy(update={"status": status, "metrics": [*scorers], "line": line})
 
 
 def _of_class(class_name: str, texts: Mapping[str, str]) -> Scorer:

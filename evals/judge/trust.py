@@ -32,9 +32,11 @@ NOT_FIRST = " where they are not the first of the judging order (golden label of
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Differing:
-    """A judge's verdict on one chunk that differs from the reference label.
+    """A judge's verdict on one chunk that differs from the reference label: its error, or a hole in the labels.
 
     Attributes:
+        query_id: The query.
+        chunk_id: The chunk.
         label: 1 when it is useful by the golden data, another judge, people, or a second pass, and useless to the
             judge; else 0.
         reason: The judge's.

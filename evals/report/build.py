@@ -1,5 +1,6 @@
 """A run's result to its report: the one place that computes the fields of `evals.report.model`. Pure."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
@@ -14,12 +15,11 @@ from evals.metrics import OWN, VERDICT_METRIC, declared, metric_named
 from evals.metrics.declaration import QueryMetric, summarise
 from evals.metrics.outcomes import FIRST, is_cut_by_threshold
 from evals.report.grid import grid_report
-from evals.report.head import decided, head, leading
+from evals.report.head import FAILURES, decided, leading, next_flags, verdict
 from evals.report.model import (
     SCHEMA_VERSION,
     Cause,
     ChunkEntry,
-    Disagreement,
     Facts,
     FailedValue,
     Hit,
@@ -62,6 +62,7 @@ def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: 
         for name, summary in metrics.items()
         if summary.value is None and "labels" in declared(name).needs and result.validation.unlabelled
     }
+    causes = Counter(row.cause for row in rows if row.cause and row.cause in FAILURES)
     sparse = facts.collection.content.get("sparse_vectors", ()) if facts.collection else None
     # a field that is not set is absent from the file, as that of a grid is for a single run
     further = {
@@ -81,7 +82,8 @@ def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: 
         headline=leading(
             [name for name in metrics if name not in unlabelled - gated], {*result.config.metrics, *gated}
         ),
-        head=head(result, [row.cause for row in rows if row.cause], sparse),
+        verdict=verdict(result, causes),
+        next_flags=next_flags(result, next((cause for cause, _ in causes.most_common(1)), None), sparse),
         criteria=tuple(result.gates),
         slices=slices(result),
         notes=list(result.notes),
@@ -117,8 +119,8 @@ def slices(result: Measured) -> list[SliceEntry]:
     cases = [observation.case for observation in result.observed.observations]
     types = {one.query_type: [case.id for case in cases if case.query_type == one.query_type] for one in cases}
     tags = {tag: [case.id for case in cases if tag in case.tags] for one in cases for tag in one.tags}
-    verdicts = zip(result.validation.query_ids, result.validation.outcomes, strict=True)
-    passed = {query_id: outcome == "SUCCESS" for query_id, outcome in verdicts if outcome != "UNLABELLED"}
+    verdicts = zip(cases, result.validation.outcomes, strict=True)
+    passed = {case.id: outcome == "SUCCESS" for case, outcome in verdicts if outcome != "UNLABELLED"}
     groups = [("query_type", name, ids) for name, ids in types.items() if name]
     groups += [("tag", name, ids) for name, ids in tags.items() if len(ids) >= LEAST]
     return [
@@ -149,16 +151,15 @@ def _of_slice(result: Measured, ids: Sequence[str], passed: Mapping[str, bool]) 
 
 
 def _judge(judging: Judging, trust: Trust | None, queries: int) -> JudgeSection:
-    """Return the judge of a run: model, cost, why it is incomplete, where labels disagree with it."""
+    """Return the judge of a run: cost, why it is incomplete, where labels disagree with it."""
     agreement = trust.agreement if trust else None
     return JudgeSection(
-        model=judging.model,
         usage=judging.whole_usage,
         incomplete=judging.incomplete,
         drawn=None if judging.drawn is None else len(judging.drawn),
         lines=list(_judge_lines(judging, trust, queries)),
         compared=agreement.n_verdicts if agreement else 0,
-        disagreements=[Disagreement.of(row) for row in agreement.disagreements] if agreement else [],
+        disagreements=agreement.disagreements if agreement else (),
     )
 
 
@@ -179,12 +180,10 @@ def _judge_lines(judging: Judging, trust: Trust | None, queries: int) -> Iterato
 
 def query_rows(result: Measured) -> Iterator[QueryRow]:
     """Yield a row a query, in the order of the golden data."""
-    numbers = {query_id: number for number, query_id in enumerate(result.validation.query_ids)}
     serial = next((timed for timed in result.observed.latency if timed.concurrency == 1), None)
     timed = dict(reversed(list(zip(serial.query_ids, serial.timings, strict=True)))) if serial else {}
-    for observation in result.observed.observations:
-        query_id = observation.case.id
-        yield _row(observation, numbers[query_id], timed.get(query_id, observation.candidates.facts.timings), result)
+    for number, observation in enumerate(result.observed.observations):
+        yield _row(observation, number, timed.get(observation.case.id, observation.candidates.facts.timings), result)
 
 
 def chunk_entries(result: Measured) -> dict[str, ChunkEntry]:

@@ -1,14 +1,13 @@
 """The run in a sentence, whether it passed, the next command, and the metrics that are shown unasked. Pure."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import get_args
 
-from evals.collect.observations import Gate
 from evals.grid.measure import Measured
 from evals.metrics import declared
-from evals.report.model import Cause, HeadSection, Report
+from evals.report.model import Cause, Report
 from retrievers.records import UNBOUNDED
 
 # The metrics that say most about a run, the first ones first; `_at_K` at the deepest that the run has.
@@ -44,13 +43,17 @@ FLAGS: Mapping[Cause, str] = {
 
 
 def decided(report: Report) -> Report:
-    """Set `passed`, `incomplete` and the head's line of criteria; no other place decides whether a run passed."""
+    """Set `passed` and `incomplete`; no other place decides whether a run passed."""
     incomplete = "; ".join(_incomplete(report))
     passed = not incomplete and all(criterion.passed for criterion in report.criteria)
-    tone = "bad" if not passed else "good" if (report.validation.pass_rate or 0) >= PASSING else "mixed"
-    line = criteria_line(report.criteria, incomplete)
-    head = report.head and report.head.model_copy(update={"tone": tone, "criteria": line})
-    return report.model_copy(update={"passed": passed, "incomplete": incomplete, "head": head})
+    return report.model_copy(update={"passed": passed, "incomplete": incomplete})
+
+
+def tone(report: Report) -> str:
+    """Return the tone of a run: met criteria alone are no praise where most queries fail."""
+    if not report.passed:
+        return "bad"
+    return "good" if (report.validation.pass_rate or 0) >= PASSING else "fair"
 
 
 def _incomplete(report: Report) -> list[str]:
@@ -70,26 +73,15 @@ def _incomplete(report: Report) -> list[str]:
     return [*filter(None, reasons)] or [f"{', '.join(names)}: {fault}" for fault, names in unusable.items()]
 
 
-def head(result: Measured, causes: Iterable[Cause], sparse_vectors: Collection[str] | None = None) -> HeadSection:
-    """Return the head of a run, in which nothing is decided yet.
-
-    Args:
-        result: The run.
-        causes: The cause of every query's verdict.
-        sparse_vectors: Names of those of the collection; None where they are not known.
-    """
-    failed = Counter(cause for cause in causes if cause in FAILURES).most_common()
-    main = f"; main cause of failure: {failed[0][0]} ({failed[0][1]} of {sum(n for _, n in failed)})" if failed else ""
-    return HeadSection(
-        verdict=f"{': '.join(_verdict(result))}{main}.",
-        tone="bad",
-        criteria="",
-        next_flags=_next_flags(result, failed[0][0] if failed else None, sparse_vectors),
-    )
+def verdict(result: Measured, causes: Counter[Cause]) -> str:
+    """Return the run in a sentence: how many queries pass, the figures that say most, the main cause of failure."""
+    main = "".join(f"; main cause of failure: {cause} ({n} of {causes.total()})" for cause, n in causes.most_common(1))
+    return f"{': '.join(_figures(result))}{main}."
 
 
-def criteria_line(criteria: Sequence[Gate], incomplete: str = "") -> str:
+def criteria_line(report: Report) -> str:
     """Return the criteria in a sentence; that all are met is not said of a run that is incomplete."""
+    criteria, incomplete = report.criteria, report.incomplete
     if not criteria and not incomplete:
         return "No criteria to meet."
     baseline = [criterion.verdict == "FAIL" for criterion in criteria if criterion.condition == NO_WORSE]
@@ -106,7 +98,7 @@ def criteria_line(criteria: Sequence[Gate], incomplete: str = "") -> str:
     return " ".join(parts)
 
 
-def _verdict(result: Measured) -> Iterator[str]:
+def _figures(result: Measured) -> Iterator[str]:
     """Yield how many queries pass, then the figures that say most."""
     totals, values = result.validation, {summary.metric: summary.value for summary in result.summaries}
     decided, unlabelled = totals.passed + totals.failed, totals.unlabelled
@@ -123,8 +115,14 @@ def _verdict(result: Measured) -> Iterator[str]:
         yield ", ".join(figures)
 
 
-def _next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection[str] | None) -> str:
-    """Return flags of the next run: of a grid its recommended cell, else a grid against the main cause of failure."""
+def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection[str] | None = None) -> str:
+    """Return flags of the next run: of a grid its recommended cell, else a grid against the main cause of failure.
+
+    Args:
+        result: The run.
+        cause: Main cause of failure; None where nothing failed.
+        sparse_vectors: Names of those of the collection; None where they are not known.
+    """
     if result.swept and result.swept.chosen is not None:
         cell = result.swept.grid.cell(result.swept.chosen).parameters.items()
         return " ".join(f"--retriever.{k.replace('_', '-')} {v}" for k, v in cell if v is not None)

@@ -14,6 +14,7 @@ from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, Priv
 from evals.collect.observations import Gate, Outcome, Summary, Unscored
 from evals.grid.choice import HeldOut
 from evals.judge.budget import Usage
+from evals.judge.trust import Differing
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics.declaration import Declaration, Direction
 
@@ -72,14 +73,12 @@ class JudgeFacts(Section):
         provider: Provider of the model.
         model: Name of the model, as the provider knows it.
         parameters: Temperature, seed and the like.
-        ragas: Version of ragas, whose prompts it is asked with.
-        fingerprint: SHA-256 over all of these.
+        fingerprint: SHA-256 over all of these, and the version of ragas, whose prompts it is asked with.
     """
 
     provider: str
     model: str
     parameters: dict[str, Any]
-    ragas: str
     fingerprint: str
 
 
@@ -91,9 +90,8 @@ class Facts(Section):
         duration_s: Duration of the run, in seconds.
         dataset: Source of the golden queries: a path or a hub id.
         dataset_fingerprint: SHA-256 over the content of the chosen cases.
-        cases: Golden queries of the run.
-        in_scope: Of them, those that the documents answer.
-        out_of_scope: Of them, those that the documents do not answer.
+        in_scope: Golden queries that the documents answer.
+        out_of_scope: Those that the documents do not answer.
         retriever: Class of the retriever.
         relevance: Where relevant chunks were looked for: in all chunks, or else in the returned ones.
         collection: The collection that was searched; null where the retriever's chunks cannot be listed.
@@ -110,7 +108,6 @@ class Facts(Section):
     duration_s: float | None = Field(None, ge=0)
     dataset: str
     dataset_fingerprint: str
-    cases: Count
     in_scope: Count
     out_of_scope: Count
     retriever: str | None = None
@@ -123,6 +120,11 @@ class Facts(Section):
     versions: dict[str, str]
     commit: str
     seed: Count
+
+    @property
+    def cases(self) -> int:
+        """Number of golden queries."""
+        return self.in_scope + self.out_of_scope
 
 
 class FailedValue(Section):
@@ -308,34 +310,12 @@ class ComparedSection(Section):
     """This run beside another one of the same queries, which is the baseline of each difference.
 
     Attributes:
-        name: Name of the other run, or the file of its report.
-        settings: Its most important settings, in a line.
-        started_at: When it was measured.
-        commit: Commit that it was measured with.
+        about: The other run in a sentence: its name, settings, time and commit.
         differences: Every metric that both have.
     """
 
-    name: str
-    settings: str
-    started_at: str
-    commit: str
+    about: str = ""
     differences: tuple[DifferenceEntry, ...]
-
-
-class HeadSection(Section):
-    """The head of a report.
-
-    Attributes:
-        verdict: Pass rate, hit rate, recall, false answers, main cause of failure, in a sentence.
-        tone: Good: all criteria are met and most queries pass; bad: one is not met, or something is missing.
-        criteria: The criteria in a sentence.
-        next_flags: Flags of evals.run for the run that may say how to mend the main cause.
-    """
-
-    verdict: str
-    tone: Literal["good", "mixed", "bad"]
-    criteria: str
-    next_flags: str
 
 
 class SliceEntry(Section):
@@ -355,9 +335,8 @@ class SliceEntry(Section):
 
 
 class Validation(NamedTuple):
-    """Totals of the queries' verdicts: all, those that pass, those that fail, and those in scope without labels."""
+    """Totals of the queries' verdicts: those that pass, those that fail, and those in scope without labels."""
 
-    total: int
     passed: int
     failed: int
     unlabelled: int
@@ -397,14 +376,12 @@ class RagasCheck(Section):
         status: Pending: ragas has not scored them yet; unchecked: it could not.
         version: Version of ragas.
         metrics: The metrics that it scored.
-        scores: Scores that were compared, of results that have a chunk.
         line: The outcome in a sentence, with the first scores that differ by more than 1e-9; empty while it is pending.
     """
 
     status: Literal["pending", "equal", "differs", "unchecked"]
     version: str
     metrics: list[str]
-    scores: Count = 0
     line: str = ""
 
     @property
@@ -413,27 +390,10 @@ class RagasCheck(Section):
         return self.line if self.status == "differs" else ""
 
 
-class Disagreement(Section):
-    """A verdict that differs from the label: an error of the judge, or a hole in the labels.
-
-    Attributes:
-        query_id: The query.
-        chunk_id: The chunk.
-        label: 1 when it is relevant by the golden data, and useless to the judge.
-        reason: The judge's reason.
-    """
-
-    query_id: str
-    chunk_id: str
-    label: int = Field(ge=0, le=1)
-    reason: str
-
-
 class JudgeSection(Section):
     """The judge of a run. How far to trust it say the metrics judge/* and those that end in _corrected.
 
     Attributes:
-        model: Provider:model, of a cascade the strongest.
         usage: Cost of judging, by all judges.
         incomplete: Reason why not everything was judged; empty when it was.
         drawn: Number of in-scope queries in the sample that was judged; null where all were.
@@ -442,13 +402,12 @@ class JudgeSection(Section):
         disagreements: Verdicts that differ from the label, the most telling first.
     """
 
-    model: str
     usage: Usage
     incomplete: str
     drawn: int | None = None
     lines: list[str] = []
     compared: Count = 0
-    disagreements: list[Disagreement] = []
+    disagreements: tuple[Differing, ...] = ()
 
 
 class RankingSection(Section):
@@ -696,7 +655,8 @@ class Report(Section):
         ragas_check: The same scores by ragas itself; absent where no metric is one of ragas'.
         own_metrics: Those of the user's own; absent without any.
         headline: The metrics that the terminal shows without --verbose.
-        head: The run in a sentence; null in a committed baseline.
+        verdict: Pass rate, hit rate, recall, false answers, main cause of failure, in a sentence.
+        next_flags: Flags of evals.run for the run that may say how to mend the main cause.
         criteria: What the experiment demands, and the run's answers.
         baseline: This run beside the baseline, against which nothing may be worse; null without one.
         slices: The metrics by query type and by tag.
@@ -722,7 +682,8 @@ class Report(Section):
     ragas_check: RagasCheck | None = None
     own_metrics: list[OwnMetric] = []
     headline: list[str] = []
-    head: HeadSection | None = None
+    verdict: str = ""
+    next_flags: str = ""
     criteria: tuple[Gate, ...]
     baseline: ComparedSection | None = None
     slices: list[SliceEntry] = []
@@ -748,7 +709,7 @@ class Report(Section):
         """Totals of the verdicts."""
         outcomes = [row.outcome for row in self.queries]
         passed, unlabelled = outcomes.count("SUCCESS"), outcomes.count("UNLABELLED")
-        return Validation(len(outcomes), passed, len(outcomes) - passed - unlabelled, unlabelled)
+        return Validation(passed, len(outcomes) - passed - unlabelled, unlabelled)
 
     def plain(self) -> dict[str, Any]:
         """Return the report as plain JSON values, as its file holds them: without the fields that were not set."""

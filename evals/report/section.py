@@ -118,20 +118,20 @@ def terminal(sections: Iterable[Section], *, width: int, color: bool, whole: boo
     for section in sections:
         if section.title:
             console.print(Text(printable(section.title), style="bold"))
-        for one in section.lines:
-            _print_line(console, one, whole=whole)
+        for each in section.lines:
+            _print_line(console, each, whole=whole)
         console.width = UNCUT if whole else width
         for table in _tables(section, console.width) if section.rows else ():
             console.print(table)
         console.width = width
-        for one in section.below:
-            _print_line(console, one, whole=whole)
+        for each in section.below:
+            _print_line(console, each, whole=whole)
     return file.getvalue()
 
 
 def markdown(section: Section) -> Iterator[str]:
     """Yield the lines of a section, then its table, as Markdown; bad values are bold."""
-    yield from (escaped("".join(cell.text for cell in one.cells)) for one in section.lines)
+    yield from (escaped("".join(cell.text for cell in each.cells)) for each in section.lines)
     if section.rows:
         yield f"|{''.join(f' {escaped(column.name)} |' if column.name else ' |' for column in section.columns)}"
         yield f"|{'---|' * len(section.columns)}"
@@ -157,33 +157,34 @@ def _style(cell: Cell) -> str:
     return " ".join([*(STYLES[word] for word in cell.tone.split()), *([f"link {cell.link}"] if cell.link else [])])
 
 
-def _print_line(console: Console, one: Line, *, whole: bool) -> None:
-    is_cut, room, text = one.is_cut and not whole, UNCUT if whole else console.width, Text()
-    for number, cell in enumerate(one.cells, 1):
+def _print_line(console: Console, printed: Line, *, whole: bool) -> None:
+    is_cut, room, text = printed.is_cut and not whole, UNCUT if whole else console.width, Text()
+    for number, cell in enumerate(printed.cells, 1):
         rest = room - len(text)
         # What follows a text that loses its middle has the rest of the line.
-        shown = cell.within(max(rest if number == len(one.cells) else rest * 3 // 5, LEAST)) if is_cut else cell.text
+        own = rest if number == len(printed.cells) else rest * 3 // 5
+        shown = cell.within(max(own, LEAST)) if is_cut else cell.text
         text.append(shown, style=_style(cell))
-    is_long = one.is_command or (whole and one.is_cut)
+    is_long = printed.is_command or (whole and printed.is_cut)
     console.print(text, no_wrap=is_cut, overflow="ellipsis" if is_cut else None, soft_wrap=is_long)
 
 
 def _tables(section: Section, width: int) -> Iterator[Table]:
     """Yield the columns that fit; those without room once more, beside the first, where they spill."""
-    told = [
-        place
-        for place, column in enumerate(section.columns)
-        if column.is_needed or {row[place].text for row in section.rows} - NOTHING
+    filled = [
+        number
+        for number, column in enumerate(section.columns)
+        if column.is_needed or {row[number].text for row in section.rows} - NOTHING
     ]
-    fitting = list(told)
-    for place in [place for place in reversed(told) if not section.columns[place].is_needed]:
-        if sum(_width(section, one) for one in fitting) + BETWEEN * (len(fitting) - 1) <= width:
+    fitting = list(filled)
+    for number in [number for number in reversed(filled) if not section.columns[number].is_needed]:
+        if sum(_width(section, number) for number in fitting) + BETWEEN * (len(fitting) - 1) <= width:
             break
-        fitting.remove(place)
+        fitting.remove(number)
     yield _table(section, fitting, width, is_rest=False)
-    rest = [place for place in told if place not in fitting]
+    rest = [number for number in filled if number not in fitting]
     if section.spills and rest:
-        yield _table(section, [told[0], *rest], width, is_rest=True)
+        yield _table(section, [filled[0], *rest], width, is_rest=True)
 
 
 def _heading(name: str) -> str:
@@ -194,27 +195,27 @@ def _heading(name: str) -> str:
     return "\n".join([group + slash, *(part.replace(" ", "") for part in wrap(rest.replace("_", "_ "), HEADING))])
 
 
-def _width(section: Section, place: int) -> int:
+def _width(section: Section, number: int) -> int:
     # A text that may lose its middle asks for no room of its own.
-    texts = [row[place].text for row in section.rows if row[place].keep < 0]
-    return max(map(len, [*_heading(section.columns[place].name).splitlines(), *texts]), default=0)
+    texts = [row[number].text for row in section.rows if row[number].keep < 0]
+    return max(map(len, [*_heading(section.columns[number].name).splitlines(), *texts]), default=0)
 
 
-def _table(section: Section, places: Sequence[int], width: int, *, is_rest: bool) -> Table:
-    columns = [section.columns[place] for place in places]
+def _table(section: Section, numbers: Sequence[int], width: int, *, is_rest: bool) -> Table:
+    columns = [section.columns[number] for number in numbers]
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(column.name for column in columns))
-    elastic = [place for place in places if any(row[place].keep >= 0 for row in section.rows)]
-    fixed = sum(_width(section, place) for place in places if place not in elastic) + BETWEEN * len(places)
+    elastic = [number for number in numbers if any(row[number].keep >= 0 for row in section.rows)]
+    fixed = sum(_width(section, number) for number in numbers if number not in elastic) + BETWEEN * len(numbers)
     room = max((width - fixed) // max(len(elastic), 1), LEAST)
-    for place, column in zip(places, columns, strict=True):
+    for number, column in zip(numbers, columns, strict=True):
         heading = _heading(column.name)
         table.add_column(
             Text(printable(heading)),
             justify="right" if column.is_number else "left",
-            no_wrap=(column.is_needed and not is_rest) or place in elastic or column.is_number,
+            no_wrap=(column.is_needed and not is_rest) or number in elastic or column.is_number,
             overflow="fold" if is_rest else "ellipsis",
             min_width=max(map(len, heading.splitlines())) if "\n" in heading else None,
         )
     for row in section.rows:
-        table.add_row(*(Text(row[place].within(room), style=_style(row[place])) for place in places))
+        table.add_row(*(Text(row[number].within(room), style=_style(row[number])) for number in numbers))
     return table

@@ -51,11 +51,14 @@ def metrics(report: Report, names: Sequence[str], *, remarks: bool = False) -> S
     for name in names:
         metric = report.metrics[name]
         beside = Cell(remark(metric), tone="dim") if remarks else _conditions(report, name)
-        value = Cell(metric.value, figure(name, metric.value))
-        interval = Cell(None, ends(name, metric.ci_low, metric.ci_high))
-        rows.append((Cell(name), value, interval, Cell(metric.n, counted(metric)), beside))
+        rows.append((Cell(name), *value_cells(name, metric), Cell(metric.n, counted(metric)), beside))
     columns = (Column("metric"), *numbers("value", "95% interval", "n"), last)
     return Section(name="metrics", columns=columns, rows=rows)
+
+
+def value_cells(name: str, metric: Summary) -> tuple[Cell, Cell]:
+    """Return the value of a metric and its interval."""
+    return Cell(metric.value, figure(name, metric.value)), Cell(None, ends(name, metric.ci_low, metric.ci_high))
 
 
 def shown_metrics(report: Report, *, everything: bool) -> list[str]:
@@ -71,8 +74,8 @@ def shown_metrics(report: Report, *, everything: bool) -> list[str]:
 def _conditions(report: Report, name: str) -> Cell:
     """Return the criteria on a metric with their answers; of two that are met the one of the baseline says less."""
     gates = [gate for gate in report.criteria if gate.metric == name]
-    told = sorted(gates, key=lambda gate: (gate.passed, gate.condition == NO_WORSE))
-    shown = [gate for n, gate in enumerate(told) if not (n and gate.passed and gate.condition == NO_WORSE)]
+    ordered = sorted(gates, key=lambda gate: (gate.passed, gate.condition == NO_WORSE))
+    shown = [gate for n, gate in enumerate(ordered) if not (n and gate.passed and gate.condition == NO_WORSE)]
     text = ", ".join(f"{gate.condition} {gate.verdict}" for gate in shown)
     return Cell(None, text, TONES[shown[0].verdict] if shown else "")
 
@@ -104,15 +107,15 @@ def compared(section: ComparedSection, name: str) -> Section:
     return Section(name=name, columns=COMPARED, rows=[difference(each) for each in section.differences])
 
 
-def difference(one: DifferenceEntry) -> tuple[Cell, ...]:
+def difference(entry: DifferenceEntry) -> tuple[Cell, ...]:
     """Return a difference as a row: both values, the difference with its interval, wins, ties and losses."""
     return (
-        Cell(one.metric),
-        *(Cell(value, figure(one.metric, value)) for value in (one.baseline, one.other)),
-        Cell(one.difference, signed(one.metric, one.difference)),
-        Cell(None, "–" if one.low is None else f"{signed(one.metric, one.low)} … {signed(one.metric, one.high)}"),
-        Cell(None, f"{one.wins}/{one.ties}/{one.losses}" if one.wins + one.ties + one.losses else "–"),
-        Cell(one.verdict, tone=TONES[one.verdict]),
+        Cell(entry.metric),
+        *(Cell(value, figure(entry.metric, value)) for value in (entry.baseline, entry.other)),
+        Cell(entry.difference, signed(entry.metric, entry.difference)),
+        Cell(None, signed_ends(entry.metric, entry.low, entry.high)),
+        Cell(None, f"{entry.wins}/{entry.ties}/{entry.losses}" if entry.wins + entry.ties + entry.losses else "–"),
+        Cell(entry.verdict, tone=TONES[entry.verdict]),
     )
 
 
@@ -121,12 +124,7 @@ def leading_slices(report: Report) -> Section | None:
     name = first_of(LEADING, report.metrics) or ""
     parts = [(part.metrics[name], part) for part in report.slices if part.by == "query_type" and name in part.metrics]
     rows = [
-        (
-            Cell(part.name, f"  {part.name}"),
-            Cell(metric.value, figure(name, metric.value)),
-            Cell(None, ends(name, metric.ci_low, metric.ci_high)),
-            Cell(metric.n),
-        )
+        (Cell(part.name, f"  {part.name}"), *value_cells(name, metric), Cell(metric.n))
         for metric, part in sorted(parts, key=lambda each: each[0].value or 0.0)
     ]
     columns = (Column("  type"), *numbers("value", "95% interval", "n"))
@@ -140,9 +138,11 @@ def slices(report: Report) -> Section | None:
     for part in report.slices:
         cells = [Cell(part.name), Cell(part.by, "type" if part.by == "query_type" else "tag", "dim"), Cell(part.n)]
         for name in names:
-            one = part.metrics.get(name)
-            text = f"{figure(name, one.value)} ({ends(name, one.ci_low, one.ci_high)}), n {one.n}" if one else "–"
-            cells.append(Cell(one and one.value, text))
+            cell = Cell(None, "–")
+            if metric := part.metrics.get(name):
+                value, interval = value_cells(name, metric)
+                cell = Cell(metric.value, f"{value.text} ({interval.text}), n {metric.n}")
+            cells.append(cell)
         rows.append(cells)
     columns = (Column("queries"), Column(""), *numbers("n"), *map(Column, names))
     return Section(name="slices", columns=columns, rows=rows) if len(rows) > 1 else None
@@ -215,6 +215,11 @@ def ends(metric: str, low: float | None, high: float | None) -> str:
     return "–" if low is None else f"{figure(metric, low)} … {figure(metric, high)}"
 
 
+def signed_ends(metric: str, low: float | None, high: float | None) -> str:
+    """Return the ends of the interval of a difference, with their signs; a dash for none."""
+    return "–" if low is None else f"{signed(metric, low)} … {signed(metric, high)}"
+
+
 def counted(metric: Summary) -> str:
     """Return the number of scored queries; of a sample also how many its mean stands for."""
     return f"{metric.n} of {metric.sampled.queries}" if metric.sampled else str(metric.n)
@@ -243,8 +248,9 @@ def remark(metric: Summary) -> str:
 
 def searched(facts: Facts) -> str:
     """Return what was searched, in a few words."""
-    found = facts.collection
-    return f"{found.name} ({found.points:,} chunks)" if found else "a retriever whose chunks cannot be listed"
+    if facts.collection is None:
+        return "a retriever whose chunks cannot be listed"
+    return f"{facts.collection.name} ({facts.collection.points:,} chunks)"
 
 
 def judge_lines(report: Report) -> list[str]:

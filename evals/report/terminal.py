@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from evals.report.grid_sections import decision_section, grid_sections
-from evals.report.head import leading, most_telling
+from evals.report.head import criteria_line, leading, most_telling, tone
 from evals.report.model import Report
 from evals.report.section import Cell, Line, Section, escaped, line, markdown, terminal
 from evals.report.sections import (
@@ -19,7 +19,6 @@ from evals.report.sections import (
     worst_queries,
 )
 
-TONES = {"good": "good", "mixed": "fair", "bad": "bad"}
 # Rows of the first table of metrics, and of the table of cells.
 FIRST, CELLS = 9, 10
 
@@ -48,7 +47,7 @@ def render(
     first = names if everything else [name for name in names if name in leading(names, failing, FIRST)]
     sections = [Section(lines=list(_head(report))), metrics(report, first)]
     if not brief:
-        following = f"{command} {report.head.next_flags}" if report.head else ""
+        following = f"{command} {report.next_flags}" if report.next_flags else ""
         sections += _details(report, first, names, following, everything=everything)
     grid = render_grid(report, width=width, color=color).rstrip()
     return f"{grid}\n\n" * bool(grid) + terminal(sections, width=width, color=color)
@@ -65,10 +64,10 @@ def description(report: Report) -> str:
 
 
 def _head(report: Report) -> Iterator[Line]:
-    facts, head = report.facts, report.head
-    if head:
-        tone = TONES[head.tone]
-        yield line(Cell(head.verdict, tone=f"bold {tone}"), " ", Cell(head.criteria, tone=tone))
+    facts = report.facts
+    if report.verdict:
+        look = tone(report)
+        yield line(Cell(report.verdict, tone=f"bold {look}"), " ", Cell(criteria_line(report), tone=look))
     scope = f"{facts.in_scope} in scope, {facts.out_of_scope} out of scope"
     yield line(f"{report.name} · {scope} · {searched(facts)}", is_cut=True)
     yield line(Cell(report.settings, tone="dim"), is_cut=True)
@@ -95,25 +94,25 @@ def _details(
 def _remarks(report: Report, names: Sequence[str], *, everything: bool) -> Iterator[Line]:
     """Yield what must be known beside the table: at first where values are not of every query."""
     for name in names:
-        one = report.metrics[name]
-        told = everything or one.n_failed or one.n_missing or one.value is None or one.sampled
-        if told and (text := remark(one)):
+        metric = report.metrics[name]
+        is_told = everything or metric.n_failed or metric.n_missing or metric.value is None or metric.sampled
+        if is_told and (text := remark(metric)):
             yield line(Cell(text, f"  {name}: {text}", "dim"))
 
 
 def _markdown(report: Report) -> Iterator[str]:
-    facts, grid, head, validation = report.facts, report.grid, report.head, report.validation
+    facts, grid = report.facts, report.grid
     if grid and grid.decision and grid.choice:
         taken = decision_section(report, grid, grid.decision, grid.choice)
         yield from (*markdown(taken), *("\n" + escaped(each.cells[0].text) for each in taken.below), "")
-    yield escaped(head.verdict) if head else f"{validation.passed} of {validation.total} queries pass."
+    yield escaped(report.verdict)
     if grid and grid.proof:
         yield f"\n**{escaped(grid.proof)}**"
     yield f"\n{facts.cases} queries ({facts.in_scope} in scope), {escaped(report.settings)}"
     shown, gates = metrics(report, [name for name in most_telling(report) if name in report.headline]), criteria(report)
     for part in (
         markdown(Section(columns=shown.columns[:4], rows=[row[:4] for row in shown.rows])),
-        [escaped(head.criteria)] if head else [],
+        [escaped(criteria_line(report))],
         markdown(Section(columns=gates.columns[:4], rows=[row[:4] for row in gates.rows])),
         map(escaped, judge_lines(report)),
     ):

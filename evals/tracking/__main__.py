@@ -20,8 +20,6 @@ from retrievers.terminal.command import (
 )
 from retrievers.text.secrets import redacted
 
-SETTINGS = ("uri", "experiment")
-
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.tracking") -> int:
     """Write the run; return the exit code."""
@@ -55,7 +53,8 @@ def _main(namespace: argparse.Namespace) -> int:
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
     environment(os.environ)  # from here on its secrets are hidden
     # Never from the report, which may be somebody else's, nor from a .env beside it.
-    given = {name: value for name in SETTINGS if (value := vars(namespace)[f"tracking.{name}"]) is not None}
+    flags = {name: vars(namespace)[f"tracking.{name}"] for name in ("uri", "experiment")}
+    given = {name: value for name, value in flags.items() if value is not None}
     config = TrackingConfig.model_validate({"uri": os.environ.get("MLFLOW_TRACKING_URI") or None} | given)
     if config.uri and "***" in config.uri:
         raise TrackingError(f"{redacted(config.uri)}: holds no credentials; write them in place of ***")

@@ -1,6 +1,5 @@
 """References to runs: the file of a report, or a run's id or name in MLflow. Nothing is written."""
 
-import hashlib
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -50,16 +49,18 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
         is_there = file.exists() and not file.is_dir()
     if before.endswith(".json") and not is_there:
         report, text = read_report(Path(before))
-        return _run(reference, reference, made := cell_report(report, cell), f"{text}#{made.name}")
+        made = cell_report(report, cell)
+        return Run.of(made, f"{text}#{made.name}", reference=reference, origin=reference)
     if file.suffix == ".json" or is_there:
-        return _run(str(file), str(file), *read_report(file))
+        return Run.of(*read_report(file), reference=str(file), origin=str(file))
     uri = existing_uri(uri, f"{quoted(reference)}: no such file, and no MLflow runs either")
     check_database(uri)
     with mlflow_at(uri) as client:
         run = _find(client, reference, experiment, redacted(uri))
         text = _text(client, run)
-    origin, tracked = f"MLflow run {run.info.run_id}", (server_of(uri), run.info.experiment_id, run.info.run_id)
-    return _run(reference, origin, parse(text, origin), text, run.info.run_name, Tracked(*tracked))
+    origin, report = f"MLflow run {run.info.run_id}", parse(text, f"MLflow run {run.info.run_id}")
+    tracked = Tracked(server_of(uri), run.info.experiment_id, run.info.run_id)
+    return Run.of(report, text, reference=reference, origin=origin, name=run.info.run_name, tracked=tracked)
 
 
 def read_report(file: Path) -> tuple[Report, str]:
@@ -90,14 +91,6 @@ def refuse_repeated(runs: Sequence[Run]) -> None:
             raise ReportError(
                 f"{run.reference!r} and {first.reference!r} are the same run ({first.origin}); give two different ones"
             )
-
-
-def _run(
-    reference: str, origin: str, report: Report, text: str, name: str | None = None, tracked: Tracked | None = None
-) -> Run:
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    name = name or report.name
-    return Run(reference=reference, origin=origin, name=name, report=report, digest=digest, tracked=tracked)
 
 
 def _find(client: "MlflowClient", reference: str, experiment: str, address: str) -> "MlflowRun":

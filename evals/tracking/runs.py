@@ -4,7 +4,8 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from evals.collect.passes import Progress
+from evals.comparison.records import Comparison
+from evals.comparison.records import Run as ComparedRun
 from evals.config.experiment import TrackingConfig
 from evals.errors import TrackingError
 from evals.report.html import render_page
@@ -22,14 +25,15 @@ from evals.report.model import Report
 from evals.tracking.store import FOLDER, check_store, local_uri, mlflow_at, run_page, server_of
 from evals.tracking.traces import traces
 from evals.tracking.values import (
+    Figure,
     cell_runs,
+    compared_figures,
     curves,
     grid_table,
     metric_values,
     metrics_table,
     parameters,
     queries_table,
-    six_digits,
     tags,
 )
 from retrievers.text.quoting import quoted
@@ -40,12 +44,11 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 log = logging.getLogger(__name__)
-UNKNOWN = "error code 404"
 REPORT_TAG = "report.sha256"
 PARENT = "mlflow.parentRunId"
 # Characters of a run's name that MLflow's databases hold.
 MAX_NAME = 250
-# Most runs or traces of one request; traces that are written together.
+# Most runs, traces or figures of one request; traces that are written together.
 AT_ONCE, BATCH = 100, 24
 
 
@@ -84,7 +87,7 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
             for run in runs:
                 _delete(client, run)
             started = int(datetime.fromisoformat(report.facts.started_at).timestamp() * 1000)
-            run_id = _begin(client, experiment, report.run or report.name, started, {REPORT_TAG: digest})
+            run_id = _begin(client, experiment, report.run or report.name, started, tags(report) | {REPORT_TAG: digest})
             # A run counts as failed until it is ended as finished: nothing that kills this leaves it running.
             client.set_terminated(run_id, "FAILED", end_time=started)
             _write_values(client, experiment, run_id, report, text, started)
@@ -92,6 +95,30 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
             client.set_terminated(run_id, "FINISHED", end_time=started + int((report.facts.duration_s or 0) * 1000))
     address = run_page(server_of(uri), experiment, run_id) if uri.startswith("http") else ""
     return Written(run_id, address, is_new)
+
+
+def log_comparisons(comparisons: Sequence[Comparison], uri: str | None) -> None:
+    """Write differences to the compared runs, by the keys of MLflow's own `compare_evaluations` (from 3.18 on).
+
+    Args:
+        comparisons: Each of two runs in MLflow.
+        uri: Its address; the database under ./mlruns when None.
+
+    Raises:
+        TrackingError: A run is not in MLflow, or that failed.
+    """
+    known = [(each, _id_of(each.baseline), _id_of(each.other)) for each in comparisons]
+    with mlflow_at(uri or local_uri(), writing=True) as client:
+        for each, baseline_id, other_id in known:
+            key = f"compare/{baseline_id[:8]}"  # MLflow names a baseline by so many characters
+            _log(client, other_id, int(time.time() * 1000), compared_figures(each, key), {})
+            client.log_dict(other_id, {"baseline_run_id": baseline_id}, f"{key}.json")
+
+
+def _id_of(run: ComparedRun) -> str:
+    if run.tracked is None:
+        raise TrackingError(f"--track: expected runs in MLflow, by id or name; got {run.reference!r}")
+    return run.tracked.run_id
 
 
 def late_command(file: Path, config: TrackingConfig) -> str:
@@ -137,25 +164,18 @@ def _delete(client: "MlflowClient", run: "Run") -> None:
 def _write_values(
     client: "MlflowClient", experiment: str, run_id: str, report: Report, text: str, started: int
 ) -> None:
-    """Write the cells of a grid as runs, then metrics, parameters, tags and files of the run."""
-    from mlflow.entities import Metric
-
+    """Write the cells of a grid as runs, then metrics, parameters and files of the run."""
     with _one_transaction(client):
         # Cells start with the grid, a millisecond before one another: a list by time has them below it, in its order.
         for number, cell in enumerate(cell_runs(report), 1):
-            about = {PARENT: run_id, "cell": str(cell.cell), "role": ", ".join(cell.roles)}
+            about = {PARENT: run_id, "cell": str(cell.cell), "role": "cell"}
             cell_id = _begin(client, experiment, cell.name, started - number, about)
             client.set_terminated(cell_id, "FINISHED", end_time=started - number)
-            _log(client, cell_id, started - number, cell.metrics, cell.parameters, {})
-    files = _artifacts(report, text)
-    shown = [{"path": name, "type": "table"} for name in files if name.startswith("tables/")]
-    known = tags(report) | {"mlflow.loggedArtifacts": json.dumps(shown)}
-    _log(client, run_id, started, metric_values(report), parameters(report), known)
-    points = [Metric(name, six_digits(value), started, step) for name, step, value in curves(report)]
-    for first in range(0, len(points), AT_ONCE):
-        client.log_batch(run_id, metrics=points[first : first + AT_ONCE])
+            _log(client, cell_id, started - number, cell.figures, cell.parameters)
+    figures = [(name, 0, value) for name, value in metric_values(report).items()]
+    _log(client, run_id, started, [*figures, *curves(report)], parameters(report))
     with TemporaryDirectory() as folder:
-        for name, content in files.items():
+        for name, content in _artifacts(report, text).items():
             file = Path(folder, name)
             file.parent.mkdir(exist_ok=True)
             file.write_text(content, encoding="utf-8")
@@ -181,7 +201,7 @@ def _write_traces(client: "MlflowClient", experiment: str, run_id: str, report: 
                 store.log_spans(experiment, [span for _, spans in batch for span in spans])
             progress("traces", first + len(batch), len(every))
     except (MlflowException, NotImplementedError) as error:
-        if UNKNOWN not in str(error) and not isinstance(error, NotImplementedError):
+        if "error code 404" not in str(error) and not isinstance(error, NotImplementedError):
             raise
         log.warning("MLflow has no traces of the queries: its server is older, and knows none")
 
@@ -211,36 +231,29 @@ def _begin(client: "MlflowClient", experiment: str, name: str, started_ms: int, 
 
 
 def _log(
-    client: "MlflowClient",
-    run_id: str,
-    started_ms: int,
-    metrics: Mapping[str, float],
-    parameters: Mapping[str, Any],
-    tags: Mapping[str, str],
+    client: "MlflowClient", run_id: str, at_ms: int, figures: Iterable[Figure], parameters: Mapping[str, Any]
 ) -> None:
-    from mlflow.entities import Metric, Param, RunTag
+    from mlflow.entities import Metric, Param
 
-    client.log_batch(
-        run_id,
-        [Metric(name, six_digits(value), started_ms, 0) for name, value in metrics.items()],
-        [Param(name, str(value)) for name, value in parameters.items()],
-        [RunTag(name, value) for name, value in tags.items()],
-    )
+    client.log_batch(run_id, params=[Param(name, str(value)) for name, value in parameters.items()])
+    # Six digits are what MLflow shows whole.
+    points = [Metric(name, float(f"{value:.6g}"), at_ms, step) for name, step, value in figures]
+    for first in range(0, len(points), AT_ONCE):
+        client.log_batch(run_id, metrics=points[first : first + AT_ONCE])
 
 
 def _artifacts(report: Report, text: str) -> dict[str, str]:
     """Return the files of a run by name: MLflow lists them by it, the page first."""
-    rows = {"metrics": metrics_table(report), "queries": queries_table(report)}
-    rows |= {"grid": grid_table(report.grid)} if report.grid else {}
+    tables = {"metrics": metrics_table(report), "queries": queries_table(report)}
+    tables |= {"grid": grid_table(report.grid)} if report.grid else {}
     return {
         "report.html": render_page(report),
         "report.json": text,
         "settings.yaml": yaml.safe_dump(report.config, sort_keys=False),
-        **{f"tables/{name}.json": _table(table) for name, table in rows.items()},
+        **{f"tables/{name}.json": _table(rows) for name, rows in tables.items()},
     }
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a table as MLflow loads and shows it."""
-    columns = list(rows[0]) if rows else []
-    return json.dumps({"columns": columns, "data": [list(row.values()) for row in rows]})
+    return json.dumps({"columns": [*rows[0]] if rows else [], "data": [[*row.values()] for row in rows]})

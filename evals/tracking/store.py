@@ -56,17 +56,18 @@ def check_store(config: TrackingConfig) -> None:
     Raises:
         ConfigError: The local folder cannot be written, or has been copied or moved; or a database is damaged.
     """
-    if not config.uri:
-        try:
-            probe(FOLDER)
-        except OSError as error:
-            raise ConfigError(
-                f"{FOLDER}: cannot be written ({error.strerror}); runs are logged there: free it, name another store "
-                "with --tracking.uri, or switch it off with --tracking.enabled false"
-            ) from error
-    check_database(config.uri)
-    if not config.uri:
-        _check_place(config.experiment)
+    if config.uri:
+        check_database(config.uri)
+        return
+    try:
+        probe(FOLDER)
+    except OSError as error:
+        raise ConfigError(
+            f"{FOLDER}: cannot be written ({error.strerror}); runs are logged there: free it, name another store with "
+            "--tracking.uri, or switch it off with --tracking.enabled false"
+        ) from error
+    check_database(None)
+    _check_place(config.experiment)
 
 
 def local_uri() -> str:

@@ -33,14 +33,11 @@ def traces(report: Report, experiment_id: str, run_id: str) -> list[Trace]:
         experiment_id: Id of the run's experiment.
         run_id: Id of the run.
     """
-    latest, kept = time.time_ns(), {*sorted((row.id for row in report.queries), key=_hash)[:MOST]}
+    by_hash = sorted((row.id for row in report.queries), key=lambda name: hashlib.sha256(name.encode()).hexdigest())
+    latest, kept = time.time_ns(), {*by_hash[:MOST]}
     rows = worst_first((row for row in report.queries if row.id in kept), MOST)
     # A millisecond apart: MLflow sorts traces by time in milliseconds.
     return [_trace(row, report, experiment_id, run_id, latest - number * 1_000_000) for number, row in enumerate(rows)]
-
-
-def _hash(query_id: str) -> str:
-    return hashlib.sha256(query_id.encode()).hexdigest()
 
 
 def _trace(row: QueryRow, report: Report, experiment_id: str, run_id: str, start: int) -> Trace:
@@ -60,7 +57,8 @@ def _trace(row: QueryRow, report: Report, experiment_id: str, run_id: str, start
         response_preview=retrieved_text(row),
         client_request_id=row.id,
         trace_metadata={TraceMetadataKey.SOURCE_RUN: run_id},
-        tags={TraceTagKey.TRACE_NAME: "answer", "query_id": row.id},
+        # By the second MLflow pairs the queries of two runs, from 3.18 on.
+        tags={TraceTagKey.TRACE_NAME: "answer", "mlflow.eval.requestId": row.id, "query_id": row.id},
         assessments=list(_assessments(row, report, f"tr-{number:032x}", run_id)),
     )
     return info, spans
@@ -130,9 +128,9 @@ def _assessments(row: QueryRow, report: Report, trace_id: str, run_id: str) -> I
     from mlflow.entities import AssessmentError, AssessmentSource, Expectation, Feedback
 
     known: dict[str, Any] = {"trace_id": trace_id, "metadata": {"mlflow.assessment.sourceRunId": run_id}}
+    by_judge = ("LLM_JUDGE", f"{judge.provider}:{judge.model}" if (judge := report.facts.judge) else "")
     for name, value, reason in _judgements(row):
-        by_judge = ("LLM_JUDGE", report.judge.model if report.judge else "") if name == JUDGED else None
-        kind, model = by_judge or ("CODE", "retrieval-evals")
+        kind, model = by_judge if name == JUDGED else ("CODE", "retrieval-evals")
         own = known | {"name": name, "source": AssessmentSource(source_type=kind, source_id=model)}
         if isinstance(value, FailedValue):
             kind, _, message = value.failed.partition(": ")

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from tempfile import TemporaryFile
 
 from evals.errors import TrackingError
-from evals.tracking.store import PORT, QUIET, database_file, existing_uri, query
+from evals.tracking.store import PORT, QUIET, database_file, existing_uri, query, server_of
 from retrievers.terminal.command import Parser, has_display, print_out, run, whole_number
-from retrievers.text.secrets import redacted
 
 # The experiment of the newest run.
 NEWEST = "SELECT experiment_id FROM runs WHERE lifecycle_stage = 'active' ORDER BY start_time DESC LIMIT 1"
@@ -44,7 +43,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
 def _main(namespace: argparse.Namespace) -> int:
     uri, port = vars(namespace)["tracking.uri"], namespace.port
     if uri and uri.startswith(("http://", "https://")):
-        _show(f"{redacted(uri).rstrip('/')}/#/experiments", namespace)
+        _show(f"{server_of(uri)}/#/experiments", namespace)
         return 0
     uri, server = existing_uri(uri, "no runs to show"), f"http://127.0.0.1:{port}"
     try:

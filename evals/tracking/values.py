@@ -1,54 +1,63 @@
 """A report in MLflow's terms: parameters, metrics, tags, tables. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
 
 from evals.collect.observations import SampledMean, Summary
+from evals.comparison.records import Comparison
 from evals.config.experiment import ExperimentConfig
+from evals.config.values import CRITERION
 from evals.grid.axes import CELL_AXES
 from evals.grid.objective import TOKENS
 from evals.report.head import leading_first, most_telling
 from evals.report.model import GridSection, QueryRow, Report
-from evals.report.sections import verdict_lines
+from evals.report.sections import rank_and_score, verdict_lines
 from evals.report.terminal import description
 from retrievers.config import dump
 from retrievers.config.layers import flatten, tables
-from retrievers.terminal.present import score_text
 
 # Most metrics of a run.
 MOST_METRICS = 30
 # First columns of MLflow's list of runs: metrics that every run has, whatever its top_k.
 COLUMNS = ("queries/pass_rate", "scope/false_answer", "ranking/hit_rate_at_1", "ragas/id_context_recall")
-USUAL = (
-    *("retriever.mode", "retriever.top_k", "retriever.threshold", "retriever.rerank"),
-    "retriever.embedding.model",
-)
+USUAL = tuple(f"retriever.{name}" for name in ("mode", "top_k", "threshold", "rerank", "embedding.model"))
 # Settings that are no parameters: the store of runs, whose address may carry credentials, and what a run demands.
 ELSEWHERE = ("tracking.", "criteria")
 # Characters of a parameter that MLflow holds.
 MOST_CHARACTERS = 6_000
 # Most cells with a run of their own; of these, ways to retrieve; thresholds and top_k of the recommended one.
 MOST_CELLS, MOST_WAYS, MOST_THRESHOLDS = 24, 8, 5
+# What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name.
 OBJECTIVE = "by_objective"
-"""What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name."""
 # Beside the objective, what is drawn along the threshold and along top_k.
 CURVES = {"wrongly_answered": "scope/false_answer", "wrongly_silent": "scope/false_abstention", "tokens": TOKENS}
+# Comparisons of a criterion that MLflow has too.
+COMPARATORS = {">=": "GTE", "<=": "LTE"}
 OF_A_QUERY = ("id", "query", "in_scope", "query_type", "outcome", "top_score", "time_ms")
 
 
+# MLflow's names of what a difference is made of.
+DIFFERENCE = {"diff": "difference", "ci_low": "low", "ci_high": "high", "p_value": "p", "n_paired": "n"}
+
+
+# A metric, the step of its curve (0 where it has none), and its value.
+Figure = tuple[str, int, float]
+
+
 class CellRun(NamedTuple):
-    """A cell as a run: its number, settings and means, and why it is there."""
+    """A cell as a run: its number, settings and means; the name of the recommended one begins with a star."""
 
     cell: int
     name: str
-    roles: Sequence[str]
     parameters: Mapping[str, Any]
-    metrics: Mapping[str, float]
+    figures: list[Figure]
 
 
 def parameters(report: Report) -> dict[str, str]:
@@ -74,40 +83,36 @@ def metric_values(report: Report) -> dict[str, float]:
     """
     telling = most_telling(report)
     names = dict.fromkeys((*(name for name in COLUMNS if name in telling), *telling))
-    values = ((name, report.metrics[name].value) for name in islice(names, MOST_METRICS))
-    return {name: value for name, value in values if value is not None}
+    return {name: value for name in islice(names, MOST_METRICS) if (value := report.metrics[name].value) is not None}
 
 
-def curves(report: Report) -> Iterator[tuple[str, int, float]]:
-    """Yield what changes along the threshold and along top_k of the recommended cell: metric, step and value.
+def curves(report: Report) -> Iterator[Figure]:
+    """Yield what changes along the threshold and along top_k of the recommended cell.
 
     A step is a `top_k`, or a threshold in thousandths. Nothing of a run, and of cells that are not ranked.
     """
     grid = report.grid
     if grid is None or grid.chosen is None:
         return
-    cells, place = grid.cells, grid.cells.index.index(grid.chosen)
+    cells = list(zip(grid.cells.configuration, grid.cells.top_k, grid.cells.threshold, strict=True))
+    way, top_k, threshold = cells[grid.cells.index.index(grid.chosen)]
+    steps = {
+        "top_k": {n: k for n, (w, k, t) in enumerate(cells) if (w, t) == (way, threshold)},
+        "threshold": {n: round(1_000 * (t or 0)) for n, (w, k, t) in enumerate(cells) if (w, k) == (way, top_k)},
+    }
     shown = {name: grid.metrics[metric].mean for name, metric in CURVES.items() if metric in grid.metrics}
     shown |= {"utility" if grid.decision else "objective": grid.ranking.values}
-    columns = list(zip(cells.configuration, cells.top_k, cells.threshold, strict=True))
-    for axis, at, scale in (("top_k", 1, 1), ("threshold", 2, 1_000)):
-        # Cells that differ from the recommended one in this axis alone.
-        along = [n for n, cell in enumerate(columns) if all(cell[i] == columns[place][i] for i in {0, 1, 2} - {at})]
+    for axis, along in steps.items():
         for name, means in shown.items() if len(along) > 1 else ():
-            for n in along:
-                if (mean := means[n]) is not None:
-                    yield f"by_{axis}/{name}", round(scale * (columns[n][at] or 0)), mean
-
-
-def six_digits(value: float) -> float:
-    """Return a value as short as MLflow's tables show it whole."""
-    return float(f"{value:.6g}")
+            known = ((step, means[n]) for n, step in along.items())
+            yield from ((f"by_{axis}/{name}", step, mean) for step, mean in known if mean is not None)
 
 
 def tags(report: Report) -> dict[str, str]:
     """Return what runs are filtered by, and the text of the run's page."""
     facts, flat = report.facts, _flat(report.config)
     failed = [criterion.metric for criterion in report.criteria if not criterion.passed]
+    shown = ("metrics", "queries", *(["grid"] if report.grid else []))
     tags: dict[str, object] = {
         "mode": facts.retriever if flat.get("retriever.python") else flat.get("retriever.mode"),
         "collection": facts.collection and facts.collection.name,
@@ -120,8 +125,34 @@ def tags(report: Report) -> dict[str, str]:
         "ragas": (report.ragas_check and report.ragas_check.line) or None,
         "code.commit": facts.commit,
         "mlflow.note.content": description(report),
+        "mlflow.loggedArtifacts": json.dumps([{"path": f"tables/{name}.json", "type": "table"} for name in shown]),
+        "mlflow.genaiEvaluate.qualityCriteria": quality_criteria(report),
     }
     return {key: str(value) for key, value in tags.items() if value is not None}
+
+
+def quality_criteria(report: Report) -> str | None:
+    """Return the criteria as MLflow's page of evaluations reads them from 3.18 on; None where it can tell none.
+
+    It knows bounds that may be reached, one a metric, of metrics that the run has.
+    """
+    conditions = {gate.metric: CRITERION.fullmatch(gate.condition) for gate in reversed(report.criteria)}
+    rules = [
+        {"metricKey": name, "comparator": COMPARATORS[condition[1]], "threshold": float(condition[2])}
+        for name in metric_values(report)
+        if (condition := conditions.get(name)) and condition[1] in COMPARATORS
+    ]
+    # Equal criteria have equal revisions: a report is written late as it is live.
+    known = {"schemaVersion": 1, "revision": str(uuid5(NAMESPACE_OID, json.dumps(rules))), "rules": rules}
+    return json.dumps(known) if rules else None
+
+
+def compared_figures(comparison: Comparison, key: str) -> Iterator[Figure]:
+    """Yield the paired differences by names below a key, as MLflow's own comparison names them."""
+    for each in comparison.differences:
+        for name, field in DIFFERENCE.items() if each.n else ():
+            if (value := getattr(each, field)) is not None:
+                yield f"{key}/{each.metric}/{name}", 0, value
 
 
 def metrics_table(report: Report) -> list[dict[str, Any]]:
@@ -181,12 +212,7 @@ def cell_runs(report: Report) -> list[CellRun]:
     room = MOST_CELLS - 2 - len(ranked)
     top_ks = _evenly((cells.top_k[place] for place in inside), room // len(cuts))
     shape = [place for place in inside if cells.threshold[place] in cuts and cells.top_k[place] in top_ks]
-    roles: dict[int, list[str]] = {}
-    named = ([chosen], "recommended"), ([best], "best as measured"), (ranked, "best of its retrieval"), (shape, "shape")
-    for places, role in named:
-        for place in places:
-            roles.setdefault(place, []).append(role)
-    return [_cell_run(report, grid, place, why) for place, why in sorted(roles.items())]
+    return [_cell_run(report, grid, place) for place in sorted({chosen, best, *ranked, *shape})]
 
 
 def expected_text(row: QueryRow) -> str:
@@ -199,8 +225,7 @@ def expected_text(row: QueryRow) -> str:
 
 def retrieved_text(row: QueryRow) -> str:
     """Return a line for each returned chunk, relevant ones marked."""
-    lines = (f"{hit.rank}. {score_text(hit.score)} {'✓' if hit.grade else ' '} {hit.source}" for hit in row.retrieved)
-    return "\n".join(lines) or "nothing"
+    return "\n".join(f"{rank_and_score(hit, scaled=False)}{hit.source}" for hit in row.retrieved) or "nothing"
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,7 +239,7 @@ def _evenly(values: Iterable[Any], most: int) -> list[Any]:
     return [every[place] for place in np.linspace(0, len(every) - 1, min(len(every), most)).round().astype(int)]
 
 
-def _cell_run(report: Report, grid: GridSection, place: int, roles: Sequence[str]) -> CellRun:
+def _cell_run(report: Report, grid: GridSection, place: int) -> CellRun:
     # A parameter that a run lacks counts as differing: every cell has the settings of every way to retrieve.
     names = dict.fromkeys(name for configuration in grid.configurations for name in configuration.parameters)
     base, own = dict(flatten(report.config.get("retriever", {}))), cell_settings(grid, place)
@@ -223,11 +248,10 @@ def _cell_run(report: Report, grid: GridSection, place: int, roles: Sequence[str
     cuts = {f"cell.{name}": own[name] for name in CELL_AXES if name in own}
     means = {OBJECTIVE: grid.ranking.values[place]} | {name: one.mean[place] for name, one in grid.metrics.items()}
     known = {name: mean for name, mean in means.items() if mean is not None}
-    first = dict.fromkeys((*grid.ranking.metrics, OBJECTIVE, *leading_first(known)))
+    first = [name for name in dict.fromkeys((*grid.ranking.metrics, OBJECTIVE, *leading_first(known))) if name in known]
     return CellRun(
         cell=grid.cells.index[place],
-        name=f"{'★ ' if 'recommended' in roles else ''}{grid.address(place)}",
-        roles=roles,
+        name=f"{'★ ' if grid.cells.index[place] == grid.chosen else ''}{grid.address(place)}",
         parameters=cuts | {f"retriever.{name}": value for name, value in settings.items()},
-        metrics={name: known[name] for name in islice((name for name in first if name in known), MOST_METRICS)},
+        figures=[(name, 0, known[name]) for name in first[:MOST_METRICS]],
     )

@@ -98,8 +98,7 @@ def test_among_equal_cells_the_laxest_threshold_is_recommended(made: tuple[Dista
     grid = sweep(experiment(store, {}, sweep=axes), golden=GOLDEN)
     assert grid.recommended is not None
     assert grid.recommended.threshold == ends[0]
-    assert grid.report.head is not None
-    assert f"--retriever.threshold {ends[0]}" in grid.report.head.next_flags
+    assert f"--retriever.threshold {ends[0]}" in grid.report.next_flags
 
 
 def test_the_distance_is_read_where_none_is_named(made: tuple[Distance, dict[str, Any]]) -> None:

@@ -123,7 +123,7 @@ def test_the_command_that_a_judged_grid_ends_on_runs_its_cell(commands: Commands
     assert done.code == 0, done.err
     properties = {each.get("name"): each.get("value") for each in ElementTree.parse(junit).iter("property")}
     assert properties["proof"] == commands.report()["grid"]["proof"]
-    assert commands.report()["judge"]["model"] in junit.read_text(encoding="utf-8")
+    assert commands.report()["facts"]["judge"]["model"] in junit.read_text(encoding="utf-8")
     [line] = [line for line in done.out.splitlines() if line.startswith("Next: ")]
     program, *flags = shlex.split(line.removeprefix("Next: "))[2:]
     assert program == "evals.run" and "--judge.stop.margin" not in flags

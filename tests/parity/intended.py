@@ -145,7 +145,11 @@ LEAVES: Sequence[Leaf] = (
         Leaf(f"*.json:{path}", GONE, why=ENOUGH)
         for path in (
             "facts.collection_at_end*",
-            "head.causes*",
+            "head.*",
+            "facts.cases",
+            "facts.judge.ragas",
+            "judge.model",
+            *(f"baseline.{name}" for name in ("name", "settings", "started_at", "commit")),
             "queries.*.metadata_complete",
             "queries.*.relevant_count",
             "baseline.changed*",
@@ -187,16 +191,12 @@ LEAVES: Sequence[Leaf] = (
         )
         for field in ("heading", "quote", "source_url")
     ),
-    Leaf("*.json:head.next_flags", CHANGED, why=READS),
     *(
         Leaf(f"*.json:criteria.*.{field}", CHANGED, only=name, why=BUSY)
         for field in ("condition", "figure", "metric", "passed", "undecided")
         for name in ("default", "compare-handbook", "grid-handbook")
     ),
-    *(
-        Leaf("*.json:head.criteria", CHANGED, only=name, why=PASSED)
-        for name in ("default", "compare-handbook", "judged-budget")
-    ),
+    *(Leaf(f"*.json:{path}", ADDED, why=ENOUGH) for path in ("verdict", "next_flags", "baseline.about")),
     *(
         Leaf(f"*config.judge.{name}", GONE, why=JUDGE)
         for name in (

@@ -80,7 +80,7 @@ def _difference(one: Json) -> Json:
 
 
 def _judge(judge: Json) -> Json:
-    made = {name: judge[name] for name in ("model", "usage", "incomplete")}
+    made = {name: judge[name] for name in ("usage", "incomplete")}
     made["sample"] = None if judge["drawn"] is None else {"drawn": judge["drawn"]}
     return made | {"trust": {"agreement": {"n_verdicts": judge["compared"], "disagreements": judge["disagreements"]}}}
 

@@ -65,7 +65,7 @@ def metric(value: float | None, name: str = "", **changes: Any) -> dict[str, Any
 def facts(**changes: Any) -> dict[str, Any]:
     return {
         "started_at": "2026-01-02T03:04:05+00:00", "duration_s": 1.5, "dataset": "golden.jsonl",
-        "dataset_fingerprint": "beef", "cases": 2, "in_scope": 2, "out_of_scope": 0,
+        "dataset_fingerprint": "beef", "in_scope": 2, "out_of_scope": 0,
         "collection": {"name": "robots", "points": 578, "fingerprint": "c0ffee"}, "embedding": "wordllama:l2",
         "versions": {"python": "3.11", "ragas": "0.4.3"}, "commit": "abc", "seed": 0,
     } | changes  # fmt: skip
@@ -74,7 +74,7 @@ def facts(**changes: Any) -> dict[str, Any]:
 def judge(**changes: Any) -> dict[str, Any]:
     """Return the judge among the facts."""
     return {
-        "provider": "cohere", "model": "x", "parameters": {"temperature": 0.0}, "ragas": "0.4.3", "fingerprint": "1",
+        "provider": "cohere", "model": "x", "parameters": {"temperature": 0.0}, "fingerprint": "1",
     } | changes  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def document(
         "schema_version": 2,
         "name": "by hand",
         "passed": True,
-        "facts": facts(**{"cases": len(queries), "in_scope": len(queries)} | changes),
+        "facts": facts(**{"in_scope": len(queries)} | changes),
         "config": {"retriever": {"mode": "semantic", "top_k": 3}},
         "metrics": values | {"queries/pass_rate": rate},
         "criteria": [],

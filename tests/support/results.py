@@ -104,7 +104,6 @@ FACTS = Facts(
     started_at="2026-01-02T03:04:05+00:00",
     dataset="golden.jsonl",
     dataset_fingerprint="beef",
-    cases=3,
     in_scope=2,
     out_of_scope=1,
     collection=CollectionFacts(name="robots", points=1234, fingerprint="c0ffee"),

@@ -41,7 +41,7 @@ def _made(folder: Path) -> Mapping[str, Report]:
     config = settings(made, metrics=["ranking/*", "scope/*", "ragas/id_*"])
     flow: dict[str, Any] = {"wanted": Outputs(), "env": {}, "shown": False}
     first = run_experiment(config, **flow).report
-    (folder / "baseline.json").write_text(json_text(first.plain()), encoding="utf-8")
+    (folder / "baseline.json").write_text(json_text(_steady(first, folder).plain()), encoding="utf-8")
     beside = {"baseline": folder / "baseline.json"}
     said = judging(
         verdicts={

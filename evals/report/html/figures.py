@@ -32,16 +32,16 @@ def _grid(report: Report, grid: GridSection) -> Columns | None:
     return {**drawn, "explored": explored(report, grid, grid.results) if grid.results else None}
 
 
-def explored(report: Report, grid: GridSection, found: ResultsByCell) -> Columns:
+def explored(report: Report, grid: GridSection, results: ResultsByCell) -> Columns:
     """Return what it takes to compare cells query by query; queries, chunks and cells are named by their places."""
-    places, decision = {chunk_id: place for place, chunk_id in enumerate(found.chunks)}, grid.decision
+    places, decision = {chunk_id: place for place, chunk_id in enumerate(results.chunks)}, grid.decision
     numbers = grid.places()
-    limited = [one for one in (decision.levels if decision else ()) if one.cell in numbers and one.limit < ANY]
+    limited = [level for level in (decision.levels if decision else ()) if level.cell in numbers and level.limit < ANY]
     return {
-        **found.model_dump(exclude={"chunks", "metrics"}),
+        **results.model_dump(exclude={"chunks", "metrics"}),
         "weight": decision.weight if decision else None,
-        "levels": [(numbers[one.cell], f"≤ {one.limit:.0%}") for one in limited if one.cell is not None],
-        "chunks": [(chunk.source, chunk.breadcrumb, chunk.text) for chunk in found.chunks.values()],
+        "levels": [(numbers[level.cell], f"≤ {level.limit:.0%}") for level in limited if level.cell is not None],
+        "chunks": [(chunk.source, chunk.breadcrumb, chunk.text) for chunk in results.chunks.values()],
         "queries": [
             {
                 **{"id": row.id, "query": row.query, "in_scope": row.in_scope},
@@ -59,7 +59,7 @@ def cells(grid: GridSection) -> Columns | None:
     if choice is None:
         return None
     place = grid.places()
-    standings = [(place[cell], one) for one in choice.standings for cell in one.members if cell in place]
+    standings = [(place[cell], standing) for standing in choice.standings for cell in standing.members if cell in place]
     names = [name for name in dict.fromkeys((*columns(grid), *JUDGED, *SIDES)) if name in grid.metrics]
     means = {grid.ranking.objective: grid.ranking.values} | {name: grid.metrics[name].mean for name in names}
     metrics = [_metric(name) | {"values": list(values)} for name, values in means.items()]
@@ -72,9 +72,9 @@ def cells(grid: GridSection) -> Columns | None:
         "cost": TOKENS,
         "recommended": place[choice.recommended.cell],
         "best": place[choice.standings[0].cell],
-        "may_be_best": sorted(number for number, one in standings if one.in_set and not choice.note),
+        "may_be_best": sorted(number for number, standing in standings if standing.in_set and not choice.note),
         "allowed": sorted(place[cell] for cell in grid.ranking.order if cell in place),
-        "intervals": {number: [one.low, one.high] for number, one in standings},
+        "intervals": {number: [standing.low, standing.high] for number, standing in standings},
     }
 
 
@@ -102,6 +102,6 @@ def first_ranks(report: Report) -> Columns | None:
 
 
 def _metric(name: str) -> dict[str, Any]:
-    found = declared(name)
-    lower = found.direction == "lower" or name == TOKENS
-    return {"name": name, "digits": DIGITS.get(found.unit, 3), "lower": lower}
+    declaration = declared(name)
+    lower = declaration.direction == "lower" or name == TOKENS
+    return {"name": name, "digits": DIGITS.get(declaration.unit, 3), "lower": lower}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import yaml
 
 from evals.report.grid_sections import grid_sections
-from evals.report.head import deepest
+from evals.report.head import criteria_line, deepest, tone
 from evals.report.html.figures import figure_data
 from evals.report.model import Cause, Report
 from evals.report.section import Cell, Column, Section
@@ -23,6 +23,8 @@ from evals.report.sections import (
     metrics,
     rank_and_score,
     searched,
+    signed,
+    signed_ends,
     slices,
     worst,
     worst_first,
@@ -78,6 +80,7 @@ def render_page(report: Report) -> str:
         .render(
             report=report,
             badge=badge(report),
+            criteria_line=criteria_line(report),
             searched=searched(report.facts),
             recommendation=[text for text in (grid.proof, *grid.explanation) if text] if grid else [],
             places=grid.places() if grid else {},
@@ -86,8 +89,6 @@ def render_page(report: Report) -> str:
             worst=worst(report.queries),
             queries=sorted(rows, key=lambda row: WORST_FIRST.get(row.cause, 0)),
             query_scores=[name for p in QUERY_SCORES if (name := deepest(p, report.scores)) in report.scores],
-            rank_and_score=rank_and_score,
-            figure_text=figure,
             judge=judge_lines(report),
             config=yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True),
             drawn=drawn,
@@ -105,7 +106,7 @@ def badge(report: Report) -> tuple[str, str]:
         return "bad", "incomplete"
     if not report.passed:
         return "bad", "criteria not met"
-    good, rate = not report.head or report.head.tone == "good", report.validation.pass_rate
+    good, rate = tone(report) == "good", report.validation.pass_rate
     text = "no worse than the baseline" if report.baseline else "all criteria met" if good else "criteria met"
     failing = "" if rate is None or (good and not report.baseline) else f", {1 - rate:.0%} of the queries fail"
     return "good" if good else "fair", f"{text}{failing}"
@@ -126,7 +127,7 @@ def environment() -> "Environment":
     """Return what makes pages of the templates beside this file."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    made = Environment(
         loader=PackageLoader(HERE, ""),
         autoescape=True,
         finalize=_shown,
@@ -135,6 +136,8 @@ def environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals.update({each.__name__: each for each in (figure, rank_and_score, signed, signed_ends)})
+    return made
 
 
 def page_style() -> str:

@@ -127,6 +127,7 @@ def test_two_runs_on_different_golden_sets(compare: Compare, folder: Path) -> No
         (["a.json"], "expected a baseline and at least one run to compare, got 'a.json' alone"),
         (["a.json", "a.json"], "'a.json' and 'a.json' are the same run"),
         (["--baseline", "a.json", "b.json", "./a.json"], "'a.json' and 'a.json' are the same run"),
+        (["a.json", "copy.json"], "'copy.json' and 'a.json' are the same run (a.json); give two different ones"),
         (["a.json", "broken.json"], "broken.json: not valid JSON"),
         (["a.json", "b.json", "--queries", "-1"], "argument --queries: expected a whole number of 0 or more, got '-1'"),
         (["a.json", "b.json", "--queries", "9" * 5_000], "expected a whole number of 0 or more, got '99"),
@@ -134,6 +135,8 @@ def test_two_runs_on_different_golden_sets(compare: Compare, folder: Path) -> No
         (["a.json", "later.json"], "later.json: expected a report of schema version 2, found version 3"),
         (["a.json", "queries.json"], "queries.json: expected a report of evals.run, which has a schema_version"),
         (["a.json", "d.json"], "d.json: cannot be read: No such file or directory"),
+        (["a.json", "quries.json"], "did you mean 'queries.json'"),
+        (["a.json", "gone/a.json"], "gone/a.json: cannot be read: No such file or directory"),
         (["a.json", "some-run"], "'some-run': no such file, and no MLflow runs either"),
         (["a.json", "b.json", "--metrics", "rankng/*"], "no metric 'rankng/*' in these runs; did you mean"),
         (["a.json", "b.json", "--metrics", ",,"], "no metric '' in these runs"),
@@ -147,6 +150,7 @@ def test_two_runs_on_different_golden_sets(compare: Compare, folder: Path) -> No
 )
 def test_bad_input(compare: Compare, folder: Path, arguments: list[str], said: str) -> None:
     (folder / "broken.json").write_text('{"a"')
+    (folder / "copy.json").write_bytes((folder / "a.json").read_bytes())
     (folder / "later.json").write_text('{"schema_version": 3}')
     (folder / "queries.json").write_text('{"columns": []}')
     before = everything(folder)

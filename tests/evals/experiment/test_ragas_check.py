@@ -49,7 +49,7 @@ def check_of(folder: Path) -> Any:
 def test_metrics_without_a_model_are_scored_by_ragas_after_the_first_screen(run: Run, tmp_path: Path) -> None:
     done = run("--metrics", ",".join(WITHOUT_MODEL))
     check = check_of(tmp_path)
-    assert (done.code, check["status"], check["scores"]) == (0, "equal", 12), "three results of four metrics"
+    assert (done.code, check["status"]) == (0, "equal")
     assert done.out.splitlines()[-2:] == ["ragas 0.4.3: equal (12 scores by its 4 classes)", "Page: page.html"]
     assert "ragas 0.4.3: equal" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
@@ -118,5 +118,5 @@ def test_judged_metrics_get_their_verdicts_from_the_store_and_ask_nothing(
     done, check = run(*flags), check_of(tmp_path)
     calls = load_report(tmp_path / "report.json")["judge"]["usage"]["calls"]
     assert (done.code, check["status"], len(server.chats)) == (0, "equal", calls)
-    assert len(check["metrics"]) == 8 and check["scores"] == 24
+    assert len(check["metrics"]) == 8
     assert check["line"] == "ragas 0.4.3: equal (24 scores by its 8 classes)"

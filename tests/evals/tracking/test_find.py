@@ -1,20 +1,17 @@
 """References to runs: files, and ids, names and tags in MLflow."""
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 
 from evals.comparison.records import Run, Tracked
-from evals.errors import ReportError, TrackingError
-from evals.tracking.find import open_run, refuse_repeated
+from evals.errors import TrackingError
+from evals.tracking.find import open_run
 from evals.tracking.store import local_uri
 from tests.support.loopback import free_port
-from tests.support.reports import NDCG, document
 from tests.support.results import report
 from tests.support.tracking import written
 
@@ -112,39 +109,3 @@ def test_a_server_that_does_not_answer() -> None:
     with pytest.raises(TrackingError, match=r"MLflow at http://\*\*\*@127.0.0.1:\d+ failed: MlflowException") as caught:
         read("first", f"http://me:s3cret@127.0.0.1:{port}")
     assert "s3cret" not in str(caught.value)
-
-
-# Files
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def write(file: Path, **changes: Any) -> Path:
-    file.write_text(json.dumps(document({NDCG: [0.5]}, **changes)), encoding="utf-8")
-    return file
-
-
-def opened(reference: str) -> Any:
-    return open_run(reference, None, "retrieval-evals")
-
-
-def test_a_file_that_is_missing_names_the_nearest(folder: Path) -> None:
-    write(folder / "report.json")
-    with pytest.raises(ReportError, match=r"repot\.json: cannot be read: No such file.*did you mean 'report\.json'"):
-        opened("repot.json")
-    with pytest.raises(ReportError, match=r"gone/report\.json: cannot be read: No such file"):
-        opened("gone/report.json")
-
-
-def test_the_same_run_twice_under_whatever_name(folder: Path) -> None:
-    write(folder / "a.json")
-    (folder / "b.json").write_bytes((folder / "a.json").read_bytes())
-    write(folder / "c.json", started_at="later")
-    refuse_repeated([opened("a.json"), opened("c.json")])
-    for again in ("a.json", "b.json", "./a.json"):
-        with pytest.raises(ReportError, match=f"'{again}' and 'a.json' are the same run".replace("./", "")):
-            refuse_repeated([opened("a.json"), opened("c.json"), opened(again)])

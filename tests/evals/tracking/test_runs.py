@@ -6,35 +6,36 @@ import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 from mlflow import MlflowClient
-from mlflow.entities import Run, Trace
+from mlflow.entities import Run, Span
 from mlflow.tracing.client import TracingClient
+from syrupy.assertion import SnapshotAssertion
 
 from evals.collect.observations import Failure, LatencyPass
+from evals.compare import main as compare
 from evals.errors import TrackingError
 from evals.grid.measure import Measured
-from evals.judge.verdicts import ChunkVerdict
-from evals.report.build import build_report
-from evals.report.model import Report
+from evals.judge.verdicts import ChunkVerdict, Claim
+from evals.report.model import JudgeFacts, Report
 from evals.tracking.__main__ import main
 from evals.tracking.runs import late_command
 from evals.tracking.values import metric_values
 from retrievers.records import StageTimings
 from retrievers.text.secrets import redacted
-from tests.support.grids import make_grid
 from tests.support.judged import judging
 from tests.support.loopback import free_port
 from tests.support.mlflow_server import MlflowServer
 from tests.support.results import facts, report, result
+from tests.support.stored_reports import stored
 from tests.support.tracking import artifact, cells_of, client, config, run_of, text_of, traces_of, written
 
 IN_TESTS = ["--tracking.experiment", "tests"]
-WHOLE = "The whole text. " * 50
 
 
 def timed() -> Measured:
@@ -44,6 +45,7 @@ def timed() -> Measured:
             ("right", "a"): ChunkVerdict(verdict=1, reason="It helps."),
             ("right", "b"): ChunkVerdict(verdict=0, reason="It does not."),
         },
+        claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="It says so."),)},
     )
     scores: Any = {
         "ranking/ndcg_at_3": {"right": 0.5, "empty": Failure(type="ValueError", message="no contexts")},
@@ -63,28 +65,18 @@ def timed() -> Measured:
     return replace(made, scores={**made.scores, **scores}, observed=observed)
 
 
-def named(name: str, **changes: Any) -> Report:
-    """Return the report of the run by hand under a name of its own."""
-    return report(timed()).model_copy(update={"run": name, **changes})
+def named(name: str) -> Report:
+    """Return the report of the run by hand under a name of its own, with texts longer than a preview."""
+    judge = JudgeFacts(provider="cohere", model="command", parameters={"seed": 0}, fingerprint="cafe")
+    made = report(timed(), facts(judge=judge))
+    longer = {name: one.model_copy(update={"text": "The whole text. " * 20}) for name, one in made.chunks.items()}
+    return Report.model_validate(dict(made) | {"run": name, "chunks": longer})
 
 
 @pytest.fixture(scope="module")
-def run(folder: Path) -> Run:
-    made = named("first")
-    chunks = {name: one.model_copy(update={"text": WHOLE + one.text}) for name, one in made.chunks.items()}
-    return run_of(written(Report.model_validate(dict(made) | {"chunks": chunks})))
-
-
-@pytest.fixture(scope="module")
-def traces(run: Run) -> list[Trace]:
-    return traces_of(run)
-
-
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def swept() -> Report:
     """A grid of 100 cells: two modes, ten thresholds, five cuts."""
-    made = make_grid(tmp_path_factory.mktemp("grid"))
-    return build_report(made, facts()).model_copy(update={"run": "a grid"})
+    return stored("grid").model_copy(update={"run": "a grid"})
 
 
 @pytest.fixture(scope="module")
@@ -97,102 +89,58 @@ def rows_of(run: Run, name: str) -> list[dict[str, Any]]:
     return [dict(zip(table["columns"], values, strict=True)) for values in table["data"]]
 
 
+def everything(run: Run) -> dict[str, Any]:
+    """Return what MLflow has of a run but its ids and the time of writing."""
+    return {
+        "info": (run.info.run_name, run.info.status, run.info.start_time, run.info.end_time),
+        "values": (run.data.metrics, run.data.params, run.data.tags),
+        "cells": [(cell.info.run_name, cell.data.metrics, cell.data.params) for cell in cells_of(run)],
+        "files": {file.name: file.read_bytes() for file in artifact(run, "").rglob("*") if file.is_file()},
+        "traces": [
+            {
+                "query": (trace.info.client_request_id, trace.info.request_preview, trace.info.state.value),
+                "tags": {name: trace.info.tags[name] for name in ("query_id", "mlflow.eval.requestId")},
+                "spans": [_span(span) for span in trace.data.spans],
+                "assessments": {
+                    one.name: (one.value, one.rationale, one.source.source_type, one.source.source_id, _failure(one))
+                    for one in trace.info.assessments
+                },
+                "is of this run": {one.run_id for one in trace.info.assessments} == {run.info.run_id},
+            }
+            for trace in traces_of(run)
+        ],
+    }
+
+
+def _span(span: Span) -> tuple[Any, ...]:
+    stages = {name: value for name, value in span.attributes.items() if name.endswith("_ms")}
+    took = (span.end_time_ns or 0) - span.start_time_ns
+    return span.name, span.span_type, span.parent_id is None, took, stages, span.inputs, span.outputs
+
+
+def _failure(one: Any) -> tuple[str, str] | None:
+    return (one.error.error_code, one.error.error_message) if getattr(one, "error", None) else None
+
+
 # What a run holds
 
 
-def test_the_run_has_its_name_its_times_and_its_place(run: Run, folder: Path) -> None:
-    assert (run.info.run_name, run.info.status) == ("first", "FINISHED")
-    assert run.info.start_time == 1767323045000  # when the report was begun, not when it was written
-    assert artifact(run, "").is_relative_to(folder / "mlruns" / "artifacts")
-
-
-def test_metrics_are_those_that_have_a_value_and_all_are_in_a_table(run: Run) -> None:
-    assert run.data.metrics == pytest.approx(metric_values(report()), rel=1e-5)
-    shown = run.data.tags["mlflow.note.content"]
-    assert shown.startswith("1 of 3 queries pass (33%)") and "**FAIL**" in shown
-    assert {row["metric"]: row["ci_low"] for row in rows_of(run, "metrics")} == {
-        name: metric.ci_low for name, metric in report().metrics.items()
-    }
-
-
-def test_tags_are_what_runs_are_filtered_by(run: Run) -> None:
-    own = {name: value for name, value in run.data.tags.items() if not name.startswith("mlflow.")}
-    digest = own.pop("report.sha256")
-    assert digest == hashlib.sha256(artifact(run, "report.json").read_bytes()).hexdigest()
-    assert own == {
-        "mode": "semantic",
-        "collection": "robots",
-        "dataset": "golden.jsonl",
-        "passed": "False",
-        "role": "run",
-        "criteria.failed": "content/topic_match",
-        "code.commit": "abc-dirty",
-    }
-
-
-def test_the_page_is_the_first_artifact(run: Run) -> None:
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", ["by hand", "unlisted", "grid"])
+def test_what_mlflow_has_of_a_report(name: str, snapshot: SnapshotAssertion) -> None:
+    """Wording stands in the snapshot; what must hold whatever the wording is below."""
+    made = named(name) if name == "by hand" else stored(name)
+    run = run_of(written(made))
+    known = everything(run)
+    metrics, parameters, tags = known["values"]
+    own = {name: value for name, value in tags.items() if not name.startswith(("mlflow.user", "mlflow.source"))}
+    tables = {name: rows_of(run, name)[:2] for name in ("metrics", "queries", *(["grid"] if made.grid else []))}
+    first = {"cells": known["cells"][:2], "tables": tables, "traces": known["traces"][:3]}
+    shown = {**known, **first, "values": (metrics, parameters, own), "files": sorted(known["files"])}
+    assert shown == snapshot
+    assert own["report.sha256"] == hashlib.sha256(known["files"]["report.json"]).hexdigest()
     listed = [item.path for item in client().list_artifacts(run.info.run_id)]
-    assert sorted(listed) == ["report.html", "report.json", "settings.yaml", "tables"] and listed[0] == "report.html"
-    assert "1 of 3 queries pass" in artifact(run, "report.html").read_text()
-
-
-def test_a_row_of_queries_says_what_was_expected_and_what_came(run: Run) -> None:
-    right, wrong, empty = rows_of(run, "queries")
-    assert (right["outcome"], wrong["outcome"]) == ("SUCCESS", "FAILURE")
-    assert right["retrieved"] == "1. 0.900 ✓ a.md:1-2\n2. 0.500   b.md:1-2" and empty["retrieved"] == "nothing"
-    assert right["expected"].splitlines() == ["It turns.", "a", "c"]
-    assert wrong["expected"] == "nothing: out of scope"
-    assert (right["ranking/hit_rate_at_5"], wrong["ranking/hit_rate_at_5"], empty["ranking/hit_rate_at_5"]) == (
-        1,
-        None,
-        0,
-    )
-    assert right["judge"] == "1. useful: It helps.\n2. useless: It does not."
-    assert empty["reasons"].startswith("returned 0 chunks, expected at least 1; and more")
-
-
-# Queries as traces
-
-
-def test_the_worst_query_comes_first(traces: list[Trace]) -> None:
-    assert [trace.info.client_request_id for trace in traces] == ["wrong", "empty", "right"]
-    assert [trace.info.request_preview for trace in traces] == ["query wrong", "query empty", "query right"]
-    assert {trace.info.state.value for trace in traces} == {"OK"}
-
-
-def test_the_root_holds_query_and_answer_and_the_retrieval_the_whole_documents(traces: list[Trace]) -> None:
-    root, retrieval, *_ = traces[2].data.spans
-    assert (root.name, root.span_type, root.parent_id) == ("answer", "CHAIN", None)
-    assert root.inputs == retrieval.inputs == {"query": "query right"}
-    assert root.outputs == traces[2].info.response_preview
-    assert [line[:10] for line in root.outputs.splitlines()] == ["1. 0.900 ✓", "2. 0.500  "]
-    assert traces[1].data.spans[0].outputs == "nothing"
-    assert (retrieval.name, retrieval.span_type, retrieval.parent_id) == ("retrieve", "RETRIEVER", root.span_id)
-    first, second = retrieval.outputs
-    assert (first["id"], second["id"]) == ("a", "b")
-    assert first["page_content"] == f"{WHOLE}text of a"
-    assert {name: traces[0].data.spans[1].attributes[f"{name}_ms"] for name in ("embed", "search", "rerank")} == {
-        "embed": 0.25, "search": 1.5, "rerank": 2.0,
-    }  # fmt: skip
-    span = traces[0].data.spans[1]
-    assert span.end_time_ns and span.end_time_ns - span.start_time_ns == 4_000_000
-    known = {"rank": 1, "score": 0.9, "score_scale": "cosine", "score.semantic": 0.9, "grade": 2, "doc_uri": "a.md:1-2"}
-    assert known.items() <= first["metadata"].items() and second["metadata"]["grade"] == 0
-
-
-def test_assessments_are_the_verdict_and_what_it_rests_on_and_what_was_expected(traces: list[Trace], run: Run) -> None:
-    wrong, empty, right = ({one.name: one for one in trace.info.assessments} for trace in traces)
-    assert {name: one.value for name, one in right.items()} == {
-        "case_passed": "yes", "first_relevant": 1.0, "judge_precision": 1.0, "ndcg": 0.5, "scope_right": "yes",
-        "expected": "It turns.\na\nc",
-    }  # fmt: skip
-    assert right["judge_precision"].rationale == "1. useful: It helps.\n2. useless: It does not."
-    assert right["judge_precision"].source.source_type == "LLM_JUDGE"
-    assert wrong["case_passed"].value == "no"
-    assert wrong["case_passed"].rationale == "FAILURE; out of scope, but 1 chunk was returned"
-    assert wrong["expected"].value == "nothing: out of scope" and "first_relevant" not in wrong
-    assert (empty["ndcg"].error.error_code, empty["ndcg"].error.error_message) == ("ValueError", "no contexts")
-    assert {one.run_id for one in (*wrong.values(), *right.values())} == {run.info.run_id}
+    assert listed[0] == "report.html" and made.verdict in unescape(known["files"]["report.html"].decode())
 
 
 @pytest.mark.usefixtures("folder")
@@ -214,18 +162,27 @@ def test_none_of_many_traces_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {len(trace.data.spans) for trace in found} == {2} and all(trace.info.assessments for trace in found)
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_comparison_is_written_to_the_other_run_by_the_keys_of_mlflow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of `compare_evaluations`, from MLflow 3.18 on; queries are paired by its tag of a trace."""
+    first, second = (written(named(name)).run_id for name in ("compared", "with it"))
+    assert compare([first, second, *IN_TESTS, "--quiet", "--track"]) == 0
+    run, key = client().get_run(second), f"compare/{first[:8]}"
+    figures = {name.rpartition("/")[2]: value for name, value in run.data.metrics.items() if "pass_rate/" in name}
+    assert figures == {"diff": 0, "ci_low": pytest.approx(-0.56, abs=0.01), "ci_high": pytest.approx(0.56, abs=0.01),
+                       "p_value": 1, "n_paired": 3}  # fmt: skip
+    assert all(name.startswith(f"{key}/") for name in run.data.metrics.keys() - metric_values(report()).keys())
+    assert json.loads(artifact(run, f"{key}.json").read_text()) == {"baseline_run_id": first}
+    assert {trace.info.tags["mlflow.eval.requestId"] for trace in traces_of(run)} == {"right", "wrong", "empty"}
+    file = tmp_path / "r.json"
+    file.write_text(text_of(named("a file")), encoding="utf-8")
+    assert compare([first, str(file), *IN_TESTS, "--quiet", "--track"]) == 2
+    assert "--track: expected runs in MLflow, by id or name" in capsys.readouterr().err
+
+
 # A grid
-
-
-def test_parameters_of_a_grid_are_those_of_the_recommended_cell_and_its_axes(grid: Run, swept: Report) -> None:
-    assert swept.grid and swept.grid.choice
-    [cell] = [cell for cell in cells_of(grid) if "recommended" in cell.data.tags["role"]]
-    assert cell.info.run_name.startswith("★ ") and cell.data.tags["cell"] == str(swept.grid.choice.recommended.cell)
-    for name in ("top_k", "threshold"):
-        assert float(grid.data.params[f"retriever.{name}"]) == float(cell.data.params[f"cell.{name}"])
-    assert grid.data.params["retriever.mode"] == cell.data.params["retriever.mode"]
-    assert grid.data.params["sweep.mode"] == "['semantic', 'hybrid']"
-    assert (grid.data.tags["role"], grid.data.tags["objective"]) == ("grid", "ranking/ndcg_at_10")
 
 
 def test_cells_are_finished_runs_below_that_of_the_grid_in_its_order(grid: Run, swept: Report) -> None:
@@ -236,9 +193,9 @@ def test_cells_are_finished_runs_below_that_of_the_grid_in_its_order(grid: Run, 
     numbers = [int(cell.data.tags["cell"]) for cell in found]
     assert numbers == sorted(numbers)
     assert swept.grid and swept.grid.choice
-    roles = {number: cell.data.tags["role"] for number, cell in zip(numbers, found, strict=True)}
-    assert "best as measured" in roles[swept.grid.choice.standings[0].cell]
-    assert any("shape" in role for role in roles.values())
+    assert swept.grid.choice.standings[0].cell in numbers
+    starred = [int(cell.data.tags["cell"]) for cell in found if cell.info.run_name.startswith("★ ")]
+    assert starred == [swept.grid.chosen]
 
 
 def test_cells_differ_first_in_their_cuts_and_have_the_means_of_the_grid(grid: Run, swept: Report) -> None:
@@ -256,13 +213,6 @@ def test_cells_differ_first_in_their_cuts_and_have_the_means_of_the_grid(grid: R
         assert client().list_artifacts(cell.info.run_id) == [] and traces_of(cell) == []
 
 
-def test_the_whole_grid_is_a_table(grid: Run, swept: Report) -> None:
-    assert swept.grid
-    rows = rows_of(grid, "grid")
-    assert len(rows) == 100 and {row["top_k"] for row in rows} == {1, 2, 3, 4, 5}
-    assert [row["ranking/ndcg_at_10"] for row in rows] == list(swept.grid.metrics["ranking/ndcg_at_10"].mean)
-
-
 # Live, late and again alike
 
 
@@ -272,21 +222,6 @@ def saved(folder: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     file = tmp_path / "report.json"
     file.write_text(text_of(named(request.node.name)), encoding="utf-8")
     return file
-
-
-def everything(run: Run) -> dict[str, Any]:
-    """Return what MLflow has of a run but its ids and the time of writing."""
-    return {
-        "info": (run.info.run_name, run.info.status, run.info.start_time, run.info.end_time),
-        "values": (run.data.metrics, run.data.params, run.data.tags),
-        "cells": [(cell.info.run_name, cell.data.metrics, cell.data.params) for cell in cells_of(run)],
-        "files": {file.name: file.read_bytes() for file in artifact(run, "").rglob("*") if file.is_file()},
-        "traces": [
-            (trace.info.client_request_id, [(span.name, span.outputs) for span in trace.data.spans],
-             sorted((one.name, str(one.value), one.rationale) for one in trace.info.assessments))
-            for trace in traces_of(run)
-        ],
-    }  # fmt: skip
 
 
 def found_id(said: str) -> str:

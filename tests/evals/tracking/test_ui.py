@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -50,115 +49,83 @@ def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> No
     assert "cannot be used" in (said := capsys.readouterr().err) and "--port" in said
 
 
+class Server:
+    """MLflow's server in this process: it answers, or it says something and ends at once, with `code`."""
+
+    def __init__(self, port: int, output: int, code: int | None, said: bytes, *, interrupted: bool) -> None:
+        self.code, self.interrupted, self.ended = code, interrupted, False
+        os.write(output, said)
+        if code is None:
+            self.http = HTTPServer(("127.0.0.1", port), Health)
+            Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def poll(self) -> int | None:
+        return self.code
+
+    def wait(self) -> int:
+        if self.interrupted and not self.ended:
+            raise KeyboardInterrupt
+        return self.code or 0
+
+    def terminate(self) -> None:
+        self.ended = True
+        if self.code is None:
+            self.http.shutdown()
+            self.http.server_close()
+
+
 class Health(BaseHTTPRequestHandler):
     """Answers that all is well."""
 
     def do_GET(self) -> None:
         self.send_response(200)
-        self.send_header("Content-Length", "0")
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
         pass
 
 
-class Process:
-    """MLflow's server as a thread: it answers, or it says something and ends with `code` at once."""
-
-    def __init__(self, port: int, output: int, code: int | None = None, said: bytes = b"") -> None:
-        self.code, self.http = code, HTTPServer(("127.0.0.1", port), Health) if code is None else None
-        self.interrupts, self.ended = 0, False
-        os.write(output, said)
-        if self.http:
-            self.thread = Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-            self.thread.start()
-
-    def poll(self) -> int | None:
-        return self.code
-
-    def wait(self) -> int:
-        if self.interrupts and not self.ended:
-            raise KeyboardInterrupt
-        return self.code or 0
-
-    def terminate(self) -> None:
-        self.ended = True
-        if self.http:
-            self.http.shutdown()
-            self.http.server_close()
-            self.thread.join()
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Process]]:
-    """Have processes of such a kind in place of MLflow's server, which takes seconds to start; return those begun."""
-    begun: list[Process] = []
-
-    def of_a_kind(interrupts: int = 0, **kind: object) -> list[Process]:
-        def start_one(port: int, uri: str, output: int) -> Process:
-            assert uri.startswith("sqlite:////") and Path(uri.removeprefix("sqlite:///")).is_file()
-            begun.append(Process(port, output, **kind))  # type: ignore[arg-type]
-            begun[-1].interrupts = interrupts
-            return begun[-1]
-
-        monkeypatch.setattr(ui, "_start", start_one)
-        return begun
-
-    return of_a_kind
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Pages that were opened, on a machine with a display."""
-    pages: list[str] = []
-    monkeypatch.setenv("DISPLAY", ":0")
-    monkeypatch.setattr("webbrowser.open", pages.append)
-    return pages
-
-
 @pytest.mark.usefixtures("runs")
-@pytest.mark.parametrize(("flags", "seen"), [([], True), (["--no-browser"], False)])
-def test_the_page_of_the_runs_is_printed_and_opened(
-    serve: Callable[..., list[Process]],
-    opened: list[str],
-    capsys: pytest.CaptureFixture[str],
-    flags: list[str],
-    seen: bool,
-) -> None:
-    begun, address = serve(), f"http://127.0.0.1:{(port := free_port())}/#/experiments"
-    assert main(["--port", str(port), *flags]) == 0
-    assert capsys.readouterr().out == f"Runs: {address} (Ctrl-C ends it)\n"
-    assert opened == ([address] if seen else [])
-    assert [one.ended for one in begun] == [True]
+@pytest.mark.parametrize(
+    ("flags", "code", "said", "interrupted", "printed"),
+    [
+        ([], None, b"", False, "Runs: {page} (Ctrl-C ends it)\n"),
+        (["--no-browser"], None, b"", False, "Runs: {page} (Ctrl-C ends it)\n"),
+        ([], None, b"", True, "Runs: {page} (Ctrl-C ends it)\n"),
+        ([], 1, b"starting\nno such table: runs\n", False, "MLflow's server did not start: no such table: runs\n"),
+        ([], 1, b"", False, "MLflow's server did not start: it says nothing\n"),
+    ],
+)
+def test_the_page_is_told_and_opened_once_the_server_answers_and_its_end_is_waited_for(
+    flags: list[str], code: int | None, said: bytes, interrupted: bool, printed: str,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    begun, opened, port = list[Server](), list[str](), free_port()
+    page = f"http://127.0.0.1:{port}/#/experiments"
+
+    def start(port: int, uri: str, output: int) -> Server:
+        assert uri.startswith("sqlite:////") and Path(uri.removeprefix("sqlite:///")).is_file()
+        begun.append(Server(port, output, code, said, interrupted=interrupted))
+        return begun[-1]
+
+    monkeypatch.setattr(ui, "_start", start)
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert main(["--port", str(port), *flags]) == (2 if code else 0)
+    done = capsys.readouterr()
+    assert (done.out + done.err).endswith(printed.format(page=page))
+    assert opened == ([page] if code is None and not flags else []) and [one.ended for one in begun] == [True]
 
 
 def test_a_server_is_opened_at_its_page_and_nothing_is_started(
-    opened: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    opened: list[str] = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("webbrowser.open", opened.append)
     assert main(["--tracking.uri", "https://me:s3cret@mlflow.example/"]) == 0
     assert capsys.readouterr().out == "Runs: https://***@mlflow.example/#/experiments\n"
     assert opened == ["https://***@mlflow.example/#/experiments"]
-
-
-@pytest.mark.usefixtures("runs", "opened")
-def test_ctrl_c_ends_the_server_and_is_no_fault(serve: Callable[..., list[Process]]) -> None:
-    begun = serve(interrupts=1)
-    assert main(["--port", str(free_port())]) == 0
-    assert begun[0].ended
-
-
-@pytest.mark.usefixtures("runs")
-@pytest.mark.parametrize(
-    ("said", "reason"), [(b"starting\nno such table: runs\n", "no such table: runs"), (b"", "it says nothing")]
-)
-def test_a_server_that_ends_at_once_is_told_with_its_last_line(
-    serve: Callable[..., list[Process]], opened: list[str], capsys: pytest.CaptureFixture[str], said: bytes, reason: str
-) -> None:
-    begun = serve(code=1, said=said)
-    assert main(["--port", str(free_port())]) == 2
-    assert f"MLflow's server did not start: {reason}\n" in capsys.readouterr().err
-    assert opened == [] and begun[0].ended
 
 
 @pytest.mark.slow

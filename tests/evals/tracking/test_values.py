@@ -1,21 +1,14 @@
+import json
 from typing import Any
 
-from evals.collect.observations import Summary
+from evals.collect.observations import Gate, Summary
 from evals.config.experiment import ExperimentConfig
-from evals.judge.verdicts import ChunkVerdict, Claim
-from evals.report.model import JudgeFacts, Report
-from evals.tracking.values import (
-    MOST_METRICS,
-    USUAL,
-    metric_values,
-    metrics_table,
-    parameters,
-    queries_table,
-    tags,
-)
+from evals.report.model import Report
+from evals.tracking.values import MOST_METRICS, USUAL, metric_values, parameters, tags
 from retrievers.config import dump
-from tests.support.judged import judging
-from tests.support.results import UNLISTED, facts, report, result, without_scores
+from tests.support.results import report
+
+CRITERIA = "mlflow.genaiEvaluate.qualityCriteria"
 
 
 def of(config: dict[str, Any]) -> Report:
@@ -66,29 +59,12 @@ def test_metrics_are_values_alone_those_that_say_most_first() -> None:
     ]
 
 
-def test_what_the_judge_said_is_in_the_table_and_who_it_was_in_the_tags() -> None:
-    said = judging(
-        verdicts={
-            ("right", "a"): ChunkVerdict(verdict=1, reason="It helps."),
-            ("right", "b"): ChunkVerdict(verdict=0, reason="It does not."),
-        },
-        claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="It says so."),)},
-    )
-    judge = JudgeFacts(provider="cohere", model="command", parameters={"seed": 0}, ragas="0.4.3", fingerprint="cafe")
-    made = report(result(judging=said), facts(judge=judge))
-    rows = queries_table(made)
-    assert [row["judge"] for row in rows] == ["1. useful: It helps.\n2. useless: It does not.", "", ""]
-    assert [row["claims"] for row in rows] == ["supported: It turns. (It says so.)", "", ""]
-    assert [row["metric"] for row in metrics_table(made)] == list(made.metrics)
-    assert tags(made)["judge.model"] == "command"
-    assert "judge" not in queries_table(report())[0] and "judge.model" not in tags(report())
-
-
-def test_a_run_of_a_retriever_without_scores_has_no_tag_of_what_is_not_known() -> None:
-    told = tags(report(without_scores(), UNLISTED))
-    assert told["mode"] == "Bm25"
-    assert "collection" not in told
-    assert "None" not in told.values()
-    rows = queries_table(report(without_scores(), UNLISTED))
-    assert [row["top_score"] for row in rows] == [None, None, None]
-    assert rows[1]["retrieved"] == "1.   –     b.md:1-2"
+def test_criteria_are_told_as_mlflow_reads_them_one_a_metric_that_has_a_value() -> None:
+    """MLflow knows `>=` and `<=` alone; the second criterion is of a metric without a value."""
+    [rule] = json.loads(tags(report())[CRITERIA])["rules"]
+    assert rule == {"metricKey": "ranking/hit_rate_at_5", "comparator": "GTE", "threshold": 0.4}
+    gates = [
+        Gate(metric="ranking/precision_at_3", condition=condition, figure=0.5, passed=True, reason="")
+        for condition in ("< 0.5", "no worse")
+    ]
+    assert CRITERIA not in tags(report().model_copy(update={"criteria": gates}))

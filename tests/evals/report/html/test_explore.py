@@ -12,12 +12,10 @@ from evals.metrics.declaration import QueryMetric
 from evals.report.html import render_page
 from evals.report.model import Report, ResultsByCell
 from evals.report.parsing import cell_report
-from tests.support.chromium import Chromium, chromium, find_chromium
+from tests.support.chromium import Chromium
 from tests.support.grids import swept_of, with_swept
 from tests.support.results import report
 
-FOUND = find_chromium()
-needs_a_browser = pytest.mark.skipif(FOUND is None, reason="needs a browser: chromium or google-chrome on the PATH")
 FIGURES = """[...document.querySelectorAll("#explore tbody tr")].map(row => Object.fromEntries(
   [...row.querySelectorAll("td")].map(cell => [cell.dataset.figure, [cell.dataset.value, cell.dataset.ends].map(
     text => text.split(",").filter(Boolean).map(Number))])))"""
@@ -116,97 +114,91 @@ def test_bands_hold_the_figures_and_open_with_fewer_queries(grid: Measured) -> N
             assert most - least > 0.2  # eleven queries say little of all cells at once
 
 
+@pytest.fixture(scope="module")
+def page(grid: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("page") / "page.html"
+    file.write_text(render_page(report(grid)), encoding="utf-8")
+    return file
+
+
 @pytest.mark.slow
-@needs_a_browser
-def test_every_figure_is_the_report_s(grid: Measured, tmp_path: Path) -> None:
+def test_every_figure_is_the_report_s(browser: Chromium, grid: Measured, page: Path) -> None:
     made = report(grid)
     found = told(made)
-    assert made.grid is not None and made.grid.decision is not None and FOUND is not None
+    assert made.grid is not None and made.grid.decision is not None
     weight, metrics = made.grid.decision.weight, made.grid.metrics
-    file = tmp_path / "page.html"
-    file.write_text(render_page(made), encoding="utf-8")
-    with chromium(FOUND, tmp_path / "profile") as browser:
-        browser.open(file, width=1280, theme="light")
-        for number in range(len(found.gain)):
-            browser.evaluate(f"Grid.choose('cell', {number})")
-            link = browser.evaluate("document.querySelector('[data-link]').hash")
-            assert link == f"#{made.grid.address(number)}"  # by which evals.compare names the cell, too
-            this, _ = browser.evaluate(FIGURES)
-            wrong, gain = metrics["scope/false_answer"].mean[number], found.gain[number]
-            assert wrong is not None and gain is not None
-            expected = {
-                "found": gain,
-                "scope/false_answer": wrong,
-                "scope/false_abstention": metrics["scope/false_abstention"].mean[number],
-                "utility": (1 - weight) * gain + weight * (1 - wrong),
-                "tokens": metrics["cost/context_tokens"].mean[number],
-                "passes": metrics["queries/pass_rate"].mean[number],
-            }
-            assert {name: value for name, ([value], _) in this.items()} == pytest.approx(expected, abs=1e-12)
-            assert this["utility"][0][0] == pytest.approx(made.grid.ranking.values[number], abs=1e-12)
-            for name, (low, high) in found.bands.items():
-                assert this[name][1] == pytest.approx([low[number], high[number]], abs=1e-12)
-            ends = [
-                (1 - weight) * found.bands["found"][side][number]
-                + weight * (1 - found.bands["scope/false_answer"][1 - side][number])
-                for side in (0, 1)
-            ]
-            assert this["utility"][1] == pytest.approx(ends, abs=1e-12)
-        assert browser.problems == []
+    browser.open(page, width=1280, theme="light")
+    for number in range(len(found.gain)):
+        browser.evaluate(f"Grid.choose('cell', {number})")
+        link = browser.evaluate("document.querySelector('[data-link]').hash")
+        assert link == f"#{made.grid.address(number)}"  # by which evals.compare names the cell, too
+        this, _ = browser.evaluate(FIGURES)
+        wrong, gain = metrics["scope/false_answer"].mean[number], found.gain[number]
+        assert wrong is not None and gain is not None
+        expected = {
+            "found": gain,
+            "scope/false_answer": wrong,
+            "scope/false_abstention": metrics["scope/false_abstention"].mean[number],
+            "utility": (1 - weight) * gain + weight * (1 - wrong),
+            "tokens": metrics["cost/context_tokens"].mean[number],
+            "passes": metrics["queries/pass_rate"].mean[number],
+        }
+        assert {name: value for name, ([value], _) in this.items()} == pytest.approx(expected, abs=1e-12)
+        assert this["utility"][0][0] == pytest.approx(made.grid.ranking.values[number], abs=1e-12)
+        for name, (low, high) in found.bands.items():
+            assert this[name][1] == pytest.approx([low[number], high[number]], abs=1e-12)
+        ends = [
+            (1 - weight) * found.bands["found"][side][number]
+            + weight * (1 - found.bands["scope/false_answer"][1 - side][number])
+            for side in (0, 1)
+        ]
+        assert this["utility"][1] == pytest.approx(ends, abs=1e-12)
+    assert browser.problems == []
 
 
 @pytest.mark.slow
-@needs_a_browser
-def test_a_reader_moves_pins_filters_and_comes_back_by_a_link(grid: Measured, tmp_path: Path) -> None:
-    assert FOUND is not None
-    made, file = report(grid), tmp_path / "page.html"
-    file.write_text(render_page(made), encoding="utf-8")
-    with chromium(FOUND, tmp_path / "profile") as browser:
-        browser.open(file, width=1280, theme="light")
-        assert browser.evaluate(QUERIES) == []  # the cell beside itself
-        slide(browser, "[data-step=top_k]", 0)
-        slide(browser, "[data-step=threshold]", 0)
-        answered = browser.evaluate(QUERIES)
-        assert answered and all("→" in change for _, change in answered)
-        assert "lost" in browser.evaluate("document.querySelector('#explore .count').textContent")
-        browser.evaluate("document.querySelector('#explore .queries details').open = true")
-        sides = browser.wait_for("[...document.querySelectorAll('#explore .sides > div')].map(one => one.innerText)")
-        assert len(sides) == 2 and sides[0].startswith("pinned") and sides[1].startswith("this cell")
-        assert "only here" in "".join(sides)
-        slide(browser, "[data-weight]", 0.75)
-        browser.evaluate("document.querySelector('[data-best]').click()")
-        best = browser.evaluate(FIGURES)[0]["utility"][0][0]
-        gains, wrong = told(made).gain, made.grid and made.grid.metrics["scope/false_answer"].mean
-        assert wrong and best == pytest.approx(
-            max(0.25 * (g or 0) + 0.75 * (1 - (w or 0)) for g, w in zip(gains, wrong, strict=True)), abs=1e-12
-        )
-        address, before = browser.evaluate("document.querySelector('[data-link]').href"), browser.evaluate(FIGURES)
-        assert "#" in address and "~w0.75" in address
-        browser.open("about:blank", width=400, theme="dark")  # else it would be the same document, which does not load
-        browser.open(address, width=400, theme="dark")
-        assert browser.evaluate(FIGURES) == before
-        browser.open("about:blank", width=400, theme="dark")
-        browser.open(f"{file.absolute().as_uri()}#no-such-cell~w9/%", width=400, theme="dark")
-        assert browser.problems == []
+def test_a_reader_moves_pins_filters_and_comes_back_by_a_link(browser: Chromium, grid: Measured, page: Path) -> None:
+    made = report(grid)
+    browser.open(page, width=1280, theme="light")
+    assert browser.evaluate(QUERIES) == []  # the cell beside itself
+    slide(browser, "[data-step=top_k]", 0)
+    slide(browser, "[data-step=threshold]", 0)
+    answered = browser.evaluate(QUERIES)
+    assert answered and all("→" in change for _, change in answered)
+    assert "lost" in browser.evaluate("document.querySelector('#explore .count').textContent")
+    browser.evaluate("document.querySelector('#explore .queries details').open = true")
+    sides = browser.wait_for("[...document.querySelectorAll('#explore .sides > div')].map(one => one.innerText)")
+    assert len(sides) == 2 and sides[0].startswith("pinned") and sides[1].startswith("this cell")
+    assert "only here" in "".join(sides)
+    slide(browser, "[data-weight]", 0.75)
+    browser.evaluate("document.querySelector('[data-best]').click()")
+    best = browser.evaluate(FIGURES)[0]["utility"][0][0]
+    gains, wrong = told(made).gain, made.grid and made.grid.metrics["scope/false_answer"].mean
+    assert wrong and best == pytest.approx(
+        max(0.25 * (g or 0) + 0.75 * (1 - (w or 0)) for g, w in zip(gains, wrong, strict=True)), abs=1e-12
+    )
+    address, before = browser.evaluate("document.querySelector('[data-link]').href"), browser.evaluate(FIGURES)
+    assert "#" in address and "~w0.75" in address
+    browser.open("about:blank", width=400, theme="dark")  # else it would be the same document, which does not load
+    browser.open(address, width=400, theme="dark")
+    assert browser.evaluate(FIGURES) == before
+    browser.open("about:blank", width=400, theme="dark")
+    browser.open(f"{page.absolute().as_uri()}#no-such-cell~w9/%", width=400, theme="dark")
+    assert browser.problems == []
 
 
 @pytest.mark.slow
-@needs_a_browser
-def test_sliders_go_by_keyboard(grid: Measured, tmp_path: Path) -> None:
-    assert FOUND is not None
-    file = tmp_path / "page.html"
-    file.write_text(render_page(report(grid)), encoding="utf-8")
-    with chromium(FOUND, tmp_path / "profile") as browser:
-        browser.open(file, width=1280, theme="light")
-        shown = "document.querySelector('[data-step=top_k]').nextElementSibling.textContent"
-        browser.evaluate("document.querySelector('[data-step=top_k]').focus()")
-        seen = []
-        for key in ("Home", "ArrowRight", "End"):
-            for kind in ("keyDown", "keyUp"):
-                browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=KEYS[key])
-            seen.append(int(browser.evaluate(shown)))
-        top_ks = swept_of(grid).grid.top_ks
-        assert seen == [top_ks[0], top_ks[1], top_ks[-1]]
+def test_sliders_go_by_keyboard(browser: Chromium, grid: Measured, page: Path) -> None:
+    browser.open(page, width=1280, theme="light")
+    shown = "document.querySelector('[data-step=top_k]').nextElementSibling.textContent"
+    browser.evaluate("document.querySelector('[data-step=top_k]').focus()")
+    seen = []
+    for key in ("Home", "ArrowRight", "End"):
+        for kind in ("keyDown", "keyUp"):
+            browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=KEYS[key])
+        seen.append(int(browser.evaluate(shown)))
+    top_ks = swept_of(grid).grid.top_ks
+    assert seen == [top_ks[0], top_ks[1], top_ks[-1]]
 
 
 KEYS = {"Home": 36, "End": 35, "ArrowRight": 39}

@@ -2,7 +2,6 @@
 
 import base64
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -13,17 +12,11 @@ from pypdf import PdfReader
 from evals.grid.measure import Measured
 from evals.report.html import render_page
 from evals.report.model import Report
-from tests.support.chromium import Chromium, Theme, chromium, find_chromium
+from tests.support.chromium import Chromium, Theme
 from tests.support.grids import choice_of, swept_of, with_swept
 from tests.support.results import report
 
-FOUND = find_chromium()
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        FOUND is None, reason="needs a browser: chromium, chromium-browser or google-chrome on the PATH"
-    ),
-]
+pytestmark = pytest.mark.slow
 VIEWS: list[tuple[int, Theme]] = [(1280, "light"), (1280, "dark"), (400, "light"), (400, "dark")]
 HOSTILE = "<script>document.title = 'owned'</script><b onclick=alert(1)>how</b> " + "x" * 300
 OVERFLOWING = """[...document.querySelectorAll("body *")].filter(one =>
@@ -57,13 +50,6 @@ INJECT = """(() => {
 })()"""
 ROWS = "[...document.querySelectorAll('#queries-table tbody tr')].filter(row => !row.hidden)"
 SORT = "[...document.querySelectorAll('#queries-table th button')].find(b => b.innerText.startsWith('best')).click()"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    assert FOUND is not None
-    with chromium(FOUND, tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
