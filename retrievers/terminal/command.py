@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -140,6 +141,10 @@ def _ending(error: BaseException, prefix: str, *, terminated: bool) -> tuple[int
 @contextmanager
 def _handled(received: list[int]) -> Iterator[None]:
     """Let Ctrl-C and SIGTERM, which is noted, unwind the command alike, so that its open operations end cleanly."""
+    # Only the main thread may set handlers.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         """Do what Ctrl-C does now: a running event loop handles it between steps, where an exception breaks one."""

@@ -164,9 +164,10 @@ def test_mlflow_has_the_grid_the_cells_worth_opening_and_the_traces_of_the_recom
     experiment = client.get_experiment_by_name("retrieval-evals").experiment_id
     (parent,) = client.search_runs([experiment], "attributes.run_name = 'g'")
     cells = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
-    roles = {int(cell.data.tags["cell"]): cell.data.tags["role"] for cell in cells}
-    assert "recommended" in roles[made["grid"]["choice"]["recommended"]["cell"]]
-    assert len(roles) <= 8
+    names = {int(cell.data.tags["cell"]): cell.info.run_name for cell in cells}
+    recommended = made["grid"]["choice"]["recommended"]["cell"]
+    assert [cell for cell, name in names.items() if "★" in name] == [recommended]
+    assert len(names) <= 8 and {cell.data.tags["role"] for cell in cells} == {"cell"}
     assert parent.data.tags["role"] == "grid" and len(parent.data.metrics) <= 40
     assert "tables/grid.json" in [file.path for file in client.list_artifacts(parent.info.run_id, "tables")]
     traces = client.search_traces(locations=[experiment], filter_string=f"attributes.run_id = '{parent.info.run_id}'")
