@@ -27,7 +27,7 @@ from retrievers.errors import ConfigError
 from retrievers.records import Chunk
 from retrievers.search.candidates import Candidates, ChunkList, Facts, joined
 
-VERSION = b"3"
+VERSION = b"4"
 UNSEALED = b"?" * 64
 # Payload keys that are no fields of a chunk are not saved.
 OF_CHUNK = tuple(field.name for field in fields(Chunk) if field.name != "extra")

@@ -135,7 +135,7 @@ def _measured(
     facts = gather(config, inputs.golden, bench, saved)
     result = measure_pool(config, find(range(len(inputs.settings))), bench, sweep)
     if sweep and held_out:
-        result = with_held_out(config, sweep, result, held_out[0], bench)
+        result = with_held_out(config, result, held_out[0], bench)
     if not saved:
         result, facts = checked_at_end(result, facts, bench.retriever)
     return result, facts.model_copy(update={"duration_s": round(time.time() - started, 3)})

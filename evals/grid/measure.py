@@ -18,7 +18,7 @@ from evals.grid.decision import NO_OUT_OF_SCOPE, Decision, decision
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
 from evals.grid.objective import Ranking, describe, meeting, needed, rank, with_criteria
 from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_samples
-from evals.grid.thresholds import abstaining, fitted
+from evals.grid.thresholds import Abstaining, abstaining, fitted
 from evals.judge.trust import measure as measure_trust
 from evals.judge.verdicts import Judging
 from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, metric_named, needs, reach
@@ -29,7 +29,6 @@ from evals.metrics.metadata import usual_in
 from evals.metrics.notes import depth_notes, notes
 from evals.metrics.outcomes import validate
 from evals.metrics.results import Results
-from evals.stats.abstention import Promise
 from evals.stats.best import planned_looks
 from retrievers.config import RetrieverConfig
 from retrievers.errors import nearest
@@ -48,9 +47,7 @@ class Swept:
         choice: Which cell to use, and what is known of it; None where cells cannot be ranked, and the first is shown.
         decision: The cells to take for what one can bear; None where cells cannot be ranked, or the golden data has
             queries of one kind alone.
-        separation: How far thresholds tell the queries apart under the cell's configuration, a sentence; empty where
-            none is in force.
-        promised: Thresholds that promise a rate of wrong answers under it.
+        abstaining: What thresholds can do under the cell's configuration.
         held_out: The recommended cell on queries that had no part in the choice; None without any.
         proof: What the verdicts that were bought prove of the cells, where judging ends once a cell is proved near the
             best (`judge.stop`); else None.
@@ -60,8 +57,7 @@ class Swept:
     ranking: Ranking
     choice: Choice | None
     decision: Decision | None = None
-    separation: str = ""
-    promised: tuple[Promise, ...] = ()
+    abstaining: Abstaining
     held_out: HeldOut | None = None
     proof: CellProof | None = None
 
@@ -344,15 +340,13 @@ def _chosen(config: ExperimentConfig, grid: Grid, context: Context, proof: CellP
     ranking = rank(grid, objective, incomplete, proof.remaining if proof else None)
     choice = decide(grid, ranking, objective, context, proof)
     shown = choice.recommended.cell if choice else 0
-    separation, promised = abstaining(grid, shown, config.objective.wrong_answers)
     allowed = meeting(grid, objective.constraints)
     return Swept(
         grid=replace(grid, notes=(*grid.notes, *notes)),
         ranking=ranking,
         choice=choice,
-        decision=decision(grid, objective, allowed, choice, context, promised) if choice else None,
-        separation=separation,
-        promised=promised,
+        decision=decision(grid, objective, allowed, choice, context) if choice else None,
+        abstaining=abstaining(grid, shown, config.objective.wrong_answers),
         proof=proof,
     )
 

@@ -16,6 +16,7 @@ from evals.grid.choice import HeldOut
 from evals.judge.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics.declaration import Declaration, Direction
+from evals.stats.abstention import Signal
 
 SCHEMA_VERSION: Final = 2
 Count = Annotated[int, Field(ge=0)]
@@ -603,12 +604,14 @@ class LevelEntry(Section):
         cell: Number of the cell; null where none is below the limit.
         figures: What is found, wrongly answered and wrongly silent, and the share of queries that pass.
         nearest: The least share of wrong answers of all cells.
+        held_out: What is found for held-out queries; null without any.
     """
 
     limit: float
     cell: int | None
     figures: tuple[Summary, ...] = ()
     nearest: float
+    held_out: Summary | None = None
 
 
 class DecisionSection(Section):
@@ -644,6 +647,8 @@ class GridSection(Section):
         proof: What the verdicts that were bought prove; empty unless judge.stop has a margin.
         explanation: The choice in three sentences, and the unbiased figure; or why there is none.
         abstention: What thresholds can do about queries that the documents do not answer, a sentence each.
+        signals: How far the score that the threshold reads tells queries in scope from others under the configuration
+            of the recommended cell, then the other scores that the search holds; empty without both kinds of query.
         configurations: Each way to retrieve.
         cells: The cells, by columns.
         metrics: Every metric over queries, by name.
@@ -658,6 +663,7 @@ class GridSection(Section):
     proof: str = ""
     explanation: list[str]
     abstention: list[str] = []
+    signals: tuple[Signal, ...] = ()
     configurations: list[ConfigurationEntry]
     cells: CellColumns
     metrics: dict[str, GridMetric]

@@ -23,6 +23,7 @@ from retrievers.config.retriever import (
     StoreConfig,
     Threshold,
     ThresholdOn,
+    ThresholdSignal,
 )
 from retrievers.config.settings import (
     TABLE,
@@ -59,6 +60,7 @@ __all__ = [
     "StoreConfig",
     "Threshold",
     "ThresholdOn",
+    "ThresholdSignal",
     "UnshownError",
     "VariableName",
     "address",

@@ -21,7 +21,7 @@ SEARCHED = ("cosine", "dot")
 # Settings of a search that a collection may record: none of them names an address, a file or code.
 RECORDED = (
     "mode", "fusion", "semantic_weight", "rrf_constant", "rerank", "mmr_lambda", "top_k", "threshold", "threshold_on",
-    "candidates", "abbreviations",
+    "threshold_signal", "candidates", "abbreviations",
 )  # fmt: skip
 
 

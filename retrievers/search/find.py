@@ -74,6 +74,7 @@ class Search:
             columns |= {name: _laid(pairs, side.pairs, side.scores, np.nan) for name, side in sides.items()}
             self._fill(columns, pairs, requests)
             columns["score"] = self._final(columns, pairs, sides)
+            known_words = self._known_words(queries)
             if config.mode == "hybrid":
                 columns["keyword"][columns["keyword"] == 0] = np.nan
                 columns["fused"] = columns["score"]
@@ -87,12 +88,28 @@ class Search:
             return laid
 
         scale = {"semantic": config.distance, "keyword": config.keyword.scale}.get(config.mode, config.fusion)
+        weights = [None if config.mode == "semantic" else sum(_weights(query).values()) for query in queries]
         return Candidates(
             codes=matrix(codes, -1).astype(np.int64),
             columns={name: matrix(column, np.nan) for name, column in columns.items()},
             chunks=self.chunks,
-            facts=(Facts(scale=scale, distance=config.distance),) * len(queries),
+            facts=[
+                Facts(scale=scale, distance=config.distance, query_weight=weight, known_words=share)
+                for weight, share in zip(weights, known_words, strict=True)
+            ],
         )
+
+    def _known_words(self, queries: Sequence[Encoded]) -> list[float | None]:
+        """Return of each query the share of its words that some chunk has, by a search for each word; 0 without any."""
+        from qdrant_client import models
+
+        if self.config.threshold_signal != "known_words":
+            return [None] * len(queries)
+        every = sorted({term for query in queries for term in _weights(query)})
+        requests = [self._request("keyword", models.SparseVector(indices=[term], values=[1.0])) for term in every]
+        answers = self._ask([request.model_copy(update={"limit": 1}) for request in requests])
+        known = {term for term, (codes, _) in zip(every, answers, strict=True) if len(codes)}
+        return [len(known & _weights(query).keys()) / max(1, len(_weights(query))) for query in queries]
 
     def _final(self, columns: Mapping[str, Floats], pairs: Integers, sides: Mapping[str, Side]) -> Floats:
         """Return the final scores: those of the only side, or both sides' fused."""
@@ -269,6 +286,12 @@ def standing(query: Integers, scores: Floats) -> Floats:
             deviation = values.std(ddof=1)
             placed[own] = (scores[own] - values.mean() + 3 * deviation) / (6 * deviation)
     return placed
+
+
+def _weights(query: Encoded) -> dict[int, float]:
+    """Return the weights of a query's words, by word."""
+    words: Any = query.get("keyword")
+    return dict(zip(words.indices, words.values, strict=True)) if words else {}
 
 
 def _codes(pairs: Integers) -> Codes:

@@ -90,7 +90,7 @@ def reranked(
         client: An open client, for the stored vectors.
 
     Raises:
-        RerankError: It failed, or gave scores that `threshold_on: final` cannot read.
+        RerankError: It failed, or gave scores that the threshold cannot read.
         StoreError: The stored vectors cannot be read.
     """
     declared, chunks, facts = settings.reranker, found.chunks, list(found.facts)
@@ -101,7 +101,7 @@ def reranked(
     for row, (hits, vector) in enumerate(zip(found, vectors, strict=True)):
         order, given = rerank(_pool(queries[row], hits, vector, settings, client)) if len(hits) else ([], {})
         scores = np.asarray(given.get("rerank", ()) if declared.scale else (), dtype=np.float64)
-        if declared.scale and settings.threshold_on == "final" and len(hits):
+        if declared.scale == settings.threshold_scale and len(hits):
             _check_scale(scores, settings.rerank)
         if len(scores):
             ranks = in_order(np.zeros(len(order), dtype=np.int64), hits.codes[[*order]], scores, chunks)
@@ -141,8 +141,9 @@ def _check_scale(scores: Floats, name: str) -> None:
     """
     outside = scores[(scores < 0) | (scores > 1)]
     if len(outside) or not len(scores):
+        remedy = "use threshold_on: each with threshold_signal: cosine"
         gives = f"a score of {outside[0]:g}, not within 0 and 1" if len(outside) else "no scores"
-        raise RerankError(f"the {name} gives {gives}, which threshold_on: final would read; use threshold_on: each")
+        raise RerankError(f"the {name} gives {gives}, which the threshold would read; {remedy}")
 
 
 def mmr(settings: RetrieverConfig, _: Mapping[str, str]) -> Rerank:

@@ -66,7 +66,7 @@ def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Benc
         collaborators = Collaborators(retrievers=retrievers, progress=silent)
         grid = measure(config, bench.golden, grounds, collaborators, planned)
         find = partial(retrieve, planned, unseen, ground(unseen, retrievers[0]), collaborators)
-        found = with_held_out(config, planned, grid, find, collaborators)
+        found = with_held_out(config, grid, find, collaborators)
     return bench, grid, unseen, found
 
 
