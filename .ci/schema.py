@@ -8,6 +8,7 @@ from typing import Any
 
 from evals.collect.observations import Gate, SampledMean, Summary
 from evals.grid.choice import HeldOut
+from evals.grid.decision import Level
 from evals.judge.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics import markdown
@@ -18,7 +19,7 @@ from evals.stats.intervals import Interval
 ROOT = Path(__file__).parents[1]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # Records of the evaluation that are sections of the report as they are.
-RECORDS = (ChunkVerdict, Claim, Gate, HeldOut, Interval, SampledMean, Signal, Summary, Usage)
+RECORDS = (ChunkVerdict, Claim, Gate, HeldOut, Interval, Level, SampledMean, Signal, Summary, Usage)
 
 
 def written() -> dict[Path, str]:

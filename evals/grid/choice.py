@@ -169,8 +169,7 @@ class Choice:
         said = f"it is the best {self.measured} (of all that users may ask {behind}, 95%)"
         cheaper = [standing.difference for standing in self.standings if standing.cost < best.cost]
         if not cheaper:
-            alike = f"; of the {len(best.members)} cells that scored the same it has the least strict threshold"
-            return f"{said}, and none is cheaper{alike if len(best.members) > 1 else ''}"
+            return f"{said}, and none is cheaper"
         if max(cheaper) <= -self.margin:
             return f"{said}, and every cheaper cell is behind it by {self.margin:g} or more"
         return f"{said}; {self.n} queries are not enough to prefer a cheaper one"

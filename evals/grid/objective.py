@@ -141,16 +141,15 @@ def describe(grid: Grid, index: int) -> str:
 
 def _none_left(grid: Grid, constraints: Mapping[str, str]) -> str:
     """Return that no cell meets the constraints, with how near one comes to each of them."""
-    lines = [f"objective.constraints: none of {len(grid)} cells has {_written(constraints)}"]
+    nearest = []
     for metric, condition in constraints.items():
         symbol, limit = parsed(condition)
         values = figures(grid, metric, symbol)
-        distances, said = np.abs(values - limit), "no value"
-        if np.isfinite(distances).any():
-            index = int(np.nanargmin(distances))
-            said = f"{values[index]:.3f} in {describe(grid, index)}"
-        lines.append(f"  {metric} {condition}: the nearest is {said}")
-    return "\n".join([*lines, "relax a constraint, or widen the sweep"])
+        if np.isfinite(values).any():
+            index = int(np.nanargmin(np.abs(values - limit)))
+            nearest.append(f"{metric} {values[index]:.3f} in {describe(grid, index)}")
+    none = f"objective.constraints: none of {len(grid)} cells has {_written(constraints)}"
+    return f"{none}; the nearest: {', '.join(nearest) or 'none has a value'}; relax a constraint, or widen the sweep"
 
 
 def _written(conditions: Mapping[str, str]) -> str:

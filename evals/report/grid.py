@@ -29,7 +29,6 @@ from evals.report.model import (
     DecisionSection,
     GridMetric,
     GridSection,
-    LevelEntry,
     RankingSection,
     ResultsByCell,
 )
@@ -185,8 +184,8 @@ def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> De
     return DecisionSection.of(
         {
             "weight": decision.weight,
-            "levels": [LevelEntry.of(level) for level in decision.levels],
-            "recommended": LevelEntry.of(decision.recommended),
+            "levels": decision.levels,
+            "recommended": decision.recommended,
             "may_be_best": decision.may_be_best,
             "turns": " · ".join(turns),
             "promise": " · ".join(_promised(each, outside) for each in promised),

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from evals.collect.observations import Summary
-from evals.grid.decision import ANY
+from evals.grid.decision import ANY, Level
 from evals.grid.objective import TOKENS
 from evals.metrics import declared
 from evals.report.grid import cut
-from evals.report.model import ChoiceSection, DecisionSection, GridSection, LevelEntry, Report
+from evals.report.model import ChoiceSection, DecisionSection, GridSection, Report
 from evals.report.section import Cell, Column, Section, line
 from evals.report.sections import figure, numbers
 
@@ -91,7 +91,7 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
     )
 
 
-def _level(level: LevelEntry, report: Report, grid: GridSection, places: dict[int, int]) -> list[Cell]:
+def _level(level: Level, report: Report, grid: GridSection, places: dict[int, int]) -> list[Cell]:
     starred = grid.decision is not None and level is grid.decision.recommended
     limit, tone = "any" if level.limit == ANY else f"at most {100 * level.limit:.3g}%", "bold" if starred else ""
     label = Cell(level.limit, "★ recommended" if starred else limit, tone)

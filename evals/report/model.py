@@ -13,6 +13,7 @@ from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, Priv
 
 from evals.collect.observations import Gate, Outcome, Summary, Unscored
 from evals.grid.choice import HeldOut
+from evals.grid.decision import Level
 from evals.judge.budget import Usage
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics.declaration import Declaration, Direction
@@ -596,24 +597,6 @@ class ChoiceSection(Section):
     note: str = ""
 
 
-class LevelEntry(Section):
-    """The cell to take for what share of wrong answers one can bear.
-
-    Attributes:
-        limit: Largest share of out-of-scope queries that may be answered.
-        cell: Number of the cell; null where none is below the limit.
-        figures: What is found, wrongly answered and wrongly silent, and the share of queries that pass.
-        nearest: The least share of wrong answers of all cells.
-        held_out: What is found for held-out queries; null without any.
-    """
-
-    limit: float
-    cell: int | None
-    figures: tuple[Summary, ...] = ()
-    nearest: float
-    held_out: Summary | None = None
-
-
 class DecisionSection(Section):
     """Which cell to take.
 
@@ -627,8 +610,8 @@ class DecisionSection(Section):
     """
 
     weight: float
-    levels: list[LevelEntry]
-    recommended: LevelEntry
+    levels: tuple[Level, ...]
+    recommended: Level
     may_be_best: str
     turns: str = ""
     promise: str = ""

@@ -18,7 +18,6 @@ from evals.grid.choice import (
     choose,
     combine,
     explain,
-    held_out,
 )
 from evals.metrics.declaration import Context
 from evals.stats import intervals as stats
@@ -70,6 +69,8 @@ def test_a_choice_has_its_standings_set_and_recommendation() -> None:
     assert [standing.cell for standing in found.standings] == [3, 1, 0]
     assert [standing.difference for standing in found.standings] == pytest.approx([0, -0.001, -0.6 * BASE.mean()])
     assert [standing.cell for standing in found.best_set] == [3, 1]
+    without = chosen(values, cost, allowed=[True, True, False, False])
+    assert ({standing.cell for standing in without.standings}, without.n_cells) == ({0, 1}, 4)
     assert (found.recommended.cell, found.proved) == (1, True)
     assert -0.02 <= (found.recommended.lower or -1) < -0.001
     assert (found.n, found.n_cells, found.dropped) == (1_000, 4, 0)
@@ -145,12 +146,6 @@ def test_of_equal_cells_the_least_strict_is_preferred_then_the_cheapest() -> Non
     assert (found.recommended.members, found.recommended.cost) == ((1, 2, 0), 100)
 
 
-def test_cells_that_miss_a_constraint_are_out() -> None:
-    found = chosen(np.column_stack([BASE - 0.3, BASE, NEARLY]), [1, 2, 3], allowed=[True, False, True])
-    assert (found.best.cell, len(found.standings), found.n_cells) == (2, 2, 3)
-    assert {standing.cell for standing in found.standings} == {0, 2}
-
-
 def test_who_may_be_the_best_for_users_is_taken_as_given() -> None:
     values = np.column_stack([BASE - 0.3, NEARLY, BASE])
     proof: Any = SimpleNamespace(
@@ -185,38 +180,20 @@ def test_it_always_names_a_cell_and_a_reason(seed: int, queries: int, count: int
 
 def test_what_is_said_keeps_these_queries_and_all_that_users_may_ask_apart() -> None:
     found = chosen(np.column_stack([BASE - 0.3, NEARLY, BASE]), [100, 200, 900])
-    first, second, third = explain(found)
-    assert first.startswith("Recommended: top_k 2 · m ") and first.endswith(" · 200 tokens (n=1000)")
-    assert second.endswith("· 900 tokens; of all that users may ask, 2 of 3 cells may be the best (95%)")
     lower = -(found.recommended.lower or 0)
-    assert third == (
-        "Reason: it costs 200 context tokens instead of 900; of these queries it is 0.001 below the best, of all that "
-        f"users may ask at most {lower:.3f} (95%)"
-    )
-    few = chosen(np.column_stack([NEARLY, BASE])[:60], [1, 2])
-    assert few.reason.startswith("it is the best as measured (of all that users may ask it is at most 0.")
-    assert few.reason.endswith("; 60 queries are not enough to prefer a cheaper one")
-    worse = chosen(np.column_stack([BASE - 0.05, BASE]), [1, 2]).reason
-    assert worse == (
-        "it is the best as measured (of all that users may ask no cell is better, 95%), and every cheaper cell is "
-        "behind it by 0.02 or more"
-    )
-    assert chosen(np.column_stack([BASE, NEARLY]), [1, 2]).reason.endswith("and none is cheaper")
-    assert "of the 3 cells that scored the same it has" in chosen(np.column_stack([BASE] * 3), [3, 1, 2]).reason
+    assert f"it is 0.001 below the best, of all that users may ask at most {lower:.3f} (95%)" in explain(found)[2]
+    for values, said in (
+        (np.column_stack([NEARLY, BASE])[:60], "; 60 queries are not enough to prefer a cheaper one"),
+        (np.column_stack([BASE - 0.05, BASE]), "and every cheaper cell is behind it by 0.02 or more"),
+        (np.column_stack([BASE, NEARLY]), "and none is cheaper"),
+    ):
+        assert chosen(values, [1, 2]).reason.endswith(said)
     sampled = choose(
         shares(np.column_stack([BASE, NEARLY]), judged=80, dropped=3), cells([1, 2], allowed=[True, False])
     )
     first, second, _ = explain(sampled)
     assert first.endswith("(n=1000, 80 of them judged, 3 not scored in all cells)")
     assert second.startswith("Best by corrected verdicts") and "of 1 cells that meet the constraints (of 2)" in second
-
-
-def test_the_held_out_figure_is_of_other_queries() -> None:
-    choice, other = chosen(np.column_stack([BASE, NEARLY]), [1, 2]), graded(50, 1, seed=5)
-    found = held_out(choice, shares(other))
-    assert (found.n, found.chosen_on) == (50, choice.recommended.value)
-    assert found.value == pytest.approx(other.mean())
-    assert found.interval == choose(shares(other), cells([1])).best.interval
 
 
 class TestTheObjective:

@@ -5,7 +5,6 @@ import pytest
 
 from evals.collect.observations import Failure, Score, Unscored
 from evals.grid.sampled import sampled_summary
-from evals.sampling.corrected import corrected
 from evals.sampling.order import NOT_DRAWN
 from tests.support.scored import metric_of
 
@@ -21,18 +20,6 @@ def drawn(total: int, judged: int, seed: int = 0) -> tuple[list[Score], list[Sco
     labels = rng.choice([0.0, 0.5, 1.0], total)
     scores = np.clip(labels + rng.normal(0, 0.1, total), 0, 1)
     return [*scores[:judged].tolist(), *[NOT_DRAWN] * (total - judged)], labels.tolist()
-
-
-def test_the_mean_is_that_of_the_estimator() -> None:
-    scores, labels = drawn(60, 20)
-    summary = sampled_summary(PRECISION, scores, labels, LABELS)
-    judged = np.array([score if isinstance(score, float) else np.nan for score in scores])
-    sample = corrected(judged[:, None], np.array(labels)[:, None])
-    (low,), (high,) = sample.interval()
-    assert (summary.value, summary.ci_low, summary.ci_high) == (sample.means[0], low, high)
-    assert summary.sampled is not None and summary.sampled.weight == sample.weight > 0.8
-    assert (summary.n, summary.n_unscored, summary.sampled.queries) == (20, 0, 60)
-    assert summary.sampled.proxy == LABELS
 
 
 def test_what_judging_all_would_give_lies_nearer_than_what_all_users_would() -> None:

@@ -39,17 +39,6 @@ class TestWilson:
 class TestMeanInterval:
     VALUES = np.random.default_rng(5).beta(2, 0.5, 60)
 
-    @pytest.mark.parametrize(("ones", "n"), [(300, 1_000), (2, 3), (0, 5)])
-    def test_of_0s_and_1s_is_wilsons_however_few(self, ones: int, n: int) -> None:
-        found, expected = stats.mean_interval([1.0] * ones + [0.0] * (n - ones)), stats.wilson(ones, n)
-        assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
-
-    def test_other_bounds_shift_and_scale_it(self) -> None:
-        low, high = stats.mean_intervals(self.VALUES[:, None] * 3 - 1, shares=True, floor=-1.0, ceiling=2.0)
-        found = stats.mean_interval(self.VALUES.tolist())
-        assert (float(low[0]) + 1) / 3 == pytest.approx(found.low)
-        assert (float(high[0]) + 1) / 3 == pytest.approx(found.high)
-
     @pytest.mark.parametrize("seed", range(4))
     def test_of_amounts_solves_the_score_equation(self, seed: int) -> None:
         """(m − δ)² n = t² V(δ), by root finding on either side of m."""
@@ -112,12 +101,6 @@ class TestMeanInterval:
             alone = stats.mean_interval(column, shares=shares)
             expected = [np.nan if end is None else end for end in (alone.low, alone.high)]
             assert [low[place], high[place]] == pytest.approx(expected, nan_ok=True)
-
-
-class TestPercentile:
-    @given(st.lists(st.floats(0, 1e4), min_size=1, max_size=50), st.sampled_from([0.0, 0.5, 0.95, 0.99, 1.0]))
-    def test_is_numpys_linear_quantile(self, values: list[float], share: float) -> None:
-        assert stats.percentile(values, share) == np.quantile(values, share, method="linear")
 
 
 def _tail(n: int, share: float, places: range) -> float:
