@@ -15,7 +15,7 @@ from evals.collect.pool import Bools, Floats, Integers
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.judging import CellProof
-from evals.grid.objective import TOKENS, Ranking, describe, meeting
+from evals.grid.objective import TOKENS, Ranking, describe
 from evals.metrics import metric_named
 from evals.metrics.declaration import Context, QueryMetric
 from evals.stats import intervals as stats
@@ -87,7 +87,6 @@ class Standing:
         value: Mean of the objective.
         interval: 95% interval of `value`, for this cell alone.
         in_set: True if it may be the best of all that users may ask (95%, for all cells together).
-        difference: `value` minus that of the best cell, at most 0.
         lower: Simultaneous 95% lower bound on (this cell − the best of all that users may ask), at most 0; None if not
             computable.
     """
@@ -99,7 +98,6 @@ class Standing:
     value: float
     interval: Interval
     in_set: bool
-    difference: float
     lower: float | None
 
     def is_within(self, margin: float) -> bool:
@@ -160,17 +158,18 @@ class Choice:
         if self.note:
             return f"it is the best {self.measured}; whether a cheaper one is as good is {self.note}"
         if chosen is not best:
+            by = "of these queries" if self.judged is None else self.measured
             return (
-                f"it costs {chosen.cost:,.0f} context tokens instead of {best.cost:,.0f}; "
-                f"{'of these queries' if self.judged is None else self.measured} it is {-chosen.difference:.3f} below "
-                f"the best, of all that users may ask at most {-(chosen.lower or 0.0):.3f} (95%)"
+                f"it costs {chosen.cost:,.0f} context tokens instead of {best.cost:,.0f}; {by} it is "
+                f"{best.value - chosen.value:.3f} below the best, of all that users may ask at most "
+                f"{-(chosen.lower or 0.0):.3f} (95%)"
             )
         behind = f"it is at most {-chosen.lower:.3f} below the best" if chosen.lower else "no cell is better"
         said = f"it is the best {self.measured} (of all that users may ask {behind}, 95%)"
-        cheaper = [standing.difference for standing in self.standings if standing.cost < best.cost]
+        cheaper = [standing.value for standing in self.standings if standing.cost < best.cost]
         if not cheaper:
             return f"{said}, and none is cheaper"
-        if max(cheaper) <= -self.margin:
+        if max(cheaper) <= best.value - self.margin:
             return f"{said}, and every cheaper cell is behind it by {self.margin:g} or more"
         return f"{said}; {self.n} queries are not enough to prefer a cheaper one"
 
@@ -199,7 +198,7 @@ def decide(
 
     Args:
         grid: The grid.
-        ranking: Its cells by the objective; those in its order meet the constraints.
+        ranking: Its cells by the objective, and which of them meet the constraints.
         objective: Metrics to optimise, and the largest loss against the best that a cheaper cell may have.
         context: Inputs of the metrics, among them the verdicts; its seed is that of the simulated deviations.
         proof: What verdicts prove of the cells *of these queries*, where judging ended with a proof: its cell is the
@@ -211,11 +210,8 @@ def decide(
     """
     if ranking.reason:
         return None
-    allowed = np.isin(np.arange(len(grid)), ranking.order)
-    if proof is not None and proof.chosen is not None:
-        allowed |= meeting(grid, objective.constraints)
     labels = tuple(describe(grid, index) for index in range(len(grid)))
-    cells = Cells(labels=labels, cost=grid.metrics[TOKENS].mean, threshold=grid.threshold_of, allowed=allowed)
+    cells = Cells(labels=labels, cost=grid.metrics[TOKENS].mean, threshold=grid.threshold_of, allowed=ranking.allowed)
     scores = objective_scores(grid, objective, context)
     return choose(scores, cells, margin=objective.margin, seed=context.seed, proof=proof)
 
@@ -266,7 +262,6 @@ def choose(
             value=float(mean[index]),
             interval=interval,
             in_set=bool(members[index]),
-            difference=min(0.0, float(mean[index] - mean[best])),
             lower=None if note else float(lower[index]),
         )
         for index, (group, interval) in enumerate(zip(groups, _intervals(own), strict=True))

@@ -16,7 +16,7 @@ from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
 from evals.grid.decision import NO_OUT_OF_SCOPE, Decision, decision
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
-from evals.grid.objective import Ranking, describe, meeting, needed, rank, with_criteria
+from evals.grid.objective import Ranking, describe, needed, rank, with_criteria
 from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_samples
 from evals.grid.thresholds import Abstaining, abstaining, fitted
 from evals.judge.trust import measure as measure_trust
@@ -340,12 +340,11 @@ def _chosen(config: ExperimentConfig, grid: Grid, context: Context, proof: CellP
     ranking = rank(grid, objective, incomplete, proof.remaining if proof else None)
     choice = decide(grid, ranking, objective, context, proof)
     shown = choice.recommended.cell if choice else 0
-    allowed = meeting(grid, objective.constraints)
     return Swept(
         grid=replace(grid, notes=(*grid.notes, *notes)),
         ranking=ranking,
         choice=choice,
-        decision=decision(grid, objective, allowed, choice, context) if choice else None,
+        decision=decision(grid, objective, ranking.allowed, choice, context) if choice else None,
         abstaining=abstaining(grid, shown, config.objective.wrong_answers),
         proof=proof,
     )

@@ -29,7 +29,8 @@ class Ranking:
         order: The cells that meet the constraints, the best first; equal ones by threshold, the least strict
             first, then by context tokens, then by number. Empty where cells cannot be ranked.
         n: On how many queries each of the metrics compares cells; `dropped`, how many it leaves out.
-        constraints: Conditions on cells; `excluded` is the number of cells that do not meet them.
+        constraints: Conditions on cells.
+        allowed: [cells], whether a cell meets them.
         reason: Why cells are not ranked; empty where they are.
     """
 
@@ -39,7 +40,7 @@ class Ranking:
     n: Mapping[str, int]
     dropped: Mapping[str, int]
     constraints: Mapping[str, str]
-    excluded: int
+    allowed: Bools
     reason: str = ""
 
 
@@ -69,19 +70,20 @@ def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str = "", remaining
         if not incomplete:
             raise ExperimentError(_none_left(grid, objective.constraints))
         reasons.append("no cell meets the constraints by what was judged")
-    reason, excluded = "; ".join(filter(None, reasons)), int((~allowed).sum())
+    reason = "; ".join(filter(None, reasons))
     # Where the constraints leave none of them, a cell that was proved worse is the best of those that meet them.
-    if remaining is not None and (allowed & remaining).any():
-        allowed = allowed & remaining
+    ranked = allowed & np.isfinite(values)
+    if remaining is not None and (ranked & remaining).any():
+        ranked &= remaining
     order = np.lexsort((grid.metrics[TOKENS].mean, grid.threshold_of, -values)).tolist()
     return Ranking(
         weights=dict(objective.metrics),
         values=values,
-        order=() if reason else tuple(cell for cell in order if allowed[cell] and np.isfinite(values[cell])),
+        order=() if reason else tuple(cell for cell in order if ranked[cell]),
         n={name: grid.metrics[name].n_common for name in objective.metrics},
         dropped={name: grid.metrics[name].n_dropped for name in objective.metrics},
         constraints=dict(objective.constraints),
-        excluded=excluded,
+        allowed=allowed,
         reason=reason,
     )
 

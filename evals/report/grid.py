@@ -69,10 +69,11 @@ def grid_section(result: Swept, most: int = MOST_CELLS) -> GridSection:
     if choice:
         choice = replace(choice, standings=tuple(one for one in choice.standings if one.cell in kept))
     able = result.abstaining
-    order = [cell for cell in ranking.order if cell in kept]
+    order, excluded = [cell for cell in ranking.order if cell in kept], int((~ranking.allowed).sum())
+    ranked = {"order": order, "values": _numbers(ranking.values[shown]), "excluded": excluded}
     return GridSection(
         axes={name: list(values) for name, values in grid.plan.axes.items()},
-        ranking=RankingSection.of(vars(ranking) | {"order": order, "values": _numbers(ranking.values[shown])}),
+        ranking=RankingSection.of(vars(ranking) | ranked),
         choice=ChoiceSection.of(choice) if choice else None,
         decision=_decision(grid, decision, able.promised) if choice and decision else None,
         held_out=result.held_out if choice else None,

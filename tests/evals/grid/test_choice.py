@@ -67,7 +67,8 @@ def test_a_choice_has_its_standings_set_and_recommendation() -> None:
     found = chosen(values, cost)
     assert (found.best.cell, found.best.members, found.best.label, found.best.cost) == (3, (3, 2), "top_k 4", 400)
     assert [standing.cell for standing in found.standings] == [3, 1, 0]
-    assert [standing.difference for standing in found.standings] == pytest.approx([0, -0.001, -0.6 * BASE.mean()])
+    below = [standing.value - found.best.value for standing in found.standings]
+    assert below == pytest.approx([0, -0.001, -0.6 * BASE.mean()])
     assert [standing.cell for standing in found.best_set] == [3, 1]
     without = chosen(values, cost, allowed=[True, True, False, False])
     assert ({standing.cell for standing in without.standings}, without.n_cells) == ({0, 1}, 4)
