@@ -12,20 +12,10 @@ from evals.grid.measure import Measured
 from evals.grid.objective import describe
 from evals.stats.intervals import wilson
 from tests.support.experiment import Experiment, settings
-from tests.support.grid_world import Bench, make_world
+from tests.support.grid_world import Bench
 from tests.support.grids import METRICS, SWEEP, swept_of
 
 NDCG, RECALL = "ranking/ndcg_at_10", "ranking/recall_at_5"
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    return make_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="module")
-def bench(world: Experiment) -> Bench:
-    return Bench(settings(world), {})
 
 
 @pytest.fixture(scope="module")

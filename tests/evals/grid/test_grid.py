@@ -15,22 +15,12 @@ from evals.metrics.criteria import judge as judge_gates
 from evals.report.terminal import render_grid
 from retrievers.config import dump
 from tests.support.experiment import Experiment, settings
-from tests.support.grid_world import Bench, make_world
+from tests.support.grid_world import Bench
 from tests.support.grids import swept_of
 from tests.support.results import report
 
 SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1"}
 METRICS = ["ranking/*", "ranking/recall_at_10", "scope/*", "metadata/*", "content/topic_match", "queries/*"]
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    return make_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="module")
-def bench(world: Experiment) -> Bench:
-    return Bench(settings(world), {})
 
 
 def experiment(world: Experiment, **changes: Any) -> ExperimentConfig:

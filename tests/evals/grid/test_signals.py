@@ -16,23 +16,13 @@ from retrievers import QdrantRetriever, RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
 from tests.support.experiment import Experiment, settings
-from tests.support.grid_world import Bench, make_world
+from tests.support.grid_world import Bench
 from tests.support.grids import METRICS, swept_of
 from tests.support.stored_reports import stored
 
 THRESHOLDS = {"bm25": [0, 0.2, 0.5, 1, 2], "known_words": [0, 0.4, 0.5, 0.75, 1], "rerank": [0, 0.2, 0.4, 0.6, 0.9]}
 SCORER = {"provider": "python", "model": "tests.support.rerankers:Scorer"}
 EVERY = [(signal, on) for signal in THRESHOLDS for on in ("each", "best")]
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    return make_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="module")
-def bench(world: Experiment) -> Bench:
-    return Bench(settings(world), {})
 
 
 def experiment(world: Experiment, signal: str, on: str, **changes: Any) -> ExperimentConfig:
@@ -78,8 +68,16 @@ def test_an_exported_retriever_gives_what_was_evaluated(
 ) -> None:
     config = experiment(world, signal, on, retriever__threshold=THRESHOLDS[signal][2])
     made = bench.run(config, config.retriever)
-    world.write_config(config.model_dump(mode="json", exclude_unset=True))
-    assert main(["--config", str(world.config), "--export", str(tmp_path / "r.yaml"), "--no-gate", "--quiet"]) == 0
+    Experiment(tmp_path).write_config(config.model_dump(mode="json", exclude_unset=True))
+    flags = [
+        "--config",
+        str(tmp_path / "experiment.yaml"),
+        "--export",
+        str(tmp_path / "r.yaml"),
+        "--no-gate",
+        "--quiet",
+    ]
+    assert main(flags) == 0
     with QdrantRetriever.from_config(tmp_path / "r.yaml", env={}) as retriever:
         assert retriever.settings.threshold_signal == signal
         for observed in made.observed.observations:
