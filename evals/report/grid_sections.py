@@ -118,17 +118,15 @@ def _not_separated(grid: GridSection, retriever: dict[str, Any]) -> str:
     if not grid.signals or grid.signals[0].separates:
         return ""
     own, *others = grid.signals
-    said = f"The {own.name} does not tell the queries in scope from the others ({own}): no threshold on it will do. "
+    said = f"The score that the threshold reads ({own.name}) does not separate in scope from out of scope: {own}."
     better = [other for other in others if other.separates and other.auroc > own.auroc]
     if better:
-        return f"{said}{better[0].name} does ({better[0]}): set retriever.threshold_signal: {better[0].name}"
-    if others:
-        said += f"Nor does {', '.join(f'{other.name} ({other})' for other in others)}. "
+        return f"{said} {better[0].name} does: {better[0]}; set --retriever.threshold-signal {better[0].name}"
+    said += "".join(f" Nor does {other.name}: {other}." for other in others)
     lacking = [name for name in ("bm25", "known_words") if name not in (own.name, *(other.name for other in others))]
-    is_ours = not retriever.get("python")
-    return said + (
-        f"Not measured: {', '.join(lacking)} (threshold_signal, in mode hybrid)" if lacking and is_ours else ""
-    )
+    if not lacking or retriever.get("python"):
+        return said
+    return f"{said} Not measured: --retriever.threshold-signal {' or '.join(lacking)}, in mode hybrid"
 
 
 def _with_ends(figure: Summary, scale: int, digits: int) -> str:

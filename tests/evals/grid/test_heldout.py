@@ -94,6 +94,12 @@ def test_the_figure_is_that_of_a_single_run_of_the_cell_on_the_split(
     choice = swept_of(grid).choice
     assert choice is not None
     assert held.chosen_on == pytest.approx(choice.recommended.value, abs=1e-12)
+    decision = swept_of(found).decision
+    assert decision is not None
+    for level in (*decision.levels, decision.recommended):
+        if level.cell is not None:
+            alone = bench.run(config, swept_of(grid).grid.settings(level.cell))
+            assert level.held_out == next(summary for summary in alone.summaries if summary.metric == metric)
 
 
 def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(tmp_path: Path) -> None:

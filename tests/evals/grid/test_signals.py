@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 
 from evals.config.experiment import ExperimentConfig
 from evals.report.grid_sections import decision_section
+from evals.report.html import render_page
 from evals.run import main
 from evals.stats.abstention import Signal
 from retrievers import QdrantRetriever, RetrieverConfig
@@ -134,11 +136,15 @@ FAR, NEAR = Signal(name="bm25", auroc=0.8, low=0.7, high=0.9), Signal(name="bm25
     ("own", "others", "said"),
     [
         (replace(FAR, name="cosine"), [FAR], ""),
-        (replace(NEAR, name="cosine"), [FAR], "bm25 does (AUROC 0.800, 95% 0.700 to 0.900): set retriever.threshold_s"),
+        (
+            replace(NEAR, name="cosine"),
+            [FAR],
+            " bm25 does: AUROC 0.800, 95% 0.700 to 0.900; set --retriever.threshold-signal bm25",
+        ),
         (
             replace(NEAR, name="cosine"),
             [NEAR],
-            "Nor does bm25 (AUROC 0.600, 95% 0.450 to 0.700). Not measured: known_w",
+            " Nor does bm25: AUROC 0.600, 95% 0.450 to 0.700. Not measured: --retriever.threshold-signal known_words",
         ),
     ],
 )
@@ -147,4 +153,8 @@ def test_the_first_line_says_that_the_score_does_not_separate(own: Signal, other
     assert report.grid and report.grid.decision and report.grid.choice
     grid = report.grid.model_copy(update={"signals": (own, *others)})
     first = decision_section(report, grid, report.grid.decision, report.grid.choice).lines[0].cells[0].text
-    assert said in first and first.startswith("The cosine does not" if said else "Which threshold and top_k?")
+    page = render_page(report.model_copy(update={"grid": grid}))
+    assert not said or first in unescape(page)
+    assert said in first and first.startswith(
+        "The score that the threshold reads (cosine)" if said else "Which threshold and top_k?"
+    )
