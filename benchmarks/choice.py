@@ -70,7 +70,7 @@ def synthetic(queries: int, cells: int) -> tuple[ObjectiveScores, Cells]:
     grid = Cells(labels=labels, cost=150 * lengths.mean(axis=0), threshold=threshold, allowed=every)
     bounds = np.zeros(queries), np.ones(queries)
     strata = np.zeros(queries, dtype=np.int64)
-    return ObjectiveScores(objective="precision", values=values, strata=strata, bounds=bounds), grid
+    return ObjectiveScores(values=values, strata=strata, bounds=bounds), grid
 
 
 if __name__ == "__main__":

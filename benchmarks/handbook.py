@@ -81,7 +81,7 @@ def measured(config: Any) -> Any:
     from evals.collect.pool import ground
     from evals.experiment.bench import index_if_stale
     from evals.experiment.facts import gather
-    from evals.grid.measure import measure
+    from evals.grid.measure import alone, measure_pool, retrieve
     from evals.metrics.collaborators import Collaborators
     from evals.report.build import build_report
     from retrievers.retriever.qdrant import QdrantRetriever
@@ -91,7 +91,8 @@ def measured(config: Any) -> Any:
     with QdrantRetriever.open(config.retriever, env={}) as retriever:
         collaborators = Collaborators(retrievers=[retriever], progress=silent)
         facts = gather(config, golden, collaborators)
-        return build_report(measure(config, golden, ground(golden, retriever), collaborators), facts)
+        pool = retrieve(alone(config), golden, ground(golden, retriever), collaborators)
+        return build_report(measure_pool(config, pool, collaborators), facts)
 
 
 def timed(configs: Sequence[Any], repeats: int) -> list[Any]:

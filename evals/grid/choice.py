@@ -32,7 +32,6 @@ class ObjectiveScores:
     """Score to maximise: a column for every cell, whose mean is the cell's value.
 
     Attributes:
-        objective: As text.
         values: [queries, cells], finite; more is better.
         strata: [queries]; queries of one number are exchangeable, and how many there are of each is no chance.
         bounds: The lowest and the highest possible value of each query; None where there are none.
@@ -42,7 +41,6 @@ class ObjectiveScores:
             sample was judged; else None, and intervals are those of the values' means.
     """
 
-    objective: str
     values: Floats
     strata: Integers
     bounds: Bounds | None = None
@@ -110,7 +108,6 @@ class Choice:
     """Recommended cell, with the evidence for it.
 
     Attributes:
-        objective: Objective, as text.
         margin: Largest loss against the best cell that the recommended one may have, in units of the objective.
         n: Queries it is over.
         dropped: Queries left out because some cells score them and others do not.
@@ -121,7 +118,6 @@ class Choice:
         judged: Number of the queries that the judge saw, None where it saw all or there is none.
     """
 
-    objective: str
     margin: float
     n: int
     dropped: int
@@ -235,7 +231,8 @@ def choose(
     first = np.array([group[0] for group in groups])
     ends = None if scores.ends is None else (scores.ends[0][first], scores.ends[1][first])
     own = replace(scores, values=np.take(scores.values, first, axis=1), ends=ends)
-    mean, cost, note = own.values.mean(axis=0), cells.cost[first], _too_few(own)
+    mean, cost, n = own.values.mean(axis=0), cells.cost[first], own.judged or len(own.values)
+    note = f"not computable: {n} of at least {FEWEST} queries" if n < FEWEST else ""
     # Within SAME means are equal: rounding must not override the preference.
     best = int((mean >= mean.max() - SAME).argmax())
     if proof is not None:
@@ -273,7 +270,6 @@ def choose(
     if proof is not None and proof.chosen is not None:
         cheaper = [each for each in cheaper if (proof.within[list(each.members)] <= proof.margin).any()]
     return Choice(
-        objective=scores.objective,
         margin=margin,
         n=len(scores.values),
         dropped=scores.dropped,
@@ -340,7 +336,6 @@ def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bo
     columns = zip(weights, factors.T[:, :, None], strict=True)
     parts = (np.where(on == 0, 0.0, scores[metric][kept] * on) for metric, on in columns)
     return ObjectiveScores(
-        objective=_written(weights),
         values=reduce(np.add, parts),
         strata=_strata(scored),
         bounds=(np.minimum(factors, 0).sum(axis=1), np.maximum(factors, 0).sum(axis=1)) if is_bounded else None,
@@ -355,27 +350,12 @@ def _strata(scored: Bools) -> Integers:
     return np.where(counts[strata] < FEWEST, counts.argmax(), strata)
 
 
-def _written(weights: Mapping[str, float]) -> str:
-    text = ""
-    for metric, weight in weights.items():
-        sign = "− " if weight < 0 else "+ " if text else ""
-        text += (" " if text else "") + sign + ("" if abs(weight) == 1 else f"{abs(weight):g} ") + metric
-    return text
-
-
 def _alike(values: Floats, cells: Integers) -> list[tuple[int, ...]]:
     """Group these columns by identical values, in their order; the groups in the order of their first."""
     groups: dict[bytes, list[int]] = {}
     for column, scores in zip(cells.tolist(), (np.round(values[:, cells], DECIMALS) + 0.0).T, strict=True):
         groups.setdefault(scores.tobytes(), []).append(column)
     return [tuple(group) for group in groups.values()]
-
-
-def _too_few(scores: ObjectiveScores) -> str:
-    n = scores.judged or len(scores.values)
-    judged = "" if scores.judged is None else "judged "
-    few = f"not computable: {n} {judged}{'query is' if n == 1 else 'queries are'} too few, {FEWEST} are needed"
-    return few if n < FEWEST else ""
 
 
 def _usual_loss(scores: ObjectiveScores, best: int) -> float:
@@ -404,11 +384,8 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
         squares += np.nan_to_num(rows.mean() * np.array([part.mean(axis=0) - low, high - part.mean(axis=0)])) ** 2
     below, above = np.sqrt(squares)
     ends = np.where(below + above > 0, [mean - below, mean + above], np.nan) if scores.ends is None else scores.ends
-    note, n = "not computable: all values are equal", len(scores.values)
-    if n < FEWEST:
-        note = f"not computable: {n} {'value is' if n == 1 else 'values are'} too few"
-    pairs = np.transpose(ends).tolist()
-    return [Interval(low=a, high=b) if np.isfinite(a) else Interval(note=note) for a, b in pairs]
+    none = Interval(note=f"not computable: fewer than {FEWEST} values, or all of them are equal")
+    return [Interval(low=low, high=high) if np.isfinite(low) else none for low, high in np.transpose(ends).tolist()]
 
 
 def explain(choice: Choice) -> tuple[str, str, str]:
@@ -419,17 +396,16 @@ def explain(choice: Choice) -> tuple[str, str, str]:
     meet = f" that meet the constraints (of {choice.n_cells:,})" if allowed < choice.n_cells else ""
     may_be_best = f"of all that users may ask, {count:,} of {allowed:,} cells{meet} may be the best (95%)"
     return (
-        f"Recommended: {_described(choice.recommended, choice.objective)} (n={choice.n}{judged}{dropped})",
+        f"Recommended: {_described(choice.recommended)} (n={choice.n}{judged}{dropped})",
         f"Best {choice.measured}: {_described(choice.best)}; {choice.note or may_be_best}",
         f"Reason: {choice.reason}",
     )
 
 
-def _described(standing: Standing, objective: str = "") -> str:
+def _described(standing: Standing) -> str:
     more, interval = len(standing.members) - 1, standing.interval
     others = f", and {more:,} more cell{'s' * (more > 1)} with the same scores" if more else ""
     ends = "(interval not computable)"
     if interval.low is not None and interval.high is not None:
         ends = f"({interval.low:.3f} … {interval.high:.3f})"
-    value = f"{objective} {standing.value:.3f}".lstrip()
-    return f"{standing.label}{others} · {value} {ends} · {standing.cost:,.0f} tokens"
+    return f"{standing.label}{others} · objective {standing.value:.3f} {ends} · {standing.cost:,.0f} tokens"

@@ -100,32 +100,6 @@ class Measured:
         return self.context.judging
 
 
-def measure(
-    config: ExperimentConfig,
-    golden: GoldenSet,
-    grounds: Grounds,
-    collaborators: Collaborators,
-    sweep: Plan | None = None,
-) -> Measured:
-    """Run golden queries through a retriever, or through every variant of a sweep, and score what came back.
-
-    Args:
-        config: The experiment.
-        golden: Its golden queries.
-        grounds: Relevant chunks of the queries.
-        collaborators: Retrievers, one a variant in their order; source pages and judge where there are any.
-        sweep: The cells; None for the experiment's own.
-
-    Raises:
-        RetrievalError: A search failed.
-        ExperimentError: No cell meets the constraints.
-        JudgeError: The judge refused its very first call.
-    """
-    metrics_of(config, sweep)  # a fault in their names costs no search
-    pool = retrieve(sweep or alone(config), golden, grounds, collaborators)
-    return measure_pool(config, pool, collaborators, sweep)
-
-
 def measure_pool(
     config: ExperimentConfig, pool: Pool, collaborators: Collaborators, sweep: Plan | None = None
 ) -> Measured:
@@ -134,11 +108,14 @@ def measure_pool(
     Args:
         config: The experiment.
         pool: The candidates under every variant, in their order.
-        collaborators: As for `measure`; without retrievers, latency and determinism are not measured.
+        collaborators: Retrievers, one a variant in their order; without any, latency and determinism are not measured.
+            Source pages and judge where there are any.
         sweep: The cells; None for the experiment's own.
 
     Raises:
-        RetrievalError: As for `measure`.
+        RetrievalError: A search failed.
+        ExperimentError: No cell meets the constraints.
+        JudgeError: The judge refused its very first call.
     """
     metrics = metrics_of(config, sweep)
     plan, notes = fitted(config, pool, sweep or alone(config))

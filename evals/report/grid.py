@@ -37,8 +37,6 @@ from evals.stats.bands import mean_bands, share_bands
 
 # Cells beyond these are left out of the report, from the end of the ranking; never the recommended one.
 MOST_CELLS = 10_000
-# Share of falsely answered queries above which a recommendation says so.
-MOST_FALSE_ANSWERS = 0.5
 # Weights at which the choice changes that are named.
 MOST_WEIGHTS = 6
 OF_A_CELL = ("index", "configuration", "top_k", "threshold")
@@ -223,16 +221,8 @@ def _explanation(result: Swept) -> Iterator[str]:
     if result.choice is None:
         yield f"The cells are not ranked: {result.ranking.reason}"
         return
-    first, *others = explain(result.choice)
-    metric, held_out = result.grid.metrics.get(FALSE_ANSWER), result.held_out
-    answers = float(metric.mean[result.choice.recommended.cell]) if metric else 0.0
-    if answers > MOST_FALSE_ANSWERS:  # which nan is not
-        first += (
-            f". It answers {answers:.0%} of the out-of-scope queries: constrain that with --objective.constraints "
-            f"'{FALSE_ANSWER} <= {MOST_FALSE_ANSWERS:g}'"
-        )
-    yield from (first, *others)
-    if held_out:
+    yield from explain(result.choice)
+    if held_out := result.held_out:
         ends = in_parentheses(held_out.interval.low, held_out.interval.high)
         yield (
             f"Held out: {held_out.value:.3f}{ends} on {held_out.n} queries that had no part in the choice "

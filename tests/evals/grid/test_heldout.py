@@ -12,7 +12,7 @@ from evals.collect.pool import ground
 from evals.config.experiment import ExperimentConfig
 from evals.grid.axes import plan
 from evals.grid.heldout import load_held_out, with_held_out
-from evals.grid.measure import Measured, measure, retrieve
+from evals.grid.measure import Measured, measure_pool, retrieve
 from evals.metrics.collaborators import Collaborators
 from tests.support.experiment import Experiment, settings, silent
 from tests.support.grid_world import Bench, make_world
@@ -64,7 +64,8 @@ def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Benc
     planned = plan(config.retriever, config.sweep)
     with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
         collaborators = Collaborators(retrievers=retrievers, progress=silent)
-        grid = measure(config, bench.golden, grounds, collaborators, planned)
+        pool = retrieve(planned, bench.golden, grounds, collaborators)
+        grid = measure_pool(config, pool, collaborators, planned)
         find = partial(retrieve, planned, unseen, ground(unseen, retrievers[0]), collaborators)
         found = with_held_out(config, grid, find, collaborators)
     return bench, grid, unseen, found

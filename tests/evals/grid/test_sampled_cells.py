@@ -6,15 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evals.collect.observations import Failure, Score, Unscored
 from evals.grid.measure import Measured
+from evals.grid.sampled import sampled_summary
 from evals.report.build import slices
 from evals.sampling.corrected import corrected
-from evals.sampling.order import judging_order
+from evals.sampling.order import NOT_DRAWN, judging_order
 from tests.support.grids import choice_of, swept_of
 from tests.support.judged_rounds import PRECISION, QUERIES, JudgedRounds
 from tests.support.scored import metric_of
 
 DRAWN = 24
+NO_REFERENCE = Unscored(reason="the case has no reference answer")
+LABELS = "labels/context_precision"
+FAILED = Failure(type="Timeout", message="")
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +119,22 @@ def test_auto_judges_until_the_interval_is_nearly_that_of_all(judged_world: Judg
     assert 20 <= len(result.judging.drawn) <= QUERIES
     order = judging_order(judged_world.bench.golden.cases, judged_world.config.seed)
     assert result.judging.drawn == frozenset(order[: len(result.judging.drawn)])
+
+
+def drawn(total: int, judged: int, seed: int = 0) -> tuple[list[Score], list[Score]]:
+    """Return judged scores of the first queries, and labels of all that mostly agree with them."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice([0.0, 0.5, 1.0], total)
+    scores = np.clip(labels + rng.normal(0, 0.1, total), 0, 1)
+    return [*scores[:judged].tolist(), *[NOT_DRAWN] * (total - judged)], labels.tolist()
+
+
+def test_failed_and_impossible_queries_are_counted_apart() -> None:
+    scores, labels = drawn(60, 20)
+    plain = sampled_summary(metric_of(PRECISION), scores, labels, LABELS)
+    summary = sampled_summary(metric_of(PRECISION), [FAILED, *scores[1:], NO_REFERENCE], [*labels, 0.0], LABELS)
+    assert (summary.n, summary.n_failed, summary.n_unscored) == (19, 1, 1)
+    assert summary.sampled is not None and summary.sampled.queries == 60
+    assert summary.bound_low is not None and summary.bound_high is not None
+    assert plain.bound_low is not None and plain.bound_high is not None
+    assert summary.bound_high - summary.bound_low > plain.bound_high - plain.bound_low
