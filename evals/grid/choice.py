@@ -5,7 +5,7 @@ what was measured, else what judging in rounds proved. *Of all that users may as
 far each may be below it, both at 95% for all cells together (`evals.stats.best`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -15,7 +15,7 @@ from evals.collect.pool import Bools, Floats, Integers
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.judging import CellProof
-from evals.grid.objective import TOKENS, Ranking, describe
+from evals.grid.objective import TOKENS, Ranking
 from evals.metrics import metric_named
 from evals.metrics.declaration import Context, QueryMetric
 from evals.stats import intervals as stats
@@ -61,13 +61,11 @@ class Cells:
     """The cells of a grid.
 
     Attributes:
-        labels: Label of each cell, such as `top_k 5, threshold 0.3`.
         cost: [cells], mean context tokens.
         threshold: [cells], below which a chunk is left out; 0 where none is in force.
         allowed: [cells], whether it meets the constraints.
     """
 
-    labels: tuple[str, ...]
     cost: Floats
     threshold: Floats
     allowed: Bools
@@ -75,12 +73,11 @@ class Cells:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """Rank and bounds of a cell. Cells that scored the same on every query are one, labelled by the preferred of them.
+    """Rank and bounds of a cell. Cells that scored the same on every query are one, for which the preferred stands.
 
     Attributes:
         cell: Its place in the grid.
         members: The places of all cells that scored the same on every query, the preferred first, which is `cell`.
-        label: Label of `cell`.
         cost: Mean context tokens of `cell`.
         value: Mean of the objective.
         interval: 95% interval of `value`, for this cell alone.
@@ -91,7 +88,6 @@ class Standing:
 
     cell: int
     members: tuple[int, ...]
-    label: str
     cost: float
     value: float
     interval: Interval
@@ -206,8 +202,7 @@ def decide(
     """
     if ranking.reason:
         return None
-    labels = tuple(describe(grid, index) for index in range(len(grid)))
-    cells = Cells(labels=labels, cost=grid.metrics[TOKENS].mean, threshold=grid.threshold_of, allowed=ranking.allowed)
+    cells = Cells(cost=grid.metrics[TOKENS].mean, threshold=grid.threshold_of, allowed=ranking.allowed)
     scores = objective_scores(grid, objective, context)
     return choose(scores, cells, margin=objective.margin, seed=context.seed, proof=proof)
 
@@ -254,7 +249,6 @@ def choose(
         Standing(
             cell=group[0],
             members=group,
-            label=cells.labels[group[0]],
             cost=float(cost[index]),
             value=float(mean[index]),
             interval=interval,
@@ -273,7 +267,7 @@ def choose(
         margin=margin,
         n=len(scores.values),
         dropped=scores.dropped,
-        n_cells=len(cells.labels),
+        n_cells=len(cells.cost),
         standings=(leader, *standings),
         recommended=min(cheaper, key=lambda standing: (standing.cost, -standing.value), default=leader),
         note=note,
@@ -388,24 +382,29 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
     return [Interval(low=low, high=high) if np.isfinite(low) else none for low, high in np.transpose(ends).tolist()]
 
 
-def explain(choice: Choice) -> tuple[str, str, str]:
-    """Explain the recommended cell, the best cell with the number of cells that may be as good, and the reason."""
+def explain(choice: Choice, name: Callable[[int], str]) -> tuple[str, str, str]:
+    """Explain the recommended cell, the best cell with the number of cells that may be as good, and the reason.
+
+    Args:
+        choice: The choice.
+        name: Names a cell by its place in the grid, such as `top_k 5, threshold 0.3`.
+    """
     judged = "" if choice.judged is None else f", {choice.judged} of them judged"
     dropped = f", {choice.dropped} not scored in all cells" if choice.dropped else ""
     allowed, count = (sum(len(each.members) for each in some) for some in (choice.standings, choice.best_set))
     meet = f" that meet the constraints (of {choice.n_cells:,})" if allowed < choice.n_cells else ""
     may_be_best = f"of all that users may ask, {count:,} of {allowed:,} cells{meet} may be the best (95%)"
     return (
-        f"Recommended: {_described(choice.recommended)} (n={choice.n}{judged}{dropped})",
-        f"Best {choice.measured}: {_described(choice.best)}; {choice.note or may_be_best}",
+        f"Recommended: {_described(choice.recommended, name)} (n={choice.n}{judged}{dropped})",
+        f"Best {choice.measured}: {_described(choice.best, name)}; {choice.note or may_be_best}",
         f"Reason: {choice.reason}",
     )
 
 
-def _described(standing: Standing) -> str:
+def _described(standing: Standing, name: Callable[[int], str]) -> str:
     more, interval = len(standing.members) - 1, standing.interval
     others = f", and {more:,} more cell{'s' * (more > 1)} with the same scores" if more else ""
     ends = "(interval not computable)"
     if interval.low is not None and interval.high is not None:
         ends = f"({interval.low:.3f} … {interval.high:.3f})"
-    return f"{standing.label}{others} · objective {standing.value:.3f} {ends} · {standing.cost:,.0f} tokens"
+    return f"{name(standing.cell)}{others} · objective {standing.value:.3f} {ends} · {standing.cost:,.0f} tokens"

@@ -18,7 +18,7 @@ from evals.collect.pool import Bools, Floats, Integers
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice
-from evals.grid.objective import TOKENS
+from evals.grid.objective import TOKENS, range_of
 from evals.grid.sampled import figures_of
 from evals.metrics import VERDICT_METRIC, metric_named
 from evals.metrics.declaration import Context, QueryMetric
@@ -143,18 +143,6 @@ def decision(
         by_weight=tuple(_by_weight(gain[preference], 1 - false_answer[preference], preference.tolist())),
         may_be_best=range_of(grid, [cell for standing in choice.best_set for cell in standing.members]),
     )
-
-
-def range_of(grid: Grid, cells: Sequence[int]) -> str:
-    """Return the settings that cells cover, such as `hybrid weighted, top_k 6 … 10, threshold 0.27 … 0.33`."""
-    those = [grid.cell(index) for index in cells]
-    names = {grid.configurations[cell.configuration].name for cell in those}
-    thresholds = [cell.threshold for cell in those if cell.threshold is not None]
-    parts = [names.pop() if len(names) == 1 else f"{len(names)} retrievals"]
-    for name, values in (("top_k", [cell.top_k for cell in those]), ("threshold", thresholds)):
-        if values:
-            parts.append(f"{name} {' … '.join(dict.fromkeys((f'{min(values):g}', f'{max(values):g}')))}")
-    return ", ".join(parts)
 
 
 def _is_in_scope(name: str) -> bool:

@@ -4,7 +4,7 @@ Cells are compared on the queries that are scored in all of them; where over 5% 
 cells and not in others, they are not ranked.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,9 +136,19 @@ def figures(grid: Grid, metric: str, symbol: str) -> Floats:
 
 def describe(grid: Grid, index: int) -> str:
     """A cell in a few words."""
-    cell = grid.cell(index)
-    threshold = "" if cell.threshold is None else f", threshold {cell.threshold:g}"
-    return f"{grid.configurations[cell.configuration].name}, top_k {cell.top_k}{threshold}"
+    return range_of(grid, [index])
+
+
+def range_of(grid: Grid, cells: Sequence[int]) -> str:
+    """Return the settings that cells cover, such as `hybrid weighted, top_k 6 … 10, threshold 0.27 … 0.33`."""
+    those = [grid.cell(index) for index in cells]
+    names = {grid.configurations[cell.configuration].name for cell in those}
+    thresholds = [cell.threshold for cell in those if cell.threshold is not None]
+    parts = [names.pop() if len(names) == 1 else f"{len(names)} retrievals"]
+    for name, values in (("top_k", [cell.top_k for cell in those]), ("threshold", thresholds)):
+        if values:
+            parts.append(f"{name} {' … '.join(dict.fromkeys((f'{min(values):g}', f'{max(values):g}')))}")
+    return ", ".join(parts)
 
 
 def _none_left(grid: Grid, constraints: Mapping[str, str]) -> str:

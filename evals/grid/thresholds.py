@@ -11,6 +11,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.errors import ExperimentError
 from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Grid
+from evals.grid.decision import NO_OUT_OF_SCOPE
 from evals.stats.abstention import Promise, Signal, promise, separation, signal
 from retrievers.config import RetrieverConfig, ThresholdSignal
 from retrievers.records import UNBOUNDED
@@ -83,10 +84,7 @@ def fitted(config: ExperimentConfig, pool: Pool, plan: Plan) -> tuple[Plan, tupl
         where = f"threshold.false_answer {rate:g}" + (f", {variant.name}" if variant.name else "")
         inside, outside = _best_scores(pool, number, variant.settings)
         if not outside:
-            raise ExperimentError(
-                f"{where}: the golden data holds no out-of-scope query, which a promise needs; add queries that the "
-                "documents do not answer (docs/golden.md)"
-            )
+            raise ExperimentError(f"{where}: {NO_OUT_OF_SCOPE}")
         if not np.isfinite([*inside, *outside]).any():
             raise ExperimentError(f"{where}: the retriever gives no scores that a threshold could read; leave it out")
         found = promise(inside, outside, rate, variant.settings.threshold_scale)

@@ -6,6 +6,7 @@ lists a query: which list a threshold leaves, and what each beginning of it is w
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import isfinite, isnan
 
 import numpy as np
@@ -221,7 +222,7 @@ def _explanation(result: Swept) -> Iterator[str]:
     if result.choice is None:
         yield f"The cells are not ranked: {result.ranking.reason}"
         return
-    yield from explain(result.choice)
+    yield from explain(result.choice, partial(describe, result.grid))
     if held_out := result.held_out:
         ends = in_parentheses(held_out.interval.low, held_out.interval.high)
         yield (

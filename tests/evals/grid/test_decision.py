@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evals.grid.decision import ABSTENTION, FALSE_ANSWER, Decision, range_of
+from evals.grid.decision import ABSTENTION, FALSE_ANSWER, Decision
 from evals.grid.decision import with_utility as both_sides
 from evals.grid.measure import Measured
-from evals.grid.objective import describe
+from evals.grid.objective import describe, range_of
 from evals.stats.intervals import wilson
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench
@@ -169,6 +169,6 @@ def test_a_weight_that_leaves_a_side_out_is_said(grid_of: Callable[..., Measured
 
 def test_cells_are_named_by_the_range_of_their_settings(made: Measured) -> None:
     grid = swept_of(made).grid
-    assert range_of(grid, [0]) == describe(grid, 0)
+    assert describe(grid, 7) == "semantic, top_k 3, threshold 0.1"
     assert range_of(grid, [0, 7]) == "semantic, top_k 1 … 3, threshold 0 … 0.1"
     assert range_of(grid, [0, 99]) == "2 retrievals, top_k 1 … 5, threshold 0 … 0.9"
