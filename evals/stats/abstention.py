@@ -82,9 +82,8 @@ def separation(inside: Sequence[float], outside: Sequence[float], scale: str = "
         best = shortest_between(max(outside), min(inside))
         return f"a threshold separates in scope from out of scope entirely: {best}"
     measured = signal(scale, inside, outside)
-    if not measured.separates:
-        return f"no threshold separates in scope from out of scope: their order may be chance ({measured})"
-    return f"no threshold separates in scope from out of scope entirely ({measured})"
+    how = " entirely" if measured.separates else ": their order may be chance"
+    return f"no threshold separates in scope from out of scope{how} ({measured})"
 
 
 def signal(name: str, inside: Sequence[float], outside: Sequence[float]) -> Signal:
