@@ -30,11 +30,6 @@ class TestWilson:
         assert {stats.wilson(0, n).low for n in range(1, 200)} == {0.0}
         assert {stats.wilson(n, n).high for n in range(1, 200)} == {1.0}
 
-    def test_of_nothing_is_not_computable(self) -> None:
-        found = stats.wilson(0, 0)
-        assert (found.low, found.high) == (None, None)
-        assert "nothing was scored" in found.note
-
 
 class TestMeanInterval:
     VALUES = np.random.default_rng(5).beta(2, 0.5, 60)
@@ -70,20 +65,6 @@ class TestMeanInterval:
         found = stats.mean_interval([0.25] * 40)
         share = 3.8414588206941254 / (40 + 3.8414588206941254)
         assert (found.low, found.high) == pytest.approx((0.25 * (1 - share), 0.25 + 0.75 * share), abs=1e-12)
-
-    @pytest.mark.parametrize("value", [0.0, 1.0])
-    def test_constant_amounts_have_none_even_at_0_and_1(self, value: float) -> None:
-        """No tokens for each of 40 queries does not make 0.09 tokens likely."""
-        assert "all values are equal" in stats.mean_interval([value] * 40, shares=False).note
-
-    def test_of_nothing_is_not_computable(self) -> None:
-        assert stats.mean_interval([]) == stats.Interval(note="not computable: nothing was scored")
-
-    @pytest.mark.parametrize("n", [2, 5, 9])
-    def test_too_few_values_say_how_many_are_needed(self, n: int) -> None:
-        found = stats.mean_interval([0.1 * place for place in range(n)])
-        assert found.low is None
-        assert found.note == f"not computable: {n} values are too few, 10 are needed"
 
     @given(SHARES)
     def test_of_shares_holds_the_mean_within_0_and_1_or_says_why_not(self, values: list[float]) -> None:
@@ -124,9 +105,6 @@ class TestPercentileInterval:
         low, high = int(found.low), int(found.high)
         assert _tail(n, share, range(low)) <= 0.025 < _tail(n, share, range(low + 1))
         assert _tail(n, share, range(high, n + 1)) <= 0.025 < _tail(n, share, range(high - 1, n + 1))
-
-    def test_of_nothing_is_not_computable(self) -> None:
-        assert stats.percentile_interval([], 0.5) == stats.Interval(note="not computable: no values")
 
 
 class TestAuroc:
@@ -169,10 +147,21 @@ class TestAurocInterval:
         assert 0 <= found.low <= area <= found.high <= 1
         assert (mirrored.high, mirrored.low) == pytest.approx((1 - found.low, 1 - found.high), abs=1e-9)
 
-    @pytest.mark.parametrize(("m", "n"), [(1, 40), (40, 1), (0, 0)])
-    def test_needs_two_queries_on_each_side(self, m: int, n: int) -> None:
-        found = stats.auroc_interval(0.5, m, n)
-        assert found.low is None and "fewer than two queries on one side" in found.note
+
+@pytest.mark.parametrize(
+    ("found", "note"),
+    [
+        (stats.wilson(0, 0), "nothing was scored"),
+        (stats.mean_interval([]), "nothing was scored"),
+        *((stats.mean_interval([n / 10] * n + [0.9]), f"{n + 1} values are too few, 10 are needed") for n in (1, 4, 8)),
+        # No tokens for each of 40 queries does not make 0.09 tokens likely.
+        *((stats.mean_interval([value] * 40, shares=False), "all values are equal") for value in (0.0, 1.0)),
+        (stats.percentile_interval([], 0.5), "no values"),
+        *((stats.auroc_interval(0.5, m, n), "fewer than two queries on one side") for m, n in ((1, 40), (40, 1))),
+    ],
+)
+def test_what_has_no_interval_says_why(found: stats.Interval, note: str) -> None:
+    assert (found.low, found.high) == (None, None) and found.note == f"not computable: {note}"
 
 
 def test_nothing_warns_on_awkward_values() -> None:
