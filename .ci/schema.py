@@ -8,17 +8,19 @@ from typing import Any
 
 from evals.collect.observations import Gate, SampledMean, Summary
 from evals.grid.choice import HeldOut
+from evals.grid.decision import Level
 from evals.judge.budget import Usage
 from evals.judge.trust import Differing
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics import markdown
 from evals.report import model
+from evals.stats.abstention import Signal
 from evals.stats.intervals import Interval
 
 ROOT = Path(__file__).parents[1]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # Records of the evaluation that are sections of the report as they are.
-RECORDS = (ChunkVerdict, Claim, Differing, Gate, HeldOut, Interval, SampledMean, Summary, Usage)
+RECORDS = (ChunkVerdict, Claim, Differing, Gate, HeldOut, Interval, Level, SampledMean, Signal, Summary, Usage)
 
 
 def written() -> dict[Path, str]:

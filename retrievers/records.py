@@ -10,9 +10,11 @@ Distance = Literal["cosine", "dot"]
 """Distances of dense vectors that are searched; on both the higher score is the better."""
 # `sparse`: weights of the user's own model of sparse vectors. `unknown`: scores of the user's own retriever, comparable
 # within one result at most; `none`: it gives none.
-ScoreScale = Literal["cosine", "dot", "bm25", "sparse", "weighted", "rrf", "dbsf", "rerank", "unknown", "none"]
-UNBOUNDED: frozenset[str] = frozenset({"dot"})
-"""The scales of vectors whose scores are not within 0 and 1."""
+ScoreScale = Literal[
+    "cosine", "dot", "bm25", "sparse", "weighted", "rrf", "dbsf", "rerank", "known_words", "unknown", "none"
+]  # fmt: skip
+UNBOUNDED: frozenset[str] = frozenset({"dot", "bm25", "sparse"})
+"""The scales that a threshold may read whose scores are not within 0 and 1."""
 Status = Literal["success", "error", "timeout"]
 
 PREVIEW_LENGTH = 200

@@ -96,29 +96,24 @@ def repeat(
     for done, (case, before) in enumerate(zip(cases, first, strict=True), 1):
         for _ in range(repeats):
             [again] = _found(retriever, [case], chunks, use_cache=False)
-            calls.append((case.id, *_change(ranked(before), ranked(again))))
+            calls.append((case.id, *_change(before, again)))
         progress("repeating", done, len(cases))
     query_ids, changed, deltas = zip(*calls, strict=True)
     return DeterminismPass(query_ids=query_ids, changed=changed, score_deltas=deltas)
 
 
-def ranked(hits: Hits) -> list[tuple[str, float]]:
-    """Return chunk ids in rank order, with their scores, NaN for none."""
-    return [*zip(hits.chunk_ids, hits.column("score").tolist(), strict=True)]
-
-
-def _change(before: Sequence[tuple[str, float]], after: Sequence[tuple[str, float]]) -> tuple[bool, float | None]:
+def _change(before: Hits, after: Hits) -> tuple[bool, float | None]:
     """Return whether ids, their order or scores beyond rounding changed, and the largest change of a chunk's score.
 
     None where there are no scores.
     """
-    moved = [key for key, _ in before] != [key for key, _ in after]
-    if any(isnan(score) for _, score in (*before, *after)):
-        return moved, None
-    first, other = dict(before), dict(after)
+    is_moved = before.chunk_ids != after.chunk_ids
+    first, other = (dict(zip(hits.chunk_ids, hits.column("score").tolist(), strict=True)) for hits in (before, after))
+    if any(map(isnan, (*first.values(), *other.values()))):
+        return is_moved, None
     changes = (abs(first.get(key, 0.0) - other.get(key, 0.0)) for key in first.keys() | other.keys())
     largest = max(changes, default=0.0)
-    return moved or largest > ROUNDING, largest
+    return is_moved or largest > ROUNDING, largest
 
 
 def _found(retriever: Retriever, batch: Sequence[Case], chunks: Any, *, use_cache: bool = True) -> Candidates:

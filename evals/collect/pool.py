@@ -24,9 +24,11 @@ from evals.cases.relevance import (
 )
 from evals.collect.observations import Observation
 from evals.errors import DatasetError
+from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk
 from retrievers.retriever.protocol import Retriever
 from retrievers.search.candidates import Candidates, Chunks, laid_out, stacked
+from retrievers.search.selection import decisive
 
 log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
@@ -157,6 +159,10 @@ class Lists:
     def column(self, name: str) -> Floats:
         """Return a component score at each place, NaN where there is none and beyond the end; shape (lists, depth)."""
         return self._stacked(lambda table: table.column(name), np.nan)
+
+    def read_by_threshold(self, settings: RetrieverConfig) -> Floats:
+        """Return each candidate's own score of the kind that a threshold reads, shape and gaps as of `column`."""
+        return self._stacked(lambda table: decisive(table, settings), np.nan)
 
     def _stacked(self, matrix: Callable[[Candidates], NDArray[Any]], beyond: float) -> NDArray[Any]:
         of_variants = [matrix(self.pool.tables[variant])[self._start : self._end] for variant in self._variants]

@@ -27,7 +27,7 @@ from retrievers.errors import ConfigError
 from retrievers.records import Chunk
 from retrievers.search.candidates import Candidates, ChunkList, Facts, joined
 
-VERSION = b"3"
+VERSION = b"4"
 UNSEALED = b"?" * 64
 # Payload keys that are no fields of a chunk are not saved.
 OF_CHUNK = tuple(field.name for field in fields(Chunk) if field.name != "extra")
@@ -162,9 +162,7 @@ def write(file: Path, pools: Sequence[Pool], origin: Origin) -> None:
     table = pa.concat_tables([pa.table({n: v}) for n, v in columns.items()], promote_options="default")
     metadata = {"version": VERSION, "origin": ORIGIN.dump_json(origin), "sha256": UNSEALED}
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, table.schema, compression="zstd", compression_level=9) as writer:
-        writer.write_table(table)
-        writer.add_key_value_metadata(metadata)
+    pq.write_table(table.replace_schema_metadata(metadata), sink, compression="zstd", compression_level=9)
     data = sink.getvalue().to_pybytes()
     head, _, tail = data.rpartition(UNSEALED)
     with replacing(file) as part:

@@ -115,7 +115,7 @@ def _measured(inputs: Inputs, bench: Collaborators, searches: Sequence[Find]) ->
     facts = gather(config, inputs.golden, bench, saved)
     result = measure_pool(config, search(range(len(inputs.settings))), bench, sweep)
     if sweep and held_out:
-        result = with_held_out(config, sweep, result, held_out[0], bench)
+        result = with_held_out(config, result, held_out[0], bench)
     if saved is None:
         result, facts = checked_at_end(result, facts, bench.retriever)
     return result, facts.model_copy(update={"duration_s": round(time.time() - started, 3)})

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 # Parts of the names of settings that do not decide which candidates are found; the axes of a sweep are told apart.
 FREE = frozenset(
-    "store top_k threshold threshold_on group_by trust_embedding required api_key_env timeout_s base_url".split()
+    "store top_k threshold threshold_on threshold_signal group_by trust_embedding required api_key_env timeout_s "
+    "base_url".split()
 ) | {*VARIANT_AXES}
 
 
@@ -106,7 +107,9 @@ def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
     plain = dict(flatten(settings.model_dump(mode="json"), unopened=tables(RetrieverConfig)))
     others = {name: value for name, value in plain.items() if FREE.isdisjoint(name.split("."))}
     found = {name: value for name, value in effective(settings).items() if name != "candidates"}
-    return {**others, **found, "distance": settings.distance}
+    # The words that a corpus knows are looked up where a threshold reads them; the other signals are always held.
+    looked_up = {"threshold_signal": "known_words"} if settings.threshold_signal == "known_words" else {}
+    return {**others, **found, **looked_up, "distance": settings.distance}
 
 
 def save(file: Path, pool: Pool, held_out: Sequence[Find], facts: Facts, retrievers: Sequence[Retriever]) -> None:

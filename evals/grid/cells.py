@@ -291,9 +291,7 @@ def _select(
         are, [thresholds, lists].
     """
     found = lists.codes[rows] >= 0
-    read = np.zeros(found.shape)
-    if settings.threshold is not None:
-        read = lists.column("score" if settings.threshold_on == "final" else "semantic")[rows]
+    read = np.zeros(found.shape) if settings.threshold is None else lists.read_by_threshold(settings)[rows]
     if settings.threshold_on == "best":
         read = np.where(found, read, -np.inf).max(axis=1, keepdims=True, initial=-np.inf) * np.ones(found.shape)
     reached = found & (read >= np.asarray(thresholds, dtype=float)[:, None, None])

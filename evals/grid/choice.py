@@ -5,7 +5,7 @@ what was measured, else what judging in rounds proved. *Of all that users may as
 far each may be below it, both at 95% for all cells together (`evals.stats.best`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -15,7 +15,7 @@ from evals.collect.pool import Bools, Floats, Integers
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.judging import CellProof
-from evals.grid.objective import TOKENS, Ranking, describe, meeting
+from evals.grid.objective import TOKENS, Ranking
 from evals.metrics import metric_named
 from evals.metrics.declaration import Context, QueryMetric
 from evals.stats import intervals as stats
@@ -32,7 +32,6 @@ class ObjectiveScores:
     """Score to maximise: a column for every cell, whose mean is the cell's value.
 
     Attributes:
-        objective: As text.
         values: [queries, cells], finite; more is better.
         strata: [queries]; queries of one number are exchangeable, and how many there are of each is no chance.
         bounds: The lowest and the highest possible value of each query; None where there are none.
@@ -42,7 +41,6 @@ class ObjectiveScores:
             sample was judged; else None, and intervals are those of the values' means.
     """
 
-    objective: str
     values: Floats
     strata: Integers
     bounds: Bounds | None = None
@@ -63,13 +61,11 @@ class Cells:
     """The cells of a grid.
 
     Attributes:
-        labels: Label of each cell, such as `top_k 5, threshold 0.3`.
         cost: [cells], mean context tokens.
         threshold: [cells], below which a chunk is left out; 0 where none is in force.
         allowed: [cells], whether it meets the constraints.
     """
 
-    labels: tuple[str, ...]
     cost: Floats
     threshold: Floats
     allowed: Bools
@@ -77,29 +73,25 @@ class Cells:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """Rank and bounds of a cell. Cells that scored the same on every query are one, labelled by the preferred of them.
+    """Rank and bounds of a cell. Cells that scored the same on every query are one, for which the preferred stands.
 
     Attributes:
         cell: Its place in the grid.
         members: The places of all cells that scored the same on every query, the preferred first, which is `cell`.
-        label: Label of `cell`.
         cost: Mean context tokens of `cell`.
         value: Mean of the objective.
         interval: 95% interval of `value`, for this cell alone.
         in_set: True if it may be the best of all that users may ask (95%, for all cells together).
-        difference: `value` minus that of the best cell, at most 0.
         lower: Simultaneous 95% lower bound on (this cell − the best of all that users may ask), at most 0; None if not
             computable.
     """
 
     cell: int
     members: tuple[int, ...]
-    label: str
     cost: float
     value: float
     interval: Interval
     in_set: bool
-    difference: float
     lower: float | None
 
     def is_within(self, margin: float) -> bool:
@@ -112,7 +104,6 @@ class Choice:
     """Recommended cell, with the evidence for it.
 
     Attributes:
-        objective: Objective, as text.
         margin: Largest loss against the best cell that the recommended one may have, in units of the objective.
         n: Queries it is over.
         dropped: Queries left out because some cells score them and others do not.
@@ -123,7 +114,6 @@ class Choice:
         judged: Number of the queries that the judge saw, None where it saw all or there is none.
     """
 
-    objective: str
     margin: float
     n: int
     dropped: int
@@ -160,18 +150,18 @@ class Choice:
         if self.note:
             return f"it is the best {self.measured}; whether a cheaper one is as good is {self.note}"
         if chosen is not best:
+            by = "of these queries" if self.judged is None else self.measured
             return (
-                f"it costs {chosen.cost:,.0f} context tokens instead of {best.cost:,.0f}; "
-                f"{'of these queries' if self.judged is None else self.measured} it is {-chosen.difference:.3f} below "
-                f"the best, of all that users may ask at most {-(chosen.lower or 0.0):.3f} (95%)"
+                f"it costs {chosen.cost:,.0f} context tokens instead of {best.cost:,.0f}; {by} it is "
+                f"{best.value - chosen.value:.3f} below the best, of all that users may ask at most "
+                f"{-(chosen.lower or 0.0):.3f} (95%)"
             )
         behind = f"it is at most {-chosen.lower:.3f} below the best" if chosen.lower else "no cell is better"
         said = f"it is the best {self.measured} (of all that users may ask {behind}, 95%)"
-        cheaper = [standing.difference for standing in self.standings if standing.cost < best.cost]
+        cheaper = [standing.value for standing in self.standings if standing.cost < best.cost]
         if not cheaper:
-            alike = f"; of the {len(best.members)} cells that scored the same it has the least strict threshold"
-            return f"{said}, and none is cheaper{alike if len(best.members) > 1 else ''}"
-        if max(cheaper) <= -self.margin:
+            return f"{said}, and none is cheaper"
+        if max(cheaper) <= best.value - self.margin:
             return f"{said}, and every cheaper cell is behind it by {self.margin:g} or more"
         return f"{said}; {self.n} queries are not enough to prefer a cheaper one"
 
@@ -200,7 +190,7 @@ def decide(
 
     Args:
         grid: The grid.
-        ranking: Its cells by the objective; those in its order meet the constraints.
+        ranking: Its cells by the objective, and which of them meet the constraints.
         objective: Metrics to optimise, and the largest loss against the best that a cheaper cell may have.
         context: Inputs of the metrics, among them the verdicts; its seed is that of the simulated deviations.
         proof: What verdicts prove of the cells *of these queries*, where judging ended with a proof: its cell is the
@@ -212,11 +202,7 @@ def decide(
     """
     if ranking.reason:
         return None
-    allowed = np.isin(np.arange(len(grid)), ranking.order)
-    if proof is not None and proof.chosen is not None:
-        allowed |= meeting(grid, objective.constraints)
-    labels = tuple(describe(grid, index) for index in range(len(grid)))
-    cells = Cells(labels=labels, cost=grid.metrics[TOKENS].mean, threshold=grid.threshold_of, allowed=allowed)
+    cells = Cells(cost=grid.metrics[TOKENS].mean, threshold=grid.threshold_of, allowed=ranking.allowed)
     scores = objective_scores(grid, objective, context)
     return choose(scores, cells, margin=objective.margin, seed=context.seed, proof=proof)
 
@@ -240,7 +226,8 @@ def choose(
     first = np.array([group[0] for group in groups])
     ends = None if scores.ends is None else (scores.ends[0][first], scores.ends[1][first])
     own = replace(scores, values=np.take(scores.values, first, axis=1), ends=ends)
-    mean, cost, note = own.values.mean(axis=0), cells.cost[first], _too_few(own)
+    mean, cost, n = own.values.mean(axis=0), cells.cost[first], own.judged or len(own.values)
+    note = f"not computable: {n} of at least {FEWEST} queries" if n < FEWEST else ""
     # Within SAME means are equal: rounding must not override the preference.
     best = int((mean >= mean.max() - SAME).argmax())
     if proof is not None:
@@ -262,12 +249,10 @@ def choose(
         Standing(
             cell=group[0],
             members=group,
-            label=cells.labels[group[0]],
             cost=float(cost[index]),
             value=float(mean[index]),
             interval=interval,
             in_set=bool(members[index]),
-            difference=min(0.0, float(mean[index] - mean[best])),
             lower=None if note else float(lower[index]),
         )
         for index, (group, interval) in enumerate(zip(groups, _intervals(own), strict=True))
@@ -279,11 +264,10 @@ def choose(
     if proof is not None and proof.chosen is not None:
         cheaper = [each for each in cheaper if (proof.within[list(each.members)] <= proof.margin).any()]
     return Choice(
-        objective=scores.objective,
         margin=margin,
         n=len(scores.values),
         dropped=scores.dropped,
-        n_cells=len(cells.labels),
+        n_cells=len(cells.cost),
         standings=(leader, *standings),
         recommended=min(cheaper, key=lambda standing: (standing.cost, -standing.value), default=leader),
         note=note,
@@ -346,7 +330,6 @@ def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bo
     columns = zip(weights, factors.T[:, :, None], strict=True)
     parts = (np.where(on == 0, 0.0, scores[metric][kept] * on) for metric, on in columns)
     return ObjectiveScores(
-        objective=_written(weights),
         values=reduce(np.add, parts),
         strata=_strata(scored),
         bounds=(np.minimum(factors, 0).sum(axis=1), np.maximum(factors, 0).sum(axis=1)) if is_bounded else None,
@@ -361,27 +344,12 @@ def _strata(scored: Bools) -> Integers:
     return np.where(counts[strata] < FEWEST, counts.argmax(), strata)
 
 
-def _written(weights: Mapping[str, float]) -> str:
-    text = ""
-    for metric, weight in weights.items():
-        sign = "− " if weight < 0 else "+ " if text else ""
-        text += (" " if text else "") + sign + ("" if abs(weight) == 1 else f"{abs(weight):g} ") + metric
-    return text
-
-
 def _alike(values: Floats, cells: Integers) -> list[tuple[int, ...]]:
     """Group these columns by identical values, in their order; the groups in the order of their first."""
     groups: dict[bytes, list[int]] = {}
     for column, scores in zip(cells.tolist(), (np.round(values[:, cells], DECIMALS) + 0.0).T, strict=True):
         groups.setdefault(scores.tobytes(), []).append(column)
     return [tuple(group) for group in groups.values()]
-
-
-def _too_few(scores: ObjectiveScores) -> str:
-    n = scores.judged or len(scores.values)
-    judged = "" if scores.judged is None else "judged "
-    few = f"not computable: {n} {judged}{'query is' if n == 1 else 'queries are'} too few, {FEWEST} are needed"
-    return few if n < FEWEST else ""
 
 
 def _usual_loss(scores: ObjectiveScores, best: int) -> float:
@@ -410,32 +378,33 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
         squares += np.nan_to_num(rows.mean() * np.array([part.mean(axis=0) - low, high - part.mean(axis=0)])) ** 2
     below, above = np.sqrt(squares)
     ends = np.where(below + above > 0, [mean - below, mean + above], np.nan) if scores.ends is None else scores.ends
-    note, n = "not computable: all values are equal", len(scores.values)
-    if n < FEWEST:
-        note = f"not computable: {n} {'value is' if n == 1 else 'values are'} too few"
-    pairs = np.transpose(ends).tolist()
-    return [Interval(low=a, high=b) if np.isfinite(a) else Interval(note=note) for a, b in pairs]
+    none = Interval(note=f"not computable: fewer than {FEWEST} values, or all of them are equal")
+    return [Interval(low=low, high=high) if np.isfinite(low) else none for low, high in np.transpose(ends).tolist()]
 
 
-def explain(choice: Choice) -> tuple[str, str, str]:
-    """Explain the recommended cell, the best cell with the number of cells that may be as good, and the reason."""
+def explain(choice: Choice, name: Callable[[int], str]) -> tuple[str, str, str]:
+    """Explain the recommended cell, the best cell with the number of cells that may be as good, and the reason.
+
+    Args:
+        choice: The choice.
+        name: Names a cell by its place in the grid, such as `top_k 5, threshold 0.3`.
+    """
     judged = "" if choice.judged is None else f", {choice.judged} of them judged"
     dropped = f", {choice.dropped} not scored in all cells" if choice.dropped else ""
     allowed, count = (sum(len(each.members) for each in some) for some in (choice.standings, choice.best_set))
     meet = f" that meet the constraints (of {choice.n_cells:,})" if allowed < choice.n_cells else ""
     may_be_best = f"of all that users may ask, {count:,} of {allowed:,} cells{meet} may be the best (95%)"
     return (
-        f"Recommended: {_described(choice.recommended, choice.objective)} (n={choice.n}{judged}{dropped})",
-        f"Best {choice.measured}: {_described(choice.best)}; {choice.note or may_be_best}",
+        f"Recommended: {_described(choice.recommended, name)} (n={choice.n}{judged}{dropped})",
+        f"Best {choice.measured}: {_described(choice.best, name)}; {choice.note or may_be_best}",
         f"Reason: {choice.reason}",
     )
 
 
-def _described(standing: Standing, objective: str = "") -> str:
+def _described(standing: Standing, name: Callable[[int], str]) -> str:
     more, interval = len(standing.members) - 1, standing.interval
     others = f", and {more:,} more cell{'s' * (more > 1)} with the same scores" if more else ""
     ends = "(interval not computable)"
     if interval.low is not None and interval.high is not None:
         ends = f"({interval.low:.3f} … {interval.high:.3f})"
-    value = f"{objective} {standing.value:.3f}".lstrip()
-    return f"{standing.label}{others} · {value} {ends} · {standing.cost:,.0f} tokens"
+    return f"{name(standing.cell)}{others} · objective {standing.value:.3f} {ends} · {standing.cost:,.0f} tokens"

@@ -8,6 +8,7 @@ would take who may wrongly answer at most so many, and the cell of every w there
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,11 +18,10 @@ from evals.collect.pool import Bools, Floats, Integers
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice
-from evals.grid.objective import TOKENS
+from evals.grid.objective import TOKENS, range_of
 from evals.grid.sampled import figures_of
 from evals.metrics import VERDICT_METRIC, metric_named
 from evals.metrics.declaration import Context, QueryMetric
-from evals.stats.abstention import Promise
 from evals.stats.intervals import SAME
 
 ABSTENTION, FALSE_ANSWER, FALSE_ABSTENTION = "scope/abstention", "scope/false_answer", "scope/false_abstention"
@@ -39,40 +39,24 @@ class Level:
     Attributes:
         limit: That share; 1 for any.
         cell: The best of the cells within it by the objective in scope; None where no cell is.
-        retrieval: Name of its configuration.
-        top_k: Its cut.
-        threshold: Its threshold, None where none is in force.
         figures: Its mean of the objective's first metric in scope, its shares of queries answered out of scope and not
             answered in scope, and its pass rate; each with its 95% interval.
-        tokens: Its mean context tokens.
         nearest: The least share that any cell answers.
+        held_out: The first of the figures on queries that had no part in the choice; None without any.
     """
 
     limit: float
     cell: int | None
-    retrieval: str = ""
-    top_k: int | None = None
-    threshold: float | None = None
     figures: tuple[Summary, ...] = ()
-    tokens: float | None = None
     nearest: float
+    held_out: Summary | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Turn:
-    """A weight of out-of-scope queries at which the best cell changes, and the cell that is best from there on.
-
-    Attributes:
-        weight: The weight, 0 to 1.
-        cell: The cell.
-        top_k: Its cut.
-        threshold: Its threshold, None where none is in force.
-    """
+class Turn(NamedTuple):
+    """A weight of out-of-scope queries, 0 to 1, from which on another cell is the best."""
 
     weight: float
     cell: int
-    top_k: int
-    threshold: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,23 +65,17 @@ class Decision:
 
     Attributes:
         weight: The weight of out-of-scope queries in the objective, 0 to 1.
-        in_scope: Number of in-scope queries.
-        out_of_scope: Number of out-of-scope queries.
         levels: From any share of wrong answers to the fewest.
         recommended: The cell that was chosen, in the same columns; its limit is its own share.
         by_weight: The best cell from each weight on, ascending from 0.
         may_be_best: Settings that the confidence set of best cells covers.
-        promised: Thresholds that promise the levels for questions like these, under the recommended retrieval.
     """
 
     weight: float
-    in_scope: int
-    out_of_scope: int
     levels: tuple[Level, ...]
     recommended: Level
     by_weight: tuple[Turn, ...]
     may_be_best: str
-    promised: tuple[Promise, ...] = ()
 
 
 def with_utility(objective: ObjectiveConfig, thresholds: Sequence[float], cases: Sequence[Case]) -> ObjectiveConfig:
@@ -120,12 +98,7 @@ def with_utility(objective: ObjectiveConfig, thresholds: Sequence[float], cases:
 
 
 def decision(
-    grid: Grid,
-    objective: ObjectiveConfig,
-    allowed: Bools,
-    choice: Choice,
-    context: Context,
-    promised: tuple[Promise, ...] = (),
+    grid: Grid, objective: ObjectiveConfig, allowed: Bools, choice: Choice, context: Context
 ) -> Decision | None:
     """Return the best cell within each accepted share of wrong answers.
 
@@ -137,12 +110,9 @@ def decision(
         allowed: [cells], those that meet the constraints.
         choice: The cell that was chosen, and those that may be as good.
         context: Inputs of the metrics.
-        promised: Thresholds that promise the levels.
     """
-    inside = sum(case.in_scope for case in grid.pool.cases)
-    outside = len(grid.pool.cases) - inside
     gains = {name: weight for name, weight in objective.metrics.items() if _is_in_scope(name)}
-    if not inside or not outside or not gains:
+    if not gains or {case.in_scope for case in grid.pool.cases} != {True, False}:
         return None
     whole, scale = sum(map(abs, objective.metrics.values())), sum(map(abs, gains.values()))
     weight = round(1 - scale / whole, 12)
@@ -161,48 +131,18 @@ def decision(
     nearest = float(false_answer[preference].min())
 
     def level(limit: float, index: int | None) -> Level:
-        if index is None:
-            return Level(limit=limit, cell=None, nearest=nearest)
-        cell = grid.cell(index)
-        return Level(
-            limit=limit,
-            cell=index,
-            retrieval=grid.configurations[cell.configuration].name,
-            top_k=cell.top_k,
-            threshold=cell.threshold,
-            figures=tuple(figures_of(grid, metric, index, context) for metric in shown),
-            tokens=float(tokens[index]),
-            nearest=nearest,
-        )
+        figures = () if index is None else tuple(figures_of(grid, metric, index, context) for metric in shown)
+        return Level(limit=limit, cell=index, figures=figures, nearest=nearest)
 
     chosen = choice.recommended.cell
     limits = (ANY, *sorted({limit for limit in objective.wrong_answers if limit < ANY}, reverse=True))
-    turns = _by_weight(gain[preference], 1 - false_answer[preference], preference.tolist())
     return Decision(
         weight=weight,
-        in_scope=inside,
-        out_of_scope=outside,
         levels=tuple(level(limit, _best_within(gain, false_answer, limit, preference)) for limit in limits),
         recommended=level(float(false_answer[chosen]), chosen),
-        by_weight=tuple(
-            Turn(weight=start, cell=index, top_k=grid.cell(index).top_k, threshold=grid.cell(index).threshold)
-            for start, index in turns
-        ),
+        by_weight=tuple(_by_weight(gain[preference], 1 - false_answer[preference], preference.tolist())),
         may_be_best=range_of(grid, [cell for standing in choice.best_set for cell in standing.members]),
-        promised=promised,
     )
-
-
-def range_of(grid: Grid, cells: Sequence[int]) -> str:
-    """Return the settings that cells cover, such as `hybrid weighted, top_k 6 … 10, threshold 0.27 … 0.33`."""
-    those = [grid.cell(index) for index in cells]
-    names = {grid.configurations[cell.configuration].name for cell in those}
-    thresholds = [cell.threshold for cell in those if cell.threshold is not None]
-    parts = [names.pop() if len(names) == 1 else f"{len(names)} retrievals"]
-    for name, values in (("top_k", [cell.top_k for cell in those]), ("threshold", thresholds)):
-        if values:
-            parts.append(f"{name} {' … '.join(dict.fromkeys((f'{min(values):g}', f'{max(values):g}')))}")
-    return ", ".join(parts)
 
 
 def _is_in_scope(name: str) -> bool:
@@ -215,10 +155,10 @@ def _best_within(gain: Floats, false_answer: Floats, limit: float, preference: I
     return int(within[(gain[within] >= gain[within].max() - SAME).argmax()]) if len(within) else None
 
 
-def _by_weight(gain: Floats, silent: Floats, cells: Sequence[int]) -> Iterator[tuple[float, int]]:
+def _by_weight(gain: Floats, silent: Floats, cells: Sequence[int]) -> Iterator[Turn]:
     """Yield the cell of the highest (1 − w) gain + w silent from each w on: the upper envelope of straight lines."""
     weight, best = 0.0, int(np.lexsort((-silent, -np.round(gain, 9)))[0])
-    yield weight, cells[best]
+    yield Turn(weight, cells[best])
     while True:
         rise, cost = silent - silent[best], gain[best] - gain
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -228,4 +168,4 @@ def _by_weight(gain: Floats, silent: Floats, cells: Sequence[int]) -> Iterator[t
         # Of those that cross first, the one that rises most stays above.
         nearest = np.flatnonzero(crossing <= crossing.min() + SAME)
         weight, best = float(crossing[nearest[0]]), int(nearest[rise[nearest].argmax()])
-        yield weight, cells[best]
+        yield Turn(weight, cells[best])

@@ -1,16 +1,22 @@
 """The chosen cell on queries that had no part in the choice: its unbiased figure."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from evals.cases.reading import GoldenSet, load_golden
-from evals.collect.pool import Find
-from evals.config.experiment import ExperimentConfig
+from evals.collect.pool import Find, Pool
+from evals.config.experiment import ExperimentConfig, ThresholdConfig
 from evals.errors import DatasetError
 from evals.grid.axes import Plan
+from evals.grid.cells import Grid
 from evals.grid.choice import held_out, objective_scores
+from evals.grid.decision import Decision, Level
 from evals.grid.measure import Measured, measure_pool
+from evals.grid.sampled import figures_of
 from evals.metrics import criteria as gates
+from evals.metrics import metric_named
 from evals.metrics.collaborators import Collaborators
+from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.llm import respent
 
 CHOSEN_ON, HELD_OUT = "dev", "test"
@@ -36,14 +42,11 @@ def load_held_out(config: ExperimentConfig) -> GoldenSet | None:
         raise
 
 
-def with_held_out(
-    config: ExperimentConfig, plan: Plan, result: Measured, find: Find, collaborators: Collaborators
-) -> Measured:
-    """Add the figure of the chosen cell on held-out queries to a grid, and the cost of judging them.
+def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collaborators: Collaborators) -> Measured:
+    """Add to a grid the figure of the chosen cell on held-out queries, those of the levels, and the cost of judging.
 
     Args:
         config: The experiment.
-        plan: The sweep of the grid.
         result: The grid, and what was chosen.
         find: Finds the held-out queries.
         collaborators: The judge and the source pages, where there are any.
@@ -54,15 +57,24 @@ def with_held_out(
     swept = result.swept
     if swept is None or swept.choice is None:
         return result
-    cell, judge = swept.grid.cell(swept.choice.recommended.cell), collaborators.judge
-    only = replace(plan.variants[cell.configuration], thresholds=(cell.threshold or 0.0,))
-    alone = replace(plan, variants=(only,), top_ks=(cell.top_k,))
-    # The metrics of the objective alone, judged once, without criteria and constraints.
+    grid, judge = swept.grid, collaborators.judge
+    cell, levels = grid.cell(swept.choice.recommended.cell), swept.decision.levels if swept.decision else ()
+    others = {grid.cell(level.cell).configuration for level in levels if level.cell is not None}
+    numbers = [cell.configuration, *sorted(others - {cell.configuration})]
+    pool = find(numbers)
+    of_chosen = replace(pool, tables=pool.tables[:1], relevance=pool.relevance[:1], notes=pool.notes[:1])
+    only = replace(grid.configurations[cell.configuration], thresholds=(cell.threshold or 0.0,))
+    # The metrics of the objective alone, judged once, at the chosen threshold, without criteria and constraints.
     objective = config.objective.model_copy(update={"constraints": {}})
-    once = config.judge.model_copy(update={"rejudge": 0})
-    settings = {"metrics": tuple(objective.metrics), "criteria": {}, "objective": objective, "judge": once}
+    settings = {
+        "metrics": tuple(objective.metrics),
+        "criteria": {},
+        "objective": objective,
+        "judge": config.judge.model_copy(update={"rejudge": 0}),
+        "threshold": ThresholdConfig(),
+    }
     own, bench = config.model_copy(update=settings), replace(collaborators, retrievers=())
-    found = measure_pool(own, find([cell.configuration]), bench, alone)
+    found = measure_pool(own, of_chosen, bench, Plan(variants=(only,), top_ks=(cell.top_k,)))
     assert found.swept is not None
     if judge and result.judging:  # what judging cost is the cost of both, and criteria are held against that
         context = replace(result.context, judging=judge.charged(result.judging))
@@ -72,4 +84,33 @@ def with_held_out(
     if missing:
         return replace(result, notes=[*result.notes, f"there is no figure on the held-out queries: {missing}"])
     scores = objective_scores(found.swept.grid, objective, found.context)
-    return replace(result, swept=replace(swept, held_out=held_out(swept.choice, scores)))
+    decision = swept.decision and _with_levels(swept.decision, grid, pool, numbers, found.context)
+    return replace(result, swept=replace(swept, held_out=held_out(swept.choice, scores), decision=decision))
+
+
+def _with_levels(decision: Decision, grid: Grid, pool: Pool, numbers: Sequence[int], context: Context) -> Decision:
+    """Add what the cell of each level finds for held-out queries; nothing where a judge says what is found.
+
+    Args:
+        decision: The levels.
+        grid: The cells that they are of.
+        pool: What was found for the held-out queries under some of its configurations.
+        numbers: The numbers of these configurations.
+        context: Inputs of the metrics.
+    """
+    metric = metric_named(decision.recommended.figures[0].metric)
+    if not isinstance(metric, QueryMetric) or metric.is_judged:
+        return decision
+
+    def figure(level: Level) -> Level:
+        if level.cell is None:
+            return level
+        cell = grid.cell(level.cell)
+        number = numbers.index(cell.configuration)
+        variant = replace(grid.configurations[cell.configuration], thresholds=(cell.threshold or 0.0,))
+        own = replace(pool, tables=(pool.tables[number],), relevance=(pool.relevance[number],))
+        alone = Grid(plan=Plan(variants=(variant,), top_ks=(cell.top_k,)), pool=own)
+        return replace(level, held_out=figures_of(alone, metric, 0, context))
+
+    levels = tuple(map(figure, decision.levels))
+    return replace(decision, levels=levels, recommended=figure(decision.recommended))

@@ -16,9 +16,9 @@ from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
 from evals.grid.decision import NO_OUT_OF_SCOPE, Decision, decision
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
-from evals.grid.objective import Ranking, describe, meeting, needed, rank, with_criteria
+from evals.grid.objective import Ranking, describe, needed, rank, with_criteria
 from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_samples
-from evals.grid.thresholds import abstaining, fitted
+from evals.grid.thresholds import Abstaining, abstaining, fitted
 from evals.judge.trust import measure as measure_trust
 from evals.judge.verdicts import Judging
 from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, metric_named, needs, reach
@@ -29,7 +29,6 @@ from evals.metrics.metadata import usual_in
 from evals.metrics.notes import depth_notes, notes
 from evals.metrics.outcomes import validate
 from evals.metrics.results import Results
-from evals.stats.abstention import Promise
 from evals.stats.best import planned_looks
 from retrievers.config import RetrieverConfig
 from retrievers.errors import nearest
@@ -48,9 +47,7 @@ class Swept:
         choice: Which cell to use, and what is known of it; None where cells cannot be ranked, and the first is shown.
         decision: The cells to take for what one can bear; None where cells cannot be ranked, or the golden data has
             queries of one kind alone.
-        separation: How far thresholds tell the queries apart under the cell's configuration, a sentence; empty where
-            none is in force.
-        promised: Thresholds that promise a rate of wrong answers under it.
+        abstaining: What thresholds can do under the cell's configuration.
         held_out: The recommended cell on queries that had no part in the choice; None without any.
         proof: What the verdicts that were bought prove of the cells, where judging ends once a cell is proved near the
             best (`judge.stop`); else None.
@@ -60,8 +57,7 @@ class Swept:
     ranking: Ranking
     choice: Choice | None
     decision: Decision | None = None
-    separation: str = ""
-    promised: tuple[Promise, ...] = ()
+    abstaining: Abstaining
     held_out: HeldOut | None = None
     proof: CellProof | None = None
 
@@ -104,32 +100,6 @@ class Measured:
         return self.context.judging
 
 
-def measure(
-    config: ExperimentConfig,
-    golden: GoldenSet,
-    grounds: Grounds,
-    collaborators: Collaborators,
-    sweep: Plan | None = None,
-) -> Measured:
-    """Run golden queries through a retriever, or through every variant of a sweep, and score what came back.
-
-    Args:
-        config: The experiment.
-        golden: Its golden queries.
-        grounds: Relevant chunks of the queries.
-        collaborators: Retrievers, one a variant in their order; source pages and judge where there are any.
-        sweep: The cells; None for the experiment's own.
-
-    Raises:
-        RetrievalError: A search failed.
-        ExperimentError: No cell meets the constraints.
-        JudgeError: The judge refused its very first call.
-    """
-    metrics_of(config, sweep)  # a fault in their names costs no search
-    pool = retrieve(sweep or alone(config), golden, grounds, collaborators)
-    return measure_pool(config, pool, collaborators, sweep)
-
-
 def measure_pool(
     config: ExperimentConfig, pool: Pool, collaborators: Collaborators, sweep: Plan | None = None
 ) -> Measured:
@@ -138,11 +108,14 @@ def measure_pool(
     Args:
         config: The experiment.
         pool: The candidates under every variant, in their order.
-        collaborators: As for `measure`; without retrievers, latency and determinism are not measured.
+        collaborators: Retrievers, one a variant in their order; without any, latency and determinism are not measured.
+            Source pages and judge where there are any.
         sweep: The cells; None for the experiment's own.
 
     Raises:
-        RetrievalError: As for `measure`.
+        RetrievalError: A search failed.
+        ExperimentError: No cell meets the constraints.
+        JudgeError: The judge refused its very first call.
     """
     metrics = metrics_of(config, sweep)
     plan, notes = fitted(config, pool, sweep or alone(config))
@@ -344,15 +317,12 @@ def _chosen(config: ExperimentConfig, grid: Grid, context: Context, proof: CellP
     ranking = rank(grid, objective, incomplete, proof.remaining if proof else None)
     choice = decide(grid, ranking, objective, context, proof)
     shown = choice.recommended.cell if choice else 0
-    separation, promised = abstaining(grid, shown, config.objective.wrong_answers)
-    allowed = meeting(grid, objective.constraints)
     return Swept(
         grid=replace(grid, notes=(*grid.notes, *notes)),
         ranking=ranking,
         choice=choice,
-        decision=decision(grid, objective, allowed, choice, context, promised) if choice else None,
-        separation=separation,
-        promised=promised,
+        decision=decision(grid, objective, ranking.allowed, choice, context) if choice else None,
+        abstaining=abstaining(grid, shown, config.objective.wrong_answers),
         proof=proof,
     )
 

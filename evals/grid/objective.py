@@ -4,7 +4,7 @@ Cells are compared on the queries that are scored in all of them; where over 5% 
 cells and not in others, they are not ranked.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +29,8 @@ class Ranking:
         order: The cells that meet the constraints, the best first; equal ones by threshold, the least strict
             first, then by context tokens, then by number. Empty where cells cannot be ranked.
         n: On how many queries each of the metrics compares cells; `dropped`, how many it leaves out.
-        constraints: Conditions on cells; `excluded` is the number of cells that do not meet them.
+        constraints: Conditions on cells.
+        allowed: [cells], whether a cell meets them.
         reason: Why cells are not ranked; empty where they are.
     """
 
@@ -39,7 +40,7 @@ class Ranking:
     n: Mapping[str, int]
     dropped: Mapping[str, int]
     constraints: Mapping[str, str]
-    excluded: int
+    allowed: Bools
     reason: str = ""
 
 
@@ -69,19 +70,20 @@ def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str = "", remaining
         if not incomplete:
             raise ExperimentError(_none_left(grid, objective.constraints))
         reasons.append("no cell meets the constraints by what was judged")
-    reason, excluded = "; ".join(filter(None, reasons)), int((~allowed).sum())
+    reason = "; ".join(filter(None, reasons))
     # Where the constraints leave none of them, a cell that was proved worse is the best of those that meet them.
-    if remaining is not None and (allowed & remaining).any():
-        allowed = allowed & remaining
+    ranked = allowed & np.isfinite(values)
+    if remaining is not None and (ranked & remaining).any():
+        ranked &= remaining
     order = np.lexsort((grid.metrics[TOKENS].mean, grid.threshold_of, -values)).tolist()
     return Ranking(
         weights=dict(objective.metrics),
         values=values,
-        order=() if reason else tuple(cell for cell in order if allowed[cell] and np.isfinite(values[cell])),
+        order=() if reason else tuple(cell for cell in order if ranked[cell]),
         n={name: grid.metrics[name].n_common for name in objective.metrics},
         dropped={name: grid.metrics[name].n_dropped for name in objective.metrics},
         constraints=dict(objective.constraints),
-        excluded=excluded,
+        allowed=allowed,
         reason=reason,
     )
 
@@ -134,23 +136,32 @@ def figures(grid: Grid, metric: str, symbol: str) -> Floats:
 
 def describe(grid: Grid, index: int) -> str:
     """A cell in a few words."""
-    cell = grid.cell(index)
-    threshold = "" if cell.threshold is None else f", threshold {cell.threshold:g}"
-    return f"{grid.configurations[cell.configuration].name}, top_k {cell.top_k}{threshold}"
+    return range_of(grid, [index])
+
+
+def range_of(grid: Grid, cells: Sequence[int]) -> str:
+    """Return the settings that cells cover, such as `hybrid weighted, top_k 6 … 10, threshold 0.27 … 0.33`."""
+    those = [grid.cell(index) for index in cells]
+    names = {grid.configurations[cell.configuration].name for cell in those}
+    thresholds = [cell.threshold for cell in those if cell.threshold is not None]
+    parts = [names.pop() if len(names) == 1 else f"{len(names)} retrievals"]
+    for name, values in (("top_k", [cell.top_k for cell in those]), ("threshold", thresholds)):
+        if values:
+            parts.append(f"{name} {' … '.join(dict.fromkeys((f'{min(values):g}', f'{max(values):g}')))}")
+    return ", ".join(parts)
 
 
 def _none_left(grid: Grid, constraints: Mapping[str, str]) -> str:
     """Return that no cell meets the constraints, with how near one comes to each of them."""
-    lines = [f"objective.constraints: none of {len(grid)} cells has {_written(constraints)}"]
+    nearest = []
     for metric, condition in constraints.items():
         symbol, limit = parsed(condition)
         values = figures(grid, metric, symbol)
-        distances, said = np.abs(values - limit), "no value"
-        if np.isfinite(distances).any():
-            index = int(np.nanargmin(distances))
-            said = f"{values[index]:.3f} in {describe(grid, index)}"
-        lines.append(f"  {metric} {condition}: the nearest is {said}")
-    return "\n".join([*lines, "relax a constraint, or widen the sweep"])
+        if np.isfinite(values).any():
+            index = int(np.nanargmin(np.abs(values - limit)))
+            nearest.append(f"{metric} {values[index]:.3f} in {describe(grid, index)}")
+    none = f"objective.constraints: none of {len(grid)} cells has {_written(constraints)}"
+    return f"{none}; the nearest: {', '.join(nearest) or 'none has a value'}; relax a constraint, or widen the sweep"
 
 
 def _written(conditions: Mapping[str, str]) -> str:

@@ -140,7 +140,12 @@ def sampled_summary(
     of_sample = summarise(metric.name, [score for score in scores if score != NOT_DRAWN], metric.interval)
     if of_sample.value is None:
         return of_sample
-    kept = [pair for pair in zip(scores, proxies, strict=True) if has_or_lacks_verdicts(pair[0])]
+    # Not those that no judge could score, for want of a reference answer.
+    kept = [
+        (score, proxy)
+        for score, proxy in zip(scores, proxies, strict=True)
+        if not isinstance(score, Unscored) or score.missing or score == NOT_DRAWN
+    ]
     judged, proxy = (Values.joined(scores).values[:, None] for scores in zip(*kept, strict=True))
     lost = np.array([[score != NOT_DRAWN and not isinstance(score, float | int)] for score, _ in kept])
     own = corrected(judged, proxy, weight)
@@ -156,8 +161,3 @@ def sampled_summary(
         bound_high=highest,
         sampled=SampledMean(queries=own.total, proxy=name, weight=own.weight),
     )
-
-
-def has_or_lacks_verdicts(score: Score) -> bool:
-    """Return False for a query that no judge could score, for want of a reference answer."""
-    return not isinstance(score, Unscored) or score.missing or score == NOT_DRAWN

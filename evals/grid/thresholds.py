@@ -1,7 +1,8 @@
 """Thresholds on the best score: how well they tell queries in scope from others, and which promise a rate. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 
@@ -10,29 +11,58 @@ from evals.config.experiment import ExperimentConfig
 from evals.errors import ExperimentError
 from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Grid
-from evals.stats.abstention import Promise, promise, separation
-from retrievers.config import RetrieverConfig
+from evals.grid.decision import NO_OUT_OF_SCOPE
+from evals.stats.abstention import Promise, Signal, promise, separation, signal
+from retrievers.config import RetrieverConfig, ThresholdSignal
 from retrievers.records import UNBOUNDED
 
 
-def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> tuple[str, tuple[Promise, ...]]:
-    """Return how far thresholds can tell the queries apart under the configuration of a cell, and what they promise.
+@dataclass(frozen=True, kw_only=True)
+class Abstaining:
+    """What thresholds can do under one way to retrieve.
+
+    Attributes:
+        separation: How far they tell the queries apart, a sentence; empty where none is in force.
+        promised: Thresholds that promise a rate of wrong answers; none without out-of-scope queries.
+        signals: How far the score that the threshold reads tells them apart, then the other scores that the same search
+            holds, the best first; none without queries of both kinds.
+    """
+
+    separation: str = ""
+    promised: tuple[Promise, ...] = ()
+    signals: tuple[Signal, ...] = ()
+
+
+def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> Abstaining:
+    """Return what thresholds can do under the configuration of a cell.
 
     Args:
         grid: The grid.
         index: The cell.
         rates: False-answer rates to promise; one of 0 no number of queries promises, and is left out.
-
-    Returns:
-        A sentence, empty where no threshold is in force; and the promises, none without out-of-scope queries.
     """
     number = grid.cell(index).configuration
     settings = grid.configurations[number].settings
     if settings.threshold is None:
-        return "", ()
+        return Abstaining()
     inside, outside = _best_scores(grid.pool, number, settings)
     scale, wanted = settings.threshold_scale, sorted({rate for rate in rates if rate and outside}, reverse=True)
-    return separation(inside, outside, scale), tuple(promise(inside, outside, rate, scale) for rate in wanted)
+    return Abstaining(
+        separation=separation(inside, outside, scale),
+        promised=tuple(promise(inside, outside, rate, scale) for rate in wanted),
+        signals=tuple(_signals(grid.pool, number, settings)) if inside and outside else (),
+    )
+
+
+def _signals(pool: Pool, number: int, settings: RetrieverConfig) -> Iterator[Signal]:
+    own = "final score" if settings.threshold_on == "final" else settings.threshold_signal
+    yield signal(own, *_best_scores(pool, number, settings))
+    others, lists = list[Signal](), pool.lists([number])
+    for name in get_args(ThresholdSignal):
+        reading = settings.model_copy(update={"threshold_on": "best", "threshold_signal": name})
+        if name != own and np.isfinite(lists.read_by_threshold(reading)[lists.codes >= 0]).all():
+            others.append(signal(name, *_best_scores(pool, number, reading)))
+    yield from sorted(others, key=lambda each: -each.auroc)
 
 
 def fitted(config: ExperimentConfig, pool: Pool, plan: Plan) -> tuple[Plan, tuple[str, ...]]:
@@ -54,10 +84,7 @@ def fitted(config: ExperimentConfig, pool: Pool, plan: Plan) -> tuple[Plan, tupl
         where = f"threshold.false_answer {rate:g}" + (f", {variant.name}" if variant.name else "")
         inside, outside = _best_scores(pool, number, variant.settings)
         if not outside:
-            raise ExperimentError(
-                f"{where}: the golden data holds no out-of-scope query, which a promise needs; add queries that the "
-                "documents do not answer (docs/golden.md)"
-            )
+            raise ExperimentError(f"{where}: {NO_OUT_OF_SCOPE}")
         if not np.isfinite([*inside, *outside]).any():
             raise ExperimentError(f"{where}: the retriever gives no scores that a threshold could read; leave it out")
         found = promise(inside, outside, rate, variant.settings.threshold_scale)
@@ -76,7 +103,6 @@ def _best_scores(pool: Pool, number: int, settings: RetrieverConfig) -> tuple[li
     """
     lists = pool.lists([number])
     in_scope = lists.by_case(lambda case: case.in_scope).astype(np.bool_)
-    scores = lists.column("score" if settings.threshold_on == "final" else "semantic")
     nothing = -np.inf if settings.threshold_scale in UNBOUNDED else 0.0
-    best = np.where(lists.codes < 0, -np.inf, scores).max(axis=1, initial=nothing)
+    best = np.where(lists.codes < 0, -np.inf, lists.read_by_threshold(settings)).max(axis=1, initial=nothing)
     return best[in_scope].tolist(), best[~in_scope].tolist()

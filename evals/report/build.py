@@ -100,8 +100,9 @@ def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: 
 def _settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
     """Return the settings that matter most, in a line; of fusion and reranking those that are in force."""
     threshold, distance, params = retriever.threshold, retriever.distance, retriever.search_params or {}
-    each = "" if distance == "cosine" else f" on the {distance} score"
-    read = {"each": each, "best": f" on the best {distance}", "final": " on the final score"}[retriever.threshold_on]
+    signal = distance if retriever.threshold_signal == "cosine" else retriever.threshold_signal
+    each = "" if signal == "cosine" else f" on the {signal} score"
+    read = {"each": each, "best": f" on the best {signal}", "final": " on the final score"}[retriever.threshold_on]
     own = [
         retriever.mode,
         "" if distance == "cosine" else f"distance {distance}",

@@ -4,8 +4,9 @@ Under one threshold a larger `top_k` only adds to a result, so that the results 
 lists a query: which list a threshold leaves, and what each beginning of it is worth.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import isfinite, isnan
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from evals.collect.pool import Floats, Integers
 from evals.grid.cells import Grid
 from evals.grid.choice import explain
-from evals.grid.decision import Decision, Level, Turn
+from evals.grid.decision import Decision
 from evals.grid.judging import CellProof
 from evals.grid.measure import Measured, Swept
 from evals.grid.objective import describe
@@ -29,7 +30,6 @@ from evals.report.model import (
     DecisionSection,
     GridMetric,
     GridSection,
-    LevelEntry,
     RankingSection,
     ResultsByCell,
 )
@@ -38,8 +38,6 @@ from evals.stats.bands import mean_bands, share_bands
 
 # Cells beyond these are left out of the report, from the end of the ranking; never the recommended one.
 MOST_CELLS = 10_000
-# Share of falsely answered queries above which a recommendation says so.
-MOST_FALSE_ANSWERS = 0.5
 # Weights at which the choice changes that are named.
 MOST_WEIGHTS = 6
 OF_A_CELL = ("index", "configuration", "top_k", "threshold")
@@ -69,17 +67,19 @@ def grid_section(result: Swept, most: int = MOST_CELLS) -> GridSection:
     cells, kept = [grid.cell(index) for index in shown.tolist()], set(shown.tolist())
     if choice:
         choice = replace(choice, standings=tuple(one for one in choice.standings if one.cell in kept))
-    told = [result.separation, *(each.statement for each in result.promised)] if result.separation else []
-    order = [cell for cell in ranking.order if cell in kept]
+    able = result.abstaining
+    order, excluded = [cell for cell in ranking.order if cell in kept], int((~ranking.allowed).sum())
+    ranked = {"order": order, "values": _numbers(ranking.values[shown]), "excluded": excluded}
     return GridSection(
         axes={name: list(values) for name, values in grid.plan.axes.items()},
-        ranking=RankingSection.of(vars(ranking) | {"order": order, "values": _numbers(ranking.values[shown])}),
+        ranking=RankingSection.of(vars(ranking) | ranked),
         choice=ChoiceSection.of(choice) if choice else None,
-        decision=_decision(decision) if choice and decision else None,
+        decision=_decision(grid, decision, able.promised) if choice and decision else None,
         held_out=result.held_out if choice else None,
         proof=_proved(result, result.proof) if result.proof else "",
         explanation=list(_explanation(result)),
-        abstention=list(dict.fromkeys(told)),
+        abstention=list(dict.fromkeys(filter(None, (able.separation, *(each.statement for each in able.promised))))),
+        signals=able.signals,
         configurations=[
             ConfigurationEntry.of(vars(one) | {"metrics": {each.metric: each for each in summaries}})
             for one, summaries in zip(grid.configurations, grid.summaries, strict=True)
@@ -174,25 +174,39 @@ def _counts(values: Integers) -> int | list[int]:
     return counts[0] if len(set(counts)) == 1 else counts
 
 
-def _decision(decision: Decision) -> DecisionSection:
-    turns = [f"{turn.weight:.2f} {cut(turn)}" for turn in decision.by_weight]
-    rest = [f"and {len(turns) - MOST_WEIGHTS} more"] if len(turns) > MOST_WEIGHTS else []
-    promised = [_promised(each, decision.out_of_scope) for each in decision.promised]
+def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> DecisionSection:
+    shown = decision.by_weight[:MOST_WEIGHTS]
+    weights = _told_apart([turn.weight for turn in shown])
+    turns = [f"{weight} {_taken(grid, turn.cell)}" for weight, turn in zip(weights, shown, strict=True)]
+    if further := len(decision.by_weight) - len(shown):
+        turns.append(f"and {further} more")
+    outside = sum(not case.in_scope for case in grid.pool.cases)
     return DecisionSection.of(
         {
             "weight": decision.weight,
-            "levels": [LevelEntry.of(level) for level in decision.levels],
-            "recommended": LevelEntry.of(decision.recommended),
+            "levels": decision.levels,
+            "recommended": decision.recommended,
             "may_be_best": decision.may_be_best,
-            "turns": " · ".join(turns[:MOST_WEIGHTS] + rest),
-            "promise": " · ".join(promised),
+            "turns": " · ".join(turns),
+            "promise": " · ".join(_promised(each, outside) for each in promised),
         }
     )
 
 
-def cut(cell: Level | Turn) -> str:
+def _told_apart(weights: Sequence[float]) -> list[str]:
+    """Return ascending weights with as many digits, at least two, as tell neighbours apart."""
+    texts = (list(map(f"{{:.{digits}f}}".format, weights)) for digits in range(2, 17))
+    return next(text for text in texts if len({*text}) == len({*weights}))
+
+
+def _taken(grid: Grid, index: int) -> str:
+    cell = grid.cell(index)
+    return cut(cell.top_k, cell.threshold)
+
+
+def cut(top_k: int, threshold: float | None) -> str:
     """Return the cuts of a cell, such as `k10 t0.3`."""
-    return f"k{cell.top_k}" + ("" if cell.threshold is None else f" t{cell.threshold:g}")
+    return f"k{top_k}" + ("" if threshold is None else f" t{threshold:g}")
 
 
 def _promised(promise: Promise, queries: int) -> str:
@@ -208,16 +222,8 @@ def _explanation(result: Swept) -> Iterator[str]:
     if result.choice is None:
         yield f"The cells are not ranked: {result.ranking.reason}"
         return
-    first, *others = explain(result.choice)
-    metric, held_out = result.grid.metrics.get(FALSE_ANSWER), result.held_out
-    answers = float(metric.mean[result.choice.recommended.cell]) if metric else 0.0
-    if answers > MOST_FALSE_ANSWERS:  # which nan is not
-        first += (
-            f". It answers {answers:.0%} of the out-of-scope queries: constrain that with --objective.constraints "
-            f"'{FALSE_ANSWER} <= {MOST_FALSE_ANSWERS:g}'"
-        )
-    yield from (first, *others)
-    if held_out:
+    yield from explain(result.choice, partial(describe, result.grid))
+    if held_out := result.held_out:
         ends = in_parentheses(held_out.interval.low, held_out.interval.high)
         yield (
             f"Held out: {held_out.value:.3f}{ends} on {held_out.n} queries that had no part in the choice "

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from evals.collect.observations import Summary
-from evals.grid.decision import ANY
+from evals.grid.decision import ANY, Level
 from evals.grid.objective import TOKENS
 from evals.metrics import declared
-from evals.report.model import ChoiceSection, DecisionSection, GridSection, LevelEntry, Report
+from evals.report.grid import cut
+from evals.report.model import ChoiceSection, DecisionSection, GridSection, Report
 from evals.report.section import Cell, Column, Section, line
 from evals.report.sections import figure, numbers
 
@@ -19,6 +21,7 @@ BESIDE = (
     "scope/false_abstention",
     TOKENS,
 )
+P95 = "latency/total_p95_ms"
 
 
 def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Section]:
@@ -46,6 +49,8 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
         place = 0 if grid.chosen is None else cells.index.index(grid.chosen)
         where = f"{grid.configurations[cells.configuration[place]].name}, top_k {cells.top_k[place]}"
         told = [line(f"  {text}") for text in grid.abstention]
+        if others := [f"{other.name} {other}" for other in grid.signals[1:]]:
+            told.append(line(f"  other scores of the same search (retriever.threshold_signal): {'; '.join(others)}"))
         yield Section(lines=[line("")])
         yield Section(name="abstention", title=f"When to return nothing ({where})", lines=told)
 
@@ -70,34 +75,58 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
         f"Promised for questions like these (95%): {decision.promise}" if decision.promise else "",
     ]
     found = decision.recommended.figures[0].metric.partition("/")[2]
+    columns = (
+        *(Column("wrong answers"), Column("take"), *numbers(found, "wrongly answered", "wrongly silent")),
+        *numbers("tokens", "p95 ms", "passes", "held out", is_needed=False),
+    )
+    told = [place for place, column in enumerate(columns) if column.is_needed or any(row[place].value for row in rows)]
+    head = line(Cell("Which threshold and top_k?", tone="bold"), f"  {scope} · {grid.cells.count:,} cells{alone}")
+    warning = _not_separated(grid, report.config["retriever"])
     return Section(
         name="decision",
-        lines=[line(Cell("Which threshold and top_k?", tone="bold"), f"  {scope} · {grid.cells.count:,} cells{alone}")],
-        columns=(
-            *(Column("wrong answers"), Column("take")),
-            *(*numbers(found, "wrongly answered", "wrongly silent"), *numbers("tokens", "passes", is_needed=False)),
-        ),
-        rows=rows,
+        lines=[*([line(Cell(warning, tone="fair"))] if warning else []), head],
+        columns=[columns[place] for place in told],
+        rows=[[row[place] for place in told] for row in rows],
         below=[*(line(Cell(note, tone="dim")) for note in notes if note), line("")],
     )
 
 
-def _level(level: LevelEntry, report: Report, grid: GridSection, places: dict[int, int]) -> list[Cell]:
+def _level(level: Level, report: Report, grid: GridSection, places: dict[int, int]) -> list[Cell]:
     starred = grid.decision is not None and level is grid.decision.recommended
     limit, tone = "any" if level.limit == ANY else f"at most {100 * level.limit:.3g}%", "bold" if starred else ""
     label = Cell(level.limit, "★ recommended" if starred else limit, tone)
     if level.cell is None:
-        return [label, Cell(None, f"none (least {level.nearest:.0%})"), *[Cell(None, "–")] * 5]
+        return [label, Cell(None, f"none (least {level.nearest:.0%})"), *[Cell(None, "–")] * 7]
     cells, place, (found, *shares, passed) = grid.cells, places[level.cell], level.figures
-    threshold, tokens, totals = cells.threshold[place], grid.metrics[TOKENS].mean[place], report.validation
-    cut = f"k{cells.top_k[place]}" + ("" if threshold is None else f" t{threshold:g}")
-    count = totals.passed + totals.failed
+    count = report.validation.passed + report.validation.failed
+    tokens = grid.metrics[TOKENS].mean[place]
+    latency = grid.configurations[cells.configuration[place]].metrics.get(P95)
+    p95, held_out = latency and latency.value, level.held_out and level.held_out.value
     return [
-        *(label, Cell(level.cell, cut, tone), Cell(found.value, _with_ends(found, 1, 2), tone)),
+        *(label, Cell(level.cell, cut(cells.top_k[place], cells.threshold[place]), tone)),
+        Cell(found.value, _with_ends(found, 1, 2), tone),
         *(Cell(share.value, _with_ends(share, 100, 0), tone) for share in shares),
         Cell(tokens, "–" if tokens is None else f"{tokens:,.0f}", tone),
+        Cell(p95, "–" if p95 is None else f"{p95:.1f}", tone),
         Cell(passed.value, "–" if passed.value is None else f"{round(passed.value * count)} of {count}", tone),
+        Cell(held_out, "–" if held_out is None else f"{held_out:.3f}", tone),
     ]
+
+
+def _not_separated(grid: GridSection, retriever: dict[str, Any]) -> str:
+    """Return that the threshold's score does not tell queries in scope from others, and what does; else nothing."""
+    if not grid.signals or grid.signals[0].separates:
+        return ""
+    own, *others = grid.signals
+    said = f"The score that the threshold reads ({own.name}) does not separate in scope from out of scope: {own}."
+    better = [other for other in others if other.separates and other.auroc > own.auroc]
+    if better:
+        return f"{said} {better[0].name} does: {better[0]}; set --retriever.threshold-signal {better[0].name}"
+    said += "".join(f" Nor does {other.name}: {other}." for other in others)
+    lacking = [name for name in ("bm25", "known_words") if name not in (own.name, *(other.name for other in others))]
+    if not lacking or retriever.get("python"):
+        return said
+    return f"{said} Not measured: --retriever.threshold-signal {' or '.join(lacking)}, in mode hybrid"
 
 
 def _with_ends(figure: Summary, scale: int, digits: int) -> str:

@@ -13,10 +13,12 @@ from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, Priv
 
 from evals.collect.observations import Gate, Outcome, Summary, Unscored
 from evals.grid.choice import HeldOut
+from evals.grid.decision import Level
 from evals.judge.budget import Usage
 from evals.judge.trust import Differing
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics.declaration import Declaration, Direction
+from evals.stats.abstention import Signal
 
 SCHEMA_VERSION: Final = 2
 Count = Annotated[int, Field(ge=0)]
@@ -554,22 +556,6 @@ class ChoiceSection(Section):
     note: str = ""
 
 
-class LevelEntry(Section):
-    """The cell to take for what share of wrong answers one can bear.
-
-    Attributes:
-        limit: Largest share of out-of-scope queries that may be answered.
-        cell: Number of the cell; null where none is below the limit.
-        figures: What is found, wrongly answered and wrongly silent, and the share of queries that pass.
-        nearest: The least share of wrong answers of all cells.
-    """
-
-    limit: float
-    cell: int | None
-    figures: tuple[Summary, ...] = ()
-    nearest: float
-
-
 class DecisionSection(Section):
     """Which cell to take.
 
@@ -583,8 +569,8 @@ class DecisionSection(Section):
     """
 
     weight: float
-    levels: list[LevelEntry]
-    recommended: LevelEntry
+    levels: tuple[Level, ...]
+    recommended: Level
     may_be_best: str
     turns: str = ""
     promise: str = ""
@@ -603,6 +589,8 @@ class GridSection(Section):
         proof: What the verdicts that were bought prove; empty unless judge.stop has a margin.
         explanation: The choice in three sentences, and the unbiased figure; or why there is none.
         abstention: What thresholds can do about queries that the documents do not answer, a sentence each.
+        signals: How far the score that the threshold reads tells queries in scope from others under the configuration
+            of the recommended cell, then the other scores that the search holds; empty without both kinds of query.
         configurations: Each way to retrieve.
         cells: The cells, by columns.
         metrics: Every metric over queries, by name.
@@ -617,6 +605,7 @@ class GridSection(Section):
     proof: str = ""
     explanation: list[str]
     abstention: list[str] = []
+    signals: tuple[Signal, ...] = ()
     configurations: list[ConfigurationEntry]
     cells: CellColumns
     metrics: dict[str, GridMetric]

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from evals.stats import paired
 from evals.stats.best import with_unseen
-from evals.stats.intervals import LEVEL, SAME, Floats, Interval, Pair, mean_intervals
+from evals.stats.intervals import LEVEL, SAME, Floats, Interval, Pair, mean_intervals, student_quantile
 from evals.stats.paired import Paired, agreed, difference_intervals, sign_flip
 
 Bools = NDArray[np.bool_]
@@ -237,7 +237,7 @@ def _left_open(residuals: Floats, below: Floats, above: Floats, weight: Floats, 
     n, centred, nothing = len(residuals), residuals - residuals.mean(axis=0), np.zeros(residuals.shape[1])
     variance, sizes = centred.var(axis=0), np.abs(centred)
     usual = sizes.sum(axis=0) / np.maximum(1, (sizes > SAME).sum(axis=0))
-    quantile = _quantile(n, alpha)
+    quantile = student_quantile(n - 1, alpha / 2)
     as_seen = quantile * with_unseen(nothing, variance, n, usual, share)[1]
     ends = (with_unseen(nothing, variance, n, distance, share) for distance in (below, above))
     low, high = ((1 - weight) * as_seen + weight * (quantile * error - moved) for moved, error in ends)
@@ -248,14 +248,6 @@ def _joined(share: float, whole: Pair, rest: Pair) -> Pair:
     """Add distances in squares: those of the scores by their share of the queries, and what the others leave open."""
     below, above = (np.sqrt(share * own**2 + open_**2) for own, open_ in zip(whole, rest, strict=True))
     return below, above
-
-
-def _quantile(n: int, alpha: float) -> float:
-    """Return Student's two-sided quantile for n values."""
-    # In place of scipy.stats, whose import takes half a second.
-    from scipy.special import stdtrit
-
-    return float(-stdtrit(max(1, n - 1), alpha / 2))
 
 
 def _width(interval: Interval) -> float:

@@ -106,16 +106,18 @@ def judge_in_rounds(
             weight = weight_of_differences(own, foretold[:n])
         sample = corrected(np.vstack([own, np.full((total - n, len(left)), np.nan)]), foretold, weight)
         values = sample.residuals + sample.foretold.mean(axis=0)
-        loss, widest = _usual_loss(own), float(np.ptp(values, axis=1).max())
+        loss = _usual_loss(own)
+        # The largest difference seen on a query: on one not seen a cell loses no more, nor more than it could.
+        widest = max(loss, float(np.ptp(values, axis=1).max()))
         if decided:
             # On the others all cells have the same score, so that only what was judged tells them apart.
             means = own.sum(axis=0) / total
             regret, members = means.max() - means, means >= means.max() - SAME
         else:
-            here = compare_with_best(values, loss=loss, span=span, looks=looks, seed=seed)
+            here = compare_with_best(values, loss=loss, span=min(span, widest), looks=looks, seed=seed)
             means, regret, members = values.mean(axis=0), -here.bounds.lower, here.members
         # What ends being bought is not thereby out for users: there the largest loss seen counts.
-        users[left] = compare_with_best(sample.pseudo, loss=max(loss, widest), span=span, judged=n, seed=seed).members
+        users[left] = compare_with_best(sample.pseudo, loss=widest, span=span, judged=n, seed=seed).members
         near = regret <= max(margin, float(regret.min()))
         chosen = int(left[np.where(near, means, -np.inf).argmax()])
         within = np.full(count, np.nan)

@@ -22,6 +22,33 @@ MOST_DIGITS = 17
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Signal:
+    """How far the best score of one kind tells queries in scope from others.
+
+    Attributes:
+        name: Kind of score, a value of `retriever.threshold_signal` or `final score`.
+        auroc: AUROC, 0 to 1; 0.5 is chance.
+        low: Lower end of its 95% interval, None where it is not computable.
+        high: Upper end, likewise.
+    """
+
+    name: str
+    auroc: float
+    low: float | None
+    high: float | None
+
+    @property
+    def separates(self) -> bool:
+        """False if the order of the queries may be chance."""
+        return (self.auroc if self.low is None else self.low) > CHANCE
+
+    def __str__(self) -> str:
+        """Return the AUROC with its interval."""
+        spread = "" if self.low is None else f", 95% {self.low:.3f} to {self.high:.3f}"
+        return f"AUROC {self.auroc:.3f}{spread}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Promise:
     """A threshold that promises a rate of false answers for questions like these, at 95%.
 
@@ -54,19 +81,16 @@ def separation(inside: Sequence[float], outside: Sequence[float], scale: str = "
     if min(inside) > max(outside):
         best = shortest_between(max(outside), min(inside))
         return f"a threshold separates in scope from out of scope entirely: {best}"
+    measured = signal(scale, inside, outside)
+    how = " entirely" if measured.separates else ": their order may be chance"
+    return f"no threshold separates in scope from out of scope{how} ({measured})"
+
+
+def signal(name: str, inside: Sequence[float], outside: Sequence[float]) -> Signal:
+    """Return how far the best scores of one kind tell queries apart, at least one of each scope."""
     area = stats.auroc(inside, outside)
     interval = stats.auroc_interval(area, len(inside), len(outside))
-    spread = "" if interval.low is None else f", 95% {interval.low:.3f} to {interval.high:.3f}"
-    measured = f"AUROC {area:.3f}{spread}"
-    if (area if interval.low is None else interval.low) <= CHANCE:
-        return f"no threshold separates in scope from out of scope: their order may be chance ({measured})"
-    # Between two neighbouring scores every threshold has the same effect, so the scores are enough.
-    read = {score for score in (*inside, *outside) if isfinite(score)} | (set() if scale in UNBOUNDED else {1.0})
-    answered, silent = min(zip(*rates(inside, outside, sorted(read)), strict=True), key=sum)
-    return (
-        f"no threshold separates in scope from out of scope entirely ({measured}); where the two rates are least "
-        f"together there are {answered:.1%} false answers and {silent:.1%} false abstentions"
-    )
+    return Signal(name=name, auroc=area, low=interval.low, high=interval.high)
 
 
 def rates(inside: Sequence[float], outside: Sequence[float], thresholds: Sequence[float]) -> tuple[Floats, Floats]:

@@ -128,15 +128,20 @@ def student_intervals(values: Floats, alpha: float = 1 - LEVEL, slope: Floats | 
         alpha: Probability that an interval misses the mean, between 0 and 1.
         slope: [columns], how the variance changes with the mean; 0 where nothing is known of that.
     """
-    # In place of scipy.stats, whose import takes half a second.
-    from scipy.special import stdtrit
-
     n, mean = len(values), values.mean(axis=0)
-    square = float(stdtrit(max(1, n - 1), alpha / 2)) ** 2
+    square = student_quantile(n - 1, alpha / 2) ** 2
     variance = ((values - mean) ** 2).sum(axis=0) / max(1, n - 1)
     tilt = square * slope
     root = np.sqrt(tilt**2 + 4 * n * square * variance)
     return mean + (tilt - root) / (2 * n), mean + (tilt + root) / (2 * n)
+
+
+def student_quantile(freedom: int, tail: float) -> float:
+    """Return the value that Student's t exceeds with the probability `tail`; no degree of freedom counts as one."""
+    # In place of scipy.stats, whose import takes half a second.
+    from scipy.special import stdtrit
+
+    return float(-stdtrit(max(1, freedom), tail))
 
 
 def _slope(values: Floats) -> Floats:

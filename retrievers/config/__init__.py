@@ -21,6 +21,7 @@ from retrievers.config.retriever import (
     RetrieverConfig,
     StoreConfig,
     ThresholdOn,
+    ThresholdSignal,
 )
 from retrievers.config.settings import (
     TABLE,
@@ -55,6 +56,7 @@ __all__ = [
     "Settings",
     "StoreConfig",
     "ThresholdOn",
+    "ThresholdSignal",
     "UnshownError",
     "VariableName",
     "address",

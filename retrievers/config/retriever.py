@@ -41,6 +41,7 @@ UNSCALED = ("rrf", "dbsf", "bm25", "sparse")
 Mode = Literal["semantic", "keyword", "hybrid"]
 Fusion = Literal["weighted", "rrf", "dbsf"]
 ThresholdOn = Literal["each", "best", "final"]
+ThresholdSignal = Literal["cosine", "bm25", "known_words", "rerank"]
 _encoder = matching(r"bm25|python:[^:\s]+:[^:\s]+", "bm25, or python:module:factory", ValueError)
 EncoderName = Annotated[str, AfterValidator(_encoder)]
 # As the file systems of all systems and Qdrant take it.
@@ -216,6 +217,10 @@ class RetrieverConfig(Settings):
         threshold: Worst score of a returned chunk: of its cosine similarity, 0 to 1, in any mode, unless `threshold_on`
             is `final`. Under `best` all chunks count as having the best of the candidates, so that a query gets a
             whole answer or none. In a collection of dot products it is one of these. None: none is in force.
+        threshold_signal: What the threshold reads under `each` and `best`, where the cosine does not tell the questions
+            that the documents answer from others: `bm25`, a chunk's BM25 per weight of the query's words, 0 or more;
+            `known_words`, the share of the query's words that some chunk has, which a further search for each word
+            tells; `rerank`, the cross-encoder's score.
         search_params: What goes as Qdrant's `SearchParams` with every search for dense vectors; what is left out is as
             the collection has it. A keyword search is exact; of these only `indexed_only` concerns it.
         semantic_weight: Share of the semantic side in a hybrid search; the keyword side has the rest.
@@ -236,6 +241,7 @@ class RetrieverConfig(Settings):
     mmr_lambda: float = Field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
     threshold_on: ThresholdOn = Field("each", description="each chunk's similarity, the best one's, or the final score")
+    threshold_signal: ThresholdSignal = Field("cosine", description="what is read: cosine, bm25, known_words or rerank")
     threshold: float | None = Field(None, description="least score of a returned chunk (default: none)")
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
     search_params: Mapping[str, Any] | None = Field(
@@ -281,7 +287,10 @@ class RetrieverConfig(Settings):
     @property
     def threshold_scale(self) -> ScoreScale:
         """The scale of the scores that the threshold reads."""
-        return self.score_scale if self.threshold_on == "final" else self.distance
+        of_signal: dict[ThresholdSignal, ScoreScale] = {
+            "cosine": self.distance, "bm25": self.keyword.scale, "known_words": "known_words", "rerank": "rerank",
+        }  # fmt: skip
+        return self.score_scale if self.threshold_on == "final" else of_signal[self.threshold_signal]
 
     @property
     def reranker(self) -> Reranker:
@@ -310,6 +319,8 @@ class RetrieverConfig(Settings):
         reranked = given.get("mode") != "semantic" or RERANKERS[given.get("rerank", "none")].scale
         # A collection tells its distance when it is opened; until then only infinity is out of the question.
         is_bounded = distance == "cosine" or given.get("python") or (given.get("threshold_on") == "final" and reranked)
+        if (signal := given.get("threshold_signal", "cosine")) != "cosine":
+            is_bounded = signal != "bm25"
         if threshold is not None and not (0 <= threshold <= 1 if is_bounded else isfinite(threshold)):
             raise ValueError("expected a number from 0 to 1")
         return threshold
@@ -354,6 +365,19 @@ class RetrieverConfig(Settings):
         if self.threshold_on == "final" and self.score_scale in UNSCALED:
             remedy = "use threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
             yield f"threshold_on 'final' would compare the threshold with {self.score_scale} scores; {remedy}"
+        if self.threshold_signal != "cosine":
+            yield from self._faults_of_signal(self.threshold_signal)
+
+    def _faults_of_signal(self, signal: ThresholdSignal) -> Iterator[str]:
+        if self.threshold_on == "final":
+            yield f"threshold_on 'final' reads the final score, not threshold_signal {signal!r}; leave out one of them"
+        if signal == "rerank" and not self.reranker.scale:
+            yield "threshold_signal 'rerank' needs a reranker that gives scores; use rerank: cross-encoder"
+        if signal in ("bm25", "known_words") and self.mode == "semantic":
+            remedy = "use mode: hybrid (with semantic_weight: 1 it keeps the order by meaning)"
+            yield f"threshold_signal {signal!r} reads the query's words, which mode 'semantic' does not; {remedy}"
+        if signal == "known_words" and self.keyword.encoder != "bm25":
+            yield f"threshold_signal 'known_words' needs words, which keyword.encoder {self.keyword.encoder!r} has not"
 
     @model_serializer(mode="wrap")
     def _in_force(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

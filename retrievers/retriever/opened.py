@@ -21,7 +21,7 @@ from retrievers.store import open_client, read_info
 # Settings of a search that a collection may record: none of them names an address, a file or code.
 RECORDED = (
     "mode", "fusion", "semantic_weight", "rerank", "mmr_lambda", "top_k", "threshold", "threshold_on",
-    "candidates", "abbreviations",
+    "threshold_signal", "candidates", "abbreviations",
 )  # fmt: skip
 
 

@@ -60,6 +60,8 @@ class Facts:
         retrieved_at: Time of the search.
         no_cosine: Reason why the candidates carry no cosine; empty where they do.
         incomplete: Reason why a search to the same depth may find more; empty where it cannot.
+        query_weight: Sum of the weights of the query's words, synonyms included; None where they were not searched for.
+        known_words: Share of these words that some chunk has; None where that was not looked up.
     """
 
     text: str = ""
@@ -70,6 +72,8 @@ class Facts:
     retrieved_at: datetime | None = None
     no_cosine: str = ""
     incomplete: str = ""
+    query_weight: float | None = None
+    known_words: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

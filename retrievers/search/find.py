@@ -7,7 +7,7 @@ as a cosine, which the threshold reads.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -71,10 +71,26 @@ class Search:
                 columns["keyword"][columns["keyword"] == 0] = np.nan
                 columns["fused"] = columns["score"]
             scale = {"semantic": config.distance, "keyword": config.keyword.scale}.get(config.mode, config.fusion)
-            facts = (Facts(scale=scale, distance=config.distance),) * len(queries)
+            weights = [None if config.mode == "semantic" else sum(_weights(query).values()) for query in queries]
+            facts = [
+                Facts(scale=scale, distance=config.distance, query_weight=weight, known_words=share)
+                for weight, share in zip(weights, self._known_words(queries), strict=True)
+            ]
             table = Candidates(codes=codes, columns=columns, chunks=self.chunks, facts=facts)
             order = in_order(codes, columns["score"], self.chunks)
             return table.at(order[:, : min(self.depth, table.lengths.max(initial=0))])
+
+    def _known_words(self, queries: Sequence[Encoded]) -> list[float | None]:
+        """Return of each query the share of its words that some chunk has, by a search for each word; 0 without any."""
+        from qdrant_client import models
+
+        if self.config.threshold_signal != "known_words":
+            return [None] * len(queries)
+        every = sorted({term for query in queries for term in _weights(query)})
+        requests = [self._request("keyword", models.SparseVector(indices=[term], values=[1.0])) for term in every]
+        answers = self._ask([request.model_copy(update={"limit": 1}) for request in requests])
+        known = {term for term, (codes, _) in zip(every, answers, strict=True) if len(codes)}
+        return [len(known & _weights(query).keys()) / max(1, len(_weights(query))) for query in queries]
 
     def _final(self, codes: Integers, columns: Mapping[str, Floats], sides: Mapping[str, Candidates]) -> Floats:
         """Return the final scores: those of the only side, or both sides' fused."""
@@ -246,6 +262,12 @@ def standing(scores: Floats) -> Floats:
             deviation = values.std(ddof=1)
             row[:] = (given - values.mean() + 3 * deviation) / (6 * deviation)
     return placed
+
+
+def _weights(query: Encoded) -> dict[int, float]:
+    """Return the weights of a query's words, by word."""
+    words: Any = query.get("keyword")
+    return dict(zip(words.indices, words.values, strict=True)) if words else {}
 
 
 def _laid(codes: Integers, own: Integers, values: Floats) -> Floats:

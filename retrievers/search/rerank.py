@@ -143,7 +143,8 @@ def _check_scale(scores: Floats, name: str) -> None:
     unfit = scores[~((scores >= 0) & (scores <= 1))]
     if len(unfit):
         gives = "no scores" if np.isnan(unfit[0]) else f"a score of {unfit[0]:g}, not within 0 and 1"
-        raise RerankError(f"the {name} gives {gives}, which threshold_on: final would read; use threshold_on: each")
+        remedy = "use threshold_on: each with threshold_signal: cosine"
+        raise RerankError(f"the {name} gives {gives}, which the threshold would read; {remedy}")
 
 
 def mmr(settings: RetrieverConfig, _: Mapping[str, str]) -> Rerank:

@@ -10,11 +10,11 @@ import numpy as np
 from retrievers.config import RetrieverConfig
 from retrievers.errors import QueryError, RetrievalError
 from retrievers.records import UNBOUNDED, Chunk, Confidence, RetrievalSession, RetrievedChunk
-from retrievers.search.candidates import Floats, Hits
+from retrievers.search.candidates import Candidates, Floats, Hits
 from retrievers.text import language
 
 BELOW_SHOWN = 3
-TOLD_WHERE_SET = ("python", "rerank", "threshold_on", "search_params", "filters", "group_by")
+TOLD_WHERE_SET = ("python", "rerank", "threshold_on", "threshold_signal", "search_params", "filters", "group_by")
 # A best score this far above the threshold, as a share of what is left up to 1, counts as clearly above it.
 HIGH_MARGIN = 0.25
 
@@ -41,13 +41,33 @@ def read_by_threshold(hits: Hits, settings: RetrieverConfig) -> Floats:
     """Return what the threshold reads for each candidate: its own score, or under `best` the highest; 0 without one."""
     if settings.threshold is None:
         return np.zeros(len(hits))
-    scores = decisive(hits, settings)
+    scores = _decisive(hits, settings)
     return np.full_like(scores, scores.max(initial=-np.inf)) if settings.threshold_on == "best" else scores
 
 
-def decisive(hits: Hits, settings: RetrieverConfig) -> Floats:
-    """Return each candidate's own score of the kind that the threshold reads."""
-    return hits.column("score" if settings.threshold_on == "final" else "semantic")
+def decisive(found: Candidates, settings: RetrieverConfig) -> Floats:
+    """Return each candidate's own score of the kind that the threshold reads; shape (queries, depth).
+
+    A candidate that the keyword side did not find has a BM25 of 0.
+    """
+    if settings.threshold_on == "final":
+        return found.column("score")
+    match settings.threshold_signal:
+        case "cosine":
+            return found.column("semantic")
+        case "rerank":
+            return found.column("rerank")
+        case "bm25":
+            weights = np.array([facts.query_weight for facts in found.facts], dtype=float)[:, None]
+            return np.nan_to_num(found.column("keyword")) / np.where(weights == 0, 1.0, weights)
+        case "known_words":
+            shares = np.array([facts.known_words for facts in found.facts], dtype=float)
+            return shares[:, None] * np.ones(found.codes.shape)
+
+
+def _decisive(hits: Hits, settings: RetrieverConfig) -> Floats:
+    scores: Floats = decisive(hits.found, settings)[hits.row, hits.places]
+    return scores
 
 
 def group_of(chunk: Chunk, field: str) -> Hashable:
@@ -128,10 +148,10 @@ def confidence(returned: Hits, settings: RetrieverConfig) -> Confidence:
     a threshold, only the second can be said. It is a hint for a reader, not a probability: how often such results are
     right is what `evals.run` measures.
     """
-    scores, threshold = decisive(returned, settings), settings.threshold
+    scores, threshold = _decisive(returned, settings), settings.threshold
     if not len(scores):
         return Confidence(coverage=0.0, level="none", reason="nothing was found")
-    scale = returned.facts.scale if settings.threshold_on == "final" else returned.facts.distance
+    scale = returned.facts.scale if settings.threshold_on == "final" else settings.threshold_scale
     best, coverage = float(scores.max()), len(scores) / settings.top_k
     compared, clear = ", which nothing tells to be near or far", False
     if threshold is not None and scale not in UNBOUNDED:

@@ -87,7 +87,7 @@ def test_every_cell_of_a_grid_is_a_run_of_its_own(made: tuple[Distance, dict[str
         for name, value in figures(alone).items():
             if name in grid.cells and value is not None:
                 assert cell[name] == pytest.approx(value, abs=1e-12), (name, dict(values))
-    assert "separates in scope from out of scope" in grid.swept.separation
+    assert "separates in scope from out of scope" in grid.swept.abstaining.separation
     assert f"distance {distance}" in grid.save(tmp_path / "page.html").read_text(encoding="utf-8")
 
 

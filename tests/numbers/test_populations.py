@@ -36,7 +36,7 @@ def test_the_set_keeps_the_best_and_every_bound_holds(name: str, n: int) -> None
     for seed in range(DRAWS):
         values = known.draw(n, np.random.default_rng([n, seed]))
         bounds = np.zeros(n), np.ones(n)
-        scores = ObjectiveScores(objective="", values=values, strata=np.zeros(n, dtype=np.int64), bounds=bounds)
+        scores = ObjectiveScores(values=values, strata=np.zeros(n, dtype=np.int64), bounds=bounds)
         choice = choose(scores, known.cells, margin=MARGIN, seed=seed)
         members = {cell for standing in choice.best_set for cell in standing.members}
         kept += bool(best & members)

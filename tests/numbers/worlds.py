@@ -309,7 +309,7 @@ def chosen(world: World, rows: NDArray[np.intp], *, margin: float, seed: int) ->
     scores = {"found": np.where(out, np.nan, values), "false": np.where(out, values, np.nan)}
     choice = choose(
         combine(weights, scores),
-        Cells(labels=("",) * cells, cost=world.cost, threshold=world.threshold, allowed=np.ones(cells, dtype=np.bool_)),
+        Cells(cost=world.cost, threshold=world.threshold, allowed=np.ones(cells, dtype=np.bool_)),
         margin=margin,
         seed=seed,
     )

@@ -11,7 +11,7 @@ from evals.collect.pool import Grounds, ground
 from evals.config.experiment import ExperimentConfig
 from evals.experiment.bench import index_if_stale
 from evals.grid.axes import plan
-from evals.grid.measure import Measured, measure
+from evals.grid.measure import Measured, alone, measure_pool, retrieve
 from evals.grid.objective import needed
 from evals.judge.judge import Judge
 from evals.metrics.collaborators import Collaborators
@@ -88,16 +88,16 @@ class Bench:
         planned = plan(config.retriever, config.sweep)
         with self.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
             collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=judge)
-            return measure(config, self.golden, grounds, collaborators, planned)
+            return measure_pool(config, retrieve(planned, self.golden, grounds, collaborators), collaborators, planned)
 
     def run(self, config: ExperimentConfig, settings: RetrieverConfig, judge: Judge | None = None) -> Measured:
         """Return a single run of the same experiment and metrics with these settings of the retriever."""
         metrics = (*config.metrics, *needed(config.objective))
         none = type(config.sweep).model_validate({})
-        alone = config.model_copy(update={"retriever": settings, "sweep": none, "metrics": metrics})
+        own = config.model_copy(update={"retriever": settings, "sweep": none, "metrics": metrics})
         with self.opened([settings]) as (retrievers, grounds):
             collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=judge)
-            return measure(alone, self.golden, grounds, collaborators)
+            return measure_pool(own, retrieve(alone(own), self.golden, grounds, collaborators), collaborators)
 
     @contextmanager
     def opened(self, settings: Sequence[RetrieverConfig]) -> Iterator[tuple[list[Retriever], Grounds]]:

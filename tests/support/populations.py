@@ -27,7 +27,7 @@ class Population:
     def cells(self) -> Cells:
         """The cells, all of them allowed."""
         allowed = np.ones(len(self.cost), dtype=np.bool_)
-        return Cells(labels=("",) * len(allowed), cost=self.cost, threshold=self.threshold, allowed=allowed)
+        return Cells(cost=self.cost, threshold=self.threshold, allowed=allowed)
 
     @cached_property
     def truth(self) -> Floats:

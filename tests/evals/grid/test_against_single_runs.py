@@ -18,7 +18,7 @@ from evals.metrics.declaration import NO_LABELS
 from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import KEY
 from tests.support.experiment import Experiment, make_experiment, settings
-from tests.support.grid_world import Bench, make_world
+from tests.support.grid_world import Bench
 from tests.support.grids import swept_of
 from tests.support.judging import Oracle
 from tests.support.scored import metric_of
@@ -37,16 +37,6 @@ VARIANTS = 15
 def server() -> Iterator[CohereChatServer]:
     with CohereChatServer(Oracle({})) as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    return make_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="module")
-def bench(world: Experiment) -> Bench:
-    return Bench(settings(world), {"COHERE_API_KEY": KEY})
 
 
 def experiment(world: Experiment, server: CohereChatServer, **changes: Any) -> ExperimentConfig:

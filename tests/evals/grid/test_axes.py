@@ -38,24 +38,15 @@ def test_every_mode_fusion_and_reranker_that_finds_something_else_is_a_retrieval
 
 
 @pytest.mark.parametrize(
-    ("sweep", "expected"),
-    [
-        ({"fusion": ["weighted", "rrf"]}, ["semantic"]),
-        ({"candidates": "50,100"}, ["semantic"]),
-    ],
-)
-def test_combinations_that_find_the_same_are_one(sweep: dict[str, Any], expected: list[str]) -> None:
-    assert names(sweep) == expected
-
-
-@pytest.mark.parametrize(
     ("sweep", "base", "expected"),
     [
+        ({"fusion": ["weighted", "rrf"]}, {}, ["semantic"]),
+        ({"candidates": "50,100"}, {}, ["semantic"]),
         ({"candidates": "50,100"}, {"mode": "keyword"}, ["keyword candidates 50", "keyword candidates 100"]),
         ({"candidates": "50,100"}, {"group_by": "module"}, ["semantic candidates 50", "semantic candidates 100"]),
     ],
-)  # fmt: skip
-def test_combinations_that_find_something_else_are_told_apart(
+)
+def test_combinations_that_find_the_same_are_one(
     sweep: dict[str, Any], base: dict[str, Any], expected: list[str]
 ) -> None:
     assert names(sweep, **base) == expected

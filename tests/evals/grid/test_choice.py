@@ -18,7 +18,6 @@ from evals.grid.choice import (
     choose,
     combine,
     explain,
-    held_out,
 )
 from evals.metrics.declaration import Context
 from evals.stats import intervals as stats
@@ -32,16 +31,13 @@ SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1
 def shares(values: object, **others: object) -> ObjectiveScores:
     array = np.asarray(values, dtype=float)
     n = len(array)
-    made = ObjectiveScores(
-        objective="m", values=array, strata=np.zeros(n, dtype=np.int64), bounds=(np.zeros(n), np.ones(n))
-    )
+    made = ObjectiveScores(values=array, strata=np.zeros(n, dtype=np.int64), bounds=(np.zeros(n), np.ones(n)))
     return replace(made, **others)  # type: ignore[arg-type]
 
 
 def cells(cost: object, *, allowed: object = None, threshold: object = None) -> Cells:
     costs = np.asarray(cost, dtype=float)
     return Cells(
-        labels=tuple(f"top_k {number + 1}" for number in range(len(costs))),
         cost=costs,
         threshold=np.zeros(len(costs)) if threshold is None else np.asarray(threshold, dtype=float),
         allowed=np.ones(len(costs), dtype=np.bool_) if allowed is None else np.asarray(allowed, dtype=np.bool_),
@@ -66,10 +62,13 @@ NEARLY = np.where(np.arange(1_000) % 200 == 0, BASE - 0.2, BASE)
 def test_a_choice_has_its_standings_set_and_recommendation() -> None:
     values, cost = np.column_stack([0.4 * BASE, NEARLY, BASE, BASE]), [100, 200, 900, 400]
     found = chosen(values, cost)
-    assert (found.best.cell, found.best.members, found.best.label, found.best.cost) == (3, (3, 2), "top_k 4", 400)
+    assert (found.best.cell, found.best.members, found.best.cost) == (3, (3, 2), 400)
     assert [standing.cell for standing in found.standings] == [3, 1, 0]
-    assert [standing.difference for standing in found.standings] == pytest.approx([0, -0.001, -0.6 * BASE.mean()])
+    below = [standing.value - found.best.value for standing in found.standings]
+    assert below == pytest.approx([0, -0.001, -0.6 * BASE.mean()])
     assert [standing.cell for standing in found.best_set] == [3, 1]
+    without = chosen(values, cost, allowed=[True, True, False, False])
+    assert ({standing.cell for standing in without.standings}, without.n_cells) == ({0, 1}, 4)
     assert (found.recommended.cell, found.proved) == (1, True)
     assert -0.02 <= (found.recommended.lower or -1) < -0.001
     assert (found.n, found.n_cells, found.dropped) == (1_000, 4, 0)
@@ -145,12 +144,6 @@ def test_of_equal_cells_the_least_strict_is_preferred_then_the_cheapest() -> Non
     assert (found.recommended.members, found.recommended.cost) == ((1, 2, 0), 100)
 
 
-def test_cells_that_miss_a_constraint_are_out() -> None:
-    found = chosen(np.column_stack([BASE - 0.3, BASE, NEARLY]), [1, 2, 3], allowed=[True, False, True])
-    assert (found.best.cell, len(found.standings), found.n_cells) == (2, 2, 3)
-    assert {standing.cell for standing in found.standings} == {0, 2}
-
-
 def test_who_may_be_the_best_for_users_is_taken_as_given() -> None:
     values = np.column_stack([BASE - 0.3, NEARLY, BASE])
     proof: Any = SimpleNamespace(
@@ -164,10 +157,12 @@ def test_who_may_be_the_best_for_users_is_taken_as_given() -> None:
 @pytest.mark.parametrize("queries", [1, 2, 9])
 def test_fewer_than_ten_queries_compare_nothing(queries: int) -> None:
     found = chosen(np.hstack([graded(queries, 2), np.full((queries, 1), 0.95)]), [1, 3, 2])
-    assert found.note.startswith(f"not computable: {queries} quer") and found.reason.endswith(found.note)
+    assert found.note.startswith(f"not computable: {queries} of at least 10 queries") and found.reason.endswith(
+        found.note
+    )
     assert (found.best.cell, found.proved) == (2, False)
     assert len(found.best_set) == 3 and {standing.lower for standing in found.standings} == {None}
-    assert explain(found)[1].endswith(found.note)
+    assert explain(found, str)[1].endswith(found.note)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 40), st.integers(1, 8), st.sampled_from(["graded", "few", "binary"]))
@@ -180,43 +175,25 @@ def test_it_always_names_a_cell_and_a_reason(seed: int, queries: int, count: int
     assert sorted(m for s in found.standings for m in s.members) == list(range(count))
     assert all(s.value <= found.best.value + 1e-9 for s in found.standings)
     assert found.recommended is found.best or found.proved
-    assert found.reason and len(explain(found)) == 3
+    assert found.reason and len(explain(found, str)) == 3
 
 
 def test_what_is_said_keeps_these_queries_and_all_that_users_may_ask_apart() -> None:
     found = chosen(np.column_stack([BASE - 0.3, NEARLY, BASE]), [100, 200, 900])
-    first, second, third = explain(found)
-    assert first.startswith("Recommended: top_k 2 · m ") and first.endswith(" · 200 tokens (n=1000)")
-    assert second.endswith("· 900 tokens; of all that users may ask, 2 of 3 cells may be the best (95%)")
     lower = -(found.recommended.lower or 0)
-    assert third == (
-        "Reason: it costs 200 context tokens instead of 900; of these queries it is 0.001 below the best, of all that "
-        f"users may ask at most {lower:.3f} (95%)"
-    )
-    few = chosen(np.column_stack([NEARLY, BASE])[:60], [1, 2])
-    assert few.reason.startswith("it is the best as measured (of all that users may ask it is at most 0.")
-    assert few.reason.endswith("; 60 queries are not enough to prefer a cheaper one")
-    worse = chosen(np.column_stack([BASE - 0.05, BASE]), [1, 2]).reason
-    assert worse == (
-        "it is the best as measured (of all that users may ask no cell is better, 95%), and every cheaper cell is "
-        "behind it by 0.02 or more"
-    )
-    assert chosen(np.column_stack([BASE, NEARLY]), [1, 2]).reason.endswith("and none is cheaper")
-    assert "of the 3 cells that scored the same it has" in chosen(np.column_stack([BASE] * 3), [3, 1, 2]).reason
+    assert f"it is 0.001 below the best, of all that users may ask at most {lower:.3f} (95%)" in explain(found, str)[2]
+    for values, said in (
+        (np.column_stack([NEARLY, BASE])[:60], "; 60 queries are not enough to prefer a cheaper one"),
+        (np.column_stack([BASE - 0.05, BASE]), "and every cheaper cell is behind it by 0.02 or more"),
+        (np.column_stack([BASE, NEARLY]), "and none is cheaper"),
+    ):
+        assert chosen(values, [1, 2]).reason.endswith(said)
     sampled = choose(
         shares(np.column_stack([BASE, NEARLY]), judged=80, dropped=3), cells([1, 2], allowed=[True, False])
     )
-    first, second, _ = explain(sampled)
+    first, second, _ = explain(sampled, str)
     assert first.endswith("(n=1000, 80 of them judged, 3 not scored in all cells)")
     assert second.startswith("Best by corrected verdicts") and "of 1 cells that meet the constraints (of 2)" in second
-
-
-def test_the_held_out_figure_is_of_other_queries() -> None:
-    choice, other = chosen(np.column_stack([BASE, NEARLY]), [1, 2]), graded(50, 1, seed=5)
-    found = held_out(choice, shares(other))
-    assert (found.n, found.chosen_on) == (50, choice.recommended.value)
-    assert found.value == pytest.approx(other.mean())
-    assert found.interval == choose(shares(other), cells([1])).best.interval
 
 
 class TestTheObjective:
@@ -235,8 +212,6 @@ class TestTheObjective:
     def test_weights_over_the_same_queries_are_summed_query_by_query(self) -> None:
         made = combine({"r": 0.7, "n": 0.3}, self.KNOWN)
         assert made.values == pytest.approx((0.7 * self.RECALL + 0.3 * self.NDCG)[self.INSIDE])
-        assert made.objective == "0.7 r + 0.3 n"
-        assert combine({"a": -2.0, "n": 1.0}, self.KNOWN).objective == "− 2 a + n"
 
     @given(st.lists(st.floats(-3, 3).filter(lambda w: abs(w) > 1e-3), min_size=4, max_size=4))
     def test_the_mean_of_a_column_is_the_weighted_sum_of_the_means(self, chosen: list[float]) -> None:

@@ -12,7 +12,7 @@ from evals.collect.pool import ground
 from evals.config.experiment import ExperimentConfig
 from evals.grid.axes import plan
 from evals.grid.heldout import load_held_out, with_held_out
-from evals.grid.measure import Measured, measure, retrieve
+from evals.grid.measure import Measured, measure_pool, retrieve
 from evals.metrics.collaborators import Collaborators
 from tests.support.experiment import Experiment, settings, silent
 from tests.support.grid_world import Bench, make_world
@@ -64,9 +64,10 @@ def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Benc
     planned = plan(config.retriever, config.sweep)
     with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
         collaborators = Collaborators(retrievers=retrievers, progress=silent)
-        grid = measure(config, bench.golden, grounds, collaborators, planned)
+        pool = retrieve(planned, bench.golden, grounds, collaborators)
+        grid = measure_pool(config, pool, collaborators, planned)
         find = partial(retrieve, planned, unseen, ground(unseen, retrievers[0]), collaborators)
-        found = with_held_out(config, planned, grid, find, collaborators)
+        found = with_held_out(config, grid, find, collaborators)
     return bench, grid, unseen, found
 
 
@@ -94,6 +95,12 @@ def test_the_figure_is_that_of_a_single_run_of_the_cell_on_the_split(
     choice = swept_of(grid).choice
     assert choice is not None
     assert held.chosen_on == pytest.approx(choice.recommended.value, abs=1e-12)
+    decision = swept_of(found).decision
+    assert decision is not None
+    for level in (*decision.levels, decision.recommended):
+        if level.cell is not None:
+            alone = bench.run(config, swept_of(grid).grid.settings(level.cell))
+            assert level.held_out == next(summary for summary in alone.summaries if summary.metric == metric)
 
 
 def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(tmp_path: Path) -> None:

@@ -6,27 +6,27 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evals.collect.observations import Failure, Score, Unscored
 from evals.grid.measure import Measured
+from evals.grid.sampled import sampled_summary
 from evals.report.build import slices
 from evals.sampling.corrected import corrected
-from evals.sampling.order import judging_order
+from evals.sampling.order import NOT_DRAWN, judging_order
 from tests.support.grids import choice_of, swept_of
 from tests.support.judged_rounds import PRECISION, QUERIES, JudgedRounds
 from tests.support.scored import metric_of
 
 DRAWN = 24
+NO_REFERENCE = Unscored(reason="the case has no reference answer")
+LABELS = "labels/context_precision"
+FAILED = Failure(type="Timeout", message="")
 
 
 @pytest.fixture(scope="module")
-def world(judged_world: JudgedRounds) -> JudgedRounds:
-    return judged_world
-
-
-@pytest.fixture(scope="module")
-def results(world: JudgedRounds) -> Iterator[tuple[Measured, Measured]]:
+def results(judged_world: JudgedRounds) -> Iterator[tuple[Measured, Measured]]:
     """A grid of which a sample is judged, and one of which all is."""
-    with world.server() as server:
-        yield world.grid(server, sample=DRAWN), world.grid(server)
+    with judged_world.server() as server:
+        yield judged_world.grid(server, sample=DRAWN), judged_world.grid(server)
 
 
 def matrices(made: Measured) -> list[Any]:
@@ -37,10 +37,10 @@ def matrices(made: Measured) -> list[Any]:
 
 
 def test_every_cell_is_judged_on_the_beginning_of_the_judging_order(
-    world: JudgedRounds, results: tuple[Measured, Measured]
+    judged_world: JudgedRounds, results: tuple[Measured, Measured]
 ) -> None:
     sampled, _ = results
-    drawn = set(judging_order(world.bench.golden.cases, world.config.seed)[:DRAWN])
+    drawn = set(judging_order(judged_world.bench.golden.cases, judged_world.config.seed)[:DRAWN])
     grid = swept_of(sampled).grid
     ids = [case.id for case in grid.pool.cases if case.in_scope]
     for column in grid.matrix(metric_of(PRECISION), sampled.context).T:
@@ -96,14 +96,14 @@ def test_the_best_of_the_corrected_means_is_near_the_best_by_all_verdicts(
 
 
 @pytest.mark.parametrize("changes", [{"sample": DRAWN}, {"stop": {"margin": 0.05}}])
-def test_the_run_of_a_cell_has_all_that_its_report_needs(world: JudgedRounds, changes: dict[str, Any]) -> None:
+def test_the_run_of_a_cell_has_all_that_its_report_needs(judged_world: JudgedRounds, changes: dict[str, Any]) -> None:
     typed = [
         case.model_copy(update={"query_type": "even" if int(case.id[2:]) % 2 == 0 else "odd"})
-        for case in world.bench.golden.cases
+        for case in judged_world.bench.golden.cases
         if case.in_scope
     ]
-    with world.server() as server:
-        result = world.grid(server, cases=typed, **changes)
+    with judged_world.server() as server:
+        result = judged_world.grid(server, cases=typed, **changes)
     of_types = {entry.name: entry.metrics[PRECISION] for entry in slices(result)}
     summary = next(summary for summary in result.summaries if summary.metric == PRECISION)
     assert set(of_types) == {"even", "odd"} and sum(entry.n for entry in of_types.values()) == summary.n
@@ -111,11 +111,30 @@ def test_the_run_of_a_cell_has_all_that_its_report_needs(world: JudgedRounds, ch
     assert summary.value is not None and min(values) - 0.05 <= summary.value <= max(values) + 0.05
 
 
-def test_auto_judges_until_the_interval_is_nearly_that_of_all(world: JudgedRounds) -> None:
-    with world.server() as server:
-        result = world.grid(server, sample="auto")
-        alone = world.bench.run(world.config, world.config.retriever)
+def test_auto_judges_until_the_interval_is_nearly_that_of_all(judged_world: JudgedRounds) -> None:
+    with judged_world.server() as server:
+        result = judged_world.grid(server, sample="auto")
+        alone = judged_world.bench.run(judged_world.config, judged_world.config.retriever)
     assert result.judging is not None and result.judging.drawn is not None and alone.judging is None
     assert 20 <= len(result.judging.drawn) <= QUERIES
-    order = judging_order(world.bench.golden.cases, world.config.seed)
+    order = judging_order(judged_world.bench.golden.cases, judged_world.config.seed)
     assert result.judging.drawn == frozenset(order[: len(result.judging.drawn)])
+
+
+def drawn(total: int, judged: int, seed: int = 0) -> tuple[list[Score], list[Score]]:
+    """Return judged scores of the first queries, and labels of all that mostly agree with them."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice([0.0, 0.5, 1.0], total)
+    scores = np.clip(labels + rng.normal(0, 0.1, total), 0, 1)
+    return [*scores[:judged].tolist(), *[NOT_DRAWN] * (total - judged)], labels.tolist()
+
+
+def test_failed_and_impossible_queries_are_counted_apart() -> None:
+    scores, labels = drawn(60, 20)
+    plain = sampled_summary(metric_of(PRECISION), scores, labels, LABELS)
+    summary = sampled_summary(metric_of(PRECISION), [FAILED, *scores[1:], NO_REFERENCE], [*labels, 0.0], LABELS)
+    assert (summary.n, summary.n_failed, summary.n_unscored) == (19, 1, 1)
+    assert summary.sampled is not None and summary.sampled.queries == 60
+    assert summary.bound_low is not None and summary.bound_high is not None
+    assert plain.bound_low is not None and plain.bound_high is not None
+    assert summary.bound_high - summary.bound_low > plain.bound_high - plain.bound_low

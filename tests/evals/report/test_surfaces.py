@@ -4,6 +4,7 @@
 """
 
 import re
+from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -36,7 +37,7 @@ def test_the_cell_to_take_stands_in_80_columns_whatever_retrieved_it() -> None:
     report = stored("grid")
     assert report.grid is not None and report.grid.decision is not None
     first, *others = report.grid.decision.levels
-    levels = [first, others[0].model_copy(update={"cell": 50}), *others[1:]]
+    levels = (first, replace(others[0], cell=50), *others[1:])
     decision = report.grid.decision.model_copy(update={"levels": levels})
     shown = render(
         report.model_copy(update={"grid": report.grid.model_copy(update={"decision": decision})}), width=80, color=False

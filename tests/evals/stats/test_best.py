@@ -8,8 +8,8 @@ from evals.stats.best import compare_with_best, planned_looks, with_unseen
 VALUES = np.clip(np.random.default_rng(1).normal(0.5, 0.2, (132, 6)) - np.linspace(0, 0.2, 6), 0, 1)
 
 
-def test_looks_grow_by_a_quarter_from_twenty_to_all() -> None:
-    assert planned_looks(66) == [20, 25, 32, 40, 50, 63, 66]
+def test_looks_grow_by_an_eighth_from_twenty_to_all() -> None:
+    assert planned_looks(66) == [20, 23, 26, 30, 34, 39, 44, 50, 57, 64, 66]
     assert planned_looks(12) == [12]
 
 

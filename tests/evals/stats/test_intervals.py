@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
-from scipy.stats import binomtest, moment, norm
+from scipy.stats import binomtest, moment, multinomial, norm
 from scipy.stats import t as student_t
 
 from evals.stats import intervals as stats
@@ -30,25 +30,9 @@ class TestWilson:
         assert {stats.wilson(0, n).low for n in range(1, 200)} == {0.0}
         assert {stats.wilson(n, n).high for n in range(1, 200)} == {1.0}
 
-    def test_of_nothing_is_not_computable(self) -> None:
-        found = stats.wilson(0, 0)
-        assert (found.low, found.high) == (None, None)
-        assert "nothing was scored" in found.note
-
 
 class TestMeanInterval:
     VALUES = np.random.default_rng(5).beta(2, 0.5, 60)
-
-    @pytest.mark.parametrize(("ones", "n"), [(300, 1_000), (2, 3), (0, 5)])
-    def test_of_0s_and_1s_is_wilsons_however_few(self, ones: int, n: int) -> None:
-        found, expected = stats.mean_interval([1.0] * ones + [0.0] * (n - ones)), stats.wilson(ones, n)
-        assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
-
-    def test_other_bounds_shift_and_scale_it(self) -> None:
-        low, high = stats.mean_intervals(self.VALUES[:, None] * 3 - 1, shares=True, floor=-1.0, ceiling=2.0)
-        found = stats.mean_interval(self.VALUES.tolist())
-        assert (float(low[0]) + 1) / 3 == pytest.approx(found.low)
-        assert (float(high[0]) + 1) / 3 == pytest.approx(found.high)
 
     @pytest.mark.parametrize("seed", range(4))
     def test_of_amounts_solves_the_score_equation(self, seed: int) -> None:
@@ -82,20 +66,6 @@ class TestMeanInterval:
         share = 3.8414588206941254 / (40 + 3.8414588206941254)
         assert (found.low, found.high) == pytest.approx((0.25 * (1 - share), 0.25 + 0.75 * share), abs=1e-12)
 
-    @pytest.mark.parametrize("value", [0.0, 1.0])
-    def test_constant_amounts_have_none_even_at_0_and_1(self, value: float) -> None:
-        """No tokens for each of 40 queries does not make 0.09 tokens likely."""
-        assert "all values are equal" in stats.mean_interval([value] * 40, shares=False).note
-
-    def test_of_nothing_is_not_computable(self) -> None:
-        assert stats.mean_interval([]) == stats.Interval(note="not computable: nothing was scored")
-
-    @pytest.mark.parametrize("n", [2, 5, 9])
-    def test_too_few_values_say_how_many_are_needed(self, n: int) -> None:
-        found = stats.mean_interval([0.1 * place for place in range(n)])
-        assert found.low is None
-        assert found.note == f"not computable: {n} values are too few, 10 are needed"
-
     @given(SHARES)
     def test_of_shares_holds_the_mean_within_0_and_1_or_says_why_not(self, values: list[float]) -> None:
         found = stats.mean_interval(values)
@@ -112,12 +82,6 @@ class TestMeanInterval:
             alone = stats.mean_interval(column, shares=shares)
             expected = [np.nan if end is None else end for end in (alone.low, alone.high)]
             assert [low[place], high[place]] == pytest.approx(expected, nan_ok=True)
-
-
-class TestPercentile:
-    @given(st.lists(st.floats(0, 1e4), min_size=1, max_size=50), st.sampled_from([0.0, 0.5, 0.95, 0.99, 1.0]))
-    def test_is_numpys_linear_quantile(self, values: list[float], share: float) -> None:
-        assert stats.percentile(values, share) == np.quantile(values, share, method="linear")
 
 
 def _tail(n: int, share: float, places: range) -> float:
@@ -141,9 +105,6 @@ class TestPercentileInterval:
         low, high = int(found.low), int(found.high)
         assert _tail(n, share, range(low)) <= 0.025 < _tail(n, share, range(low + 1))
         assert _tail(n, share, range(high, n + 1)) <= 0.025 < _tail(n, share, range(high - 1, n + 1))
-
-    def test_of_nothing_is_not_computable(self) -> None:
-        assert stats.percentile_interval([], 0.5) == stats.Interval(note="not computable: no values")
 
 
 class TestAuroc:
@@ -186,10 +147,21 @@ class TestAurocInterval:
         assert 0 <= found.low <= area <= found.high <= 1
         assert (mirrored.high, mirrored.low) == pytest.approx((1 - found.low, 1 - found.high), abs=1e-9)
 
-    @pytest.mark.parametrize(("m", "n"), [(1, 40), (40, 1), (0, 0)])
-    def test_needs_two_queries_on_each_side(self, m: int, n: int) -> None:
-        found = stats.auroc_interval(0.5, m, n)
-        assert found.low is None and "fewer than two queries on one side" in found.note
+
+@pytest.mark.parametrize(
+    ("found", "note"),
+    [
+        (stats.wilson(0, 0), "nothing was scored"),
+        (stats.mean_interval([]), "nothing was scored"),
+        *((stats.mean_interval([n / 10] * n + [0.9]), f"{n + 1} values are too few, 10 are needed") for n in (1, 4, 8)),
+        # No tokens for each of 40 queries does not make 0.09 tokens likely.
+        *((stats.mean_interval([value] * 40, shares=False), "all values are equal") for value in (0.0, 1.0)),
+        (stats.percentile_interval([], 0.5), "no values"),
+        *((stats.auroc_interval(0.5, m, n), "fewer than two queries on one side") for m, n in ((1, 40), (40, 1))),
+    ],
+)
+def test_what_has_no_interval_says_why(found: stats.Interval, note: str) -> None:
+    assert (found.low, found.high) == (None, None) and found.note == f"not computable: {note}"
 
 
 def test_nothing_warns_on_awkward_values() -> None:
@@ -198,3 +170,90 @@ def test_nothing_warns_on_awkward_values() -> None:
         warnings.simplefilter("error")
         intervals = [stats.mean_interval(values) for values in awkward]
     assert all(interval.low is not None for interval in intervals)
+
+
+# The interval by bounds, against its definition, maximised numerically
+
+SQUARE = stats.Z**2
+
+
+def ends(values: Any, floor: float = 0.0, ceiling: float = 1.0, alpha: float = 0.05) -> tuple[float, float]:
+    (low,), (high,) = stats.bounded_intervals(np.asarray(values, dtype=float)[:, None], floor, ceiling, alpha)
+    return float(low), float(high)
+
+
+def likeliest_variance(values: Any, bound: float, mean: float) -> float:
+    """The variance about `mean` of the likeliest distribution on values and bound that has this mean.
+
+    By Owen's dual: of all λ with 1 + λ(x − δ) > 0, also at the bound, the one that maximises Σ log(1 + λ(x − δ)); the
+    values weigh 1/(n(1 + λ(x − δ))), and the bound has what they leave.
+    """
+    centred = values - mean
+    furthest = 1 / abs(bound - mean) - 1e-12
+    limits = (-furthest, 0.0) if bound > mean else (0.0, furthest)
+
+    def against(multiplier: float) -> float:
+        return -float(np.log1p(multiplier * centred).sum())
+
+    multiplier = minimize_scalar(against, bounds=limits, method="bounded", options={"xatol": 1e-13}).x
+    weights = 1 / (len(values) * (1 + multiplier * centred))
+    return float(weights @ centred**2 + max(1 - weights.sum(), 0.0) * (bound - mean) ** 2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("zeros", [0.0, 0.6, 0.95])
+def test_its_upper_end_solves_the_score_equation(seed: int, zeros: float) -> None:
+    rng = np.random.default_rng(seed)
+    values = rng.beta(0.5, 1, 40) * 0.8 * (rng.random(40) >= zeros)
+    mean = float(values.mean())
+
+    def excess(delta: float) -> float:
+        return (delta - mean) ** 2 * 40 - SQUARE * likeliest_variance(values, 1.0, delta)
+
+    assert ends(values)[1] == pytest.approx(brentq(excess, mean + 1e-6, 1 - 1e-6), abs=1e-5)
+
+
+@given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_of_zeros_and_ones_it_is_wilsons(counts: tuple[int, int]) -> None:
+    ones, n = counts
+    expected = stats.wilson(ones, n)
+    assert ends([1.0] * ones + [0.0] * (n - ones)) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+@pytest.mark.parametrize(("rises", "falls", "n"), [(3, 1, 20), (0, 4, 40), (10, 10, 66), (65, 0, 66)])
+def test_of_differences_of_one_it_is_tangos(rises: int, falls: int, n: int) -> None:
+    low, high = ends([1.0] * rises + [-1.0] * falls + [0.0] * (n - rises - falls), -1.0)
+    assert tango(rises, falls, n, low) == pytest.approx(stats.Z, abs=1e-4)
+    assert tango(rises, falls, n, high) == pytest.approx(-stats.Z, abs=1e-4)
+
+
+def tango(rises: int, falls: int, n: int, delta: float) -> float:
+    """Tango's score statistic with the likelihood maximised over a grid, not by his formula."""
+    falling = np.linspace(max(0.0, -delta), (1 - delta) / 2, 400_001)[1:-1]
+    rising, same = falling + delta, 1 - 2 * falling - delta
+    likelihood = rises * np.log(rising) + falls * np.log(falling) + (n - rises - falls) * np.log(same)
+    q = falling[likelihood.argmax()]
+    return float((rises - falls - n * delta) / sqrt(n * (2 * q + delta * (1 - delta))))
+
+
+@pytest.mark.parametrize("n", [20, 40, 80])
+def test_of_differences_of_one_it_covers_in_94_percent_of_draws_and_more(n: int) -> None:
+    """Coverage by summing over every possible outcome; 0.945 is reached where few pairs differ."""
+    counts = np.array([(b, c, n - b - c) for b in range(n + 1) for c in range(n + 1 - b)])
+    places = np.arange(n)[:, None]
+    rises, moved = counts[:, 0], counts[:, 0] + counts[:, 1]
+    low, high = stats.bounded_intervals(
+        1.0 * (places < rises) - 1.0 * ((places >= rises) & (places < moved)), -1.0, 1.0
+    )
+    for up, down in ((0.1, 0.1), (0.05, 0.0), (0.2, 0.05), (0.3, 0.3), (0.02, 0.02), (0.5, 0.1)):
+        covered = counts[(low <= up - down) & (up - down <= high)]
+        assert 0.945 <= multinomial.pmf(covered, n, (up, down, 1 - up - down)).sum() <= 1
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.sampled_from([1e-60, 0.01, 0.05, 0.5, 0.999]))
+def test_it_holds_the_mean_within_the_bounds_and_mirrors(values: list[float], alpha: float) -> None:
+    low, high = ends(values, alpha=alpha)
+    mean = float(np.mean(values))
+    assert -1e-12 <= low <= mean + 1e-9
+    assert mean - 1e-9 <= high <= 1 + 1e-12
+    assert ends([1 - value for value in values], alpha=alpha) == pytest.approx((1 - high, 1 - low), abs=1e-7)

@@ -24,7 +24,7 @@ def test_every_cell_has_its_place_and_the_means_of_the_grid(grid: Measured) -> N
         cell = swept.grid.cell(number)
         settings = found["configuration"][number], found["top_k"][number], found["threshold"][number]
         assert settings == (cell.configuration, cell.top_k, cell.threshold)
-    assert found["metrics"][0]["name"] == "utility" if section.decision else choice_of(grid).objective
+    assert found["metrics"][0]["name"] == ("utility" if section.decision else section.ranking.objective)
     assert found["recommended"] == choice_of(grid).recommended.cell
 
 
