@@ -227,7 +227,7 @@ def choose(
     ends = None if scores.ends is None else (scores.ends[0][first], scores.ends[1][first])
     own = replace(scores, values=np.take(scores.values, first, axis=1), ends=ends)
     mean, cost, n = own.values.mean(axis=0), cells.cost[first], own.judged or len(own.values)
-    note = f"not computable: {n} of at least {FEWEST} queries" if n < FEWEST else ""
+    note = f"not computable: {n} queries are too few, {FEWEST} are needed" if n < FEWEST else ""
     # Within SAME means are equal: rounding must not override the preference.
     best = int((mean >= mean.max() - SAME).argmax())
     if proof is not None:

@@ -118,11 +118,11 @@ def _not_separated(grid: GridSection, retriever: dict[str, Any]) -> str:
     if not grid.signals or grid.signals[0].separates:
         return ""
     own, *others = grid.signals
-    said = f"The score that the threshold reads ({own.name}) does not separate in scope from out of scope: {own}."
+    said = f"The score that the threshold reads ({own.name}) is not shown to separate in scope from out of scope: {own}."
     better = [other for other in others if other.separates and other.auroc > own.auroc]
     if better:
-        return f"{said} {better[0].name} does: {better[0]}; set --retriever.threshold-signal {better[0].name}"
-    said += "".join(f" Nor does {other.name}: {other}." for other in others)
+        return f"{said} {better[0].name} is: {better[0]}; set --retriever.threshold-signal {better[0].name}"
+    said += "".join(f" Nor is {other.name}: {other}." for other in others)
     lacking = [name for name in ("bm25", "known_words") if name not in (own.name, *(other.name for other in others))]
     if not lacking or retriever.get("python"):
         return said

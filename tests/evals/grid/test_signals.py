@@ -139,12 +139,12 @@ FAR, NEAR = Signal(name="bm25", auroc=0.8, low=0.7, high=0.9), Signal(name="bm25
         (
             replace(NEAR, name="cosine"),
             [FAR],
-            " bm25 does: AUROC 0.800, 95% 0.700 to 0.900; set --retriever.threshold-signal bm25",
+            " bm25 is: AUROC 0.800, 95% 0.700 to 0.900; set --retriever.threshold-signal bm25",
         ),
         (
             replace(NEAR, name="cosine"),
             [NEAR],
-            " Nor does bm25: AUROC 0.600, 95% 0.450 to 0.700. Not measured: --retriever.threshold-signal known_words",
+            " Nor is bm25: AUROC 0.600, 95% 0.450 to 0.700. Not measured: --retriever.threshold-signal known_words",
         ),
     ],
 )
