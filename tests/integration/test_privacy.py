@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.child import Finished
-from tests.support.surroundings import SECRET
+from tests.support.recorder import SECRET
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 TIMED = ("time_ms", "stages_ms")

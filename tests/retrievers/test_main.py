@@ -24,7 +24,7 @@ from retrievers.terminal.commands import default_collection
 from tests.support.cohere_server import KEY as COHERE_KEY
 from tests.support.cohere_server import CohereServer
 from tests.support.collections import fill, indexed, write_pages
-from tests.support.commands import own_logging
+from tests.support.command import own_logging
 from tests.support.loopback import free_port
 from tests.support.qdrant_server import FAULTS, QdrantServer
 from tests.support.qdrant_server import KEY as QDRANT_KEY
