@@ -39,7 +39,7 @@ def mutations(seeds: Sequence[str], tokens: Sequence[str]) -> st.SearchStrategy[
         seeds: Valid inputs, each showing other features of the language.
         tokens: What the language gives a meaning to.
     """
-    token, times = st.sampled_from(tokens), st.sampled_from((10, 1_000, 10_000))
+    token, times = st.sampled_from(tokens), st.sampled_from((2, 5, 20, 100, 500, 10_000))
     borrowed = st.builds(lambda seed, a, b: seed[_at(a, seed) : _at(b, seed)], st.sampled_from(seeds), SHARE, SHARE)
     piece = st.one_of(st.just(""), token, st.sampled_from(ODD), st.builds(str.__mul__, token, times), borrowed)
     inserted = st.builds(lambda place, text: (place, place, text), SHARE, piece)
