@@ -28,7 +28,7 @@ from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.child import environment
 from tests.support.command import call
 from tests.support.experiment import Experiment, load_report, settings
-from tests.support.golden_data import judging_order, load
+from tests.support.golden_labels import judging_order, load
 from tests.support.judged_experiment import (
     calls_of,
     judge_flags,

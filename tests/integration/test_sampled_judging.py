@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.chat_server import CohereChatServer
 from tests.support.experiment import Experiment, settings
-from tests.support.golden_data import judging_order, load
+from tests.support.golden_labels import judging_order, load
 from tests.support.judged_grid import PRECISION, SWEEP, Commands, make_judged_world, oracle_of, planned_calls
 from tests.support.judging import Flaws
 
