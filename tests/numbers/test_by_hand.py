@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from evals.sampling.rounds import judge_in_rounds
 from evals.stats.abstention import promise, separation
 from evals.stats.bands import EACH, mean_bands, share_bands
-from evals.stats.best import _deviations
+from evals.stats.best import _deviations, compare_with_best, with_unseen
 
 
 def test_a_band_of_independent_cells_is_as_wide_as_sidak_says() -> None:
@@ -43,3 +44,36 @@ def test_rates_that_are_least_together_are_told() -> None:
 @pytest.mark.parametrize(("scale", "lowest"), [("cosine", 0.0), ("dot", -4.0)])
 def test_a_promise_that_all_keep_is_the_lowest_threshold_of_its_scale(scale: str, lowest: float) -> None:
     assert promise([-3.0, 0.6], [-4.0, 0.5], 1.0, scale).threshold == lowest
+
+
+@pytest.mark.parametrize(("open_share", "times"), [(1.0, 1.0), (1.0, 2.0), (0.25, 2.0)])
+def test_queries_that_were_not_seen_count_as_if_they_were(open_share: float, times: float) -> None:
+    """Of two cells whose differences are 0.3 and 0.1, twice each; each that was not seen loses 1."""
+    seen = [0.3, 0.1, 0.3, 0.1]
+    whole = np.array([*seen, *[-1.0] * int(times)])
+    moved, error = with_unseen(np.array([np.mean(seen)]), np.array([np.var(seen)]), 4, 1.0, open_share, times)
+    assert moved[0] == pytest.approx((sum(seen) - open_share * times) / (4 + open_share * times))
+    assert error[0] == pytest.approx(np.sqrt(open_share * whole.var() / (len(whole) - 1)))
+
+
+def test_the_more_differences_are_as_large_as_can_be_the_more_queries_are_counted_that_were_not_seen() -> None:
+    values = np.full((30, 2), 0.5)
+    values[:3], values[3] = (1.0, 0.0), (1.0, 0.5)
+    assert compare_with_best(values, loss=0.5, span=1.0).bounds.unseen == 1 + 3 / 4
+
+
+@pytest.mark.parametrize(("known", "looks"), [(True, [20]), (False, [20, 25, 32, 40])])
+def test_judging_ends_where_the_cells_that_are_left_return_the_same_on_all_that_is_not_judged(
+    known: bool, looks: list[int]
+) -> None:
+    """Two cells that differ on three queries, the first cell by less, and return the same from the tenth one on."""
+    scores = np.full((40, 2), 0.5)
+    scores[:3], scores[3:6] = (0.6, 0.5), (0.5, 0.65)
+    results = np.zeros((40, 2), dtype=np.int64)
+    results[:10] = 1, 2
+    rounds = judge_in_rounds(
+        lambda rows, cells: (scores[rows][:, cells], True), scores, margin=0.0, results=results if known else None
+    )
+    assert [look.n for look in rounds.looks] == looks and rounds.chosen == 1
+    if known:
+        assert rounds.within[1] == 0.0 and rounds.remaining.tolist() == [False, True]
