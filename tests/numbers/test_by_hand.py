@@ -6,8 +6,11 @@ from scipy.stats import norm
 
 from evals.sampling.rounds import judge_in_rounds
 from evals.stats.abstention import promise, separation
-from evals.stats.bands import EACH, mean_bands, share_bands
+from evals.stats.bands import mean_bands, share_bands
 from evals.stats.best import _deviations, compare_with_best, with_unseen
+from evals.stats.intervals import mean_interval
+
+EACH = 1 - 0.05 / 3  # of the three bands that hold together with 95%
 
 
 def test_a_band_of_independent_cells_is_as_wide_as_sidak_says() -> None:
@@ -77,3 +80,10 @@ def test_judging_ends_where_the_cells_that_are_left_return_the_same_on_all_that_
     assert [look.n for look in rounds.looks] == looks and rounds.chosen == 1
     if known:
         assert rounds.within[1] == 0.0 and rounds.remaining.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_ten_scores_have_an_interval_and_nine_of_them_have_none(shares: bool) -> None:
+    values = np.linspace(0.2, 0.8, 10).tolist()
+    assert mean_interval(values, shares=shares).low is not None
+    assert mean_interval(values[:9], shares=shares).note == "not computable: 9 values are too few, 10 are needed"
