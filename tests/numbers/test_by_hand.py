@@ -70,17 +70,17 @@ def test_the_more_differences_are_as_large_as_can_be_the_more_queries_are_counte
 def test_judging_ends_where_the_cells_that_are_left_return_the_same_on_all_that_is_not_judged(
     known: bool, looks: list[int]
 ) -> None:
-    """Two cells that differ on three queries, the first cell by less, and return the same from the tenth one on."""
-    scores = np.full((40, 2), 0.5)
-    scores[:3], scores[3:6] = (0.6, 0.5), (0.5, 0.65)
-    results = np.zeros((40, 2), dtype=np.int64)
-    results[:10] = 1, 2
+    """Three cells of which the last two are alike, the first one wins less; they return the same from the tenth on."""
+    scores = np.full((40, 3), 0.5)
+    scores[:3, 0], scores[3:6, 1:] = 0.6, 0.65
+    results = np.zeros((40, 3), dtype=np.int64)
+    results[:10] = 1, 2, 2
     rounds = judge_in_rounds(
         lambda rows, cells: (scores[rows][:, cells], True), scores, margin=0.0, results=results if known else None
     )
     assert [look.n for look in rounds.looks] == looks and rounds.chosen == 1
     if known:
-        assert rounds.within[1] == 0.0 and rounds.remaining.tolist() == [False, True]
+        assert rounds.within[1] == 0.0 and rounds.remaining.tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize("shares", [True, False])
