@@ -1,15 +1,20 @@
 """Figures whose truth is known in closed form or by hand: what a simulation of a whole promise is too coarse to see."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 from evals.grid.choice import Cells, ObjectiveScores, choose
+from evals.grid.objective import _unrankable
 from evals.sampling.rounds import judge_in_rounds
 from evals.stats.abstention import promise, separation
 from evals.stats.bands import mean_bands, share_bands
 from evals.stats.best import _deviations, compare_with_best, with_unseen
 from evals.stats.intervals import mean_interval
+from evals.stats.paired import sign_flip
 
 EACH = 1 - 0.05 / 3  # of the three bands that hold together with 95%
 
@@ -100,3 +105,16 @@ def test_a_query_that_was_not_seen_costs_the_leading_cell_what_it_usually_scores
     cells = Cells(labels=("", ""), cost=np.ones(2), threshold=np.zeros(2), allowed=np.ones(2, dtype=np.bool_))
     choice = choose(scores, cells, margin=0.0)
     assert {cell for standing in choice.best_set for cell in standing.members} == members
+
+
+def test_where_every_sign_does_as_well_as_the_observed_ones_p_is_1() -> None:
+    """Forty differences of sum 0: more than can be tried exactly, and all 9,999 draws count."""
+    assert sign_flip(np.tile([0.5, -0.5], 20), 0) == (1.0, "randomisation, 9,999 draws")
+
+
+@pytest.mark.parametrize(("dropped", "is_ranked"), [(1, True), (2, False)])
+def test_cells_are_ranked_where_at_most_a_twentieth_of_the_queries_is_scored_in_some_alone(
+    dropped: int, is_ranked: bool
+) -> None:
+    scores: Any = SimpleNamespace(n_dropped=dropped, n_common=20 - dropped)
+    assert (_unrankable("ranking/mrr_at_5", scores) == "") == is_ranked
