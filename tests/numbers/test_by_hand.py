@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from evals.grid.choice import Cells, ObjectiveScores, choose
 from evals.grid.objective import _unrankable
+from evals.sampling.corrected import corrected, difference
 from evals.sampling.rounds import judge_in_rounds
 from evals.stats.abstention import promise, separation
 from evals.stats.bands import mean_bands, share_bands
@@ -118,3 +120,26 @@ def test_cells_are_ranked_where_at_most_a_twentieth_of_the_queries_is_scored_in_
 ) -> None:
     scores: Any = SimpleNamespace(n_dropped=dropped, n_common=20 - dropped)
     assert (_unrankable("ranking/mrr_at_5", scores) == "") == is_ranked
+
+
+def test_where_labels_agree_with_all_verdicts_one_that_was_not_seen_is_as_far_off_as_can_be() -> None:
+    """Labels of 0.2 to 0.6 on 60 queries, 20 of them judged: a verdict is at most 0.6 below, or 0.8 above its label."""
+    proxy = np.linspace(0.2, 0.6, 60)[:, None]
+    sample = corrected(np.where(np.arange(60)[:, None] % 3 == 0, proxy, np.nan), proxy, 1.0)
+    low, high = sample.of_these()
+    for end, distance in ((proxy.mean() - low[0], 0.6), (high[0] - proxy.mean(), 0.8)):
+        moved, error = with_unseen(np.zeros(1), np.zeros(1), 20, distance, 40 / 60)
+        assert end == pytest.approx(student.ppf(0.975, 19) * error[0] - moved[0])
+
+
+def test_two_samples_compared_the_other_way_round_have_the_mirrored_interval() -> None:
+    rng = np.random.default_rng(5)
+    labels = rng.integers(0, 5, (2, 120)) / 4
+    labels[1, :80] = labels[0, :80]
+    verdicts = np.where(rng.random((2, 120)) < 0.9, labels, np.minimum(1.0, labels + np.array([[0.0], [0.5]])))
+    verdicts[:, rng.permutation(120)[60:]] = np.nan
+    pair, weight = difference((verdicts[0], verdicts[1]), (labels[0], labels[1]), 0)
+    turned, _ = difference((verdicts[1], verdicts[0]), (labels[1], labels[0]), 0)
+    assert weight > 0 and pair.interval.low is not None and pair.interval.high is not None
+    mirrored = -pair.interval.high, -pair.interval.low
+    assert (turned.interval.low, turned.interval.high) == pytest.approx(mirrored)
