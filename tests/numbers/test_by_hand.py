@@ -132,6 +132,14 @@ def test_where_labels_agree_with_all_verdicts_one_that_was_not_seen_is_as_far_of
         assert end == pytest.approx(student.ppf(0.975, 19) * error[0] - moved[0])
 
 
+@pytest.mark.parametrize("ones", [1, 9])
+def test_bounds_of_few_verdicts_stay_within_those_of_a_score(ones: int) -> None:
+    judged = np.full((60, 1), np.nan)
+    judged[:10] = np.arange(10)[:, None] < ones
+    low, high = corrected(judged, np.zeros((60, 1))).of_these()
+    assert (low[0] == 0.0, high[0] == 1.0) == (ones == 1, ones == 9)
+
+
 def test_two_samples_compared_the_other_way_round_have_the_mirrored_interval() -> None:
     rng = np.random.default_rng(5)
     labels = rng.integers(0, 5, (2, 120)) / 4
