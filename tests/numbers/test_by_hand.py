@@ -15,7 +15,7 @@ from evals.sampling.rounds import judge_in_rounds
 from evals.stats.abstention import promise, separation
 from evals.stats.bands import mean_bands, share_bands
 from evals.stats.best import _deviations, compare_with_best, with_unseen
-from evals.stats.intervals import mean_interval
+from evals.stats.intervals import mean_interval, mean_intervals
 from evals.stats.paired import sign_flip
 
 EACH = 1 - 0.05 / 3  # of the three bands that hold together with 95%
@@ -95,6 +95,7 @@ def test_ten_scores_have_an_interval_and_nine_of_them_have_none(shares: bool) ->
     values = np.linspace(0.2, 0.8, 10).tolist()
     assert mean_interval(values, shares=shares).low is not None
     assert mean_interval(values[:9], shares=shares).note == "not computable: 9 values are too few, 10 are needed"
+    assert np.isnan(mean_intervals(np.empty((0, 2)), shares=shares)).all()
 
 
 @pytest.mark.parametrize(("best", "members"), [(0.5, {0}), (1.0, {0, 1})])
