@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from evals.grid.choice import Cells, ObjectiveScores, choose
+from evals.grid.choice import Cells, ObjectiveScores, choose, combine
 from evals.grid.objective import _unrankable
 from evals.sampling.corrected import corrected, difference
 from evals.sampling.rounds import judge_in_rounds
@@ -88,6 +88,13 @@ def test_judging_ends_where_the_cells_that_are_left_return_the_same_on_all_that_
     assert [look.n for look in rounds.looks] == looks and rounds.chosen == 1
     if known:
         assert rounds.within[1] == 0.0 and rounds.remaining.tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize(("outside", "strata"), [(9, 1), (10, 2)])
+def test_fewer_than_ten_queries_of_a_kind_go_with_the_others(outside: int, strata: int) -> None:
+    inside = np.arange(40 + outside)[:, None] < 40
+    scores = {"found": np.where(inside, [0.5, 0.6], np.nan), "silent": np.where(inside, np.nan, [1.0, 0.0])}
+    assert len({*combine({"found": 0.8, "silent": 0.2}, scores).strata.tolist()}) == strata
 
 
 @pytest.mark.parametrize("shares", [True, False])
