@@ -159,3 +159,7 @@ def test_two_samples_compared_the_other_way_round_have_the_mirrored_interval() -
     assert weight > 0 and pair.interval.low is not None and pair.interval.high is not None
     mirrored = -pair.interval.high, -pair.interval.low
     assert (turned.interval.low, turned.interval.high) == pytest.approx(mirrored)
+    judged = ~np.isnan(verdicts).any(axis=0)
+    foretold = weight * (labels[1] - labels[0])
+    numbers = foretold + np.where(judged, 120 / judged.sum() * (verdicts[1] - verdicts[0] - foretold), 0.0)
+    assert (pair.p_test, pair.difference) == pytest.approx((sign_flip(numbers, 0)[0], numbers.mean()))
