@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import disk_usage
+from tempfile import TemporaryDirectory
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is there: tests run side by side, threads would wait
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every worker and command compiles everything anew
@@ -76,6 +77,13 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key of one test hides nothing in the next."""
     monkeypatch.setattr(secrets, "_known", ())
+
+
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """A folder on a disk, for tests of what a kill or a full disk leaves there; others have theirs in memory."""
+    with TemporaryDirectory(prefix="retrieval-evals-", dir="/var/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

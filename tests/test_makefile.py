@@ -40,26 +40,16 @@ def script(file: Path, text: str) -> None:
 
 def run(checkout: Path, target: str) -> subprocess.CompletedProcess[str]:
     """Run make with nothing on the PATH but the folder `path`."""
+    env = {"PATH": str(checkout / "path")}
     return subprocess.run(
-        ["make", target],
-        cwd=checkout,
-        env={"PATH": str(checkout / "path")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
+        ["make", target], cwd=checkout, env=env, capture_output=True, text=True, timeout=60, check=False
     )
-
-
-def make(checkout: Path, target: str) -> None:
-    """Run make, which succeeds."""
-    done = run(checkout, target)
-    assert done.returncode == 0, done.stderr
 
 
 def install(checkout: Path, target: str = ".venv/.installed") -> list[str]:
     """Install into the virtual environment; the calls that it took."""
-    make(checkout, target)
+    done = run(checkout, target)
+    assert done.returncode == 0, done.stderr
     return (checkout / "calls").read_text(encoding="utf-8").splitlines()
 
 
@@ -104,7 +94,7 @@ def test_the_container_file_installs_the_wheel_from_the_lock_and_calls_the_conso
     script(checkout / "path" / "uv", "mkdir -p dist && touch dist/retrieval_evals-0-py3-none-any.whl")
     for tool in ("rm", "mkdir"):
         (checkout / "path" / tool).symlink_to(str(shutil.which(tool)))
-    make(checkout, "image")
+    assert run(checkout, "image").returncode == 0
     steps = (checkout / "dist" / "Containerfile").read_text(encoding="utf-8").splitlines()
     [copied] = [step.split()[1:-1] for step in steps if step.startswith("COPY ") and "--from" not in step]
     assert all([*(checkout / "dist").glob(pattern)] for pattern in copied)

@@ -16,6 +16,8 @@ FEWEST_LABELLED, FEWEST_DRAWN = 100, 15
 def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be blank")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("holds half of a surrogate pair, which is no character")
     return text
 
 

@@ -118,7 +118,8 @@ def _not_separated(grid: GridSection, retriever: dict[str, Any]) -> str:
     if not grid.signals or grid.signals[0].separates:
         return ""
     own, *others = grid.signals
-    said = f"The score that the threshold reads ({own.name}) is not shown to separate in scope from out of scope: {own}."
+    what = f"The score that the threshold reads ({own.name})"
+    said = f"{what} is not shown to separate in scope from out of scope: {own}."
     better = [other for other in others if other.separates and other.auroc > own.auroc]
     if better:
         return f"{said} {better[0].name} is: {better[0]}; set --retriever.threshold-signal {better[0].name}"

@@ -10,7 +10,7 @@ import pytrec_eval
 from evals import Evaluation, evaluate
 from retrievers import QdrantRetriever
 from tests.support.experiment import index, settings
-from tests.support.golden_data import load
+from tests.support.golden_labels import load
 from tests.support.grid_world import make_world
 
 GONE = "gone"

@@ -40,9 +40,7 @@ def test_of_a_grid(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = repr(sweep(Experiment.load(config, {"sweep": axes})))
     flags = ["--sweep.top-k", "1,3", "--sweep.threshold", "0.1,0.3"]
     assert call(main, ["--config", config, "--no-gate", *flags], capsys).out.startswith(f"{printed}\n")
-    assert (
-        "Which threshold and top_k?" in printed and "Grid of 4 cells" in printed and "queries pass" in printed
-    )
+    assert "Which threshold and top_k?" in printed and "Grid of 4 cells" in printed and "queries pass" in printed
     assert len(printed) < MOST
 
 

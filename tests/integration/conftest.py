@@ -6,7 +6,6 @@ import pytest
 from tests.support import recorder
 from tests.support.child import Finished, default_run
 from tests.support.shared import shared_folder
-from tests.support.surroundings import ENVIRONMENT
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +19,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Finishe
     """The same among keys and addresses, with what it connected to and started in `watched.events`."""
     with shared_folder(tmp_path_factory, worker_id, "events") as events:
         runner = ["-P", recorder.__file__, events / "events.json"]
-    return _once(tmp_path_factory, worker_id, "watched", runner, ENVIRONMENT)
+    return _once(tmp_path_factory, worker_id, "watched", runner, recorder.ENVIRONMENT)
 
 
 def _once(

@@ -1,6 +1,7 @@
 """Every benchmark starts and measures something small."""
 
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = pytest.mark.integration
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 DATA = "DATA"
 """Stands for the folder of a small test collection."""
@@ -46,10 +47,15 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_benchmark_is_started() -> None:
+def test_every_benchmark_is_started_and_runs_from_a_checkout_that_is_not_installed() -> None:
     assert {*SMALL} == {file.stem for file in BENCHMARKS.glob("*.py")} - {"cranfield"}
+    for name in SMALL:
+        text = (BENCHMARKS / f"{name}.py").read_text(encoding="utf-8")
+        first = re.search(r"^(?:from|import) (?:evals|retrievers|tests)\b", text, re.MULTILINE)
+        assert first is None or 0 < text.find("sys.path.insert(0, ") < first.start(), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_a_benchmark_measures_something_small(name: str, collection: Path, tmp_path: Path) -> None:
     flags = [str(collection) if flag == DATA else flag for flag in SMALL[name]]

@@ -1,5 +1,6 @@
-"""The default experiment from end to end: what it prints, writes and logs, and whether its figures are true."""
+"""The default experiment from end to end: what it prints, writes, logs and tells, and whether its figures are true."""
 
+import base64
 import json
 import re
 import subprocess
@@ -8,6 +9,7 @@ import warnings
 from collections.abc import Mapping
 from functools import reduce
 from importlib.resources import files
+from math import isclose
 from operator import getitem
 from pathlib import Path
 from statistics import fmean
@@ -25,12 +27,15 @@ from evals import Experiment
 from evals.config.files import PRESETS
 from evals.metrics import choose
 from retrievers.config import RetrieverConfig, dump
-from tests.support.child import Finished
+from tests.support.child import Finished, python
 from tests.support.json_schema import closed
+from tests.support.recorder import SECRET
 from tests.support.reports import read_back
 
 pytestmark = pytest.mark.integration
 Row = Mapping[str, Any]
+TIMED = ("time_ms", "stages_ms")
+HEAVY = {"ragas", "mlflow", "qdrant_client", "langchain", "langchain_core", "datasets", "scipy", "matplotlib", "numpy"}
 USUAL = tuple(f"retriever.{name}" for name in ("mode", "top_k", "threshold", "rerank", "embedding.model"))
 """The settings that every run has as parameters in MLflow."""
 
@@ -232,3 +237,81 @@ def test_intervals_hold_their_value_and_counts_add_up(report: dict[str, Any]) ->
         if metric["value"] is None:
             assert metric["note"], name
         assert metric["n_failed"] == 0, name
+
+
+# Among keys and addresses: it uses none, and tells none
+
+
+@pytest.fixture
+def events(events_file: Path) -> list[list[str]]:
+    found: list[list[str]] = json.loads(events_file.read_text())
+    return found
+
+
+@pytest.mark.slow
+def test_nothing_but_this_machine_is_connected_to(watched: Finished, events: list[list[str]]) -> None:
+    assert (watched.code in (0, 1), watched.err) == (True, "")
+    assert {path.name for path in watched.folder.iterdir()} == {"mlruns", "store", "log.jsonl"}
+    assert [event for event in events if event[0] != "process"] == []
+
+
+@pytest.mark.slow
+def test_no_process_is_started_but_those_that_ask_for_the_commit_and_the_machine(events: list[list[str]]) -> None:
+    assert {event[1] for event in events if event[0] == "process"} <= {"git", "uname"}
+
+
+@pytest.mark.slow
+def test_keys_and_settings_of_the_environment_change_no_score(watched: Finished, finished: Finished) -> None:
+    ours, theirs = watched.report, finished.report
+    assert ours["config"]["retriever"]["store"].pop("path") != theirs["config"]["retriever"]["store"].pop("path")
+    assert ours["config"] == theirs["config"]
+    # The engine adds up the weights of terms in an order of its own, so two indexings differ by about 1e-8.
+    assert same([without_times(row) for row in ours["queries"]], [without_times(row) for row in theirs["queries"]])
+    for name, metric in theirs["metrics"].items():
+        if not name.startswith("latency/"):
+            assert ours["metrics"][name] == metric
+    for name in ("dataset_fingerprint", "collection", "embedding", "versions", "seed"):
+        assert ours["facts"][name] == theirs["facts"][name]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Return True for equal JSON values, numbers within 1e-6."""
+    if isinstance(one, float) and isinstance(other, float):
+        return isclose(one, other, rel_tol=1e-6, abs_tol=1e-6)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def without_times(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in TIMED}
+
+
+@pytest.mark.slow
+def test_no_secret_is_written_anywhere(watched: Finished) -> None:
+    files = [path for path in watched.folder.rglob("*") if path.is_file()]
+    assert {"mlflow.db", "report.json", "queries.json", "settings.yaml", "log.jsonl"} <= {path.name for path in files}
+    encoded = base64.b64encode(f"me:{SECRET}-uri".encode())
+    for name, data in [(str(path), path.read_bytes()) for path in files] + [
+        ("stdout", watched.out.encode()),
+        ("stderr", watched.err.encode()),
+    ]:
+        assert SECRET.encode() not in data, name
+        assert encoded not in data, name
+
+
+# Before it has anything to do
+
+
+@pytest.mark.parametrize(
+    ("command", "argument"), [("evals.run", "--help"), ("evals.run", "--print-config"), ("evals.compare", "--help")]
+)
+def test_nothing_heavy_is_imported_to_answer(tmp_path: Path, command: str, argument: str) -> None:
+    done = python(["-X", "importtime", "-m", command, argument], tmp_path)
+    assert done.returncode == 0
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "argparse" in imported
+    assert not HEAVY & imported
+    assert list(tmp_path.iterdir()) == []

@@ -1,7 +1,5 @@
 """`python -m retrievers index` as a user runs it."""
 
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +11,8 @@ from retrievers.store import open_client
 from tests.support.indexing import content, manifest, write_pages
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
-ROOT = Path(__file__).parents[2]
 PAGES = {"a.md": "# Alpha\n\nAlpha text.\n\n## Sub\n\nSub text.\n", "b/c.mdx": "Gamma text.\n"}
 FAST = ["--embedding.provider", "python", "--embedding.model"]
-
-
-@pytest.fixture(autouse=True)
-def restored_logging() -> Iterator[None]:
-    yield
-    for name in ("retrievers", "evals"):
-        logger = logging.getLogger(name)
-        for handler in logger.handlers:
-            handler.close()
-        logger.handlers[:], logger.propagate = [], True
-        logger.setLevel(logging.NOTSET)
 
 
 @pytest.fixture
@@ -72,19 +58,15 @@ def test_flags_say_how_pages_are_cut_and_addressed(folder: Path, capsys: pytest.
     write_pages(folder / "handbook" / "docs", {"long.md": "Some words in a sentence. " * 40})
     assert index("--base-url", "/help", "--max-tokens", "16") == 0
     points, recorded = before = stored()
-    assert {payload["metadata"]["source_url"] for payload, _ in points.values()} == {
-        "/help/a",
-        "/help/b/c",
-        "/help/long",
-    }
+    addresses = {payload["metadata"]["source_url"] for payload, _ in points.values()}
+    assert addresses == {"/help/a", "/help/b/c", "/help/long"}
     assert max(payload["metadata"]["chunk_token_count"] for payload, _ in points.values()) <= 16
     expected = {"context": "path", "splitter": "sections", "max_tokens": 16, "overlap": 0, "merge_small": False}
     assert recorded["index"] == expected
     assert (index("--base-url", "/help"), stored() == before) == (0, True)
     assert index("--context", "title") == 2
-    assert (
-        "was indexed with index.context 'path', not 'title'; index it again with --replace" in capsys.readouterr().err
-    )
+    said = "was indexed with index.context 'path', not 'title'; index it again with --replace"
+    assert said in capsys.readouterr().err
     assert stored() == before
     assert index("--context", "title", "--replace") == 0
     assert stored()[1]["index"] == {**expected, "context": "title"}
@@ -95,10 +77,7 @@ def test_flags_say_how_pages_are_cut_and_addressed(folder: Path, capsys: pytest.
     [
         (["nowhere"], "nowhere: expected a folder of pages, found nothing"),
         (["bad", "--skip-broken"], "bad/x.md: the page has no content"),
-        (
-            ["handbook/docs", "--overlap", "64", "--max-tokens", "64"],
-            "overlap: expected less than max_tokens",
-        ),
+        (["handbook/docs", "--overlap", "64", "--max-tokens", "64"], "overlap: expected less than max_tokens"),
         (["handbook/docs", "--embedding.provider", "cohere"], "needs an API key: expected it in COHERE_API_KEY"),
         (["handbook/docs", "--store.path", "r.yaml"], "the embedded store at r.yaml cannot be opened"),
     ],

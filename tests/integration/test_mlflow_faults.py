@@ -18,9 +18,8 @@ from evals.tracking.__main__ import main as complete
 from tests.support.child import environment
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, Experiment, make_experiment
-from tests.support.mlflow_process import MlflowProcess, mlflow_process
+from tests.support.mlflow_process import MlflowProcess, mlflow_process, small_disk
 from tests.support.results import report
-from tests.support.small_disk import small_disk
 from tests.support.tracking import run_of, traces_of, written
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -113,7 +112,7 @@ def test_a_full_disk_under_the_artifacts_costs_no_result(
     with small_disk(tmp_path / "kept", 1) as resize, mlflow_process(tmp_path) as server:
         (tmp_path / "kept" / "filler").write_bytes(bytes(2**20))
         assert_kept(call(evaluate, flags(made, server), capsys))
-        resize(50)
+        assert resize(50) == 0
         assert_completed(server, capsys)
         server.kill()
 

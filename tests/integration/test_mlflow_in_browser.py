@@ -28,22 +28,11 @@ FOUND = find_chromium()
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.slow,
-    pytest.mark.skipif(
-        FOUND is None, reason="needs a browser: chromium, chromium-browser or google-chrome on the PATH"
-    ),
+    pytest.mark.skipif(FOUND is None, reason="needs a browser: chromium, chromium-browser or google-chrome"),
 ]
 COLUMNS = ("queries/pass_rate", "scope/false_answer", "ranking/hit_rate_at_1", "ragas/id_context_recall")
 WIDE, SEMANTIC = "hybrid k5", "semantic k3"
-GRID = [
-    "--sweep.mode",
-    "semantic,hybrid",
-    "--sweep.top-k",
-    "3,5",
-    "--sweep.threshold",
-    "0,0.3",
-    "--objective.out-of-scope",
-    "0",
-]
+GRID = "--sweep.mode semantic,hybrid --sweep.top-k 3,5 --sweep.threshold 0,0.3 --objective.out-of-scope 0".split()
 HEADERS = "[...document.querySelectorAll('[role=columnheader]')].map(header => header.innerText)"
 ROWS = """[...document.querySelectorAll('[role=row]')].map(row => [...row.querySelectorAll('[role=cell]')].map(
   cell => cell.innerText)).filter(cells => cells.length)"""
@@ -83,11 +72,10 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(made.folder)
         usual = ["--config", str(made.config), "--tracking.enabled", "true", "--metrics", "*", "--no-gate"]
-        for flags in (
-            ["--retriever.mode", "hybrid", "--retriever.top-k", "5"],
-            ["--retriever.mode", "semantic", "--retriever.top-k", "3"],
-            GRID,
-        ):
+        of_runs = [
+            ["--retriever.mode", mode, "--retriever.top-k", k] for mode, k in (("hybrid", "5"), ("semantic", "3"))
+        ]
+        for flags in (*of_runs, GRID):
             with redirect_stdout(StringIO()):
                 assert evaluate([*usual, *flags]) == 0
     command = [sys.executable, "-m", "evals", "ui", "--port", str(port), "--no-browser"]
@@ -109,10 +97,6 @@ def browser(tmp_path: Path) -> Iterator[Chromium]:
     assert FOUND is not None
     with chromium(FOUND, tmp_path / "profile") as opened:
         yield opened
-
-
-def run_page(server: str, experiment_id: str, run_id: str) -> str:
-    return f"{server}/#/experiments/{experiment_id}/runs/{run_id}"
 
 
 def view(browser: Chromium, page: str) -> None:
@@ -137,11 +121,6 @@ def test_two_runs_side_by_side_have_a_whole_row_a_query_and_the_verdict_in_sight
     ids = [shown.run(label).info.run_id for label in (SEMANTIC, WIDE)]
     said = call(compare, ["--tracking.uri", shown.server, *ids], capsys).out
     [page] = [word for word in said.split() if "compareToRunUuid" in word]
-    check_side_by_side(browser, page)
-
-
-def check_side_by_side(browser: Chromium, page: str) -> None:
-    """Assert that MLflow's comparison has one row a query with both answers and verdicts, these in sight."""
     view(browser, page)
     browser.wait_for(f"({ROWS}).filter({OF_TWO_TRACES}).length === {len(CASES)}")
     assert len(browser.evaluate(ROWS)) == len(CASES)
@@ -160,7 +139,7 @@ def check_side_by_side(browser: Chromium, page: str) -> None:
 def test_the_page_of_a_run_is_short(shown: Shown, browser: Chromium, label: str) -> None:
     run = shown.run(label)
     assert 20 <= len(run.data.metrics) <= 40 and 5 <= len(run.data.params) <= 30
-    view(browser, run_page(shown.server, run.info.experiment_id, run.info.run_id))
+    view(browser, f"{shown.server}/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}")
     for title, count in (("Metrics", len(run.data.metrics)), ("Parameters", len(run.data.params))):
         browser.wait_for(f"document.body.innerText.includes('{title} ({count})')")
 

@@ -18,8 +18,7 @@ from retrievers.config import EmbeddingConfig, RetrieverConfig, StoreConfig
 from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import DIMENSION, KEY, CohereServer
 from tests.support.collections import hosted_embeddings
-from tests.support.golden_data import load
-from tests.support.golden_labels import golden_labels
+from tests.support.golden_labels import golden_labels, load
 from tests.support.indexing import write_pages
 from tests.support.judging import Oracle
 from tests.support.pdf_files import pdf

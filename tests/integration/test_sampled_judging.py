@@ -1,13 +1,8 @@
-"""A sample of the queries is judged: the same one after a kill, by a plan's count, and as far as a budget goes."""
+"""A sample of the queries is judged: by a plan's count, and as far as a budget goes."""
 
 import json
 import re
 import shlex
-import signal
-import sqlite3
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,14 +11,12 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.chat_server import CohereChatServer
-from tests.support.child import environment
 from tests.support.experiment import Experiment, settings
-from tests.support.golden_data import judging_order, load
+from tests.support.golden_labels import judging_order, load
 from tests.support.judged_grid import PRECISION, SWEEP, Commands, make_judged_world, oracle_of, planned_calls
 from tests.support.judging import Flaws
 
 pytestmark = pytest.mark.integration
-AT_ONCE = 4
 OF_SAMPLE = ("--metrics", f"{PRECISION},ranking/hit_rate_at_5", "--judge.sample", "4")
 
 
@@ -60,46 +53,6 @@ def drawn(made: Experiment, size: int) -> set[str]:
     cases = load(made.golden).cases
     chosen = set(judging_order(cases, settings(made).seed)[:size])
     return {case.query for case in cases if case.id in chosen}
-
-
-def figures(report: dict[str, Any]) -> Any:
-    """Return what a report says of the judged metric, and of the cells."""
-    rows = [(row["id"], row["scores"].get(PRECISION), row["proxies"]) for row in report["queries"]]
-    grid = report.get("grid")
-    cells = grid and (grid["cells"], grid["choice"])
-    return report["metrics"][PRECISION], rows, report["judge"]["drawn"], cells
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sweep", [(), SWEEP], ids=["run", "grid"])
-def test_after_a_kill_the_same_sample_goes_on_and_nothing_is_bought_twice(
-    commands: Commands, made: Experiment, server: CohereChatServer, sweep: tuple[str, ...]
-) -> None:
-    flags = [*OF_SAMPLE, *sweep]
-    planned = planned_calls(commands.plan(*flags))
-    server.latency = 0.1
-    child = subprocess.Popen(
-        [sys.executable, "-m", "evals.run", *commands.flags(), *flags, "--judge.max-concurrency", str(AT_ONCE)],
-        cwd=commands.folder, env=environment({"COHERE_API_KEY": server.key}), stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        while len(server.chats) < planned // 2 and child.poll() is None:
-            time.sleep(0.01)
-    finally:
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-    server.latency = 0.0
-    database = sqlite3.connect(commands.folder / "verdicts.sqlite")
-    [(kept,)] = database.execute("SELECT count(*) FROM verdicts")
-    database.close()
-    before = len(server.chats)
-    assert commands.run(*flags).code == 0
-    assert len(server.chats) - before == planned - kept and kept >= before - 2 * AT_ONCE
-    assert {chat.question.query for chat in server.chats if chat.question} == drawn(made, 4)
-    resumed = commands.report()
-    fresh = ("--judge.cache-path", str(commands.folder / "fresh.sqlite"))
-    assert commands.run(*flags, *fresh, name="unbroken").code == 0
-    assert figures(resumed) == figures(commands.report("unbroken"))
 
 
 def test_a_sample_asks_of_its_queries_alone_and_as_often_as_planned(

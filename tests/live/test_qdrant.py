@@ -1,5 +1,6 @@
 """What the loopback doubles are taken to do, asked of a real Qdrant server."""
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +16,12 @@ from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, StoreError
 from retrievers.net.retry import patient
+from retrievers.records import Distance
 from tests.live.conftest import ENV, URL
-from tests.support.collections import PAGES, index_pages, write_pages
+from tests.support.collections import PAGES, index_pages, settings, write_pages
+from tests.support.distances import DISTANCES, EMBEDDINGS, chunk_id, make, semantic
+from tests.support.distances import QUERIES as DISTANT
+from tests.support.distances import ranked as by_brute_force
 from tests.support.tcp_proxy import TcpProxy
 
 QUERIES = ["who sends messages to listeners", "the glossary words used here", "angular velocity", "a client waits"]
@@ -134,6 +139,23 @@ def test_a_batch_larger_than_the_limiter_holds_is_split(config: RetrieverConfig,
         before = [[c.chunk.chunk_id for c in one] for one in retriever.candidates(QUERIES)]
         with strict(plain, config, read_rate_limit=3):
             assert [[c.chunk.chunk_id for c in one] for one in retriever.candidates(QUERIES)] == before
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_a_foreign_collection_of_every_distance(plain: QdrantClient, store: dict[str, Any], distance: Distance) -> None:
+    name = f"retrieval-evals-live-{uuid.uuid4().hex}"
+    make(plain, distance, name)
+    own = {"embedding": {"provider": "python", "model": "mine:make"}}
+    try:
+        with QdrantRetriever.open(settings(store=store, collection=name, **own), env=ENV, embeddings=EMBEDDINGS) as one:
+            candidates = [list(each) for each in one.candidates(list(DISTANT))]
+    finally:
+        plain.delete_collection(name)
+    for number, hits in enumerate(candidates):
+        scores = semantic(distance, number)
+        best = by_brute_force(scores)
+        assert [hit.chunk.chunk_id for hit in hits] == [chunk_id(n) for n in best]
+        assert [hit.score for hit in hits] == pytest.approx([scores[n] for n in best], abs=1e-4)
 
 
 # What happens meanwhile

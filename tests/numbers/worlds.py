@@ -320,6 +320,27 @@ def chosen(world: World, rows: NDArray[np.intp], *, margin: float, seed: int) ->
     return members, lower, choice.recommended.cell, choice.proved
 
 
+def choices_hold(world: World, setting: str, n: int, number: int, *, margin: float) -> None:
+    """Choose by n queries so often, and hold what is said against the population."""
+    counts = Counts(setting)
+    behind = world.truth - world.truth.max()
+    kept = failed = preferred = wrong = 0
+    sizes = []
+    for seed in range(number):
+        members, lower, cell, is_proved = chosen(world, world.draw(n, seed), margin=margin, seed=seed)
+        kept += bool((members & world.best).any())
+        failed += bool((lower > behind + 1e-9).any())
+        preferred += is_proved
+        wrong += bool(is_proved and behind[cell] < -margin)
+        sizes.append(members.mean())
+    counts.at_least("the set keeps the best cell", kept, number, 0.95)
+    counts.at_most("some cell's bound fails", failed, number, 0.05)
+    counts.at_most("the cell proved within the margin is not", wrong, number, 0.05)
+    counts.told("a cell is proved within the margin", preferred / number)
+    counts.told("share of the cells in the set", float(np.mean(sizes)))
+    counts.check()
+
+
 def corrected(judged: Floats, proxy: Floats, n: int, looks: int = 1) -> tuple[Pair, Pair]:
     """Of one cell, judged on the first n: the interval for all users, and that of what judging all would give.
 

@@ -20,7 +20,7 @@ from retrievers.retriever.opened import search_settings
 from retrievers.store import open_client
 from retrievers.terminal.commands import default_collection
 from tests.support.collections import indexed, write_pages
-from tests.support.commands import own_logging
+from tests.support.command import own_logging
 from tests.support.qdrant_server import FAULTS, QdrantServer
 
 Captured = pytest.CaptureFixture[str]

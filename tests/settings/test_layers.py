@@ -10,7 +10,6 @@ import pytest
 from evals.config.experiment import ExperimentConfig
 from retrievers.config import EmbeddingConfig, RetrieverConfig, dump
 from retrievers.config.layers import (
-    ENVIRONMENT,
     Layer,
     add_flags,
     api_key,
@@ -23,8 +22,6 @@ from retrievers.config.layers import (
     nest,
 )
 from retrievers.errors import ConfigError
-
-LAYERS = (".env", "environment", "file", "flags")
 
 
 @pytest.fixture
@@ -53,28 +50,9 @@ def faults(*layers: Layer, model: Any = RetrieverConfig) -> list[str]:
     return str(caught.value).splitlines()
 
 
-@pytest.mark.parametrize("given", [LAYERS[:n] for n in range(5)])
-def test_the_highest_layer_that_speaks_wins(given: tuple[str, ...], file: Path) -> None:
-    """Default 5; `.env` 11; environment 12; file 13; flag 14."""
-    dotenv = file.with_name(".env")
-    dotenv.write_text("RAG_DEFAULT_TOP_K=11\nRAG_DEFAULT_COLLECTION=only_here\n" if ".env" in given else "")
-    env = environment({"RAG_DEFAULT_TOP_K": "12", "QDRANT_URL": ""} if "environment" in given else {}, dotenv)
-    layers = [environment_layer(env)]
-    layers += [read(file, "top_k: 13")] if "file" in given else []
-    layers += [flags("--top-k", "14")] if "flags" in given else []
-    config = build(RetrieverConfig, layers)
-    assert config.top_k == [5, 11, 12, 13, 14][len(given)]
-    assert config.collection == ("only_here" if ".env" in given else "physical_ai_handbook")
-
-
-def test_five_variables_set_a_setting_each() -> None:
-    texts = ("http://h:1", "c", "7", "0.5", "keyword")
-    env = dict(zip(ENVIRONMENT, texts, strict=True)) | {"TOP_K": "9", "RAG_RERANK": "mmr"}
-    config = build(RetrieverConfig, [environment_layer(env)])
-    assert (config.store.url, config.collection, config.top_k, config.threshold, config.mode) == (
-        "http://h:1", "c", 7, 0.5, "keyword"
-    )  # fmt: skip
-    assert config.model_fields_set == {"store", "collection", "top_k", "threshold", "mode"}
+def test_an_empty_variable_and_one_of_another_name_set_nothing(file: Path) -> None:
+    env = environment({"QDRANT_URL": "", "TOP_K": "9", "RAG_RERANK": "mmr"}, file)
+    assert environment_layer(env).values == {}
 
 
 # What a higher layer replaces

@@ -1,6 +1,5 @@
 """A page in headless Chromium, spoken to by its DevTools protocol over a pipe: no driver, no port, no network."""
 
-import base64
 import json
 import os
 import shutil
@@ -60,10 +59,6 @@ class Chromium:
             assert time.monotonic() < end, f"never true: {expression}; the page says {self.evaluate(TEXT)[:2000]}"
             time.sleep(PAUSE_S)
         return value
-
-    def screenshot(self, *, whole: bool = False) -> bytes:
-        """Return the page as PNG, below the fold too when `whole`."""
-        return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"])
 
     def call(self, method: str, **parameters: Any) -> Mapping[str, Any]:
         """Return the result of a method of the protocol."""

@@ -1,4 +1,7 @@
-"""What a search must return, by brute force over plain dictionaries; and how ranked results are compared."""
+"""What a search must return, by brute force over plain points; and how ranked results are compared.
+
+Which payloads a filter lets pass is what qdrant-client's own local mode says.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -6,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from qdrant_client import models
+from qdrant_client.local.payload_filters import check_filter
 
 TOLERANCE = 1e-6
 Ranking = list[tuple[int | str, float]]
@@ -25,7 +29,7 @@ class Oracle:
 
     def chosen(self, given: models.Filter | None) -> list[int | str]:
         """Return the ids that fit a filter, numbers before UUIDs."""
-        fit = [i for i, p in self.points.items() if given is None or matches(given, p.payload or {}, i)]
+        fit = [i for i, p in self.points.items() if given is None or check_filter(given, p.payload or {}, i, {})]
         return sorted(fit, key=lambda i: (isinstance(i, str), i))
 
     def dense(self, query: Sequence[float], given: models.Filter | None) -> Ranking:
@@ -97,86 +101,3 @@ def assert_same(found: Ranking, expected: Ranking, what: str) -> None:
 
 def _same(a: float, b: float) -> bool:
     return abs(a - b) <= TOLERANCE * max(1.0, abs(a), abs(b))
-
-
-def matches(given: models.Filter, payload: Mapping[str, Any], point_id: Any) -> bool:
-    """Return True if a payload fits a filter."""
-
-    def hits(conditions: Any) -> list[bool]:
-        listed = conditions if isinstance(conditions, list) else [conditions]
-        return [_holds(one, payload, point_id) for one in listed]
-
-    return (
-        (given.must is None or all(hits(given.must)))
-        and (not given.should or any(hits(given.should)))
-        and (given.must_not is None or not any(hits(given.must_not)))
-        and (given.min_should is None or sum(hits(given.min_should.conditions)) >= given.min_should.min_count)
-    )
-
-
-def _holds(condition: Any, payload: Mapping[str, Any], point_id: Any) -> bool:
-    match condition:
-        case models.Filter():
-            held = matches(condition, payload, point_id)
-        case models.HasIdCondition():
-            held = point_id in condition.has_id
-        case models.IsEmptyCondition():
-            held = _empty(_at(payload, condition.is_empty.key))
-        case models.IsNullCondition():
-            held = _null(_at(payload, condition.is_null.key))
-        case models.NestedCondition():
-            parts = [part for value in _at(payload, condition.nested.key.removesuffix("[]")) for part in value or []]
-            held = any(matches(condition.nested.filter, part, None) for part in parts)
-        case _:
-            held = _field(condition, _at(payload, condition.key))
-    return held
-
-
-def _field(condition: models.FieldCondition, found: list[Any]) -> bool:
-    if condition.is_empty is not None:
-        return _empty(found) == condition.is_empty
-    if condition.is_null is not None:
-        return _null(found) == condition.is_null
-    if condition.values_count is not None:
-        counts = [0 if v is None else len(v) if isinstance(v, list) else 1 for v in found] or [0]
-        low, high = condition.values_count.gte or 0, condition.values_count.lt or 0
-        return any(low <= count < high for count in counts)
-    flat = [one for value in found for one in (value if isinstance(value, list) else [value]) if one is not None]
-    return any(_fits(condition, value) for value in flat)
-
-
-def _fits(condition: models.FieldCondition, value: Any) -> bool:
-    wanted: Any = condition.match or condition.range
-    if isinstance(wanted, models.MatchValue):
-        return _equal(value, wanted.value)
-    if isinstance(wanted, models.MatchAny):
-        return any(_equal(value, one) for one in wanted.any)
-    if isinstance(wanted, models.MatchExcept):
-        return not any(_equal(value, one) for one in wanted.except_)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    low = (wanted.gte is None or value >= wanted.gte) and (wanted.gt is None or value > wanted.gt)
-    return low and (wanted.lte is None or value <= wanted.lte) and (wanted.lt is None or value < wanted.lt)
-
-
-def _equal(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and a == b
-
-
-def _at(payload: Any, key: str) -> list[Any]:
-    """Return the values at a path; `[]` goes into the elements of an array."""
-    found = [payload]
-    for step in key.split("."):
-        name = step.removesuffix("[]")
-        found = [value[name] for value in found if isinstance(value, Mapping) and name in value]
-        if step.endswith("[]"):
-            found = [one for value in found if isinstance(value, list) for one in value]
-    return found
-
-
-def _empty(found: list[Any]) -> bool:
-    return all(value is None or value == [] for value in found)
-
-
-def _null(found: list[Any]) -> bool:
-    return any(value is None or (isinstance(value, list) and None in value) for value in found)

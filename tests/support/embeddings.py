@@ -1,7 +1,5 @@
 """Embedding models as a user would bring them, named in settings as `tests.support.embeddings:Name`."""
 
-import itertools
-
 from langchain_core.embeddings import Embeddings
 
 WORDS = ("kinematics", "joint", "pose", "channel", "messages", "topic", "reliable", "arm")
@@ -16,14 +14,3 @@ class Counting(Embeddings):
     def embed_query(self, text: str) -> list[float]:
         counts = [float(text.lower().count(word)) for word in WORDS]
         return [*counts, float(not any(counts))]
-
-
-class Drifting(Counting):
-    """`Counting` that never gives a query the same vector twice."""
-
-    def __init__(self) -> None:
-        self.calls = itertools.count(1)
-
-    def embed_query(self, text: str) -> list[float]:
-        vector = super().embed_query(text)
-        return [vector[0] + next(self.calls), *vector[1:]]

@@ -1,6 +1,10 @@
 """A small experiment on disk: five sections about robots, six golden queries, settings that run in a moment."""
 
+import atexit
 import json
+import os
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +15,6 @@ import yaml
 from evals.config.experiment import ExperimentConfig
 from evals.experiment.bench import index_if_stale
 from retrievers.config.layers import Layer, build, file_layer, nest
-from tests.support.linked_store import store_like
 
 COLLECTION = "robots"
 PAGES: Mapping[str, str] = {
@@ -146,11 +149,31 @@ def index(config: ExperimentConfig, env: Mapping[str, str]) -> None:
 
 
 def index_once(made: Experiment) -> None:
-    """Index the pages of an experiment; what this process has indexed alike before is linked."""
+    """Index the pages of an experiment; what this process has indexed alike before is linked.
+
+    An engine sets up 130 MB for a collection of a few pages, which takes longer than all else in a small test.
+    """
     config = settings(made)
     pages = {str(page.relative_to(made.docs)): page.read_text("utf-8") for page in sorted(made.docs.rglob("*.md"))}
     key = f"{pages} {config.index} {config.retriever.model_dump_json(exclude={'store'})}"
-    store_like(key, made.store, lambda: index(config, {}))
+    if key in _stores:
+        shutil.copytree(_stores[key], made.store, copy_function=_linked)
+        return
+    index(config, {})
+    folder = Path(tempfile.mkdtemp(prefix="stores-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _stores[key] = shutil.copytree(made.store, folder / "store", copy_function=_linked)
+
+
+_stores: dict[str, Path] = {}
+
+
+def _linked(source: str, target: str) -> None:
+    """Copy a file, a large one as a link: a generation never changes. Small ones may be locked, or touched."""
+    if Path(source).stat().st_size < 1 << 16 or Path(source).stat().st_dev != Path(target).parent.stat().st_dev:
+        shutil.copy2(source, target)
+    else:
+        os.link(source, target)
 
 
 def silent(stage: str, done: int, total: int, detail: str = "") -> None:

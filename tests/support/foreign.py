@@ -111,17 +111,6 @@ def elsewhere() -> BaseRetriever:
     return Calling(call=lambda query: [Document(page_content="an orbit is a closed path", metadata={"n": 1})])
 
 
-def turning() -> BaseRetriever:
-    """Return the documents in another order at every call."""
-    docs = documents()
-
-    def turn(query: str) -> list[Document]:
-        docs.append(docs.pop(0))
-        return list(docs)
-
-    return Calling(call=turn)
-
-
 def strings() -> BaseRetriever:
     return Calling(call=lambda query: ["a string", "another"])
 

@@ -1,14 +1,29 @@
-"""From golden cases and the chunks of a collection to what an oracle knows."""
+"""Golden data read as a run reads it, the order in which a judge is asked about it, and what an oracle knows of it."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+from evals import Golden
 from evals.cases.case import Case
+from evals.cases.reading import golden_set
 from evals.cases.relevance import Relevance, resolve
+from evals.sampling import order as sampling
 from retrievers.records import Chunk
 from tests.support.judging import Labels
 
 END = re.compile(r"(?<=[.!?])\s+")
+
+
+def load(path: Path) -> Golden:
+    """Return the golden data of a file."""
+    return golden_set(path)
+
+
+def judging_order(rows: Iterable[Mapping[str, Any] | Case], seed: int) -> Sequence[str]:
+    """Return the ids of the in-scope cases in the order in which a judge is asked about them."""
+    return sampling.judging_order((Case.model_validate(row) for row in rows), seed)
 
 
 def golden_labels(cases: Sequence[Case], chunks: Iterable[Chunk]) -> dict[str, Labels]:

@@ -1,9 +1,11 @@
-"""Runs in processes that can be killed often: each begins at once, with the libraries imported."""
+"""Commands in processes that are killed in the middle: each begins at once, with the libraries imported."""
 
+import importlib
 import os
-from collections.abc import Mapping, Sequence
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import get_context
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 LOG = "killable.log"
@@ -23,21 +25,42 @@ LIBRARIES = (
 )
 
 
-def start_run(arguments: Sequence[str], folder: Path, env: Mapping[str, str]) -> BaseProcess:
-    """Begin an `evals.run` in a folder, with more environment variables; its output goes to a file there."""
+def killed(
+    arguments: Sequence[object],
+    folder: Path,
+    env: Mapping[str, str],
+    when: Callable[[], bool],
+    *,
+    command: str = "evals.run",
+    late_s: float = 0.0,
+) -> bool:
+    """Run a command and kill it; return False where it ended well before.
+
+    Args:
+        arguments: Of the command.
+        folder: Where it runs; what it prints goes to a file there.
+        env: More environment variables.
+        when: True from the moment on that it is to die.
+        command: The module whose `main` it is.
+        late_s: Seconds that it lives on.
+    """
     context = get_context("forkserver")
     context.set_forkserver_preload(list(LIBRARIES))
-    process = context.Process(target=_run, args=(list(arguments), folder, dict(env)))
-    process.start()
-    return process
+    child = context.Process(target=_run, args=(command, [str(one) for one in arguments], folder, dict(env)))
+    child.start()
+    while not when() and child.is_alive():
+        time.sleep(0.002)
+    time.sleep(late_s)
+    child.kill()
+    child.join()
+    assert child.exitcode in (0, -signal.SIGKILL), (folder / LOG).read_text()
+    return child.exitcode != 0
 
 
-def _run(arguments: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
+def _run(command: str, arguments: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
     with (folder / LOG).open("a") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
     os.environ.update(env)
     os.chdir(folder)
-    from evals.run import main
-
-    os._exit(main(arguments))
+    os._exit(importlib.import_module(command).main(arguments))

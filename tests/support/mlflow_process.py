@@ -1,4 +1,4 @@
-"""MLflow's own server in a process of its own, on the loopback, to be killed and started again."""
+"""MLflow's own server in a process of its own, to be killed and started again; and a disk that is soon full."""
 
 import os
 import signal
@@ -6,9 +6,11 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from tests.support.child import environment
 from tests.support.loopback import free_port
@@ -72,3 +74,22 @@ def mlflow_process(folder: Path, artifacts: Path | None = None) -> Iterator[Mlfl
         yield made
     finally:
         made.kill()
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Callable[[int], int]]:
+    """Mount a file system at a new folder, as root may; yield what resizes it. Skip the test without the right."""
+    folder.mkdir()
+    if _run("mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)):
+        pytest.skip("file systems cannot be mounted here")
+    try:
+        yield lambda more: _run("mount", "-o", f"remount,size={more}m", str(folder))
+    finally:
+        _run("umount", str(folder))
+
+
+def _run(*command: str) -> int:
+    try:
+        return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode
+    except FileNotFoundError:
+        return 1

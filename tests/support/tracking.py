@@ -1,12 +1,8 @@
 """Runs in MLflow below the working directory."""
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Run, Trace
 
@@ -64,16 +60,3 @@ def traces_of(run: Run, uri: str | None = None) -> list[Trace]:
 def artifact(run: Run, name: str) -> Path:
     """Return the path of an artifact of a local run."""
     return Path(run.info.artifact_uri.removeprefix("file://")) / name
-
-
-@contextmanager
-def at(uri: str) -> Iterator[None]:
-    """Make an address MLflow's own current one within the block."""
-    before = os.environ.get("MLFLOW_TRACKING_URI")
-    mlflow.set_tracking_uri(uri)
-    try:
-        yield
-    finally:
-        mlflow.set_tracking_uri(None)
-        if before is not None:
-            os.environ["MLFLOW_TRACKING_URI"] = before

@@ -16,7 +16,6 @@ from tests.support.loopback import Reply
 from tests.support.openai_server import OpenAIChatServer
 
 PASSAGE = re.compile(r'<passage number="(\d+)" place="([^"]*)">\n(.*?)\n</passage>', re.DOTALL)
-QUERY = re.compile(r"<query>(.*?)</query>", re.DOTALL)
 Manner = Callable[[str, str], Any]
 """Schema name and prompt to an answer: a record, or a text as it is."""
 

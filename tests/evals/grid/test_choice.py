@@ -157,9 +157,7 @@ def test_who_may_be_the_best_for_users_is_taken_as_given() -> None:
 @pytest.mark.parametrize("queries", [1, 2, 9])
 def test_fewer_than_ten_queries_compare_nothing(queries: int) -> None:
     found = chosen(np.hstack([graded(queries, 2), np.full((queries, 1), 0.95)]), [1, 3, 2])
-    assert found.note.startswith(f"not computable: {queries} queries are too few") and found.reason.endswith(
-        found.note
-    )
+    assert found.note.startswith(f"not computable: {queries} queries are too few") and found.reason.endswith(found.note)
     assert (found.best.cell, found.proved) == (2, False)
     assert len(found.best_set) == 3 and {standing.lower for standing in found.standings} == {None}
     assert explain(found, str)[1].endswith(found.note)

@@ -18,7 +18,7 @@ from retrievers.terminal.command import (
     run,
     set_up_logging,
 )
-from tests.support.commands import own_logging
+from tests.support.command import own_logging
 
 
 @pytest.fixture(autouse=True)

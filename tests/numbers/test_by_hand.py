@@ -1,0 +1,165 @@
+"""Figures whose truth is known in closed form or by hand: what a simulation of a whole promise is too coarse to see."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from evals.grid.choice import Cells, ObjectiveScores, choose, combine
+from evals.grid.objective import _unrankable
+from evals.sampling.corrected import corrected, difference
+from evals.sampling.rounds import judge_in_rounds
+from evals.stats.abstention import promise, separation
+from evals.stats.bands import mean_bands, share_bands
+from evals.stats.best import _deviations, compare_with_best, with_unseen
+from evals.stats.intervals import mean_interval, mean_intervals
+from evals.stats.paired import sign_flip
+
+EACH = 1 - 0.05 / 3  # of the three bands that hold together with 95%
+
+
+def test_a_band_of_independent_cells_is_as_wide_as_sidak_says() -> None:
+    values = np.random.default_rng(0).random((600, 300))
+    low, high = mean_bands(values, 0)
+    errors = (high - low) / 2 / (values.std(axis=0) / np.sqrt(600))
+    assert errors == pytest.approx(norm.ppf((1 + EACH ** (1 / 300)) / 2), rel=0.04)
+
+
+def test_a_band_of_shares_holds_for_all_ordered_scores_of_a_sample() -> None:
+    low, high = share_bands(np.array([0.0, 1.0]), 1)
+    assert (*low, *high) == pytest.approx((0, (1 - EACH) / 2, (1 + EACH) / 2, 1), abs=0.002)
+    low, high = share_bands(np.arange(31.0), 30)
+    ordered = np.sort(np.random.default_rng(1).random((20_000, 30)), axis=1)
+    # A threshold just below the k-th score leaves k - 1 scores below it, one just above it leaves k.
+    held = (low[1:] <= ordered) & (ordered <= high[:-1])
+    assert held.all(axis=1).mean() == pytest.approx(EACH, abs=0.006)
+
+
+def test_deviations_of_planned_looks_are_a_brownian_motion_in_the_time_that_is_left() -> None:
+    looks = [60, 100, 132]
+    drawn = _deviations(np.eye(2), looks, np.random.default_rng(0)).reshape(2, 2, -1)
+    first, second = drawn[0] - drawn[1]
+    times = [1 / (1 / n - 1 / 132) for n in looks[:-1]]
+    assert (first.std(), second.std()) == pytest.approx((np.sqrt(2), np.sqrt(2)), rel=0.05)
+    assert np.corrcoef(first, second)[0, 1] == pytest.approx(np.sqrt(times[0] / times[1]), abs=0.05)
+
+
+def test_rates_that_are_least_together_are_told() -> None:
+    told = separation([0.9] * 18 + [0.1] * 2, [0.2] * 20)
+    assert "there are 0.0% false answers and 10.0% false abstentions" in told
+
+
+@pytest.mark.parametrize(("scale", "lowest"), [("cosine", 0.0), ("dot", -4.0)])
+def test_a_promise_that_all_keep_is_the_lowest_threshold_of_its_scale(scale: str, lowest: float) -> None:
+    assert promise([-3.0, 0.6], [-4.0, 0.5], 1.0, scale).threshold == lowest
+
+
+@pytest.mark.parametrize(("open_share", "times"), [(1.0, 1.0), (1.0, 2.0), (0.25, 2.0)])
+def test_queries_that_were_not_seen_count_as_if_they_were(open_share: float, times: float) -> None:
+    """Of two cells whose differences are 0.3 and 0.1, twice each; each that was not seen loses 1."""
+    seen = [0.3, 0.1, 0.3, 0.1]
+    whole = np.array([*seen, *[-1.0] * int(times)])
+    moved, error = with_unseen(np.array([np.mean(seen)]), np.array([np.var(seen)]), 4, 1.0, open_share, times)
+    assert moved[0] == pytest.approx((sum(seen) - open_share * times) / (4 + open_share * times))
+    assert error[0] == pytest.approx(np.sqrt(open_share * whole.var() / (len(whole) - 1)))
+
+
+def test_the_more_differences_are_as_large_as_can_be_the_more_queries_are_counted_that_were_not_seen() -> None:
+    values = np.full((30, 2), 0.5)
+    values[:3], values[3] = (1.0, 0.0), (1.0, 0.5)
+    assert compare_with_best(values, loss=0.5, span=1.0).bounds.unseen == 1 + 3 / 4
+
+
+@pytest.mark.parametrize(("known", "looks"), [(True, [20]), (False, [20, 25, 32, 40])])
+def test_judging_ends_where_the_cells_that_are_left_return_the_same_on_all_that_is_not_judged(
+    known: bool, looks: list[int]
+) -> None:
+    """Three cells of which the last two are alike, the first one wins less; they return the same from the tenth on."""
+    scores = np.full((40, 3), 0.5)
+    scores[:3, 0], scores[3:6, 1:] = 0.6, 0.65
+    results = np.zeros((40, 3), dtype=np.int64)
+    results[:10] = 1, 2, 2
+    rounds = judge_in_rounds(
+        lambda rows, cells: (scores[rows][:, cells], True), scores, margin=0.0, results=results if known else None
+    )
+    assert [look.n for look in rounds.looks] == looks and rounds.chosen == 1
+    if known:
+        assert rounds.within[1] == 0.0 and rounds.remaining.tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize(("outside", "strata"), [(9, 1), (10, 2)])
+def test_fewer_than_ten_queries_of_a_kind_go_with_the_others(outside: int, strata: int) -> None:
+    inside = np.arange(40 + outside)[:, None] < 40
+    scores = {"found": np.where(inside, [0.5, 0.6], np.nan), "silent": np.where(inside, np.nan, [1.0, 0.0])}
+    assert len({*combine({"found": 0.8, "silent": 0.2}, scores).strata.tolist()}) == strata
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_ten_scores_have_an_interval_and_nine_of_them_have_none(shares: bool) -> None:
+    values = np.linspace(0.2, 0.8, 10).tolist()
+    assert mean_interval(values, shares=shares).low is not None
+    assert mean_interval(values[:9], shares=shares).note == "not computable: 9 values are too few, 10 are needed"
+    assert np.isnan(mean_intervals(np.empty((0, 2)), shares=shares)).all()
+
+
+@pytest.mark.parametrize(("best", "members"), [(0.5, {0}), (1.0, {0, 1})])
+def test_a_query_that_was_not_seen_costs_the_leading_cell_what_it_usually_scores(
+    best: float, members: set[int]
+) -> None:
+    """Always 0.05 behind: 2.7 standard errors where 0.5 may be lost on one more query, 0.95 where 1 may."""
+    values, bounds = np.tile([best, best - 0.05], (40, 1)), (np.zeros(40), np.ones(40))
+    scores = ObjectiveScores(values=values, strata=np.zeros(40, dtype=np.int64), bounds=bounds)
+    cells = Cells(cost=np.ones(2), threshold=np.zeros(2), allowed=np.ones(2, dtype=np.bool_))
+    choice = choose(scores, cells, margin=0.0)
+    assert {cell for standing in choice.best_set for cell in standing.members} == members
+
+
+def test_where_every_sign_does_as_well_as_the_observed_ones_p_is_1() -> None:
+    """Forty differences of sum 0: more than can be tried exactly, and all 9,999 draws count."""
+    assert sign_flip(np.tile([0.5, -0.5], 20), 0) == (1.0, "randomisation, 9,999 draws")
+
+
+@pytest.mark.parametrize(("dropped", "is_ranked"), [(1, True), (2, False)])
+def test_cells_are_ranked_where_at_most_a_twentieth_of_the_queries_is_scored_in_some_alone(
+    dropped: int, is_ranked: bool
+) -> None:
+    scores: Any = SimpleNamespace(n_dropped=dropped, n_common=20 - dropped)
+    assert (_unrankable("ranking/mrr_at_5", scores) == "") == is_ranked
+
+
+def test_where_labels_agree_with_all_verdicts_one_that_was_not_seen_is_as_far_off_as_can_be() -> None:
+    """Labels of 0.2 to 0.6 on 60 queries, 20 of them judged: a verdict is at most 0.6 below, or 0.8 above its label."""
+    proxy = np.linspace(0.2, 0.6, 60)[:, None]
+    sample = corrected(np.where(np.arange(60)[:, None] % 3 == 0, proxy, np.nan), proxy, 1.0)
+    low, high = sample.of_these()
+    for end, distance in ((proxy.mean() - low[0], 0.6), (high[0] - proxy.mean(), 0.8)):
+        moved, error = with_unseen(np.zeros(1), np.zeros(1), 20, distance, 40 / 60)
+        assert end == pytest.approx(student.ppf(0.975, 19) * error[0] - moved[0])
+
+
+@pytest.mark.parametrize("ones", [1, 9])
+def test_bounds_of_few_verdicts_stay_within_those_of_a_score(ones: int) -> None:
+    judged = np.full((60, 1), np.nan)
+    judged[:10] = np.arange(10)[:, None] < ones
+    low, high = corrected(judged, np.zeros((60, 1))).of_these()
+    assert (low[0] == 0.0, high[0] == 1.0) == (ones == 1, ones == 9)
+
+
+def test_two_samples_compared_the_other_way_round_have_the_mirrored_interval() -> None:
+    rng = np.random.default_rng(5)
+    labels = rng.integers(0, 5, (2, 120)) / 4
+    labels[1, :80] = labels[0, :80]
+    verdicts = np.where(rng.random((2, 120)) < 0.9, labels, np.minimum(1.0, labels + np.array([[0.0], [0.5]])))
+    verdicts[:, rng.permutation(120)[60:]] = np.nan
+    pair, weight = difference((verdicts[0], verdicts[1]), (labels[0], labels[1]), 0)
+    turned, _ = difference((verdicts[1], verdicts[0]), (labels[1], labels[0]), 0)
+    assert weight > 0 and pair.interval.low is not None and pair.interval.high is not None
+    mirrored = -pair.interval.high, -pair.interval.low
+    assert (turned.interval.low, turned.interval.high) == pytest.approx(mirrored)
+    judged = ~np.isnan(verdicts).any(axis=0)
+    foretold = weight * (labels[1] - labels[0])
+    numbers = foretold + np.where(judged, 120 / judged.sum() * (verdicts[1] - verdicts[0] - foretold), 0.0)
+    assert (pair.p_test, pair.difference) == pytest.approx((sign_flip(numbers, 0)[0], numbers.mean()))
