@@ -46,7 +46,7 @@ CMD ["run"]
 endef
 export CONTAINERFILE
 
-.PHONY: help run test test-slow test-all parity check format schema baseline lock ui smallmodel localmodels wheel image clean
+.PHONY: help run test test-slow test-all check format schema baseline lock ui smallmodel localmodels wheel image clean
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -62,9 +62,6 @@ test-slow: $(VENV)/.installed-dev  ## the tests that `make test` leaves out: kil
 
 test-all: $(VENV)/.installed-dev  ## run all tests, and measure coverage
 	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile thorough --cov --cov-report term:skip-covered
-
-parity: $(VENV)/.installed-dev  ## does every command still answer as before the redesign (2 minutes)
-	$(BIN)/python -m tests.parity
 
 check: $(VENV)/.installed-dev  ## lint, formatting, types, direction of imports, code that nothing uses, budget of lines
 	$(BIN)/ruff check .
