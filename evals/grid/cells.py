@@ -7,7 +7,6 @@ that of the result which it keeps.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import isfinite
 from typing import Any
 
@@ -101,6 +100,7 @@ class Grid:
         summaries: By configuration, the metrics that belong to it and not to a cell: latency, determinism, separation.
         metrics: What every cell scored, by metric.
         notes: Remarks that a reader must know beside the figures.
+        whole: What `laid_out` returned, once it did; grids that are made of this one share it.
     """
 
     plan: Plan
@@ -109,6 +109,7 @@ class Grid:
     summaries: tuple[tuple[Summary, ...], ...] = ()
     metrics: Mapping[str, CellScores] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    whole: list[tuple[Results, Integers]] = field(default_factory=list, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.configurations) * self.size
@@ -161,21 +162,22 @@ class Grid:
         order, reach = _select(lists, slice(None), settings, (settings.least,), cell.top_k)
         return Results(lists, np.arange(len(lists)), _cut(order[0], reach[0]))
 
-    def laid_out(self, start: int = 0, end: int | None = None) -> tuple[Results, Integers]:
+    def laid_out(self) -> tuple[Results, Integers]:
         """Return all distinct results, and the row of the result of each cell and query: shape (cells, queries)."""
+        if not self.whole:
+            self.whole.append(self._laid_out(0, None))
+        return self.whole[0]
+
+    def _laid_out(self, start: int, end: int | None) -> tuple[Results, Integers]:
         lists = self.pool.lists(range(len(self.configurations)), start, end)
         return lay_out(lists, self.configurations, self.top_ks)
-
-    @cached_property
-    def _whole(self) -> tuple[Results, Integers]:
-        return self.laid_out()
 
     def blocks(self) -> Iterator[tuple[Results, Integers]]:
         """Yield `laid_out` for consecutive blocks of queries, so that memory stays bounded."""
         depths = sum(table.codes.shape[1] for table in self.pool.tables) * len(self.configurations[0].thresholds)
         count, step = len(self.pool.cases), max(1, BLOCK // max(1, depths))
         for start in range(0, count, step):
-            yield self._whole if step >= count else self.laid_out(start, min(start + step, count))
+            yield self.laid_out() if step >= count else self._laid_out(start, min(start + step, count))
 
     def matrix(self, metric: QueryMetric, context: Context) -> Floats:
         """Return a metric of every query of its scope in every cell, NaN for no score; [queries, cells]."""

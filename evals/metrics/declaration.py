@@ -236,9 +236,9 @@ def metric(
     """Declare a function as a metric over queries.
 
     The function gets a golden query (`Case`) and its returned chunks in rank order (`Chunk`), and returns a number, a
-    truth value, or None where there is nothing to score. It is called for each distinct result of a query, however many
-    cells of a grid return that. What it raises, and a number outside of the range, is a failed score with its cause;
-    the other queries keep theirs.
+    truth value, or None where there is nothing to score. A grid calls it once for each distinct result of a query,
+    however many cells return that, and once more for the recommended cell's. What it raises, and a number outside of
+    the range, is a failed score with its cause; the other queries keep theirs.
 
     Args:
         name: Name in reports and MLflow, such as `team/has_code`.
