@@ -9,6 +9,7 @@ from evals.collect.passes import REPEATS, WARMUP
 from evals.collect.pool import Grounds
 from evals.experiment.inputs import Inputs
 from evals.grid.measure import alone, grid_of, metrics_of, retrieve
+from evals.judge.budget import money
 from evals.judge.judge import tier_sizes
 from evals.judge.plan import SECONDS_PER_CALL, JudgePlan, stopped
 from evals.metrics import needs
@@ -94,10 +95,10 @@ def _of_judge(plan: JudgePlan, queries: int, margin: float | None) -> Section:
     for share in (*plan.shares, plan.total):
         counts = (share.questions, share.cached, share.calls, share.tokens_in, share.tokens_out)
         rows.append([Cell(share.metric, f"  {share.metric}"), *(Cell(count, f"{count:,}") for count in counts)])
-    money = f"about {plan.usd:,.2f} USD" if plan.usd is not None else f"no price for {plan.model} in judge.prices"
     duration = timedelta(seconds=round(plan.seconds))
     told = [
-        f"Cost: {money}. Time at the given limits: about {duration} (h:mm:ss), if a call takes {SECONDS_PER_CALL:g} s."
+        f"Cost: {money(plan.usd, plan.model)}. Time at the given limits: about {duration} (h:mm:ss), "
+        f"if a call takes {SECONDS_PER_CALL:g} s."
     ]
     if plan.drawn < queries:
         first = ", whose first round this is" if plan.sample == "auto" else ""
