@@ -135,13 +135,7 @@ class Grid:
         return np.repeat([each.thresholds for each in self.configurations], len(self.top_ks)).astype(float)
 
     def cell(self, index: int) -> Cell:
-        """Return the cell of a number.
-
-        Raises:
-            IndexError: There is none.
-        """
-        if not 0 <= index < len(self):
-            raise IndexError(f"expected a cell from 0 to {len(self) - 1}, got {index!r}")
+        """Return the cell of a number."""
         number, (threshold, cut) = index // self.size, divmod(index % self.size, len(self.top_ks))
         configuration, cuts = self.configurations[number], dict[str, Any](top_k=self.top_ks[cut])
         if configuration.settings.threshold is not None:
