@@ -9,10 +9,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tests.numbers.worlds import Floats, World, choices_hold
+from tests.numbers.worlds import Floats, World, choices_hold, draws
 
 pytestmark = pytest.mark.slow
-DRAWS = 150
+DRAWS = max(10, draws(150))
 DEPTH = 20
 QUERIES = 20_000
 THRESHOLDS = (0.0, 0.4, 0.5, 0.6)
