@@ -33,6 +33,8 @@ README = "\n".join([*(file.read_text(encoding="utf-8") for file in FILES), FUNCT
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 BLOCKS = [(kind, re.sub(f"^{indent}", "", text, flags=re.MULTILINE)) for indent, kind, text in BLOCK.findall(README)]
 COMMANDS = list(dict.fromkeys(line for kind, text in BLOCKS if kind == "bash" for line in text.splitlines()))
+P95 = re.compile(r"(?<= )[\d.]+(?= \d+ of \d+)")
+"""Milliseconds of the table of levels: they differ with the machine."""
 PAGES = ("encoders", "grippers", "gaits", "batteries")
 
 
@@ -102,7 +104,8 @@ def test_commands_on_the_handbook(command: str, after_make_run: Path) -> None:
     assert (done.returncode in (0, 1), done.stderr) == (True, "")
     assert "physical_ai_handbook" in done.stdout
     if "--sweep.threshold 0:0.6:0.02" in command:
-        assert " ".join(sample("★ recommended").split()) in " ".join(done.stdout.split())
+        shown, printed = (P95.sub("p95", " ".join(text.split())) for text in (sample("★ recommended"), done.stdout))
+        assert shown in printed
 
 
 def test_a_folder_of_manuals_is_indexed_and_searched(tmp_path: Path) -> None:
