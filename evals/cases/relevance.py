@@ -277,7 +277,7 @@ def _placed(chunk: Chunk, sources: Sources | None) -> Chunk:
 
 
 def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:
-    """Make sure that what evidence names is told by some chunk, where there are any."""
+    """Refuse evidence by addresses or headings if no chunk has these fields."""
     by_heading = any(item.quote is None and item.heading for case in cases for item in case.evidence)
     lacking = {
         "source_url": evidence_urls(cases) and not any(chunk.source_url for chunk in chunks),

@@ -89,7 +89,7 @@ def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collab
 
 
 def _with_levels(decision: Decision, grid: Grid, pool: Pool, numbers: Sequence[int], context: Context) -> Decision:
-    """Add what the cell of each level finds for held-out queries; nothing where a judge says what is found.
+    """Add to each level what its cell finds for held-out queries, unless a judge scores that.
 
     Args:
         decision: The levels.

@@ -34,7 +34,7 @@ class Listing:
 
 @contextmanager
 def closed_on_error(client: Any) -> Iterator[None]:
-    """Close a client, or leave None alone, if what is opened over it cannot be."""
+    """Close a client if what is opened over it fails to open; None has nothing to close."""
     try:
         yield
     except BaseException:
