@@ -136,10 +136,17 @@ def _experiment(client: "MlflowClient", config: TrackingConfig) -> str:
     Raises:
         TrackingError: It was deleted; its name stays taken.
     """
+    from mlflow.exceptions import MlflowException
+
     name, location = config.experiment, None if config.uri else (FOLDER / "artifacts").resolve().as_uri()
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
-        return str(client.create_experiment(name, artifact_location=location))
+        try:
+            return str(client.create_experiment(name, artifact_location=location))
+        except MlflowException:
+            experiment = client.get_experiment_by_name(name)
+            if experiment is None:  # else another run has made it on the server just now
+                raise
     if experiment.lifecycle_stage == "deleted":
         raise TrackingError(
             f"the MLflow experiment {quoted(name)} was deleted, and MLflow keeps its name; restore it (mlflow "

@@ -371,6 +371,21 @@ def test_a_deleted_experiment_is_named_with_the_way_back() -> None:
         written(named("again"), experiment="gone")
 
 
+def test_an_experiment_that_another_run_makes_at_the_same_moment_is_shared(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    makes = MlflowClient.create_experiment
+
+    def after_another(self: MlflowClient, *given: Any, **named: Any) -> str:
+        makes(self, *given, **named)
+        return makes(self, *given, **named)
+
+    monkeypatch.setattr(MlflowClient, "create_experiment", after_another)
+    run = run_of(written(named("second"), experiment="made twice"))
+    assert run.info.status == "FINISHED"
+    assert client().get_experiment(run.info.experiment_id).name == "made twice"
+
+
 # Where it is written
 
 
