@@ -376,7 +376,7 @@ def test_an_experiment_that_another_run_makes_at_the_same_moment_is_shared(
 ) -> None:
     makes = MlflowClient.create_experiment
 
-    def after_another(self: MlflowClient, *given: Any, **named: Any) -> str:
+    def after_another(self: MlflowClient, *given: Any, **named: Any) -> Any:
         makes(self, *given, **named)
         return makes(self, *given, **named)
 
