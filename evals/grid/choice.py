@@ -14,10 +14,10 @@ import numpy as np
 from evals.collect.pool import Bools, Floats, Integers
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
-from evals.grid.judging import CellProof
-from evals.grid.objective import TOKENS, Ranking
+from evals.grid.objective import TOKENS, Ranking, over_all
 from evals.metrics import metric_named
 from evals.metrics.declaration import Context, QueryMetric
+from evals.sampling.rounds import Rounds
 from evals.stats import intervals as stats
 from evals.stats.best import compare_with_best, with_unseen
 from evals.stats.intervals import FEWEST, SAME, Interval
@@ -184,7 +184,7 @@ class HeldOut:
 
 
 def decide(
-    grid: Grid, ranking: Ranking, objective: ObjectiveConfig, context: Context, proof: CellProof | None = None
+    grid: Grid, ranking: Ranking, objective: ObjectiveConfig, context: Context, proof: Rounds | None = None
 ) -> Choice | None:
     """Choose a cell.
 
@@ -208,7 +208,7 @@ def decide(
 
 
 def choose(
-    scores: ObjectiveScores, cells: Cells, *, margin: float = 0.02, seed: int = 0, proof: CellProof | None = None
+    scores: ObjectiveScores, cells: Cells, *, margin: float = 0.02, seed: int = 0, proof: Rounds | None = None
 ) -> Choice:
     """Choose the best cell, the confidence set of best cells, and the cheapest cell proved to be within the margin.
 
@@ -292,15 +292,10 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -
     """Return the objective of every query in every cell."""
     metrics = [metric for name in objective.metrics if isinstance(metric := metric_named(name), QueryMetric)]
     samples = {metric.name: sample for metric in metrics if (sample := grid.metrics[metric.name].sample)}
-    whole, values = len({metric.scope for metric in metrics}) > 1, dict[str, Floats]()
+    values = dict[str, Floats]()
     for metric in metrics:
         sample = samples.get(metric.name)
-        own = sample.comparable if sample else grid.matrix(metric, context)
-        if whole and metric.scope != "all":
-            inside = [case.in_scope == (metric.scope == "in_scope") for case in grid.pool.cases]
-            own, given = np.full((len(inside), len(grid)), np.nan), own
-            own[inside] = given
-        values[metric.name] = own
+        values[metric.name] = over_all(grid, metric, sample.comparable if sample else grid.matrix(metric, context))
     is_bounded = not samples and all(metric.interval != "amount" for metric in metrics)
     scores = combine(objective.metrics, values, is_bounded=is_bounded)
     if not samples:

@@ -12,7 +12,8 @@ import numpy as np
 
 from evals.collect.pool import Bools, Floats, Integers
 from evals.config.sweep import ObjectiveConfig
-from evals.grid.cells import Grid, score_cells
+from evals.grid.cells import Grid
+from evals.grid.objective import over_all
 from evals.judge.judge import Judge, asking
 from evals.judge.tasks import tasks
 from evals.judge.verdicts import Judging, Selected
@@ -31,13 +32,11 @@ class CellProof(Rounds):
     """Proof by the bought verdicts: bounds on how far cells are from the best by all verdicts on these queries.
 
     Attributes:
-        margin: Margin that was asked for.
         judged: [queries, cells], the queries that a cell was judged on.
         eligible: Number of queries that could be judged.
         questions: Number of distinct questions to the judge; `all_questions`, those about all cells and queries.
     """
 
-    margin: float
     judged: Bools
     eligible: int
     questions: int
@@ -110,9 +109,13 @@ def judge_until_proved(
     below, weights = cheap(), objective.metrics
     chosen = {name: metric for name in weights if isinstance(metric := metrics[name], QueryMetric)}
     judged = {name: metric for name, metric in chosen.items() if metric.proxy is not None}
-    # The objective of cells in what needs no judge; of results in what foretells the judge, as far as it does for all.
-    alone = score_cells(grid, {name: metric for name, metric in chosen.items() if metric.proxy is None}, context)
-    known = sum((weights[name] * scores.common for name, scores in alone.items()), start=np.zeros(len(grid)))
+    # The objective in what needs no judge, by query; of results in what foretells the judge, as far as it does for all.
+    alone = np.zeros((len(cases), len(grid)))
+    unjudged = {name: metric for name, metric in chosen.items() if name not in judged}
+    for name, metric in unjudged.items():
+        scores = over_all(grid, metric, grid.matrix(metric, context))
+        in_all = np.isfinite(scores).all(axis=1)
+        alone[in_all] += weights[name] * len(cases) / max(1, in_all.sum()) * scores[in_all]
     foretold, can_be = np.zeros(len(results)), results.by_case(lambda c: all(can_be_judged(name, c) for name in judged))
     for name, metric in judged.items():
         values = foretelling(metric, below).values(results, context).values
@@ -132,16 +135,17 @@ def judge_until_proved(
         part, with_verdicts = results.at(needed), replace(context, judging=bought[-1])
         parts = (weights[name] * metric.values(part, with_verdicts).values for name, metric in judged.items())
         own = sum(parts, start=np.zeros(len(needed)))[which.reshape(len(rows), -1)]
-        return own + known[cells], not bought[-1].incomplete
+        return own, not bought[-1].incomplete
 
     total = len(order)
     rounds = judge_in_rounds(
         look,
-        foretold[kept] + known,
+        foretold[kept],
         margin=margin,
         most=sample_size("all" if sample == "auto" else sample, total),
         results=kept,
         span=sum(abs(weights[name]) for name in judged),
+        alone=np.concatenate([alone[order], np.delete(alone, order, axis=0)]) if unjudged else None,
         seed=context.seed,
     )
     judged_on = np.zeros((len(cases), len(grid)), dtype=np.bool_)
@@ -150,7 +154,6 @@ def judge_until_proved(
     drawn = frozenset(cases[row].id for row in order[: rounds.n])
     return replace(bought[-1], drawn=drawn, below=below), CellProof(
         **vars(rounds),
-        margin=margin,
         judged=judged_on,
         eligible=total,
         questions=len(asked),

@@ -14,6 +14,7 @@ from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
 from evals.grid.cells import CellScores, Grid
 from evals.metrics.criteria import is_met, parsed
+from evals.metrics.declaration import QueryMetric
 
 MOST_DROPPED = 0.05
 TOKENS = "cost/context_tokens"
@@ -132,6 +133,14 @@ def figures(grid: Grid, metric: str, symbol: str) -> Floats:
     lost = 0 if symbol.startswith(">") else scores.n_failed
     worse = (scores.mean * scores.n + lost) / np.maximum(1, scores.n + scores.n_failed)
     return np.where(scores.n_failed > 0, worse, scores.mean)
+
+
+def over_all(grid: Grid, metric: QueryMetric, scores: Floats) -> Floats:
+    """Return a metric's scores [queries of its scope, cells] as those of all queries, NaN on the others."""
+    scopes = {True: ("in_scope", "all"), False: ("out_of_scope", "all")}
+    values = np.full((len(grid.pool.cases), scores.shape[1]), np.nan)
+    values[[metric.scope in scopes[case.in_scope] for case in grid.pool.cases]] = scores
+    return values
 
 
 def describe(grid: Grid, index: int) -> str:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from evals.sampling.corrected import corrected, shrunk_weight, weight_of_differences
 from evals.stats.best import Bools, Floats, compare_with_best, planned_looks
-from evals.stats.intervals import SAME
+from evals.stats.intervals import FEWEST, SAME
 
 Integers = NDArray[np.int64]
 Ask = Callable[[Integers, Bools], tuple[Floats, bool]]
@@ -43,6 +43,7 @@ class Rounds:
     """Proof by the bought verdicts.
 
     Attributes:
+        margin: Margin that was asked for.
         n: Number of queries that the remaining cells were judged on.
         remaining: [cells], those that may be the best of these queries.
         chosen: The cell that is proved; None where nothing could be compared.
@@ -53,6 +54,7 @@ class Rounds:
         looks: What each look said.
     """
 
+    margin: float
     n: int
     remaining: Bools
     chosen: int | None
@@ -70,6 +72,7 @@ def judge_in_rounds(
     most: int | None = None,
     results: Integers | None = None,
     span: float = 1.0,
+    alone: Floats | None = None,
     seed: int = 0,
 ) -> Rounds:
     """Judge until a cell is proved within a margin of the best, or nothing is left to judge.
@@ -84,9 +87,12 @@ def judge_in_rounds(
         results: [N, cells], which result a cell keeps of a query. Where all remaining cells keep the same of every
             further query, their scores differ by exactly 0 there. None where that is not known.
         span: The largest difference of two cells on one query.
+        alone: [queries, cells], what an objective has besides, which needs no judge: its mean is added to that of the
+            scores. The N queries come first. None where there is nothing else.
         seed: Seed of the simulated deviations.
     """
     total, count = proxy.shape
+    known = np.zeros(count) if alone is None else alone.mean(axis=0)
     most = total if most is None else min(most, total)
     looks = sorted({look for look in planned_looks(total) if look < most} | {most, total})
     scores, left = np.full(proxy.shape, np.nan), np.arange(count)
@@ -105,19 +111,20 @@ def judge_in_rounds(
         if weight is None:  # once: what all looks estimate rests on one proxy
             weight = weight_of_differences(own, foretold[:n])
         sample = corrected(np.vstack([own, np.full((total - n, len(left)), np.nan)]), foretold, weight)
-        values = sample.residuals + sample.foretold.mean(axis=0)
+        values = sample.residuals + sample.foretold.mean(axis=0) + known[left]
         loss = _usual_loss(own)
         # The largest difference seen on a query: on one not seen a cell loses no more, nor more than it could.
         widest = max(loss, float(np.ptp(values, axis=1).max()))
         if decided:
             # On the others all cells have the same score, so that only what was judged tells them apart.
-            means = own.sum(axis=0) / total
+            means = own.sum(axis=0) / total + known[left]
             regret, members = means.max() - means, means >= means.max() - SAME
         else:
             here = compare_with_best(values, loss=loss, span=min(span, widest), looks=looks, seed=seed)
             means, regret, members = values.mean(axis=0), -here.bounds.lower, here.members
         # What ends being bought is not thereby out for users: there the largest loss seen counts.
-        users[left] = compare_with_best(sample.pseudo, loss=widest, span=span, judged=n, seed=seed).members
+        everything, strata, lost = _with_alone(sample.pseudo, None if alone is None else alone[:, left], widest)
+        users[left] = compare_with_best(everything, loss=lost, span=span, strata=strata, judged=n, seed=seed).members
         near = regret <= max(margin, float(regret.min()))
         chosen = int(left[np.where(near, means, -np.inf).argmax()])
         within = np.full(count, np.nan)
@@ -128,6 +135,7 @@ def judge_in_rounds(
         if within[chosen] <= margin or decided:
             break
     return Rounds(
+        margin=margin,
         n=done,
         remaining=np.isin(np.arange(count), left),
         chosen=chosen,
@@ -163,6 +171,20 @@ def _filled(scores: Floats, proxy: Floats) -> Floats | None:
     weight = shrunk_weight(scores[whole], proxy[whole])
     expected = scores[whole].mean(axis=0) + weight * (proxy - proxy[whole].mean(axis=0))
     return np.where(np.isnan(scores), expected, scores)
+
+
+def _with_alone(pseudo: Floats, alone: Floats | None, widest: float) -> tuple[Floats, Integers | None, float]:
+    """Return the objective of all queries in the unit of its mean, their strata, and what a cell loses on one unseen.
+
+    What needs no judge is a mean over a sample of users' queries as well. A query that was not seen is as likely of
+    each kind as those that were.
+    """
+    if alone is None:
+        return pseudo, None, widest
+    values, total, count = alone.copy(), len(pseudo), len(alone)
+    values[:total] += pseudo * count / total
+    strata = np.where(np.arange(count) < total, 0, 1 if count - total >= FEWEST else 0)
+    return values, strata, widest + float(np.ptp(alone, axis=1).mean())
 
 
 def _usual_loss(scores: Floats) -> float:

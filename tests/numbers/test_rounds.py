@@ -7,13 +7,13 @@ from evals.stats.best import planned_looks
 from tests.numbers.worlds import WORLDS, Counts, corrected, draws, judge, needs_cranfield
 
 pytestmark = pytest.mark.slow
-MADE = "average precision", "hits", "rare losses", "60 cells, rarer losses"
+MADE = "average precision", "hits", "rare losses", "60 cells, rarer losses", "two scopes"
 
 
 @pytest.mark.parametrize(
     ("setting", "total"),
     [
-        pytest.param("Cranfield", 100, marks=needs_cranfield),
+        *(pytest.param(setting, 100, marks=needs_cranfield) for setting in ("Cranfield", "utility, Cranfield")),
         *((setting, total) for setting in MADE for total in (66, 132)),
     ],
 )
@@ -26,19 +26,21 @@ def test_rounds(setting: str, total: int, agreement: float, margin: float) -> No
     kept = held = given = meant = 0
     asked, sizes = [], []
     for seed in range(number):
-        rows = world.draw(total, seed)
+        rows, alone = world.alone(world.draw(total, seed))
         judged, proxy = world.judged[rows], world.proxy[rows]
-        looks, users = judge(judged, proxy, margin=margin, seed=seed)
+        looks, users = judge(judged, proxy, margin=margin, seed=seed, alone=alone)
         mean, last = judged.mean(axis=0), looks[-1]
-        holds = [bool(mean.max() - mean[look.chosen] <= look.within + 1e-9) for look in looks]
+        value = mean if alone is None else mean + alone.mean(axis=0)
+        holds = [bool(value.max() - value[look.chosen] <= look.within + 1e-9) for look in looks]
         kept += bool((users & world.best).any())
         held += all(holds)
         for_users, of_these = corrected(
-            judged[:, last.chosen], proxy[:, last.chosen], last.n, len(planned_looks(total))
+            judged[:, last.chosen], proxy[:, last.chosen], last.n, len(planned_looks(len(rows)))
         )
         given += bool(of_these[0] - 1e-9 <= mean[last.chosen] <= of_these[1] + 1e-9)
-        meant += bool(for_users[0] <= world.truth[last.chosen] <= for_users[1])
-        asked.append(last.n / total)
+        truth = world.judged if world.out_of_scope is None else world.judged[~world.out_of_scope]
+        meant += bool(for_users[0] <= truth[:, last.chosen].mean() <= for_users[1])
+        asked.append(last.n / len(rows))
         sizes.append(users.mean())
     counts.at_least("the users' set keeps the best cell", kept, number, 0.95)
     counts.at_least("the bound of these queries holds at all looks", held, number, 0.95)

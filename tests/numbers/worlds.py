@@ -65,6 +65,15 @@ class World:
         """[cells], those that are worth most."""
         return np.asarray(self.truth >= self.truth.max() - 1e-12)
 
+    def alone(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], Floats | None]:
+        """Return which of some queries a judge scores, and what the others add to each one's value, these last."""
+        if self.out_of_scope is None:
+            return rows, None
+        out = self.out_of_scope[rows]
+        added = np.zeros((len(rows), len(self.cost)))
+        added[(~out).sum() :] = -self.wrong * len(rows) / max(1, out.sum()) * self.judged[rows[out]]
+        return rows[~out], added
+
     def draw(self, n: int, seed: int) -> NDArray[np.intp]:
         """Return n queries, independently."""
         return np.random.default_rng([n, seed]).integers(0, len(self.judged), n)
@@ -242,6 +251,20 @@ def cranfield(scorer: Scorer, agreement: float) -> World:
 
 
 @cache
+def cranfield_with_strangers(agreement: float) -> World:
+    """The 144 cells over Cranfield; a quarter of the queries lose their relevant documents, and are out of scope."""
+    similar, labels = cranfield_search()
+    rng = np.random.default_rng(7)
+    out = rng.random(len(labels)) < 0.25
+    similar = np.where(out[:, None, None] & labels[:, None, :], -1.0, similar)
+    cuts = np.quantile(-np.sort(-similar, axis=2)[:, :, :10], [0, 0.05, 0.15, 0.3, 0.5, 0.7], axis=(0, 2)).T
+    labels = labels | out[:, None]  # whatever is returned is one wrong answer
+    verdicts = labels ^ ((rng.random(labels.shape) >= agreement) & ~out[:, None])
+    world = _world(average_precision, similar, (verdicts, labels), cuts, (1, 2, 3, 5, 7, 10))
+    return replace(world, out_of_scope=out, wrong=0.2 / 0.8)
+
+
+@cache
 def cranfield_search() -> tuple[Floats, Bools]:
     """Similarities [queries, 4, documents] and labels [queries, documents]; queries are numbered in file order."""
     from sklearn.decomposition import TruncatedSVD
@@ -276,6 +299,7 @@ WORLDS: dict[str, Callable[[float], World]] = {
     "utility, handbook": handbook,
     "Cranfield": partial(cranfield, average_precision),
     "Cranfield, hits": partial(cranfield, hit),
+    "utility, Cranfield": cranfield_with_strangers,
 }
 """By the agreement of judge and labels."""
 
@@ -291,11 +315,15 @@ class Look(NamedTuple):
     within: float
 
 
-def judge(judged: Floats, proxy: Floats, *, margin: float, seed: int) -> tuple[list[Look], Bools]:
+def judge(
+    judged: Floats, proxy: Floats, *, margin: float, seed: int, alone: Floats | None = None
+) -> tuple[list[Look], Bools]:
     """Judge queries in rounds: what each look says, and which cells may be the best for all users."""
     from evals.sampling.rounds import judge_in_rounds
 
-    rounds = judge_in_rounds(lambda rows, cells: (judged[rows][:, cells], True), proxy, margin=margin, seed=seed)
+    rounds = judge_in_rounds(
+        lambda rows, cells: (judged[rows][:, cells], True), proxy, margin=margin, alone=alone, seed=seed
+    )
     return [Look(*look) for look in rounds.looks], rounds.users
 
 
