@@ -16,12 +16,14 @@ from retrievers.records import Chunk, with_context
 
 SECTION_SEPARATOR = " > "
 WHITE_SPACE = re.compile(r"\s+")
+# The last line of a fence or an admonition, which a cut may leave alone.
+CLOSING = re.compile(r"\s*(:{3,}|`{3,}|~{3,})\s*")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 # Characters: no tokenizer's vocabulary holds longer ones.
 LONGEST_TOKEN = 64
 DEFAULT_MAX_TOKENS = 256
 # Rises when pages are parsed or cut otherwise than before, so that collections made earlier count as out of date.
-CHUNKING_VERSION = 2
+CHUNKING_VERSION = 3
 TokenCounter = Callable[[str], int]
 Fits = Callable[[str], bool]
 Path = tuple[str, ...]
@@ -86,6 +88,7 @@ def chunk_page(
             for passage in passages
             for run in passage.runs
             for group in _packed(run, fits_under(passage.path), max_tokens, in_overlap)
+            if not CLOSING.fullmatch(join_blocks(group))
         ]
     counts, facts, chunks = Counter[str](), page.facts, list[Chunk]()
     for index, piece in enumerate(pieces):
