@@ -45,11 +45,12 @@ def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> Abstaining:
     settings = grid.configurations[number].settings
     if settings.threshold is None:
         return Abstaining()
-    inside, outside = _best_scores(grid.pool, number, settings)
+    read = [_best_scores(grid.pool, place, one.settings) for place, one in enumerate(grid.configurations)]
+    inside, outside = read[number]
     scale, wanted = settings.threshold_scale, sorted({rate for rate in rates if rate and outside}, reverse=True)
     return Abstaining(
         separation=separation(inside, outside, scale),
-        promised=tuple(promise(inside, outside, rate, scale) for rate in wanted),
+        promised=tuple(promise(inside, outside, rate, scale, _distinct(read)) for rate in wanted),
         signals=tuple(_signals(grid.pool, number, settings)) if inside and outside else (),
     )
 
@@ -80,20 +81,25 @@ def fitted(config: ExperimentConfig, pool: Pool, plan: Plan) -> tuple[Plan, tupl
     if rate is None:
         return plan, ()
     variants, notes = list[Variant](), list[str]()
-    for number, variant in enumerate(plan.variants):
+    read = [_best_scores(pool, number, variant.settings) for number, variant in enumerate(plan.variants)]
+    for variant, (inside, outside) in zip(plan.variants, read, strict=True):
         where = f"threshold.false_answer {rate:g}" + (f", {variant.name}" if variant.name else "")
-        inside, outside = _best_scores(pool, number, variant.settings)
         if not outside:
             raise ExperimentError(f"{where}: {NO_OUT_OF_SCOPE}")
         if not np.isfinite([*inside, *outside]).any():
             raise ExperimentError(f"{where}: the retriever gives no scores that a threshold could read; leave it out")
-        found = promise(inside, outside, rate, variant.settings.threshold_scale)
+        found = promise(inside, outside, rate, variant.settings.threshold_scale, _distinct(read))
         if found.threshold is None:
             raise ExperimentError(f"{where}: {found.statement}")
         settings = variant.settings.model_copy(update={"threshold": found.threshold})
         variants.append(replace(variant, thresholds=(found.threshold,), settings=settings))
         notes.append(f"{variant.name}: {found.statement}" if variant.name else found.statement)
     return replace(plan, variants=tuple(variants)), tuple(notes)
+
+
+def _distinct(read: Sequence[tuple[list[float], list[float]]]) -> int:
+    """Return how many ways to retrieve give out-of-scope queries other best scores: of these one may be chosen."""
+    return len({tuple(outside) for _, outside in read})
 
 
 def _best_scores(pool: Pool, number: int, settings: RetrieverConfig) -> tuple[list[float], list[float]]:

@@ -99,24 +99,27 @@ def rates(inside: Sequence[float], outside: Sequence[float], thresholds: Sequenc
     return (len(outside) - right) / max(1, len(outside)), silent / max(1, len(inside))
 
 
-def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scale: str = "cosine") -> Promise:
+def promise(
+    inside: Sequence[float], outside: Sequence[float], rate: float, scale: str = "cosine", among: int = 1
+) -> Promise:
     """Return the least strict threshold that promises a rate of false answers for questions like these, at 95%.
 
     Thresholds are tested from the strictest on, each by the exact binomial test of its rate, up to the first that is
     not told from a higher one: then the error of all tests together is 5% (Learn then Test, Angelopoulos et al., 2021).
     As rates rise with lower thresholds, that is the lowest whose upper limit (Clopper and Pearson, 1934) is at most
-    `rate`.
+    `rate`. Whoever takes the best of several retrievals needs the promises of all: each has its part of the 5%.
 
     Args:
         inside: The best score of each in-scope query.
         outside: The best score of each out-of-scope query, at least one.
         rate: Above 0, at most 1.
         scale: The scale of the scores.
+        among: Number of retrievals that were tried on these queries.
     """
     from scipy.special import betaincinv
 
-    n, queries, wanted = len(outside), queries_that_promise(rate), f"at most {100 * rate:.3g}% wrong answers"
-    limits = betaincinv(np.arange(1, n + 1), np.arange(n, 0, -1), stats.LEVEL)
+    n, queries, wanted = len(outside), queries_that_promise(rate, among), f"at most {100 * rate:.3g}% wrong answers"
+    limits = betaincinv(np.arange(1, n + 1), np.arange(n, 0, -1), 1 - (1 - stats.LEVEL) / among)
     answered = int(np.searchsorted(limits, rate + stats.SAME, side="right")) - 1
     broken = Promise(rate=rate, threshold=None, queries=queries, statement="")
     if rate < 1 and answered < 0:
@@ -139,13 +142,14 @@ def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scal
     return replace(broken, threshold=threshold, silent=float(silent) if inside else None, statement=said)
 
 
-def queries_that_promise(rate: float) -> int:
-    """Return the number of out-of-scope queries, none of them answered, that promise a rate: (1 − rate)ⁿ ≤ 0.05.
+def queries_that_promise(rate: float, among: int = 1) -> int:
+    """Return the number of out-of-scope queries, none of them answered, that promise a rate: (1 − rate)ⁿ ≤ 0.05 / m.
 
     Args:
         rate: Above 0, at most 1.
+        among: Number m of retrievals that were tried on these queries.
     """
-    return 1 if rate >= 1 else ceil(log(1 - stats.LEVEL) / log(1 - rate))
+    return 1 if rate >= 1 else ceil(log((1 - stats.LEVEL) / among) / log(1 - rate))
 
 
 def shortest_between(low: float, high: float) -> float:

@@ -61,3 +61,28 @@ def test_a_promise_holds_for_questions_like_these(shape: str, n: int, rate: floa
         counts.told("in scope silent", float(np.mean(silent)))
         counts.told("in scope silent, with ten times the queries", float(np.mean(with_more)))
     counts.check()
+
+
+@pytest.mark.parametrize("n", [40, 60])
+@pytest.mark.parametrize("retrievals", [3, 8])
+def test_the_promise_of_the_best_of_several_retrievals_holds(retrievals: int, n: int) -> None:
+    """Retrievals score alike (correlation 0.8); the one that answers most in-scope queries is taken."""
+    counts, number, rate = Counts(f"{retrievals} retrievals, {n} out of scope"), draws(2_000), 0.1
+    rng = np.random.default_rng(1)
+    outside, inside = (
+        mean + 0.12 * (0.8 * rng.normal(size=(POPULATION, 1)) + 0.6 * rng.normal(size=(POPULATION, retrievals)))
+        for mean in (0.4, 0.65)
+    )
+    held = 0
+    for seed in range(number):
+        rng = np.random.default_rng([n, seed])
+        strange, known = rng.choice(outside, n), rng.choice(inside, 80)
+        found = [
+            promise(i.tolist(), o.tolist(), rate, among=retrievals) for i, o in zip(known.T, strange.T, strict=True)
+        ]
+        able = [(one.silent or 0.0, place) for place, one in enumerate(found) if one.threshold is not None]
+        best = min(able)[1] if able else 0
+        threshold = found[best].threshold
+        held += threshold is None or bool((outside[:, best] >= threshold).mean() <= rate)
+    counts.at_least("the promise of the best holds", held, number, 0.95)
+    counts.check()
