@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
@@ -146,6 +146,12 @@ class MetadataConfig(Settings):
     nested_under: str = Field("metadata", description="payload key that holds the other fields; '' if they are flat")
     map: Mapping[FieldName, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
     required: RequiredNames | None = Field(None, description="fields that every chunk must have")
+
+    @cached_property
+    def keys(self) -> Mapping[str, Sequence[str]]:
+        """Payload keys that each field may have, the first one that is there counts."""
+        usual = {name: [name, *(alias for alias, own in ALIASES.items() if own == name)] for name in METADATA_FIELDS}
+        return usual | {name: [key] for name, key in self.map.items()}
 
     @property
     def layout(self) -> dict[str, Any]:

@@ -116,7 +116,7 @@ class Search:
         named = self.config.search_params or {}
         if side != "semantic":  # the other parameters concern dense vectors
             named = {name: value for name, value in named.items() if name == "indexed_only"}
-        return models.QueryRequest(
+        return models.QueryRequest.model_construct(  # the check of a long vector takes as long as the search
             query=vector,
             using=(self.config.vector_name or None) if side == "semantic" else self.config.keyword.vector_name,
             filter=self.among,

@@ -43,7 +43,6 @@ READ: Mapping[str, Callable[[Any], Any]] = {
 }
 # The preview is written for readers of the payload, and never read back.
 _WRITTEN = (*METADATA_FIELDS, "chunk_text_preview")
-_ALIASES = {name: [alias for alias, canonical in ALIASES.items() if canonical == name] for name in METADATA_FIELDS}
 
 
 # Payloads
@@ -65,12 +64,13 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
     metadata: Mapping[str, Any] = nested if isinstance(nested, Mapping) else {}
     values: dict[str, Any] = {"chunk_id": str(point_id), "text": ""}
     problems: list[str] = []
-    for name, kind in KINDS.items():
-        raw = next((raw for key in _keys(name, config) if (raw := metadata.get(key)) is not None), None)
-        if raw is not None and (value := READ[kind](raw)) is not None:
+    given = {key: raw for key, raw in metadata.items() if raw is not None}
+    for name, keys in config.keys.items():
+        key = keys[0] if keys[0] in given else next((alias for alias in keys[1:] if alias in given), None)
+        if key is not None and (value := READ[KINDS[name]](given[key])) is not None:
             values[name] = value
-        elif raw is not None:
-            problems.append(f"{name}: expected {kind}, got {raw!r}")
+        elif key is not None:
+            problems.append(f"{name}: expected {KINDS[name]}, got {given[key]!r}")
     text = payload.get(config.text_key)
     if isinstance(text, str):
         values["text"] = _whole(text)
@@ -98,17 +98,13 @@ def usual_fields(chunks: Sequence[Chunk]) -> tuple[str, ...]:
 
 def payload_keys(name: str, config: MetadataConfig) -> tuple[str, ...]:
     """Return the full payload keys a field may have, e.g. `metadata.source_url`."""
-    keys = _keys(ALIASES.get(name, name), config)
+    keys = config.keys[ALIASES.get(name, name)]
     return tuple(f"{config.nested_under}.{key}" if config.nested_under else key for key in keys)
 
 
 def filter_path(key: str) -> str:
     """Write a payload key for Qdrant's filters: quoted between the dots where it is not a plain word."""
     return ".".join(part if re.fullmatch(r"[\w-]+", part) else f'"{part}"' for part in key.split("."))
-
-
-def _keys(name: str, config: MetadataConfig) -> Sequence[str]:
-    return [config.map[name]] if name in config.map else [name, *_ALIASES[name]]
 
 
 def _are_texts(raw: Any) -> bool:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, TypeGuard, cast
+from uuid import UUID
 
 import numpy as np
 import qdrant_edge as edge
@@ -106,10 +107,10 @@ class EmbeddedClient:
         self, collection_name: str, ids: Sequence[Any], with_payload: Any = True, with_vectors: Any = False, **_: Any
     ) -> list[models.Record]:
         """Return the points of these ids, in their order; missing ones are left out."""
-        keys = [*map(_id, ids)]
         with self._reading(collection_name) as opened:
+            keys = [key if isinstance(key, int | UUID) else UUID(key) for key in ids]
             points = opened.shard.retrieve([*dict.fromkeys(keys)], with_payload, with_vectors)
-        records = {_id(point.id): point for point in points}
+        records = {point.id: point for point in points}
         return [_record(records[key]) for key in keys if key in records]
 
     def query_points(
@@ -250,7 +251,8 @@ def _id(value: Any) -> Any:
 
 
 def _record(point: edge.Record) -> models.Record:
-    return models.Record.model_construct(id=_id(point.id), payload=point.payload, vector=_vectors(point.vector))
+    fields = {"id": _id(point.id), "payload": point.payload, "vector": _vectors(point.vector)}
+    return models.Record.model_construct(**fields, shard_key=None, order_value=None)
 
 
 def _scored(point: edge.ScoredPoint) -> models.ScoredPoint:
