@@ -161,12 +161,15 @@ def validate_rows(rows: Iterable[Row]) -> tuple[tuple[Case, ...], dict[str, str]
     cases: dict[str, Case] = {}
     places: dict[str, str] = {}
     faults: list[str] = []
+    rows = list(rows)
+    written = {str(row["id"]) for _, row in rows if isinstance(row, Mapping) and "id" in row}
     for number, (place, row) in enumerate(rows, 1):
         if isinstance(row, Exception):
             faults.append(f"{place}: {row}")
             continue
         try:
-            case = Case.model_validate(row if isinstance(row, Case) else {"id": f"q{number:03d}", **row})
+            invented = f"q{number:03d}" if f"q{number:03d}" not in written else f"row {number}"
+            case = Case.model_validate(row if isinstance(row, Case) else {"id": invented, **row})
         except ValidationError as error:
             faults += [f"{place}: {explain(dict(item))}" for item in error.errors(include_url=False)]
             continue
@@ -251,10 +254,13 @@ def cells_of(file: Path) -> Iterator[Row]:
 
 
 def _rows_in_memory(data: Any) -> Iterator[Row]:
-    rows = data.to_dict("records") if hasattr(data, "iterrows") else data
+    is_frame = hasattr(data, "iterrows")
+    rows = data.to_dict("records") if is_frame else data
     if isinstance(rows, Mapping) or not isinstance(rows, Iterable):
         expected = "expected a path, a list of dictionaries, a DataFrame or a dataset"
         raise DatasetError(f"{expected}, got {type(data).__name__}")
+    if is_frame:
+        return _of_table("the table", ((f"row {number}", row) for number, row in enumerate(rows)), None)
     return ((f"row {number}", row if isinstance(row, Case) else _fields(row)) for number, row in enumerate(rows))
 
 
@@ -276,13 +282,20 @@ def _json_rows(file: Path) -> Iterator[Row]:
 
 
 def _csv_rows(file: Path) -> Iterator[Row]:
-    text = read_text(file, "a CSV file", MOST_BYTES, DatasetError)
-    reader = csv.DictReader(io.StringIO(text), delimiter=max(",;\t", key=text.partition("\n")[0].count), restkey="")
+    text = re.sub(r"\Asep=.\r?\n", "", read_text(file, "a CSV file", MOST_BYTES, DatasetError))  # a line of Excel's
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    reader = csv.DictReader(io.StringIO(text, newline=None), delimiter=delimiter)
     try:
+        names = [name.strip() for name in reader.fieldnames or ()]
+        if twice := next((name for name in names if name and names.count(name) > 1), None):
+            raise DatasetError(f"{file}: has two columns {quoted(twice)}; rename one, or write a row of the same id")
+        reader.fieldnames = names
         for row in reader:
-            more = len(row.pop("", None) or ())
-            fault = ValueError(f"has {more:,} more cells than the first line has names")
-            yield f"{file}:{reader.line_num}", fault if more else {name.strip(): row[name] for name in row}
+            more: Any = row.pop(None, None)
+            fault = ValueError(f"has {len(more or ()):,} more cells than the first line has names")
+            cells = {name: cell for name, cell in row.items() if name}  # pandas' numbers of rows have no name
+            if more or any(cells.values()):
+                yield f"{file}:{reader.line_num}", fault if more else cells
     except csv.Error as error:
         yield f"{file}:{reader.line_num}", ValueError(str(error))
 
@@ -364,12 +377,23 @@ def _of_table(source: str | Path, rows: Iterable[Row], columns: Mapping[str, str
             raise DatasetError(
                 f"{source}: {'unknown' if wrong[0] in cells else 'no'} column {quoted(wrong[0])}"
                 f"{nearest(wrong[0], FIELDS if wrong[0] in cells else cells)}; it has {', '.join(map(quoted, cells))}; "
-                f"name them: python -m evals.golden import {source} -o golden.jsonl --column FIELD=COLUMN"
+                + (
+                    f"name them: python -m evals.golden import {source} -o golden.jsonl --column FIELD=COLUMN"
+                    if isinstance(source, Path)
+                    else "rename it"
+                )
             )
-        case = cases.setdefault(json.dumps([row.get("id"), row.get("query")], default=str), (place, row))[1]
+        first, case = cases.setdefault(json.dumps([row.get("id"), row.get("query")], default=str), (place, row))
         if case is not row:
-            case["evidence"] = [*case.get("evidence", []), *row.get("evidence", [])]
-            case["relevant_ids"] = {**case.get("relevant_ids", {}), **row.get("relevant_ids", {})}
+            case["evidence"] = [*case.get("evidence", []), *row.pop("evidence", [])]
+            case["relevant_ids"] = {**case.get("relevant_ids", {}), **row.pop("relevant_ids", {})}
+            for name, value in row.items():
+                if case.setdefault(name, value) != value:
+                    other = f"{quoted(case[name])} in the row of the same case at {first}"
+                    yield (
+                        place,
+                        ValueError(f"{name} is {quoted(value)}, and {other}; write the same in both, or in one"),
+                    )
     yield from cases.values()
 
 
@@ -412,4 +436,6 @@ def _value(name: str, cell: Any) -> Any:
         # A text may begin with a bracket, but no id does.
         if name in LISTS and not (is_written and name == "relevant_ids"):
             cell = [part for part in re.split(LISTS[name], cell.strip()) if part]
+    if name == "id" and isinstance(cell, float) and cell.is_integer():  # a column of pandas with gaps
+        return int(cell)
     return dict.fromkeys(map(str, cell), 1) if name == "relevant_ids" and isinstance(cell, list) else cell

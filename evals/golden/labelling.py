@@ -32,6 +32,7 @@ from retrievers.config.files import make_private, read_text
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
 from retrievers.search.candidates import Hits
+from retrievers.text.quoting import quoted
 
 MOST_GRADE = 3
 COLUMNS = (
@@ -239,6 +240,9 @@ def read_labels(sources: Sequence[Path], annotator: str | None = None) -> list[L
                 row["at"] = datetime.fromtimestamp(file.stat().st_mtime, UTC)
                 if "grade" not in row:
                     continue
+                text = normalise(row.get("chunk_text", ""))
+                strange = [quote for quote in row["quotes"] if text and normalise(quote) not in text]
+                faults += [f"{place}: quotes: {quoted(quote)} does not stand in chunk_text" for quote in strange]
             else:
                 row |= cells
             try:

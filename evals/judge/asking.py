@@ -263,4 +263,4 @@ class Engine:
 
 def _tokens(said: object, text: str) -> int:
     """Return the count of a server, or our own of the text where it gives none that can be."""
-    return said if isinstance(said, int) and 0 < said < MOST_TOKENS else count_tokens(text)
+    return said if type(said) is int and 0 < said < MOST_TOKENS else count_tokens(text)

@@ -1,12 +1,14 @@
 """The judge of a run: all questions of all queries asked concurrently, each answered once."""
 
 import asyncio
+import atexit
 import logging
 import random
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
+from functools import cache
+from threading import Lock
 from typing import Any, TypeVar
 
 from evals.collect.observations import Failure, Observation
@@ -29,6 +31,7 @@ UNIDENTIFIED = (
     "the verdicts of judge.model %r are not kept, and are bought again by every run: its class does not tell its "
     "parameters (_identifying_params)"
 )
+ONE_AT_A_TIME = Lock()
 # Prepared questions for each concurrent call.
 AHEAD = 4
 
@@ -51,9 +54,8 @@ class Judge:
     ) -> None:
         self.config, self.chat, self.store, self._progress, self.below = config, chat, store, progress, below
         self._account: Account = Account(config, below._account.budget if below else Budget(config.budget))
-        # An HTTP client belongs to the event loop that it meets first; there is one loop for both judges.
-        loop = partial(_loop, config.max_concurrency)
-        self._runner: asyncio.Runner = below._runner if below else asyncio.Runner(loop_factory=loop)
+        # LangChain calls a model that has no asynchronous interface in these.
+        self._threads = ThreadPoolExecutor(config.max_concurrency, "judge")
         self.engine = Engine(chat, config, store, self._account)
 
     @classmethod
@@ -141,18 +143,21 @@ class Judge:
         return replace(first, again=second, usage=second.usage)
 
     def run(self, work: Coroutine[Any, Any, Result], engine: Engine | None = None) -> Result:
-        """Do work that asks the engine, on the event loop of this judge.
+        """Do work that asks the engine, on the event loop of the process.
 
         Raises:
             JudgeError: Nothing can be judged.
         """
-        return self._runner.run((engine or self.engine).run(work))
+        with ONE_AT_A_TIME:
+            runner = _runner()
+            runner.get_loop().set_default_executor(self._threads)
+            return runner.run(_whole((engine or self.engine).run(work)))
 
     def close(self) -> None:
-        """Close the verdict store and the event loop."""
+        """Close the verdict store."""
         if self.store:
             self.store.close()
-        self._runner.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _judging(self, questions: Sequence[Task], engine: Engine) -> Judging:
         graded = self.run(self._ask(questions, engine), engine)
@@ -185,11 +190,23 @@ class Judge:
         return graded
 
 
-def _loop(threads: int) -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    # LangChain calls a model that has no asynchronous interface in these.
-    loop.set_default_executor(ThreadPoolExecutor(threads, "judge"))
-    return loop
+@cache
+def _runner() -> asyncio.Runner:
+    """Return the event loop of all judges: LangChain keeps HTTP clients, which belong to the loop they met first."""
+    runner = asyncio.Runner()
+    atexit.register(runner.close)
+    return runner
+
+
+async def _whole(work: Coroutine[Any, Any, Result]) -> Result:
+    """Do work, and let nothing that it began go on behind its end."""
+    try:
+        return await work
+    finally:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
 
 def repeated(observations: Sequence[Observation], count: int, seed: int) -> list[Observation]:
