@@ -16,10 +16,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_qdrant import QdrantVectorStore, RetrievalMode
 from qdrant_client import QdrantClient, models
 
-from retrievers.errors import (
-    CollectionNotFoundError,
-    StoreError,
-)
+from retrievers.errors import CollectionNotFoundError, StoreError
 from retrievers.store import building
 from retrievers.store.building import check_room
 from retrievers.store.embedded import EmbeddedClient
@@ -81,8 +78,10 @@ def test_reading_changes_no_byte(client: WritableClient) -> None:
     assert files(client.path) == before
 
 
-def test_an_exception_leaves_the_collection_as_it_was(client: WritableClient) -> None:
+def test_a_build_that_fails_leaves_the_collection_as_it_was(client: WritableClient) -> None:
     before = files(client.path)
+    with pytest.raises(StoreError, match="expected dim: 26, got 25"):
+        client.upsert(NAME, [models.PointStruct(id=7, vector=[1.0] * 25)])
     with pytest.raises(KeyError), client.building(NAME, vectors=DENSE, sparse=SPARSE) as build:
         build.upsert(points()[:1])
         raise KeyError
@@ -121,15 +120,15 @@ def test_what_a_killed_build_left_is_read_and_cleared_away(client: WritableClien
 
 
 @pytest.mark.slow
-def test_whole_or_as_it_was_after_200_kills(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.support.edge_crash", str(tmp_path / "store"), "200", "7"]
+def test_whole_or_as_it_was_after_200_kills(on_disk: Path) -> None:
+    command = [sys.executable, "-m", "tests.support.edge_crash", str(on_disk / "store"), "200", "7"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     *trials, last = map(json.loads, done.stdout.splitlines())
     assert len(trials) == 200
     assert all(trial["whole"] and trial["found"] in (trial["before"], trial["tried"]) for trial in trials)
     assert {trial["found"] == trial["tried"] for trial in trials} == {True, False}
     assert last == [201, True]
-    assert [entry.name for entry in (tmp_path / "store" / "collections").iterdir()] == ["pages"]
+    assert [entry.name for entry in (on_disk / "store" / "collections").iterdir()] == ["pages"]
 
 
 @pytest.mark.slow
@@ -194,12 +193,6 @@ def test_too_little_room_is_refused_before(client: WritableClient, monkeypatch: 
         check_room(client.path, NAME, 1_000_000)
 
 
-def test_a_vector_that_does_not_fit_is_told(client: WritableClient) -> None:
-    with pytest.raises(StoreError, match="expected dim: 26, got 25"):
-        client.upsert(NAME, [models.PointStruct(id=7, vector=[1.0] * 25)])
-    assert client.count(NAME).count == 4
-
-
 def test_what_is_not_there_and_what_cannot_be_asked(client: WritableClient, tmp_path: Path) -> None:
     with pytest.raises(CollectionNotFoundError, match=r"no collection 'page' at .*; did you mean 'pages'"):
         client.count("page")
@@ -212,11 +205,12 @@ def test_what_is_not_there_and_what_cannot_be_asked(client: WritableClient, tmp_
         client.count(NAME, models.Filter(must=[text]))
 
 
-@pytest.mark.parametrize("name", ["a/b", ".hidden", "x.new", "ä ö", "%2E", "..", "CON"])
-def test_any_name_is_a_folder_of_its_own(client: WritableClient, name: str) -> None:
-    client.create_collection(name, DENSE)
-    assert {c.name for c in client.get_collections().collections} == {NAME, name}
-    assert client.count(name).count == 0
+def test_any_name_is_a_folder_of_its_own(client: WritableClient) -> None:
+    names = ["a/b", ".hidden", "x.new", "ä ö", "%2E", "..", "CON"]
+    for name in names:
+        client.create_collection(name, DENSE)
+        assert client.count(name).count == 0
+    assert {each.name for each in client.get_collections().collections} == {NAME, *names}
 
 
 def test_threads_share_a_client_while_it_is_built_anew(client: WritableClient) -> None:
@@ -232,38 +226,29 @@ def test_threads_share_a_client_while_it_is_built_anew(client: WritableClient) -
 # langchain-qdrant
 
 
-def filled(client: Any, mode: RetrievalMode = RetrievalMode.DENSE) -> QdrantVectorStore:
+def filled(client: Any, mode: RetrievalMode) -> QdrantVectorStore:
     sparse = None if mode == RetrievalMode.DENSE else Terms()
     return QdrantVectorStore(client, NAME, embedding=Letters(), retrieval_mode=mode, sparse_embedding=sparse)
 
 
-@pytest.fixture
-def local() -> Any:
-    made = QdrantClient(":memory:")
-    made.create_collection(NAME, DENSE, sparse_vectors_config=SPARSE)
-    made.upsert(NAME, points())
-    yield made
-    made.close()
-
-
-def test_langchain_qdrant_finds_what_it_finds_in_local_mode(client: WritableClient, local: QdrantClient) -> None:
-    ours, theirs = filled(client), filled(local)
+def test_langchain_qdrant_finds_what_it_finds_in_local_mode(client: WritableClient) -> None:
+    """Its own fusion depends on k, and the engine's on chance where scores are equal: compared as scores."""
     some = models.Filter(must=[models.FieldCondition(key="metadata.n", range=models.Range(gte=1))])
-    for options in ({"k": 4}, {"k": 2, "filter": some}, {"k": 4, "score_threshold": 0.6}, {"k": 2, "offset": 1}):
-        found = ours.similarity_search_with_score("robots grasp", **options)
-        expected = theirs.similarity_search_with_score("robots grasp", **options)
-        assert [document for document, _ in found] == [document for document, _ in expected]
-        assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-6)
-    assert [d.page_content for d in ours.get_by_ids([0, 2])] == [TEXTS[0], TEXTS[2]]
-    assert asyncio.run(ours.asimilarity_search("arms lift", k=1)) == theirs.similarity_search("arms lift", k=1)
-
-
-def test_langchain_qdrants_own_hybrid_works_too(client: WritableClient, local: QdrantClient) -> None:
-    """Its fusion depends on k, and the engine's on chance where scores are equal: compared as scores."""
-    ours, theirs = filled(client, RetrievalMode.HYBRID), filled(local, RetrievalMode.HYBRID)
-    for query in ("robots", "topic hands"):
-        found, expected = (s.similarity_search_with_score(query, k=4) for s in (ours, theirs))
-        assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-6)
+    with closing(QdrantClient(":memory:")) as local:
+        local.create_collection(NAME, DENSE, sparse_vectors_config=SPARSE)
+        local.upsert(NAME, points())
+        ours, theirs = (filled(each, RetrievalMode.DENSE) for each in (client, local))
+        for options in ({"k": 4}, {"k": 2, "filter": some}, {"k": 4, "score_threshold": 0.6}, {"k": 2, "offset": 1}):
+            found = ours.similarity_search_with_score("robots grasp", **options)
+            expected = theirs.similarity_search_with_score("robots grasp", **options)
+            assert [document for document, _ in found] == [document for document, _ in expected]
+            assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-6)
+        assert [d.page_content for d in ours.get_by_ids([0, 2])] == [TEXTS[0], TEXTS[2]]
+        assert asyncio.run(ours.asimilarity_search("arms lift", k=1)) == theirs.similarity_search("arms lift", k=1)
+        for query in ("robots", "topic hands"):
+            hybrid = (filled(each, RetrievalMode.HYBRID) for each in (client, local))
+            found, expected = (store.similarity_search_with_score(query, k=4) for store in hybrid)
+            assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-6)
 
 
 def test_one_builds_while_others_read(client: WritableClient) -> None:

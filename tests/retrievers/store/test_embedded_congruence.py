@@ -88,19 +88,10 @@ def assert_same_search(
             found = top(searcher(client, {**options, "score_threshold": threshold}), count)
             assert_same(found, ordered(expected)[:count], f"{type(client).__name__}, {says}")
         alone = pairs(edge.query_points(NAME, **options, score_threshold=threshold, limit=count).points)
-        for each in edge.query_batch_points(NAME, [request(options, threshold, count)] * 2):
+        asked: Any = {"query": query, "using": options["using"], "filter": given, "score_threshold": threshold}
+        request = models.QueryRequest(**asked, limit=count, with_payload=True)
+        for each in edge.query_batch_points(NAME, [request] * 2):
             assert decided(pairs(each.points)) == decided(alone), says
-
-
-def request(options: dict[str, Any], threshold: float | None, limit: int) -> models.QueryRequest:
-    return models.QueryRequest(
-        query=options["query"],
-        using=options["using"],
-        filter=options["query_filter"],
-        score_threshold=threshold,
-        limit=limit,
-        with_payload=True,
-    )
 
 
 def searcher(client: Any, options: dict[str, Any]) -> Any:
