@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 
 import pytest
+from qdrant_client import QdrantClient
 
 from tests.support.qdrant_server import QdrantServer
 
@@ -9,3 +10,10 @@ from tests.support.qdrant_server import QdrantServer
 def server() -> Iterator[QdrantServer]:
     with QdrantServer() as running:
         yield running
+
+
+@pytest.fixture
+def memory() -> Iterator[QdrantClient]:
+    client = QdrantClient(":memory:")
+    yield client
+    client.close()

@@ -1,9 +1,7 @@
 """Sections to chunks: nothing lost or said twice, verbatim at the lines named, ids that stay, budgets that hold."""
 
-import hashlib
 import re
 import time
-import uuid
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -68,43 +66,6 @@ def test_a_word_over_the_budget_is_cut_inside_and_a_character_is_not() -> None:
     assert cut("abcdefgh\n", 4) == ["abcd", "efgh"]
     assert cut("🤖🤖\n", 2, 5) == ["🤖", "🤖"]
     assert "".join(cut("ab cdefghij kl\n", 9)).replace(" ", "") == "abcdefghijkl"
-
-
-def test_every_field_is_set() -> None:
-    matter = "---\ntitle: Topics\ntags: [ros2, dds]\nsidebar_position: 2\n---\n\n"
-    page = parse_page(f"{matter}Intro.\n\n# Top\n\n## Sub *one*\n\nBody.\n", "01-ros/basics/02-topics.md")
-    intro, body = chunk_page(page, 99, count_tokens)
-    identity = "\x1f".join(("/docs/ros/basics/topics", "", "Intro.", "0"))
-    chunk_id = hashlib.sha256(identity.encode()).hexdigest()[:32]
-    assert intro == Chunk(
-        chunk_id=chunk_id,
-        point_id=str(uuid.uuid5(uuid.NAMESPACE_URL, chunk_id)),
-        text="Intro.",
-        source_url="/docs/ros/basics/topics",
-        title="Topics",
-        section_path="Topics",
-        heading="Topics",
-        chunk_index=0,
-        total_chunks=2,
-        source_document_id="01-ros/basics/02-topics",
-        content_hash=hashlib.sha256(b"Intro.").hexdigest(),
-        module="01-ros",
-        chapter="basics",
-        tags=("ros2", "dds"),
-        sidebar_position=2,
-        chunk_token_count=count_tokens("Intro."),
-        file_path="01-ros/basics/02-topics.md",
-        start_line=7,
-        end_line=7,
-    )
-    assert (body.section_path, body.heading, body.text) == ("Top > Sub one", "Sub one", "## Sub *one*\n\nBody.")
-    assert (body.start_line, body.end_line, body.chunk_index) == (11, 13, 1)
-    placed = [parse_page("x", path).facts for path in ("a.md", "mod/ch/deep/v1.2.md", "mod/a.pdf")]
-    assert [(facts["source_document_id"], facts["module"], facts["chapter"]) for facts in placed] == [
-        ("a", "a", "a"),
-        ("mod/ch/deep/v1.2", "mod", "ch"),
-        ("mod/a.pdf", "mod", "a"),
-    ]
 
 
 def test_ids_tell_equal_texts_apart_and_depend_on_nothing_else() -> None:

@@ -1,6 +1,5 @@
 """Payloads to chunks and back, listing by filter, and a proposal of the payload's names."""
 
-from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
@@ -120,25 +119,18 @@ def test_a_chunk_says_where_it_is_as_far_as_is_known(known: dict[str, Any], sour
 # Points
 
 
-@pytest.fixture
-def client() -> Iterator[QdrantClient]:
-    made = QdrantClient(":memory:")
-    yield made
-    made.close()
-
-
-def test_vectors_are_in_the_order_of_the_points_and_of_the_named_vector(client: QdrantClient) -> None:
+def test_vectors_are_in_the_order_of_the_points_and_of_the_named_vector(memory: QdrantClient) -> None:
     params = {name: models.VectorParams(size=2, distance=models.Distance.COSINE) for name in ("a", "b")}
     vectors = [{"a": [1.0, 0.0], "b": [0.0, number]} for number in (1.0, -1.0)]
-    fill(client, "c", vectors, [{}, {}], params=params)
+    fill(memory, "c", vectors, [{}, {}], params=params)
     for name, found in (("a", [[1, 0], [1, 0]]), ("b", [[0, -1], [0, 1]])):
-        assert vectors_of(client, settings(collection="c", vector_name=name), ["1", "0"]).tolist() == found
+        assert vectors_of(memory, settings(collection="c", vector_name=name), ["1", "0"]).tolist() == found
 
 
-def test_chunks_are_listed_by_field_in_order_of_their_ids(client: QdrantClient) -> None:
+def test_chunks_are_listed_by_field_in_order_of_their_ids(memory: QdrantClient) -> None:
     """2,500 points, which are three pages of the scroll: a flat payload, the address under an alias."""
     payloads = [{"text": f"t{n}", "url": f"/docs/{n % 3}", "a b": "en", "chunk_id": 9_999 - n} for n in range(2_500)]
-    fill(client, "flat", [[1.0, 0.0]] * len(payloads), payloads)
+    fill(memory, "flat", [[1.0, 0.0]] * len(payloads), payloads)
     config = settings(collection="flat", metadata={**FLAT, "map": {"module": "a b"}})
     rows: list[tuple[dict[str, list[str]], int]] = [
         ({}, 2_500),
@@ -151,7 +143,7 @@ def test_chunks_are_listed_by_field_in_order_of_their_ids(client: QdrantClient) 
         ({"point_id": ["7", "0", "none", "6f9619ff-8b86-d011-b42d-00cf4fc964ff"]}, 2),
     ]
     for where, count in rows:
-        chunks = scroll(client, config, where)
+        chunks = scroll(memory, config, where)
         assert len(chunks) == count
         assert [chunk.chunk_id for chunk in chunks] == sorted(chunk.chunk_id for chunk in chunks)
         urls = where.get("source_url", where.get("url"))
