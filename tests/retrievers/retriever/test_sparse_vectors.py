@@ -1,7 +1,6 @@
 """Collections with several dense and sparse vectors: which are searched, by whose encoder, against brute force."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from retrievers import QdrantRetriever
-from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError, EmbeddingError, StoreError
 from tests.support.bm25 import bm25_of
 from tests.support.collections import TableEmbeddings, embedded, settings
@@ -38,28 +36,37 @@ def splade(text: str) -> dict[int, float]:
     return weights
 
 
+def split(text: str) -> tuple[list[int], list[float]]:
+    return [*splade(text)], [*splade(text).values()]
+
+
+def sparse(text: str) -> models.SparseVector:
+    indices, values = split(text)
+    return models.SparseVector(indices=indices, values=values)
+
+
+def arrays(text: str) -> Iterator[Any]:
+    indices, values = map(np.array, split(text))
+    yield SimpleNamespace(indices=indices, values=values)
+
+
+# Factories, named in the settings: every kind of encoder that is taken, one that fails, and one that makes none.
+
+
 def mapping() -> Any:
     return splade
 
 
 def lists() -> Any:
-    return lambda text: tuple(zip(*splade(text).items(), strict=True))
+    return split
 
 
 def langchain() -> Any:
-    def embed_query(text: str) -> Any:
-        weights = splade(text)
-        return SimpleNamespace(indices=list(weights), values=list(weights.values()))
-
-    return SimpleNamespace(embed_query=embed_query)
+    return SimpleNamespace(embed_query=sparse)
 
 
 def fastembed() -> Any:
-    def query_embed(text: str) -> Iterator[Any]:
-        weights = splade(text)
-        yield SimpleNamespace(indices=np.array(list(weights)), values=np.array(list(weights.values())))
-
-    return SimpleNamespace(query_embed=query_embed)
+    return SimpleNamespace(query_embed=arrays)
 
 
 def broken() -> Any:
@@ -71,35 +78,22 @@ def none() -> Any:
 
 
 def fill(client: QdrantClient) -> None:
+    idf = models.SparseVectorParams(modifier=models.Modifier.IDF)
     client.create_collection(
         "mine",
         vectors_config={
             "small": models.VectorParams(size=3, distance=models.Distance.COSINE),
             "large": models.VectorParams(size=4, distance=models.Distance.DOT),
         },
-        sparse_vectors_config={
-            "splade": models.SparseVectorParams(),
-            "minicoil": models.SparseVectorParams(modifier=models.Modifier.IDF),
-            "words": models.SparseVectorParams(modifier=models.Modifier.IDF),
-        },
+        sparse_vectors_config={"splade": models.SparseVectorParams(), "minicoil": idf, "words": idf},
     )
-    client.upsert("mine", [_point(number, text) for number, text in enumerate(TEXTS)])
-
-
-def _point(number: int, text: str) -> models.PointStruct:
-    weights = splade(text)
-    learned = models.SparseVector(indices=list(weights), values=list(weights.values()))
-    return models.PointStruct(
-        id=number,
-        vector={
-            "small": SMALL[number].tolist(),
-            "large": LARGE[number].tolist(),
-            "splade": learned,
-            "minicoil": learned,
-            "words": bm25_of(text),
-        },
-        payload={"page_content": text, "metadata": {"chunk_id": f"{number:02}"}},
-    )
+    points = []
+    for number, text in enumerate(TEXTS):
+        dense: dict[str, Any] = {"small": SMALL[number].tolist(), "large": LARGE[number].tolist()}
+        vectors = dense | {"splade": sparse(text), "minicoil": sparse(text), "words": bm25_of(text)}
+        payload = {"page_content": text, "metadata": {"chunk_id": f"{number:02}"}}
+        points.append(models.PointStruct(id=number, vector=vectors, payload=payload))
+    client.upsert("mine", points)
 
 
 @pytest.fixture(scope="module", params=["edge", "server"])
@@ -115,18 +109,14 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     yield {"path": str(folder)}
 
 
-def config(store: Mapping[str, Any], **values: Any) -> RetrieverConfig:
+def opened(store: Mapping[str, Any], dimension: int = 3, **values: Any) -> QdrantRetriever:
     own = {"embedding": {"provider": "python", "model": "mine:make"}, "collection": "mine", "vector_name": "small"}
-    return settings(**{"store": dict(store), **own, **values})
+    config = settings(**{"store": dict(store), **own, **values})
+    return QdrantRetriever.open(config, embeddings=EMBEDDED[dimension])
 
 
-@contextmanager
-def opened(store: Mapping[str, Any], dimension: int = 3, **values: Any) -> Iterator[QdrantRetriever]:
-    retriever = QdrantRetriever.open(config(store, **values), embeddings=EMBEDDED[dimension])
-    try:
-        yield retriever
-    finally:
-        retriever.close()
+def keyword(name: str, encoder: str) -> dict[str, str]:
+    return {"vector_name": name, "encoder": f"python:{__name__}:{encoder}"}
 
 
 def found(retriever: QdrantRetriever) -> list[tuple[int, float]]:
@@ -160,41 +150,43 @@ def test_the_named_dense_vector_is_searched_by_its_own_distance(store: dict[str,
 @pytest.mark.parametrize("made", ["mapping", "lists", "langchain", "fastembed"])
 @pytest.mark.parametrize("name", ["splade", "minicoil"])
 def test_a_sparse_vector_is_searched_by_a_model_of_ones_own(store: dict[str, Any], name: str, made: str) -> None:
-    keyword = {"vector_name": name, "encoder": f"python:{__name__}:{made}"}
-    with opened(store, mode="keyword", keyword=keyword) as retriever:
+    with opened(store, mode="keyword", keyword=keyword(name, made)) as retriever:
         candidates = found(retriever)
         assert [n for n, _ in candidates] == [n for n, _ in of_terms(name)]
         assert [score for _, score in candidates] == pytest.approx([score for _, score in of_terms(name)], abs=1e-4)
         session = retriever.search(QUERY)
-        assert {chunk.score_scale for chunk in session.chunks} <= {"sparse"}
-        assert session.error is None
+        assert ({chunk.score_scale for chunk in session.chunks}, session.error) == ({"sparse"}, None)
 
 
-def test_hybrid_fuses_the_named_vectors(store: dict[str, Any]) -> None:
-    keyword = {"vector_name": "splade", "encoder": f"python:{__name__}:mapping"}
-    for fusion in ("weighted", "rrf", "dbsf"):
-        with opened(store, mode="hybrid", fusion=fusion, keyword=keyword, threshold=0) as retriever:
-            session = retriever.search(QUERY)
-            assert len(session.chunks) == 5
-            assert {name for chunk in session.chunks for name in chunk.scores} == {"semantic", "keyword", "fused"}
+@pytest.mark.parametrize("fusion", ["weighted", "rrf", "dbsf"])
+def test_hybrid_fuses_the_named_vectors(store: dict[str, Any], fusion: str) -> None:
+    with opened(store, mode="hybrid", fusion=fusion, keyword=keyword("splade", "mapping"), threshold=0) as retriever:
+        chunks = retriever.search(QUERY).chunks
+    assert [{*chunk.scores} for chunk in chunks] == [{"semantic", "keyword", "fused"}] * 5
 
 
-def test_a_vector_that_is_not_there_is_refused_with_those_that_are(store: dict[str, Any]) -> None:
-    with pytest.raises(StoreError, match=r"has no dense vector 'smal': it has '(small|large)', '"):
-        QdrantRetriever.open(config(store, vector_name="smal"), embeddings=EMBEDDED[3])
-    with pytest.raises(StoreError, match=r"has no sparse vector 'bm25', .* it has '\w+', '\w+', '\w+'; set"):
-        QdrantRetriever.open(config(store, mode="keyword"), embeddings=EMBEDDED[3])
-    keyword = {"vector_name": "splade"}
-    with pytest.raises(StoreError, match=r"has no IDF modifier on .*, keyword.encoder: python:module:factory"):
-        QdrantRetriever.open(config(store, mode="keyword", keyword=keyword), embeddings=EMBEDDED[3])
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"vector_name": "smal"}, r"has no dense vector 'smal': it has '(small|large)', '"),
+        ({"mode": "keyword"}, r"has no sparse vector 'bm25', .* it has '\w+', '\w+', '\w+'; set"),
+        (
+            {"mode": "hybrid", "keyword": {"vector_name": "splade"}},
+            r"has no IDF modifier on .*, keyword.encoder: python:module:factory",
+        ),
+    ],
+)
+def test_a_vector_that_is_not_there_is_refused_with_those_that_are(
+    store: dict[str, Any], values: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(StoreError, match=said):
+        opened(store, **values)
 
 
 def test_faults_of_an_encoder_are_typed(store: dict[str, Any]) -> None:
-    keyword = {"vector_name": "splade", "encoder": f"python:{__name__}:broken"}
-    with opened(store, mode="keyword", keyword=keyword) as retriever:
+    with opened(store, mode="keyword", keyword=keyword("splade", "broken")) as retriever:
         assert "keyword.encoder 'tests.retrievers" in str(retriever.search(QUERY).error)
         with pytest.raises(EmbeddingError, match="broken' failed: ValueError"):
             retriever.invoke(QUERY)
-    keyword["encoder"] = f"python:{__name__}:none"
     with pytest.raises(ConfigError, match=r"expected a function from a text to a sparse vector, .* made int"):
-        QdrantRetriever.open(config(store, mode="keyword", keyword=keyword), embeddings=EMBEDDED[3])
+        opened(store, mode="keyword", keyword=keyword("splade", "none"))
