@@ -50,12 +50,6 @@ def store(folder: RetrieverConfig) -> list[str]:
     return ["--store.path", str(folder.store.path), "--collection", "pages"]
 
 
-@pytest.fixture
-def there(server: QdrantServer) -> list[str]:
-    """The flags that name a collection on a server."""
-    return ["--store.url", server.url, "--collection", "pages"]
-
-
 def shown(arguments: list[str], capsys: Captured) -> str:
     """Return the standard output of a command that ends well."""
     assert main(arguments) == 0
@@ -137,9 +131,8 @@ def test_a_missing_store_is_named_and_not_made(command: list[str], tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_search_that_fails_is_told_once_and_logged_with_its_query(
-    server: QdrantServer, there: list[str], tmp_path: Path, capsys: Captured
-) -> None:
+def test_a_failed_search_is_told_once_and_logged(server: QdrantServer, tmp_path: Path, capsys: Captured) -> None:
+    there = ["--store.url", server.url, "--collection", "pages"]
     assert main(["index", str(write_pages(tmp_path / "pages")), *there, "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
     fault = FAULTS["500"]
@@ -154,9 +147,7 @@ def test_a_search_that_fails_is_told_once_and_logged_with_its_query(
     assert (failed["query"], failed["collection"]) == ("robot", "pages")
 
 
-def test_a_search_takes_the_settings_that_the_collection_records_where_it_is_given_none(
-    tmp_path: Path, capsys: Captured
-) -> None:
+def test_a_search_takes_the_settings_that_the_collection_records(tmp_path: Path, capsys: Captured) -> None:
     config = RetrieverConfig(store=StoreConfig(path=tmp_path / "store"), collection="pages")
     asked = RetrieverConfig(mode="hybrid", top_k=2, threshold=0.05, threshold_on="best", rerank="cross-encoder")
     options = IndexOptions(search={**search_settings(asked), "python": "os:getcwd"})
@@ -189,9 +180,7 @@ def test_a_retriever_of_ones_own_is_searched_and_inspected_by_its_collection(cap
 # inspect
 
 
-def test_inspect_takes_the_only_vector_of_a_collection_whatever_its_name(
-    server: QdrantServer, capsys: Captured
-) -> None:
+def test_inspect_takes_the_only_vector_whatever_its_name(server: QdrantServer, capsys: Captured) -> None:
     size = models.VectorParams(size=256, distance=models.Distance.DOT)
     server.client.create_collection("theirs", vectors_config={"text-dense": size})
     payload = {"content": "a", "meta": {"title": "b"}}
@@ -206,7 +195,7 @@ def test_inspect_takes_the_only_vector_of_a_collection_whatever_its_name(
     assert "set vector_name" in refused([*where, "several"], capsys)
 
 
-def test_an_experiment_that_inspect_writes_opens_what_was_looked_at_and_replaces_no_file(
+def test_an_experiment_that_inspect_writes_opens_what_it_saw(
     store: list[str], tmp_path: Path, capsys: Captured
 ) -> None:
     write = ["inspect", *store, "--top-k", "7", "--write", str(tmp_path / "mine.yaml")]
@@ -265,9 +254,7 @@ def test_a_dataset_is_indexed_by_its_columns_and_brought_up_to_date(tmp_path: Pa
         "c.csv --write c.csv",
     ],
 )
-def test_what_cannot_be_indexed_says_why(
-    tmp_path: Path, capsys: Captured, arguments: str, snapshot: SnapshotAssertion
-) -> None:
+def test_what_cannot_be_indexed(tmp_path: Path, capsys: Captured, arguments: str, snapshot: SnapshotAssertion) -> None:
     write_pages(tmp_path, {"c.csv": "id,body\n1,x\n", "pages/a.md": "A.", "image.png": ""})
     assert refused(["index", *arguments.split(), *MODEL], capsys) == snapshot
     assert not [*tmp_path.glob(".qdrant/collections/*/")]

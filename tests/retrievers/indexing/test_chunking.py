@@ -52,9 +52,7 @@ def solid(text: str) -> str:
         ("a b c d. E f.", 4, 2, ["a b c d.", "c d. E f."]),
     ],
 )
-def test_blocks_are_packed_and_cut_between_lines_sentences_and_words(
-    source: str, budget: int, overlap: int, expected: list[str]
-) -> None:
+def test_blocks_are_packed_and_cut(source: str, budget: int, overlap: int, expected: list[str]) -> None:
     found = [chunk.text for chunk in by_words(source, budget, overlap=overlap)]
     assert [" ".join(text.split()) if "gap" in text else text for text in found] == expected
 
@@ -128,9 +126,7 @@ def test_chunks_are_the_text_of_the_page_in_order_at_their_lines(page: Generated
 
 
 @given(page=pages(), budget=st.sampled_from([16, 24, 40]), overlap=st.sampled_from([1, 4, 15]))
-def test_with_overlap_chunks_are_verbatim_within_the_budget_and_lose_nothing(
-    page: GeneratedPage, budget: int, overlap: int
-) -> None:
+def test_with_overlap_chunks_are_verbatim_and_lose_nothing(page: GeneratedPage, budget: int, overlap: int) -> None:
     lines = page.source.split("\n")
 
     def held(chunks: tuple[Chunk, ...]) -> set[int]:

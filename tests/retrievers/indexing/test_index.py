@@ -100,9 +100,7 @@ def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Indexer]:
 embedded = pytest.mark.parametrize("index", ["embedded"], indirect=True)
 
 
-def test_a_first_run_embeds_and_stores_every_chunk_with_all_that_is_known_of_it(
-    index: Indexer, snapshot: SnapshotAssertion
-) -> None:
+def test_a_first_run_stores_all_that_is_known_of_every_chunk(index: Indexer, snapshot: SnapshotAssertion) -> None:
     assert index() == (CHUNKS, 0, 0, 0)
     stored = content(index.client)
     assert sorted(index.embeddings.embedded) == sorted(payload["page_content"] for payload, _ in stored.values())
@@ -225,9 +223,7 @@ NESTED = {"text_key": "body", "nested_under": "meta", "map": {"tags": "labels"}}
 
 
 @pytest.mark.parametrize("metadata", [FLAT, NESTED])
-def test_what_was_indexed_under_other_keys_is_searched_with_the_same_settings(
-    index: Indexer, metadata: dict[str, Any]
-) -> None:
+def test_what_was_indexed_under_other_keys_is_searched(index: Indexer, metadata: dict[str, Any]) -> None:
     index()
     changes = {"metadata": metadata, "top_k": 20, "mode": "hybrid"}
     assert (index(changes=changes), index.embeddings.embedded) == ((0, CHUNKS, 0, 0), [])

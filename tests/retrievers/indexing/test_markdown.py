@@ -94,9 +94,7 @@ def test_without_title_and_heading_the_file_name_is_the_title() -> None:
         ("mod/a.pdf", "mod/a.pdf", "mod", "a"),
     ],
 )
-def test_document_module_and_chapter_are_those_of_the_path(
-    file_path: str, document: str, module: str, chapter: str
-) -> None:
+def test_document_module_and_chapter_are_of_the_path(file_path: str, document: str, module: str, chapter: str) -> None:
     facts = parse("x", file_path).facts
     assert (facts["source_document_id"], facts["module"], facts["chapter"]) == (document, module, chapter)
 

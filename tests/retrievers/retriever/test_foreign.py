@@ -116,9 +116,7 @@ FAULTS = ("one_string", "none", "textless", "raises_in_the_middle", "leaves_in_t
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_faults_are_raised_typed_or_told_in_the_session(
-    name: str, caplog: pytest.LogCaptureFixture, snapshot: SnapshotAssertion
-) -> None:
+def test_faults_are_raised_or_told(name: str, caplog: pytest.LogCaptureFixture, snapshot: SnapshotAssertion) -> None:
     with open_named(name) as retriever:
         with pytest.raises(ForeignRetrieverError) as caught:
             retriever.candidates(["a named channel"])

@@ -98,7 +98,7 @@ UNMET = ["module > 5", "n = '5'", {"draft": "True"}, {"module": "imu", "n": 6}]
 
 
 @pytest.mark.parametrize("filters", [*UNKNOWN, *UNMET], ids=str)
-def test_what_names_no_field_or_lets_no_chunk_through_is_an_error(
+def test_a_filter_that_lets_nothing_through_is_an_error(
     memory: QdrantClient, filters: Any, snapshot: SnapshotAssertion
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -127,9 +127,7 @@ def test_a_payload_key_may_have_any_characters(memory: QdrantClient, key: str) -
         collection.matches("titel = y")
 
 
-def test_where_a_server_filters_by_indexed_keys_alone_it_says_so_when_the_retriever_is_opened(
-    server: QdrantServer, tmp_path: Path
-) -> None:
+def test_a_filter_that_a_server_refuses_is_told_at_the_opening(server: QdrantServer, tmp_path: Path) -> None:
     config = settings(store={"url": server.url}, collection="pages", filters="tags = topics", threshold=None)
     index_pages(config, write_pages(tmp_path))
     with QdrantRetriever.open(config, env={}) as retriever:

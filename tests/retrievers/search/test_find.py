@@ -161,9 +161,7 @@ def test_chunks_that_share_an_id_are_not_merged(memory: QdrantClient, fusion: st
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
 @pytest.mark.parametrize("embedded", [True, False])
-def test_a_point_without_the_vector_that_the_threshold_reads_is_an_error(
-    mode: str, embedded: bool, tmp_path: Path
-) -> None:
+def test_a_point_without_a_cosine_is_an_error(mode: str, embedded: bool, tmp_path: Path) -> None:
     client: Any = WritableClient(tmp_path / "store", create=True) if embedded else QdrantClient(":memory:")
     size = models.VectorParams(size=2, distance=models.Distance.COSINE)
     sparse = {"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)}
@@ -277,9 +275,7 @@ def embedded(corpus: Sequence[str], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
-def test_long_queries_rank_as_bm25s_has_them_on_the_embedded_store(
-    corpus: Sequence[str], embedded: Any, seed: int
-) -> None:
+def test_long_queries_rank_as_bm25s_has_them(corpus: Sequence[str], embedded: Any, seed: int) -> None:
     query = drawn(np.random.default_rng([11, seed]), 60) + " word1 word1 word2"
     assert_ranked_alike(ranked(embedded, query, 50), bm25s(corpus, terms(query)), 50)
     once, twice = ranked(embedded, query, 50), ranked(embedded, f"{query} {query}", 50)

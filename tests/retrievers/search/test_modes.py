@@ -115,7 +115,7 @@ def found_by(retriever: QdrantRetriever, query: str) -> Sequence[RetrievedChunk]
 
 @pytest.mark.parametrize("threshold", [0.0, 0.2, 0.35])
 @pytest.mark.parametrize("group_by", [None, "source_url"])
-def test_a_search_selects_from_its_candidates_and_three_results_are_the_first_of_twenty(
+def test_three_results_are_the_first_of_twenty(
     retriever: QdrantRetriever, threshold: float, group_by: str | None
 ) -> None:
     """The selection is that of an oracle, whose threshold reads the cosine."""
@@ -128,9 +128,7 @@ def test_a_search_selects_from_its_candidates_and_three_results_are_the_first_of
         assert three.status == "success"
 
 
-def test_every_candidate_carries_its_cosine_and_its_bm25_where_it_has_one(
-    retriever: QdrantRetriever, brute_force: BruteForce
-) -> None:
+def test_every_candidate_carries_its_cosine_and_its_bm25(retriever: QdrantRetriever, brute_force: BruteForce) -> None:
     for query in QUERIES:
         cosines, bm25 = brute_force.cosines(query), brute_force.bm25.scores(query)
         for found in found_by(retriever, query):
@@ -243,7 +241,7 @@ def test_hybrid_dbsf_is_qdrants(opened: QdrantRetriever) -> None:
 
 @pytest.mark.parametrize("scale", ["rerank", None])
 @pytest.mark.parametrize("way", PLAIN, ids=name_of)
-def test_a_declared_reranker_gets_what_it_needs_and_its_scores_and_components_come_back(
+def test_a_declared_reranker_gets_what_it_needs(
     opened: QdrantRetriever, way: dict[str, Any], scale: Literal["rerank"] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make = "tests.support.rerankers:make_farthest"
@@ -292,9 +290,7 @@ def test_a_reranker_orders_the_candidates_by_its_scores(opened: QdrantRetriever,
     ("model", "said"),
     [("ReversingCompressor", "the cross-encoder gives no scores"), ("Logits", "the cross-encoder gives a score of ")],
 )
-def test_the_threshold_cannot_read_scores_without_bounds_or_none(
-    opened: QdrantRetriever, model: str, said: str
-) -> None:
+def test_the_threshold_reads_no_scores_without_bounds(opened: QdrantRetriever, model: str, said: str) -> None:
     own = {"provider": "python", "model": f"tests.support.rerankers:{model}"}
     cross = opened.settings.cross_encoder.model_copy(update=own)
     way = {"mode": "hybrid", "rerank": "cross-encoder", "cross_encoder": cross}

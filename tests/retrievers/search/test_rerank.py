@@ -113,9 +113,7 @@ def test_cohere_is_asked_for_all_texts_in_one_request(cohere: RerankServer, valu
 
 
 @pytest.mark.parametrize("fault", ["index too high", "index twice", "too few", "too many", "nan"])
-def test_an_answer_that_fits_no_texts_is_told_at_once(
-    cohere: RerankServer, fault: str, snapshot: SnapshotAssertion
-) -> None:
+def test_an_answer_that_fits_no_texts_is_told(cohere: RerankServer, fault: str, snapshot: SnapshotAssertion) -> None:
     """Answers that are none are in the table of faults by stage, among the tests of the store."""
     rerank = encoder({"COHERE_API_KEY": KEY}, base_url=cohere.url)
     with cohere.failing(FAULTS[fault]), pytest.raises(RerankError) as caught:

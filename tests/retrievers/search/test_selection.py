@@ -90,9 +90,7 @@ def test_a_group_is_of_equal_values_of_any_kind(field: str, values: list[Any], k
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.sampled_from(["each", "final"]))
-def test_the_figures_are_those_of_the_standard_library_of_what_the_threshold_reads(
-    values: list[float], on: str
-) -> None:
+def test_the_figures_are_of_what_the_threshold_reads(values: list[float], on: str) -> None:
     ordered = sorted(values, reverse=True)
     pairs = [(value, 0.5) if on == "final" else (0.5, value) for value in ordered]
     judged = session(hits(*pairs), top_k=20, threshold=0.0, threshold_on=on).confidence
@@ -126,9 +124,7 @@ SAID: dict[str, tuple[list[RetrievedChunk], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("found", "values"), SAID.values(), ids=SAID)
-def test_what_a_session_says_of_its_result(
-    found: list[RetrievedChunk], values: dict[str, Any], snapshot: SnapshotAssertion
-) -> None:
+def test_what_a_session_says(found: list[RetrievedChunk], values: dict[str, Any], snapshot: SnapshotAssertion) -> None:
     told = session(found, **{"threshold": 0.3, "top_k": 5} | values)
     assert told.confidence is not None
     assert [f"{told.confidence.level}: {told.confidence.reason}", *told.warnings, *told.suggestions] == snapshot

@@ -71,7 +71,7 @@ def test_the_rest_of_a_payload_is_kept(payload: dict[str, Any], rest: dict[str, 
         ({"text": "a \ud800 b", "tags": ["\ud83e\udd16"]}, {}, {"text": "a \ufffd b", "tags": ("🤖",)}),
     ],
 )
-def test_a_field_is_read_under_each_of_its_names(
+def test_a_field_is_read_by_each_name(
     fields: dict[str, Any], setting: dict[str, str], expected: dict[str, Any]
 ) -> None:
     chunk = read({"text": "t", **fields}, **FLAT, map=setting)
@@ -178,9 +178,7 @@ def test_keys_are_counted_by_type_with_the_first_example(snapshot: SnapshotAsser
     ],
     ids=" ".join,
 )
-def test_keys_are_recognised_by_name_alias_custom_and_spelling(
-    payload: dict[str, Any], snapshot: SnapshotAssertion
-) -> None:
+def test_keys_are_recognised_by_name_and_spelling(payload: dict[str, Any], snapshot: SnapshotAssertion) -> None:
     found = propose([payload])
     assert (found.text_key, found.nested_under, found.map, found.same_name) == snapshot
     assert {*found.missing} == {*METADATA_FIELDS} - {*found.map} - {*found.same_name} - {*OUR_OWN}

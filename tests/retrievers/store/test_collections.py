@@ -111,9 +111,7 @@ def test_a_collection_that_does_not_fit_is_refused(
         ({"payload": TITLED}, {"metadata": {"map": {"title": "heading"}}}),  # on purpose
     ],
 )
-def test_a_collection_that_fits_is_accepted(
-    server: QdrantServer, manifest: dict[str, Any], values: dict[str, Any]
-) -> None:
+def test_one_that_fits_is_accepted(server: QdrantServer, manifest: dict[str, Any], values: dict[str, Any]) -> None:
     held(server, manifest=manifest)
     check(at(server, **values), TABLED)
 

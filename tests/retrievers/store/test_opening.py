@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from langchain_core.documents import Document
@@ -27,12 +27,11 @@ from retrievers.store.opening import portable_settings
 from tests.support import cohere_server, qdrant_server
 from tests.support.checked import TABLE, at, described, texts
 from tests.support.clock import ATTEMPTS, TRIED, Clock, patient
-from tests.support.cohere_server import CohereServer
 from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages
 from tests.support.hybrid import variant
 from tests.support.loopback import Fault, Reply, Request
 from tests.support.qdrant_server import KEY, QdrantServer
-from tests.support.raw_server import HEAD, drip, flood, raw_server
+from tests.support.raw_server import HEAD, drip, raw_server
 from tests.support.rerank_server import reranked
 from tests.support.tls import authority
 
@@ -48,9 +47,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 # Places
 
 
-def test_a_store_is_where_it_says_or_in_the_working_folder_or_the_users_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_is_where_it_says_or_in_the_usual_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert location(settings(store={"url": "http://h:1"}).store) == "http://h:1"
     assert location(settings(store={"path": "a/b"}).store) == "a/b"
     monkeypatch.chdir(tmp_path)
@@ -109,28 +106,19 @@ def test_a_server_that_does_not_answer_or_drips_is_a_timeout(server: QdrantServe
         described(settings(store={"url": f"http://{host}", "timeout_s": 0.3}))
 
 
-LARGE = {
-    "nested lists": b"[" * 100_000 + b"]" * 100_000,
-    "nested objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
-    "a long number": b'{"result": {"exists": ' + b"9" * 10_000 + b"}}",
-    "without end": None,
-}
-
-
-@pytest.mark.parametrize("body", LARGE.values(), ids=LARGE)
-def test_an_answer_too_large_or_too_deep_is_refused(body: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrievers.store.opening.MOST_BYTES", 5_000_000)
-    whole = [] if body is None else [HEAD + b"Content-Length: %d\r\n\r\n" % len(body), body]
-    with (
-        raw_server(lambda _: whole or flood(HEAD + b"\r\n")) as host,
-        pytest.raises(StoreError, match=r"cannot be read or written .* is it Qdrant, and the address right"),
-    ):
+@pytest.mark.parametrize(
+    "body",
+    [b"[" * 100_000 + b"]" * 100_000, b'{"result": {"exists": ' + b"9" * 10_000 + b"}}"],
+    ids=["nested lists", "a long number"],
+)
+def test_an_answer_too_deep_or_too_long_is_refused(body: bytes) -> None:
+    whole = HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    said = r"cannot be read or written .* is it Qdrant, and the address right"
+    with raw_server(lambda _: [whole]) as host, pytest.raises(StoreError, match=said):
         described(settings(store={"url": f"http://{host}", "timeout_s": 5}))
 
 
-def test_an_old_server_that_drops_the_metadata_is_searched_and_not_written_to(
-    server: QdrantServer, tmp_path: Path
-) -> None:
+def test_an_old_server_is_searched_and_not_written_to(server: QdrantServer, tmp_path: Path) -> None:
     server.keeps_metadata = False
     with pytest.raises(StoreError, match=r"keeps no collection metadata: Qdrant 1\.16"):
         index_pages(settings(store={"url": server.url}, collection="pages"), write_pages(tmp_path))
@@ -146,37 +134,30 @@ ENV = {"COHERE_API_KEY": cohere_server.KEY}
 QUERY = "who sends messages to listeners"
 PASSING = ("429", "500", "502 HTML", "reset", "torn")
 LASTING = ("401", "403", "404", "200 HTML", "200 truncated")
-COHERE_NAMES = {"200 HTML": "html", "200 truncated": "truncated"}
 PATHS = {"embed": "/v1/embed", "search": "/points/query/batch", "rerank": "/v2/rerank"}
 ERRORS = {"embed": EmbeddingError, "search": StoreError, "rerank": RerankError}
+OF_COHERE = {**cohere_server.FAULTS, "200 HTML": cohere_server.FAULTS["html"]}
+OF_COHERE["200 truncated"] = cohere_server.FAULTS["truncated"]
 
 
-class Provider(CohereServer):
-    """Embeds, and reranks by the length of the texts."""
+class World(QdrantServer):
+    """Qdrant, and Cohere at the same address, which reranks by the length of the texts; and a retriever over both."""
 
-    def answer(self, request: Request) -> Reply:
-        if request.path != PATHS["rerank"]:
-            return super().answer(request)
-        return reranked([(place, 1 / (1 + len(text))) for place, text in enumerate(request.body["documents"])])
-
-
-class World(NamedTuple):
-    """Two servers, and a retriever that asks both."""
-
-    store: QdrantServer
-    provider: Provider
     retriever: QdrantRetriever
 
-    def failing(self, stage: str, name: str, times: int | None = None) -> AbstractContextManager[None]:
-        if stage == "search":
-            return self.store.failing(replace(qdrant_server.FAULTS[name], on=PATHS[stage], times=times))
-        fault = cohere_server.FAULTS[COHERE_NAMES.get(name, name)]
-        return self.provider.failing(replace(fault, on=PATHS[stage], times=times))
+    def answer(self, request: Request) -> Reply:
+        if request.path == PATHS["embed"]:
+            return cohere_server.embedded(request.body["texts"])
+        if request.path == PATHS["rerank"]:
+            return reranked([(place, 1 / (1 + len(text))) for place, text in enumerate(request.body["documents"])])
+        return super().answer(request)
+
+    def failing_at(self, stage: str, name: str, times: int | None = None) -> AbstractContextManager[None]:
+        known = qdrant_server.FAULTS if stage == "search" else OF_COHERE
+        return self.failing(replace(known[name], on=PATHS[stage], times=times))
 
     def asked(self, stage: str) -> int:
-        """Return the number of requests of the stage."""
-        requests = [*self.store.requests, *self.provider.requests]
-        return sum(request.path.endswith(PATHS[stage]) for request in requests)
+        return sum(request.path.endswith(PATHS[stage]) for request in self.requests)
 
     def search(self) -> Any:
         return self.retriever.search(QUERY, use_cache=False)
@@ -184,23 +165,18 @@ class World(NamedTuple):
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with QdrantServer() as store, Provider() as provider:
-        config = settings(
-            store={"url": store.url},
-            collection="pages",
-            embedding={"provider": "cohere", "base_url": provider.url},
-            rerank="cross-encoder",
-            cross_encoder={"provider": "cohere", "base_url": provider.url},
-        )
+    with World() as made:
+        cohere = {"provider": "cohere", "base_url": made.url}
+        ways = {"embedding": cohere, "rerank": "cross-encoder", "cross_encoder": cohere}
+        config = settings(store={"url": made.url}, collection="pages", **ways)
         index_pages(config, write_pages(tmp_path_factory.mktemp("pages")), ENV)
-        with QdrantRetriever.open(config, env=ENV) as retriever:
-            yield World(store, provider, retriever)
+        with QdrantRetriever.open(config, env=ENV) as made.retriever:
+            yield made
 
 
 @pytest.fixture
 def world(running: World) -> World:
-    running.store.requests.clear()
-    running.provider.requests.clear()
+    running.requests.clear()
     return running
 
 
@@ -210,29 +186,27 @@ def test_a_fault_that_may_pass_is_repeated_for_five_seconds_and_no_other(
     world: World, clock: Clock, stage: str, fault: str, caplog: pytest.LogCaptureFixture, snapshot: SnapshotAssertion
 ) -> None:
     passes = fault in PASSING
-    with world.failing(stage, fault):
+    with world.failing_at(stage, fault):
         session = world.search()
     assert (session.status, session.chunks, world.asked(stage)) == ("error", (), ATTEMPTS if passes else 1)
     assert clock.waits == [0.25, 0.5, 1, 2, 2] * passes
     assert [record.levelname for record in caplog.records] == ["WARNING"] * passes + ["ERROR"]
     assert session.error.endswith(TRIED) == passes and cohere_server.KEY not in session.error
     if fault not in ("reset", "torn"):  # whose words are those of the system
-        assert session.error.replace(world.store.url, "SERVER") == snapshot
+        assert session.error.replace(world.url, "SERVER") == snapshot
     if passes:
-        with world.failing(stage, fault, times=3):
+        with world.failing_at(stage, fault, times=3):
             passed = world.search()
         expected = world.search()
         assert [(c.chunk, c.score) for c in passed.chunks] == [(c.chunk, c.score) for c in expected.chunks] != []
 
 
 @pytest.mark.parametrize("stage", PATHS)
-def test_who_asks_to_wait_is_waited_for_in_a_run_and_not_by_an_application(
-    world: World, clock: Clock, stage: str
-) -> None:
-    with world.failing(stage, "429 with Retry-After", times=3), patient(60):
+def test_who_asks_to_wait_is_waited_for_in_a_run_alone(world: World, clock: Clock, stage: str) -> None:
+    with world.failing_at(stage, "429 with Retry-After", times=3), patient(60):
         session = world.search()
     assert (session.status, world.asked(stage), clock.waits) == ("success", 4, [7, 7, 7])
-    with world.failing(stage, "429 with Retry-After"):
+    with world.failing_at(stage, "429 with Retry-After"):
         session = world.search()
     assert (session.status, world.asked(stage), clock.waits) == ("error", 5, [7, 7, 7])
     assert session.error.endswith(" (asked to wait 7 s, more than 5 s)")
@@ -241,7 +215,7 @@ def test_who_asks_to_wait_is_waited_for_in_a_run_and_not_by_an_application(
 @pytest.mark.parametrize("stage", PATHS)
 def test_invoke_raises_the_type_of_the_stage(world: World, stage: str) -> None:
     other = variant(world.retriever, top_k=4)  # of which nothing is kept
-    with world.failing(stage, "500"), pytest.raises(ERRORS[stage]) as caught:
+    with world.failing_at(stage, "500"), pytest.raises(ERRORS[stage]) as caught:
         other.invoke(f"{QUERY} {stage}")
     assert (caught.value.transient, caught.value.attempts) == (True, ATTEMPTS)
     assert caught.value.stage == ("store" if stage == "search" else stage)
@@ -273,7 +247,7 @@ def test_a_collection_is_made_by_one_request(server: QdrantServer, tmp_path: Pat
 # TLS
 
 
-def test_the_standard_variable_names_the_authority_of_a_server(
+def test_the_standard_variable_names_the_authority(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     ca, context = authority(tmp_path)
@@ -385,7 +359,7 @@ def test_what_cannot_be_opened_is_told_and_a_plain_path_unpickles_nothing(tutori
     assert ran.exists()
 
 
-def test_settings_that_are_written_name_it_from_any_folder(
+def test_written_settings_name_it_from_any_folder(
     tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tutorial.parent)

@@ -55,7 +55,7 @@ def signalled(what: signal.Signals) -> int:
     ],
     ids=repr,
 )
-def test_an_error_is_an_exit_code_and_a_last_line(
+def test_an_error_is_a_code_and_a_line(
     error: BaseException, code: int, capsys: Captured, snapshot: SnapshotAssertion
 ) -> None:
     assert (run(raising(error)), run(lambda: 1)) == (code, 1)
@@ -161,7 +161,7 @@ def test_a_wrong_flag_is_told_with_the_nearest(arguments: str, capsys: Captured,
         (True, True, ["ERROR"]),
     ],
 )
-def test_more_or_fewer_warnings_are_shown_on_request(
+def test_more_or_fewer_lines_are_shown_on_request(
     verbose: bool, quiet: bool, shown: list[str], capsys: Captured
 ) -> None:
     set_up_logging(verbose=verbose, quiet=quiet, log_file=None)

@@ -22,6 +22,7 @@ from tests.support.indexing import write_pages
 from tests.support.qdrant_server import QdrantServer
 from tests.support.recorded_server import RecordedServer
 
+Captured = pytest.CaptureFixture[str]
 WORDS = "arm joint encoder motor gripper sensor torque camera lidar wheel planner map".split()
 TEXTS = [f"The {a} of the robot reads the {b} and then moves the map at once." for a in WORDS for b in WORDS]
 TEXT = "The arm has six joints, and each joint has an encoder of its own."
@@ -40,7 +41,7 @@ def fill(server: QdrantServer, texts: Sequence[str] = TEXTS[:60], average: float
     server.client.upsert("made", points)
 
 
-def audit(capsys: pytest.CaptureFixture[str], *flags: object) -> dict[str, str]:
+def audit(capsys: Captured, *flags: object) -> dict[str, str]:
     """Return the faults by the name of the check, empty for none."""
     done = call(main, ["inspect", *flags], capsys)
     assert (done.code, done.err) == (0, "")
@@ -60,7 +61,7 @@ def audit(capsys: pytest.CaptureFixture[str], *flags: object) -> dict[str, str]:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_fault_of_what_is_stored_is_found(
-    made: Any, check: str | None, server: QdrantServer, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
+    made: Any, check: str | None, server: QdrantServer, capsys: Captured, snapshot: SnapshotAssertion
 ) -> None:
     fill(server, **made)
     audited = audit(capsys, "--store.url", server.url, "--collection", "made")
@@ -70,9 +71,7 @@ def test_a_fault_of_what_is_stored_is_found(
 
 
 @pytest.mark.parametrize("allowed", [None, 100], ids=["a server", "under strict mode"])
-def test_a_fault_of_late_points_is_seen_in_a_big_collection(
-    allowed: int | None, server: QdrantServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fault_of_late_points_is_seen(allowed: int | None, server: QdrantServer, capsys: Captured) -> None:
     fill(server, [*(f"{TEXTS[i % len(TEXTS)]} {i}" for i in range(1_000)), *[""] * 1_000])
     server.rules.strict = {"enabled": True, "max_query_limit": allowed} if allowed else None
     fault = audit(capsys, "--store.url", server.url, "--collection", "made")["empty texts"]
@@ -110,7 +109,7 @@ FAILED = {"status": "red", "optimizer_status": {"error": "no space left"}}
     ],
 )
 def test_a_fault_of_a_collection_is_found(
-    info: str, changed: Any, flags: Any, check: str, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
+    info: str, changed: Any, flags: Any, check: str, capsys: Captured, snapshot: SnapshotAssertion
 ) -> None:
     with RecordedServer(info, [POINT], changed) as double:
         audited = audit(capsys, "--store.url", double.url, "--collection", "handbook", *flags)
@@ -119,9 +118,7 @@ def test_a_fault_of_a_collection_is_found(
     assert all(r.method == "GET" or r.path.endswith(reading) or "ids" in r.body for r in double.requests)
 
 
-def test_what_was_indexed_is_sound_and_an_experiment_over_it_begins_in_hybrid_mode(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_indexed_is_sound_and_searched_in_hybrid_mode(tmp_path: Path, capsys: Captured) -> None:
     page = "# Arm\n\n" + "\n\n".join(f"## Part {i}\n\n{text}" for i, text in enumerate(TEXTS[:9]))
     pages = write_pages(tmp_path / "pages", {"arm.md": page})
     store = ["--store.path", tmp_path / "store", "--collection", "pages"]
