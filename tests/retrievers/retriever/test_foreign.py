@@ -1,13 +1,15 @@
 """The user's own retriever as an evaluation sees it, against the same object called as LangChain calls it."""
 
 import logging
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from qdrant_client import QdrantClient
@@ -25,6 +27,7 @@ from tests.support.embeddings import Counting
 from tests.support.foreign import HERE, Calling, chunks, settings
 
 QUERIES = ("kinematics of an arm", "a named channel of messages", "reliable camera images", "zebra")
+ALL = chunks()
 DOCS = [Document(page_content=f"text {n}", id=f"d{n}") for n in range(12)]
 
 
@@ -47,29 +50,25 @@ def of_function(function: Any, **values: Any) -> Retriever:
 def test_documents_are_candidates_in_their_own_order(name: str) -> None:
     made: BaseRetriever = getattr(foreign, name if name != "asynchronous" else "plain")()
     with open_named(name) as retriever:
-        table = retriever.candidates(QUERIES)
-        for query, candidates in zip(QUERIES, table, strict=True):
+        for query, candidates in zip(QUERIES, retriever.candidates(QUERIES), strict=True):
             assert [hit.chunk.text for hit in candidates] == [document.page_content for document in made.invoke(query)]
             assert {(hit.score_scale, hit.score) for hit in candidates} <= {("none", None)}
-        assert [facts.text for facts in table.facts] == [*QUERIES]
+            assert candidates.facts.text == query
         with ThreadPoolExecutor(8) as threads:
             many = [*threads.map(retriever.search, QUERIES * 10)]
         again = [[hit.chunk for hit in retriever.search(query).chunks] for query in QUERIES] * 10
         assert [[hit.chunk for hit in session.chunks] for session in many] == again
 
 
-def test_any_order_of_any_documents_is_kept_and_cut() -> None:
-    rng = random.Random(0)
-    for _ in range(50):
-        returned, top_k, depth = rng.choices(DOCS, k=rng.randrange(12)), rng.randrange(1, 9), rng.randrange(9, 14)
-        with around(lambda query, returned=returned: returned, top_k=top_k, candidates=depth) as retriever:  # type: ignore[misc]
-            ids = [str(document.id) for document in returned]
-            [found] = retriever.candidates(["q"])
-            assert found.chunk_ids == tuple(ids[:depth])
-            assert retriever.candidates(["q"], depth=2)[0].chunk_ids == tuple(ids[:2])
-            session = retriever.search("q")
-            assert [hit.chunk.chunk_id for hit in session.chunks] == ids[:top_k]
-            assert (session.candidates_found, session.filtered_out, session.confidence) == (len(ids[:depth]), 0, None)
+@given(st.lists(st.sampled_from(DOCS), max_size=12), st.integers(1, 8), st.integers(9, 13))
+def test_any_order_of_any_documents_is_kept_and_cut(returned: list[Document], top_k: int, depth: int) -> None:
+    with around(lambda query: returned, top_k=top_k, candidates=depth) as retriever:
+        ids = [str(document.id) for document in returned]
+        assert retriever.candidates(["q"])[0].chunk_ids == tuple(ids[:depth])
+        assert retriever.candidates(["q"], depth=2)[0].chunk_ids == tuple(ids[:2])
+        session = retriever.search("q")
+        assert [hit.chunk.chunk_id for hit in session.chunks] == ids[:top_k]
+        assert (session.candidates_found, session.filtered_out, session.confidence) == (len(ids[:depth]), 0, None)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -137,23 +136,18 @@ def test_a_function_that_returns_something_else_than_pairs_is_told(snapshot: Sna
 
 @pytest.mark.parametrize("query", ["", " \n", "word " * 600, "half \ud800"])
 def test_an_unusable_query_is_not_asked(query: str) -> None:
-    def never(query: str) -> None:
-        raise AssertionError("asked")
-
-    with around(never) as retriever:
+    asked: list[str] = []
+    with around(asked.append) as retriever:
         with pytest.raises(QueryError):
             retriever.candidates([query])
         session = retriever.search(query)
-    assert session.status == ("success" if not query.strip() else "error")
+    assert (session.status, asked) == ("success" if not query.strip() else "error", [])
     assert session.warnings or session.error
 
 
-@pytest.mark.parametrize("kind", [NotImplementedError, RetrievalError])
-def test_one_that_can_do_neither_and_our_own_errors_pass(kind: type[Exception]) -> None:
-    def refuse(query: str) -> None:
-        raise kind("some day")
-
-    with around(refuse) as retriever, pytest.raises(RetrievalError, match="some day"):
+@pytest.mark.parametrize("error", [NotImplementedError("some day"), RetrievalError("some day")], ids=repr)
+def test_one_that_can_do_neither_and_our_own_errors_pass(error: Exception) -> None:
+    with around(Mock(side_effect=error)) as retriever, pytest.raises(RetrievalError, match="some day"):
         retriever.candidates(["q"])
 
 
@@ -175,27 +169,28 @@ def test_what_cannot_be_opened_says_why(name: str, values: dict[str, Any], snaps
 # The collection behind it
 
 
+def test_a_retriever_over_nothing_that_is_known_lists_no_chunks() -> None:
+    with open_named("plain") as retriever:
+        assert (retriever.label, retriever.info, retriever.describe()) == ("Overlap", None, None)
+        for ask in (retriever.chunks, lambda: retriever.sample(3)):
+            with pytest.raises(StoreError, match="lists no chunks; name the store and collection"):
+                ask()
+
+
 @pytest.mark.parametrize(
-    ("name", "label", "listed"),
+    ("name", "label"),
     [
-        ("plain", "Overlap", False),
-        ("dense", "QdrantVectorStore", True),
-        ("other_keys", "QdrantVectorStore", True),
-        ("sparse", "QdrantVectorStore", True),  # without a model of meaning only the store knows how it searches
-        ("euclid", "QdrantVectorStore", True),
-        ("own_way", "Reversed", True),
-        ("as_retriever", "VectorStoreRetriever", True),
+        ("dense", "QdrantVectorStore"),
+        ("other_keys", "QdrantVectorStore"),
+        ("sparse", "QdrantVectorStore"),  # without a model of meaning only the store knows how it searches
+        ("euclid", "QdrantVectorStore"),
+        ("own_way", "Reversed"),
+        ("as_retriever", "VectorStoreRetriever"),
     ],
 )
-def test_a_store_lists_its_own_chunks(name: str, label: str, listed: bool) -> None:
+def test_a_store_lists_its_own_chunks(name: str, label: str) -> None:
     with open_named(name) as retriever:
         assert (retriever.label, isinstance(retriever, QdrantRetriever)) == (label, name in ("dense", "other_keys"))
-        if not listed:
-            for ask in (retriever.chunks, lambda: retriever.sample(3)):
-                with pytest.raises(StoreError, match="lists no chunks; name the store and collection"):
-                    ask()
-            assert (retriever.info, retriever.describe()) == (None, None)
-            return
         assert retriever.info is not None and retriever.info.points == len(retriever.chunks()) == 5
         assert len(retriever.chunks({"source_url": ["/docs/ros/topics"]})) == 2
         assert len(retriever.sample(3)) == 3
@@ -208,19 +203,18 @@ def test_a_store_lists_its_own_chunks(name: str, label: str, listed: bool) -> No
 
 
 @pytest.fixture
-def named(tmp_path: Path) -> Iterator[dict[str, Any]]:
+def named(tmp_path: Path) -> dict[str, Any]:
     """The documents in a collection beside the retriever, under ids of its own."""
+    payloads = [{"page_content": c.text, "metadata": {"chunk_id": c.chunk_id, "source_url": c.source_url}} for c in ALL]
     with embedded(tmp_path / "store") as client:
-        stored = [(c.text, {"chunk_id": c.chunk_id, "source_url": c.source_url}) for c in chunks()]
-        payloads = [{"page_content": text, "metadata": metadata} for text, metadata in stored]
-        fill(client, "robots", Counting().embed_documents([text for text, _ in stored]), payloads)
-    yield {"store": {"path": tmp_path / "store"}, "collection": "robots"}
+        fill(client, "robots", Counting().embed_documents([chunk.text for chunk in ALL]), payloads)
+    return {"store": {"path": tmp_path / "store"}, "collection": "robots"}
 
 
 @pytest.mark.parametrize("name", ["with_ids", "plain"])
 def test_what_is_returned_gets_the_id_it_has_in_the_named_collection(named: dict[str, Any], name: str) -> None:
     """Found by its id, or by its address and text."""
-    texts = {chunk.chunk_id: chunk.text for chunk in chunks()}
+    texts = {chunk.chunk_id: chunk.text for chunk in ALL}
     with open_named(name, **named) as retriever:
         assert retriever.info is not None and retriever.info.name == "robots"
         for candidates in retriever.candidates(QUERIES):

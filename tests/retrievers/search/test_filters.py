@@ -72,19 +72,11 @@ def test_what_a_filter_lets_through_is_what_brute_force_does(collection: Collect
         collection.matches(as_text(tree))
 
 
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [
-        ("module != ros2", [2, 3, 4, 5, 6]),  # what has no module is not of that module
-        ({"module": "imu", "tags": ["a", "z"]}, [3]),
-        ("n > 5 and n < 7", [1, 5]),  # of a list any number will do, another one for each condition
-        ("mixed = 5", [0, 1]),  # 5 and 5.0, not "5"
-        ("mixed = '5'", [2, 4]),
-        ("mixed = true", [3]),  # not 1
-    ],
-)
-def test_a_filter_by_hand(collection: Collection, filters: Any, expected: list[int]) -> None:
-    assert collection.matches(filters) == expected
+def test_a_filter_by_hand(collection: Collection) -> None:
+    assert collection.matches("module != ros2") == [2, 3, 4, 5, 6], "what has no module is not of that module"
+    assert collection.matches({"module": "imu", "tags": ["a", "z"]}) == [3]
+    assert collection.matches("n > 5 and n < 7") == [1, 5], "of a list each condition takes another number"
+    assert (collection.matches("mixed = 5"), collection.matches("mixed = '5'")) == ([0, 1], [2, 4])
 
 
 def test_a_filter_of_qdrant_is_taken_as_it_is(memory: QdrantClient) -> None:

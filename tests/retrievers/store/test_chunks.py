@@ -43,17 +43,15 @@ def test_what_indexing_writes_is_read_back_the_same(chunk: Chunk, renamed: set[s
     assert to_chunk(chunk.point_id, payload, config) == chunk
 
 
-@pytest.mark.parametrize(
-    ("payload", "rest"),
-    [
-        ({"page_content": "t", "metadata": {"source": "a.md", "start_index": 7}}, {"source": "a.md", "start_index": 7}),
-        ({"page_content": "t", "tenant": 1, "metadata": {"page": {"of": 3}}}, {"tenant": 1, "page": {"of": 3}}),
-        ({"page_content": "t", "metadata": {"title": "T", "chunk_text_preview": "t"}}, {}),
-    ],
-)
-def test_the_rest_of_a_payload_is_kept(payload: dict[str, Any], rest: dict[str, Any]) -> None:
-    assert read(payload).extra == rest
-    assert {read(payload)} == {read(payload)}, "it can be hashed all the same"
+def test_the_rest_of_a_payload_is_kept() -> None:
+    for metadata, beside, rest in (
+        ({"source": "a.md", "start_index": 7, "title": "T"}, {}, {"source": "a.md", "start_index": 7}),
+        ({"page": {"of": 3}}, {"tenant": 1}, {"tenant": 1, "page": {"of": 3}}),
+        ({"title": "T", "chunk_text_preview": "t"}, {}, {}),
+    ):
+        payload = {"page_content": "t", "metadata": metadata, **beside}
+        assert read(payload).extra == rest
+        assert {read(payload)} == {read(payload)}, "it can be hashed all the same"
 
 
 @pytest.mark.parametrize(
@@ -160,6 +158,7 @@ def test_keys_are_counted_by_type_with_the_first_example(snapshot: SnapshotAsser
         {"text": "x" * 99, "long": "y" * 61},
     ]
     assert keys_of(payloads) == snapshot
+    assert (keys_of([{}]), propose([{}]).text_key, propose([{}]).map) == ([], None, {})
 
 
 @pytest.mark.parametrize(
@@ -184,7 +183,3 @@ def test_keys_are_recognised_by_name_and_spelling(payload: dict[str, Any], snaps
     assert {*found.missing} == {*METADATA_FIELDS} - {*found.map} - {*found.same_name} - {*OUR_OWN}
     chunk = read(payload, text_key=found.text_key, nested_under=found.nested_under, map=dict(found.map))
     assert (chunk.text, chunk.problems) in (("t", ()), ("u", ())), "the proposed setting reads the collection"
-
-
-def test_of_no_payload_nothing_is_proposed() -> None:
-    assert (propose([{}]).text_key, propose([{}]).map, keys_of([{}])) == (None, {}, [])

@@ -1,13 +1,16 @@
-"""The embedded store: whole or as it was, unchanged by readers, and searched by langchain-qdrant as a server is."""
+"""The embedded store: whole or as it was, unchanged by readers, searched as local mode and brute force search."""
 
 import asyncio
+import itertools
 import json
+import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +23,16 @@ from retrievers.errors import CollectionNotFoundError, StoreError
 from retrievers.store import building
 from retrievers.store.building import check_room
 from retrievers.store.embedded import EmbeddedClient
+from tests.support import edge_world as world
+from tests.support.edge_oracle import Oracle, Ranking, assert_same, ordered, top
 from tests.support.foreign import Terms
 from tests.support.writable import WritableClient
 
 NAME = "pages"
 TEXTS = ["robots walk", "robots see", "hands grasp", "wheels roll"]
 DENSE = models.VectorParams(size=26, distance=models.Distance.COSINE)
-SPARSE = {"langchain-sparse": models.SparseVectorParams(modifier=models.Modifier.IDF)}
+IDF = models.SparseVectorParams(modifier=models.Modifier.IDF)
+SPARSE = {"langchain-sparse": IDF}
 
 
 class Letters(Embeddings):
@@ -40,17 +46,13 @@ class Letters(Embeddings):
 
 
 def points() -> list[models.PointStruct]:
-    return [
-        models.PointStruct(
-            id=number,
-            vector={
-                "": Letters().embed_query(text),
-                "langchain-sparse": models.SparseVector(indices=[number], values=[1]),
-            },
-            payload={"page_content": text, "metadata": {"n": number, "robot": "robot" in text}},
-        )
-        for number, text in enumerate(TEXTS)
-    ]
+    made = []
+    for number, text in enumerate(TEXTS):
+        sparse = models.SparseVector(indices=[number], values=[1])
+        payload = {"page_content": text, "metadata": {"n": number, "robot": "robot" in text}}
+        vectors: dict[str, Any] = {"": Letters().embed_query(text), "langchain-sparse": sparse}
+        made.append(models.PointStruct(id=number, vector=vectors, payload=payload))
+    return made
 
 
 @pytest.fixture
@@ -257,3 +259,99 @@ def test_one_builds_while_others_read(client: WritableClient) -> None:
         with pytest.raises(StoreError, match="is being written to by another"), other.building(NAME, vectors=DENSE):
             raise AssertionError("built")
     assert client.collection_exists("other")
+
+
+# Random collections and searches: brute force, local mode of qdrant-client and the embedded store agree
+
+FAST, SLOW = range(2), range(2, 60)
+
+
+@pytest.mark.parametrize("seed", [*FAST, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SLOW)])
+def test_same_answers(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    oracle = Oracle(("Cosine", "Dot")[seed % 2], name=rng.choice(("", "dense")))
+    place, params = tmp_path / "store", models.VectorParams(size=world.SIZE, distance=oracle.distance)
+    with closing(WritableClient(place, create=True)) as edge, closing(QdrantClient(":memory:")) as local:
+        for client in (edge, local):
+            vectors = {oracle.name: params} if oracle.name else params
+            client.create_collection(NAME, vectors, sparse_vectors_config={"bm25": IDF})
+        for edit in history(rng, oracle, edge, local):
+            assert_same_answers(rng, oracle, edge, local, f"seed {seed}, after {edit}")
+        edge.close()
+        with closing(EmbeddedClient(place)) as reopened:
+            assert_same_answers(rng, oracle, reopened, local, f"seed {seed}, reopened")
+
+
+def history(rng: random.Random, oracle: Oracle, edge: WritableClient, local: QdrantClient) -> Iterator[str]:
+    """Changes made to all three; of the embedded collection each is a build."""
+    for field, schema in world.INDEXES.items():
+        if rng.random() < 0.4:
+            edge.create_payload_index(NAME, field, models.PayloadSchemaType(schema))
+    for count in (rng.randint(20, 40), rng.randint(1, 8)):
+        added = [world.point(rng, oracle.name) for _ in range(count)]
+        for each in (edge, local):
+            each.upsert(NAME, added)
+        oracle.upsert(added)
+        yield f"an upsert of {count}"
+    ids: list[Any] = [world.point_id(rng) for _ in range(rng.randint(1, 10))]
+    for each in (edge, local):
+        each.delete(NAME, ids)
+    oracle.points = {i: point for i, point in oracle.points.items() if i not in ids}
+    yield "a delete"
+
+
+def assert_same_answers(rng: random.Random, oracle: Oracle, edge: Any, local: Any, what: str) -> None:
+    for _ in range(12):
+        given = world.a_filter(rng) if rng.random() < 0.7 else None
+        query: Any = world.dense(rng) if rng.random() < 0.5 else world.sparse(rng, 4)
+        sparse = isinstance(query, models.SparseVector)
+        expected = oracle.sparse(query, given) if sparse else oracle.dense(query, given)
+        threshold = between(rng, expected) if rng.random() < 0.4 else None
+        if threshold is not None:
+            expected = [pair for pair in expected if pair[1] > threshold]
+        options = {"using": "bm25" if sparse else oracle.name, "query_filter": given, "score_threshold": threshold}
+        count = rng.randint(1, 12)
+        for client in (edge, local):
+            found = top(partial(ranking, client, query, options), count)
+            assert_same(found, ordered(expected)[:count], f"{type(client).__name__}, {what}: {query}, {options}")
+    given = world.a_filter(rng) if rng.random() < 0.8 else None
+    assert edge.count(NAME, given).count == local.count(NAME, given).count
+    page = rng.randint(1, 15)
+    read = [*pages(edge, given, page)]
+    assert read == [*pages(local, given, page)] and [point for point, *_ in read] == oracle.chosen(given)
+    ids = [world.point_id(rng) for _ in range(6)]
+    ours, theirs = (client.retrieve(NAME, ids, with_vectors=True) for client in (edge, local))
+    assert [*map(plain, ours)] == [*map(plain, theirs)]
+
+
+def ranking(client: Any, query: Any, options: dict[str, Any], limit: int) -> Ranking:
+    return [(point.id, point.score) for point in client.query_points(NAME, query, limit=limit, **options).points]
+
+
+def between(rng: random.Random, ranking: Ranking) -> float | None:
+    """A threshold in a gap between two scores, so that no rounding decides."""
+    scores = [score for _, score in ranking]
+    gaps = [(a + b) / 2 for a, b in itertools.pairwise(scores) if abs(a - b) > 1e-3]
+    return rng.choice(gaps) if gaps else None
+
+
+def pages(client: Any, given: Any, size: int) -> Iterator[Any]:
+    """Yield all records that a filter lets pass, page by page."""
+    offset: Any = None
+    while True:
+        records, offset = client.scroll(NAME, given, limit=size, offset=offset, with_vectors=True)
+        yield from map(plain, records)
+        if offset is None:
+            return
+
+
+def plain(record: models.Record) -> Any:
+    """A record to compare: vectors rounded, sparse ones by term."""
+    vectors: Any = record.vector if isinstance(record.vector, dict) else {"": record.vector}
+    rounded = {
+        name: sorted(zip(vector.indices, vector.values, strict=True))
+        if isinstance(vector, models.SparseVector)
+        else [round(value, 5) + 0.0 for value in vector]
+        for name, vector in vectors.items()
+    }
+    return record.id, record.payload, rounded
