@@ -23,7 +23,7 @@ from retrievers.retriever.opened import search_settings
 from retrievers.store import open_client
 from retrievers.terminal.commands import default_collection
 from tests.support.collections import indexed, write_pages
-from tests.support.command import own_logging
+from tests.support.command import call, own_logging
 from tests.support.pdf_files import pdf
 from tests.support.qdrant_server import FAULTS, QdrantServer
 
@@ -64,6 +64,71 @@ def refused(arguments: list[str], capsys: Captured) -> str:
     return err
 
 
+# Screens: what is printed, on standard output and standard error, with figures masked that other tests check
+
+FILTERS = 'module = ros2 and not (title = "See: also #1") and chunk_token_count >= 5'
+PLAIN, DENSE = ("--python", "tests.support.foreign:plain"), ("--python", "tests.support.foreign:dense")
+ENCODER = ["--rerank", "cross-encoder", "--cross-encoder.provider", "sentence-transformers"]
+SEARCHES = {
+    "semantic": [],
+    "every way": ["--mode", "hybrid", "--filters", FILTERS, "--rerank", "mmr", "--group-by", "source_url"],
+    "a depth of none": ["--top-k", "0"],
+    "a threshold above 1": ["--threshold", "1.5"],
+    "an unknown provider": ["--embedding.provider", "opneai"],
+    "no YAML": ["--metadata.map", "{a"],
+    "no such file": ["--config", "none.yaml"],
+    "a folder for a log": ["--log-file", "."],
+    "an unknown field": ["--filters", "modul = ros2"],
+    "half a filter": ["--filters", "module ="],
+    "a missing extra": ENCODER,
+    "a former value": ["--rerank", "rrf"],
+    "a missing collection": ["--collection", "page"],
+    "a missing key": ["--embedding.provider", "cohere"],
+    "another language": ["--mode", "hybrid", "--keyword.language", "german"],
+    "a missing vector": ["--mode", "hybrid", "--keyword.vector-name", "terms"],
+}
+OTHERS = {
+    "an empty query": ["search", " ", "--store.path", "nowhere"],
+    "too many words": ["search", "word " * 600, "--store.path", "nowhere"],
+    "too many characters": ["search", "x" * 4001, "--store.path", "nowhere"],
+    "search a missing store": ["search", "robot"],
+    "inspect a missing store": ["inspect"],
+    "search with one's own": ["search", "forward kinematics of an arm", *PLAIN, "--top-k", "2"],
+    "inspect what one's own reads": ["inspect", *DENSE],
+    "inspect one's own that reads nothing": ["inspect", *PLAIN],
+    "index by a missing column": ["index", "c.csv", "--text-column", "bdy"],
+    "index pages by columns": ["index", "pages", "--id-column", "x"],
+    "index a moving dataset": ["index", "hub:some/data"],
+    "index nothing": ["index", "nowhere"],
+    "index a picture": ["index", "image.png"],
+    "index over a file": ["index", "c.csv", "--write", "c.csv"],
+}
+
+
+def screen(arguments: list[str], capsys: Captured, store: str = "no store") -> str:
+    done = call(main, arguments, capsys)
+    assert "Traceback" not in done.err and not (done.code == 2 and done.out)
+    text = f"exit code {done.code}\n{done.out}{done.err}".replace(store, "STORE")
+    return re.sub(r"\d+\.\d ms", "# ms", re.sub(r"\b0\.\d\d+\b", "0.#", text))
+
+
+@pytest.mark.parametrize("flags", SEARCHES.values(), ids=SEARCHES)
+def test_the_screen_of_a_search(
+    store: list[str], flags: list[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
+) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    assert screen(["search", QUERY, *store, *flags], capsys, store[1]) == snapshot
+
+
+@pytest.mark.parametrize("arguments", OTHERS.values(), ids=OTHERS)
+def test_the_screen_of_a_command(
+    arguments: list[str], tmp_path: Path, capsys: Captured, snapshot: SnapshotAssertion
+) -> None:
+    made = write_pages(tmp_path, {"c.csv": "id,body\n1,x\n", "pages/a.md": "A.", "image.png": ""})
+    assert screen(arguments, capsys) == snapshot
+    assert sorted(entry.name for entry in made.iterdir()) == ["c.csv", "image.png", "pages"], "no store is made"
+
+
 # The package
 
 
@@ -81,54 +146,6 @@ def test_importing_the_package_loads_none_of_the_heavy_libraries() -> None:
 
 
 # search
-
-
-def test_search_prints_ranked_results_and_a_summary(store: list[str], capsys: Captured) -> None:
-    filters = 'module = ros2 and not (title = "See: also #1") and chunk_token_count >= 5'
-    ways = ["--mode", "hybrid", "--filters", filters, "--rerank", "mmr", "--group-by", "source_url"]
-    lines = [line.strip() for line in shown(["search", QUERY, *store, *ways], capsys).splitlines()]
-    assert re.match(r"1  0\.\d{3} weighted \(cosine 0\.\d+\)  ros2/topics\.md:6-6  \(before reranking: 1, ", lines[0])
-    assert lines[1] == "ros2 › topics › Topics" and lines[2].startswith("A topic is a named bus over which nodes")
-    assert "From /docs/ros2/topics (1), /docs/ros2/services (1)" in lines
-    quiet = shown(["search", QUERY, *store, "--quiet"], capsys)
-    assert "· semantic · top_k 5 · no threshold · pages" in quiet
-
-
-REFUSED = {
-    "a depth of none": ["--top-k", "0"],
-    "a threshold above 1": ["--threshold", "1.5"],
-    "an unknown provider": ["--embedding.provider", "opneai"],
-    "no YAML": ["--metadata.map", "{a"],
-    "no such file": ["--config", "none.yaml"],
-    "a folder for a log": ["--log-file", "."],
-    "an unknown field": ["--filters", "modul = ros2"],
-    "half a filter": ["--filters", "module ="],
-    "a missing extra": ["--rerank", "cross-encoder", "--cross-encoder.provider", "sentence-transformers"],
-    "a former value": ["--rerank", "rrf"],
-    "a missing collection": ["--collection", "page"],
-    "a missing key": ["--embedding.provider", "cohere"],
-    "another language": ["--mode", "hybrid", "--keyword.language", "german"],
-    "a missing vector": ["--mode", "hybrid", "--keyword.vector-name", "terms"],
-}
-
-
-@pytest.mark.parametrize("flags", REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_searched_is_told(
-    store: list[str], flags: list[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
-) -> None:
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    assert refused(["search", "robot", *store, *flags], capsys).replace(store[1], "STORE") == snapshot
-
-
-def test_a_bad_query_is_refused_before_anything_is_opened(capsys: Captured) -> None:
-    for query, said in ((" ", "the query is empty"), ("word " * 600, "too long: 600"), ("x" * 4001, "too long: 1")):
-        assert said in refused(["search", query, "--store.path", "nowhere"], capsys)
-
-
-@pytest.mark.parametrize("command", [["search", "robot"], ["inspect"]])
-def test_a_missing_store_is_named_and_not_made(command: list[str], tmp_path: Path, capsys: Captured) -> None:
-    assert refused(command, capsys).startswith("error: no embedded store at .qdrant: index pages into it first")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failed_search_is_told_once_and_logged(server: QdrantServer, tmp_path: Path, capsys: Captured) -> None:
@@ -165,16 +182,6 @@ def test_a_search_takes_the_settings_that_the_collection_records(tmp_path: Path,
     assert used("--top-k", "1", "--threshold", "null")[:3] == ["hybrid", 1, None]
     assert "unchanged" in shown(["index", str(pages), *store], capsys)
     assert used()[:2] == ["hybrid", 2]
-
-
-def test_a_retriever_of_ones_own_is_searched_and_inspected_by_its_collection(capsys: Captured) -> None:
-    plain = ["--python", "tests.support.foreign:plain"]
-    text = shown(["search", "forward kinematics of an arm", *plain, "--top-k", "2"], capsys)
-    assert text.startswith(" 1    –    /docs/arms/kinematics")
-    assert "tests.support.foreign:plain · top_k 2 · no threshold" in text
-    said = shown(["inspect", "--python", "tests.support.foreign:dense"], capsys)
-    assert "Points       5\n" in said and "metadata.source_url" in said and "Found under their own names: " in said
-    assert "its chunks cannot be listed" in refused(["inspect", *plain], capsys)
 
 
 # inspect
@@ -241,23 +248,6 @@ def test_a_dataset_is_indexed_by_its_columns_and_brought_up_to_date(tmp_path: Pa
     assert "5 chunks in collection 'notes' at .qdrant: 1 added, 0 refreshed, 0 removed, 4 unch" in shown(index, capsys)
     search = ["search", "Another note.", "--collection", "notes", *MODEL, "--threshold", "0.9"]
     assert shown(search, capsys).startswith(" 1  1.000  3")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "c.csv --text-column bdy",
-        "pages --id-column x",
-        "hub:some/data",
-        "nowhere",
-        "image.png",
-        "c.csv --write c.csv",
-    ],
-)
-def test_what_cannot_be_indexed(tmp_path: Path, capsys: Captured, arguments: str, snapshot: SnapshotAssertion) -> None:
-    write_pages(tmp_path, {"c.csv": "id,body\n1,x\n", "pages/a.md": "A.", "image.png": ""})
-    assert refused(["index", *arguments.split(), *MODEL], capsys) == snapshot
-    assert not [*tmp_path.glob(".qdrant/collections/*/")]
 
 
 def test_a_dataset_of_the_hub_is_streamed(tmp_path: Path, capsys: Captured) -> None:
