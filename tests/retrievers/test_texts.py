@@ -94,8 +94,8 @@ def test_a_short_value_is_shown_as_python_writes_it_and_a_long_one_in_part() -> 
         deep = [deep]
     for _ in range(40):
         aliases = [aliases] * 10  # as YAML writes them in few bytes
-    for value in ("x" * 400_000, ["x" * 90] * 5_000, Path("a" * 5_000), deep, aliases):
-        assert 10 < len(quoted(value)) <= 201
+    for long in ("x" * 400_000, ["x" * 90] * 5_000, Path("a" * 5_000), deep, aliases):
+        assert 10 < len(quoted(long)) <= 201
     assert clipped("x" * 201) == "x" * 200 + "…"
 
 

@@ -128,7 +128,7 @@ def test_faults_are_raised_or_told(name: str, caplog: pytest.LogCaptureFixture, 
 
 def test_a_function_that_returns_something_else_than_pairs_is_told(snapshot: SnapshotAssertion) -> None:
     for answer in (None, [DOCS[0]], [(3, 0.5)], [(DOCS[0], 0.5), (DOCS[0], None)], [(DOCS[0], float("nan"))]):
-        with of_function(lambda query, answer=answer: answer, threshold=0.4) as retriever:  # type: ignore[misc]
+        with of_function(lambda query, answer=answer: answer, threshold=0.4) as retriever:
             with pytest.raises(ForeignRetrieverError) as caught:
                 retriever.candidates(["q"])
         assert str(caught.value).partition(") ")[2] == snapshot

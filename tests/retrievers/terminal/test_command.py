@@ -60,7 +60,7 @@ def test_an_error_is_a_code_and_a_line(
 ) -> None:
     assert (run(raising(error)), run(lambda: 1)) == (code, 1)
     out, err = capsys.readouterr()
-    assert (out, err.replace(sys.executable, "PYTHON")) == ("", snapshot)
+    assert out == "" and err.replace(sys.executable, "PYTHON") == snapshot
 
 
 def test_flags_in_errors_are_those_of_the_command(capsys: Captured) -> None:
@@ -145,8 +145,8 @@ def test_a_wrong_flag_is_told_with_the_nearest(arguments: str, capsys: Captured,
     search.add_argument("--threshold")
     with pytest.raises(SystemExit) as caught:
         parser.parse_args(arguments.split())
-    told = capsys.readouterr().err.partition(" (choose")[0]  # the choices are written otherwise by every Python
-    assert (caught.value.code, told) == (2, snapshot)
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.partition(" (choose")[0] == snapshot, "every Python writes choices otherwise"
 
 
 # Logging and progress
