@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from retrievers.retriever.opened import search_settings
 from retrievers.store import open_client
 from retrievers.terminal.commands import default_collection
 from tests.support.collections import indexed, write_pages
-from tests.support.command import call, own_logging
+from tests.support.command import call
 from tests.support.pdf_files import pdf
 from tests.support.qdrant_server import FAULTS, QdrantServer
 
@@ -32,11 +31,9 @@ QUERY = "how do nodes stream messages"
 
 
 @pytest.fixture(autouse=True)
-def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty working folder: no `.env` and no `.qdrant`."""
     monkeypatch.chdir(tmp_path)
-    with own_logging():
-        yield
 
 
 @pytest.fixture(scope="module")

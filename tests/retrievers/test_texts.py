@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from retrievers.config.layers import api_key, environment
 from retrievers.errors import ConfigError, IndexingError, StoreError, nearest
-from retrievers.text.charsets import charset, decoded, decoded_html
+from retrievers.text.charsets import charset, decoded_html
 from retrievers.text.language import Languages, differing, names
 from retrievers.text.printable import json_text, printable
 from retrievers.text.quoting import clipped, quoted, shortened
@@ -113,13 +113,6 @@ def test_the_nearest_known_names_are_suggested(snapshot: SnapshotAssertion) -> N
 
 
 # Character sets
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_a_file_is_read_by_its_mark(encoding: str) -> None:
-    assert decoded("Größe €".encode(encoding)) == "Größe €"
-    with pytest.raises(UnicodeDecodeError):
-        decoded("Größe".encode("latin-1"))
 
 
 @pytest.mark.parametrize(

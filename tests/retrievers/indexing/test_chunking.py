@@ -162,6 +162,7 @@ def test_context_is_title_or_headings_and_counts_towards_the_budget() -> None:
         (TREE, 12, ["Arms+Hands+Grippers", "Fingers", "Welding"]),
         ("---\ntitle: T\n---\n\na\n\n# B\n\nb\n", 8, ["T+B"]),
         ("# A\n\n## B\n\nb\n\n# C\n\n## D\n\nd\n", 100, ["B", "D"]),
+        ("# A\n\n## B\n\nb\n\n## C\n\nc\n\n# D\n\nd\n", 100, ["B+C", "D"]),
         ("# A\n\na\n\nimport Tabs from '@theme/Tabs';\n\n# B\n\nb\n", 100, ["A", "B"]),
     ],
 )

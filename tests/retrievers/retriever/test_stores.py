@@ -1,6 +1,7 @@
 """The QdrantVectorStore inside, whose own search is the oracle, in every kind of store; a caller's; several vectors."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,6 @@ from retrievers.errors import ConfigError, EmbeddingError, StoreError
 from retrievers.records import Distance
 from retrievers.retriever.opened import adopt_given
 from retrievers.search.rerank import mmr_order
-from retrievers.store import open_client
 from tests.support import distances, foreign
 from tests.support.bm25 import bm25_of
 from tests.support.collections import REPEATED, TableEmbeddings, embedded, fill, index_pages, settings, write_pages
@@ -34,31 +34,15 @@ STORES = ("embedded", "local mode", "server")
 def configs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, RetrieverConfig]]:
     """One collection in the three kinds of store, the same points in each."""
     folder = tmp_path_factory.mktemp("stores")
-    pages = write_pages(folder / "pages")
     with QdrantServer() as server:
-        places: dict[str, Any] = {
-            "embedded": {"path": folder / "e"},
-            "server": {"url": server.url},
-            "local mode": {"path": f"local:{folder / 'l'}"},
-        }
-        made = {
-            name: settings(store=place, collection="pages", threshold=None, top_k=4) for name, place in places.items()
-        }
+        places = {"embedded": {"path": folder / "e"}, "server": {"url": server.url}}
+        places["local mode"] = {"path": f"local:{folder / 'l'}"}
+        made = {name: settings(store=at, collection="pages", threshold=None, top_k=4) for name, at in places.items()}
         for name in ("embedded", "server"):
-            index_pages(made[name], pages)
-        _copied(made["server"], folder / "l")
+            index_pages(made[name], write_pages(folder / "pages"))
+        with closing(QdrantClient(path=str(folder / "l"))) as local:
+            server.client.migrate(local)
         yield made
-
-
-def _copied(config: RetrieverConfig, folder: Path) -> None:
-    source, local = open_client(config.store, {}), QdrantClient(path=str(folder))
-    info = source.get_collection("pages").config
-    sparse = info.params.sparse_vectors
-    local.create_collection("pages", info.params.vectors, sparse_vectors_config=sparse, metadata=info.metadata)
-    points, _ = source.scroll("pages", limit=100, with_vectors=True)
-    local.upsert("pages", [models.PointStruct(id=p.id, vector=p.vector, payload=p.payload) for p in points])
-    local.close()
-    source.close()
 
 
 def opened(config: RetrieverConfig, **values: Any) -> QdrantRetriever:
@@ -66,42 +50,35 @@ def opened(config: RetrieverConfig, **values: Any) -> QdrantRetriever:
     return QdrantRetriever.open(changed, env={})
 
 
-def by_score(found: Sequence[tuple[str, float]]) -> list[tuple[float, str]]:
-    """Return pairs in an order of their own: equal scores come in any order."""
-    return sorted(((round(score, 5), point) for point, score in found), key=lambda pair: (-pair[0], pair[1]))
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
+def test_invoke_search_and_evaluation_are_one_search(configs: Any, kind: str, mode: str) -> None:
+    with opened(configs[kind], mode=mode, threshold=0.2) as plain:
+        for retriever in (plain, variant(plain, rerank="mmr")):
+            for query, candidates in zip(QUERIES, retriever.candidates(QUERIES), strict=True):
+                expected, found = select_by(retriever.settings, candidates).chunks, retriever.search(query).chunks
+                assert [hit.chunk for hit in found] == [hit.chunk for hit in expected]
+                for ours, theirs in zip(found, expected, strict=True):
+                    assert {"": ours.score, **ours.scores} == pytest.approx(
+                        {"": theirs.score, **theirs.scores}, abs=1e-6
+                    )
+                assert [document.id for document in retriever.invoke(query)] == [hit.chunk.point_id for hit in found]
 
 
 @pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("mode", ["semantic", "keyword"])
-def test_invoke_finds_what_the_store_finds(configs: dict[str, RetrieverConfig], kind: str, mode: str) -> None:
+def test_invoke_finds_what_the_store_finds(configs: Any, kind: str, mode: str) -> None:
     keyword = {"synonyms": {"zebra": ["glossary"]}}
     with opened(configs[kind], mode=mode, top_k=9, keyword=keyword) as retriever:
         store = retriever.vector_store
         assert isinstance(store, QdrantVectorStore)
         assert (store.client, store.embeddings) == (retriever.client, retriever._embeddings)
         for query in QUERIES:
-            theirs, ours = store.similarity_search_with_score(query, k=9), retriever.invoke(query)
-            assert by_score([(str(d.id), d.metadata["score"]) for d in ours]) == by_score(
-                [(d.metadata["_id"], max(0.0, score)) for d, score in theirs]
-            )
-            texts = {document.metadata["_id"]: document.page_content for document, _ in theirs}
-            assert {document.id: document.page_content for document in ours} == texts
+            ours, theirs = retriever.invoke(query), store.similarity_search_with_score(query, k=9)
+            assert {d.id: d.page_content for d in ours} == {d.metadata["_id"]: d.page_content for d, _ in theirs}
+            scores = {d.metadata["_id"]: max(0.0, score) for d, score in theirs}
+            assert {d.id: d.metadata["score"] for d in ours} == pytest.approx(scores, abs=1e-5)
         assert len(retriever.invoke("zebra")) == (3 if mode == "keyword" else 9), "synonyms are searched along"
-
-
-@pytest.mark.parametrize("kind", STORES)
-@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
-def test_invoke_and_evaluation_are_one_search(configs: dict[str, RetrieverConfig], kind: str, mode: str) -> None:
-    with opened(configs[kind], mode=mode, threshold=0.2) as plain:
-        for retriever in (plain, variant(plain, rerank="mmr")):
-            for query, candidates in zip(QUERIES, retriever.candidates(QUERIES), strict=True):
-                expected = select_by(retriever.settings, candidates).chunks
-                found = retriever.search(query).chunks
-                assert [hit.chunk for hit in found] == [hit.chunk for hit in expected]
-                for ours, theirs in zip(found, expected, strict=True):
-                    scores = pytest.approx({"": theirs.score, **theirs.scores}, abs=1e-6)
-                    assert {"": ours.score, **ours.scores} == scores
-                assert [document.id for document in retriever.invoke(query)] == [hit.chunk.point_id for hit in found]
 
 
 # Both distances, against brute force
@@ -192,12 +169,10 @@ def test_it_gets_a_threshold_and_another_mode() -> None:
         assert all(hit.scores["semantic"] >= 0.6 for hit in session.chunks)
         assert session.filtered_out > 0 or mode == "keyword"
     sparse = QdrantVectorStore(store.client, "robots", retrieval_mode=RetrievalMode.SPARSE, sparse_embedding=Terms())
-    theirs = sparse.similarity_search_with_score("kinematics arm", k=5)
+    theirs = {d.page_content: score for d, score in sparse.similarity_search_with_score("kinematics arm", k=5)}
     retriever, _ = adopt_given(store, RetrieverConfig(mode="keyword"), None, {})
     [found] = retriever.candidates(["kinematics arm"])
-    assert by_score([(hit.chunk.text, hit.score or 0.0) for hit in found]) == by_score(
-        [(document.page_content, score) for document, score in theirs]
-    )
+    assert {hit.chunk.text: hit.score for hit in found} == pytest.approx(theirs, abs=1e-5)
     store.client.close()
 
 
@@ -218,17 +193,16 @@ def test_what_does_not_fit_its_collection_is_refused() -> None:
     store.client.close()
 
 
-def test_the_only_vector_of_a_collection_is_searched_whatever_its_name() -> None:
+def test_the_only_vector_of_a_collection_is_searched_whatever_its_name(server: QdrantServer) -> None:
     texts = [chunk.text for chunk in foreign.chunks()]
     params = {"text": models.VectorParams(size=9, distance=models.Distance.COSINE)}
-    with QdrantServer() as server:
-        vectors = [{"text": vector} for vector in Counting().embed_documents(texts)]
-        fill(server.client, "named", vectors, [{"page_content": text} for text in texts], params=params)
-        model = {"provider": "python", "model": "tests.support.embeddings:Counting"}
-        config = settings(store={"url": server.url}, collection="named", embedding=model, threshold=None)
-        with QdrantRetriever.open(config, env={}) as retriever:
-            assert retriever.settings.vector_name == retriever.vector_store.vector_name == "text"
-            assert len(retriever.invoke("kinematics of an arm")) == 5
+    vectors = [{"text": vector} for vector in Counting().embed_documents(texts)]
+    fill(server.client, "named", vectors, [{"page_content": text} for text in texts], params=params)
+    model = {"provider": "python", "model": "tests.support.embeddings:Counting"}
+    config = settings(store={"url": server.url}, collection="named", embedding=model, threshold=None)
+    with QdrantRetriever.open(config, env={}) as retriever:
+        assert retriever.settings.vector_name == retriever.vector_store.vector_name == "text"
+        assert len(retriever.invoke("kinematics of an arm")) == 5
 
 
 # Several dense and sparse vectors: which are searched, by whose encoder, against brute force

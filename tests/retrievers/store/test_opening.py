@@ -94,7 +94,7 @@ def test_a_missing_or_wrong_key_names_its_variable_and_not_the_key(server: Qdran
 
 @pytest.mark.slow
 def test_a_server_that_does_not_answer_or_drips_is_a_timeout(server: QdrantServer) -> None:
-    impatient = at(server, store={"url": server.url, "timeout_s": 0.2}, trust_embedding=True)
+    impatient = at(server, store={"url": server.url, "timeout_s": 1}, trust_embedding=True)
     fill(server.client, "mine", [*TABLE.values()], texts(*TABLE))
     with QdrantRetriever.open(impatient, env={}, embeddings=TableEmbeddings(TABLE)) as retriever:
         server.requests.clear()
@@ -103,7 +103,7 @@ def test_a_server_that_does_not_answer_or_drips_is_a_timeout(server: QdrantServe
     assert (session.status, len(server.requests)) == ("timeout", ATTEMPTS)
     assert "no answer in time; raise store.timeout_s" in (session.error or "")
     with raw_server(lambda _: drip(HEAD + b"\r\n")) as host, pytest.raises(StoreError, match="no answer in time"):
-        described(settings(store={"url": f"http://{host}", "timeout_s": 0.3}))
+        described(settings(store={"url": f"http://{host}", "timeout_s": 1}))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -17,16 +17,9 @@ from syrupy.assertion import SnapshotAssertion
 from retrievers.errors import ConfigError
 from retrievers.terminal.command import Parser, print_out, progress_bar, run, set_up_logging
 from tests.support.child import environment
-from tests.support.command import own_logging
 
 Captured = pytest.CaptureFixture[str]
 SIGNALS = pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-
-
-@pytest.fixture(autouse=True)
-def loggers() -> Iterator[None]:
-    with own_logging():
-        yield
 
 
 def raising(error: BaseException) -> Callable[[], NoReturn]:
