@@ -52,46 +52,23 @@ def encoded(text: str, *vector: float) -> Encoded:
     return {"semantic": list(vector)} | ({"keyword": terms} if terms.indices else {})
 
 
-class World:
-    """A collection whose vectors are few and short, so that scores tie, repeat, and fall below 0."""
-
-    def __init__(self, seed: int, size: int, dimension: int) -> None:
-        generator = np.random.default_rng(seed)
-        vectors = generator.integers(-2, 3, (size, dimension)).astype(float)
-        vectors[~vectors.any(axis=1), 0] = 1
-        self.ids = [f"{number:04d}" for number in generator.permutation(size)]
-        self.client = QdrantClient(":memory:")
-        payloads = [{"page_content": f"t{n}", "metadata": {"chunk_id": n}} for n in self.ids]
-        fill(self.client, "c", vectors.tolist(), payloads)
-        self.dimension = dimension
-        points, _ = self.client.scroll("c", limit=10_000, with_vectors=True)
-        stored: Any = [point.vector for point in sorted(points, key=lambda point: int(point.id))]
-        self.unit: NDArray[np.float64] = np.asarray(stored, dtype=float)
-        self.unit /= np.linalg.norm(self.unit, axis=1, keepdims=True)
-
-    def brute_force(self, query: Sequence[float]) -> list[tuple[str, float]]:
-        """Return every chunk in the total order: cosine in float64, to float32, clipped."""
-        vector = np.asarray(query, dtype=float)
-        scores = np.clip((self.unit @ (vector / np.linalg.norm(vector))).astype(np.float32), 0, 1)
-        return sorted(zip(self.ids, map(float, scores), strict=True), key=lambda pair: (-pair[1], pair[0]))
-
-    def found(self, query: Sequence[float], depth: int) -> list[tuple[str, float]]:
-        [candidates] = found(self.client, [{"semantic": [*query]}], depth)
-        return [(hit.chunk.chunk_id, hit.score or 0.0) for hit in candidates]
-
-
-@pytest.fixture(scope="module", params=[(0, 1, 2), (1, 40, 2), (2, 97, 3), (3, 150, 8)], ids=str)
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    made = World(*request.param)
-    yield made
-    made.client.close()
-
-
-@DRAWN
-@given(st.lists(st.integers(-2, 2), min_size=8, max_size=8), st.integers(1, 160))
-def test_candidates_are_the_first_of_brute_force_however_deep(world: World, grid: list[int], depth: int) -> None:
-    query = [value + offset for value, offset in zip(grid, OFFSETS, strict=True)][: world.dimension]
-    assert world.found(query, depth) == world.brute_force(query)[:depth]
+@given(st.integers(0, 10**6), st.integers(1, 150), st.integers(2, 8), st.integers(1, 160))
+def test_candidates_are_the_first_of_brute_force(seed: int, size: int, dimension: int, depth: int) -> None:
+    """Vectors are few and short, so that scores tie, repeat, and fall below 0; brute force is in float64."""
+    generator = np.random.default_rng(seed)
+    vectors = generator.integers(-2, 3, (size, dimension)).astype(float)
+    vectors[~vectors.any(axis=1), 0] = 1
+    query = generator.integers(-2, 3, dimension) + np.asarray(OFFSETS[:dimension])
+    names = [f"{number:04d}" for number in generator.permutation(size)]
+    with closing(QdrantClient(":memory:")) as client:
+        fill(client, "c", vectors.tolist(), [{"metadata": {"chunk_id": name}} for name in names])
+        [row] = found(client, [{"semantic": query.tolist()}], depth)
+        points, _ = client.scroll("c", limit=size, with_vectors=True)
+    stored = np.asarray([point.vector for point in points], dtype=float)
+    cosines = stored @ query / np.linalg.norm(stored, axis=1) / np.linalg.norm(query)
+    pairs = zip(names, np.clip(cosines.astype(np.float32), 0, 1).tolist(), strict=True)
+    expected = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:depth]
+    assert [(hit.chunk.chunk_id, hit.score) for hit in row] == expected
 
 
 @pytest.mark.parametrize("way", ["semantic", "keyword", "weighted", "rrf", "dbsf"])
