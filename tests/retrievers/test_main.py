@@ -1,16 +1,18 @@
-"""`python -m retrievers search|inspect` in the test's own process: what is printed, and what bad input gets."""
+"""`python -m retrievers index|search|inspect` in the test's own process: what is printed, and what bad input gets."""
 
 import json
 import re
+import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from qdrant_client import models
+from syrupy.assertion import SnapshotAssertion
 
+import retrievers
 from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.embedding.models import make_embeddings
@@ -20,18 +22,18 @@ from retrievers.retriever.opened import search_settings
 from retrievers.store import open_client
 from retrievers.terminal.commands import default_collection
 from tests.support.collections import indexed, write_pages
-from tests.support.command import own_logging
+from tests.support.command import call
+from tests.support.pdf_files import pdf
 from tests.support.qdrant_server import FAULTS, QdrantServer
 
 Captured = pytest.CaptureFixture[str]
+QUERY = "how do nodes stream messages"
 
 
 @pytest.fixture(autouse=True)
-def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty working folder: no `.env` and no `.qdrant`."""
     monkeypatch.chdir(tmp_path)
-    with own_logging():
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -45,119 +47,215 @@ def store(folder: RetrieverConfig) -> list[str]:
     return ["--store.path", str(folder.store.path), "--collection", "pages"]
 
 
-@pytest.fixture
-def server() -> Iterator[QdrantServer]:
-    with QdrantServer() as running:
-        yield running
+def shown(arguments: list[str], capsys: Captured) -> str:
+    """Return the standard output of a command that ends well."""
+    assert main(arguments) == 0
+    return capsys.readouterr().out
 
 
 def refused(arguments: list[str], capsys: Captured) -> str:
     """Return the standard error of a command that ends with exit code 2 and prints nothing on standard output."""
     assert main(arguments) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "Traceback" not in shown.err
-    return shown.err
+    out, err = capsys.readouterr()
+    assert out == "" and "Traceback" not in err
+    return err
 
 
-def test_search_prints_ranked_results_and_a_summary(store: list[str], capsys: Captured) -> None:
-    filters = 'module = ros2 and not (title = "See: also #1") and chunk_token_count >= 5'
-    ways = ["--mode", "hybrid", "--filters", filters, "--rerank", "mmr", "--group-by", "source_url"]
-    asked = ["search", "how do nodes stream messages", *store]
-    assert main([*asked, *ways]) == 0
-    shown, err = capsys.readouterr()
-    lines = [line.strip() for line in shown.splitlines()]
-    assert re.match(r"1  0\.\d{3} weighted \(cosine 0\.\d+\)  ros2/topics\.md:6-6  \(before reranking: 1, ", lines[0])
-    assert lines[1] == "ros2 › topics › Topics" and lines[2].startswith("A topic is a named bus over which nodes")
-    assert "From /docs/ros2/topics (1), /docs/ros2/services (1)" in lines and err == ""
-    assert main([*asked, "--quiet"]) == 0
-    assert "· semantic · top_k 5 · no threshold · pages" in capsys.readouterr().out
+# Screens: what is printed, on standard output and standard error, with figures masked that other tests check
+
+FILTERS = 'module = ros2 and not (title = "See: also #1") and chunk_token_count >= 5'
+PLAIN, DENSE = ("--python", "tests.support.foreign:plain"), ("--python", "tests.support.foreign:dense")
+ENCODER = ["--rerank", "cross-encoder", "--cross-encoder.provider", "sentence-transformers"]
+SEARCHES = {
+    "semantic": [],
+    "every way": ["--mode", "hybrid", "--filters", FILTERS, "--rerank", "mmr", "--group-by", "source_url"],
+    "a depth of none": ["--top-k", "0"],
+    "a threshold above 1": ["--threshold", "1.5"],
+    "an unknown provider": ["--embedding.provider", "opneai"],
+    "no YAML": ["--metadata.map", "{a"],
+    "no such file": ["--config", "none.yaml"],
+    "a folder for a log": ["--log-file", "."],
+    "an unknown field": ["--filters", "modul = ros2"],
+    "half a filter": ["--filters", "module ="],
+    "a missing extra": ENCODER,
+    "a former value": ["--rerank", "rrf"],
+    "a missing collection": ["--collection", "page"],
+    "a missing key": ["--embedding.provider", "cohere"],
+    "another language": ["--mode", "hybrid", "--keyword.language", "german"],
+    "a missing vector": ["--mode", "hybrid", "--keyword.vector-name", "terms"],
+}
+OTHERS = {
+    "an empty query": ["search", " ", "--store.path", "nowhere"],
+    "too many words": ["search", "word " * 600, "--store.path", "nowhere"],
+    "too many characters": ["search", "x" * 4001, "--store.path", "nowhere"],
+    "search a missing store": ["search", "robot"],
+    "inspect a missing store": ["inspect"],
+    "search with one's own": ["search", "forward kinematics of an arm", *PLAIN, "--top-k", "2"],
+    "inspect what one's own reads": ["inspect", *DENSE],
+    "inspect one's own that reads nothing": ["inspect", *PLAIN],
+    "index by a missing column": ["index", "c.csv", "--text-column", "bdy"],
+    "index pages by columns": ["index", "pages", "--id-column", "x"],
+    "index a moving dataset": ["index", "hub:some/data"],
+    "index nothing": ["index", "nowhere"],
+    "index a picture": ["index", "image.png"],
+    "index over a file": ["index", "c.csv", "--write", "c.csv"],
+}
 
 
-def test_a_bad_query_is_refused_before_anything_is_opened(capsys: Captured) -> None:
-    for query, said in ((" ", "the query is empty"), ("word " * 600, "too long: 600"), ("x" * 4001, "too long: 1")):
-        assert said in refused(["search", query, "--store.path", "nowhere"], capsys)
+def screen(arguments: list[str], capsys: Captured, store: str = "no store") -> str:
+    done = call(main, arguments, capsys)
+    assert "Traceback" not in done.err and not (done.code == 2 and done.out)
+    text = f"exit code {done.code}\n{done.out}{done.err}".replace(store, "STORE")
+    return re.sub(r"\d+\.\d ms", "# ms", re.sub(r"\b0\.\d\d+\b", "0.#", text))
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--top-k", "0"], "top_k: Input should be greater than or equal to 1, got '0' (set by the command line)"),
-        (["--threshold", "1.5"], "collection 'pages' has the distance cosine: expected a number from 0 to 1"),
-        (["--embedding.provider", "opneai"], "embedding.provider: Input should be 'wordllama', 'cohere', 'openai'"),
-        (["--metadata.map", "{a"], "--metadata.map '{a':1: not valid YAML"),
-        (["--config", "none.yaml"], "none.yaml: cannot be read: No such file or directory"),
-        (["--log-file", "."], "--log-file .: expected a file to append to, found a folder"),
-        (["--filters", "modul = ros2"], "filters: the collection's payload has no field 'modul'; did you mean"),
-        (["--filters", "module ="], "filters: 'module =': expected conditions such as `module = a`"),
-        (
-            ["--rerank", "cross-encoder", "--cross-encoder.provider", "sentence-transformers"],
-            "cross_encoder.provider sentence-transformers needs an extra: pip install 'retrieval-evals[rerank]'",
-        ),
-        (["--rerank", "rrf"], "rerank: 'rrf' is no value any more (set by the command line): mode: hybrid with fusion"),
-        (["--collection", "page"], "no collection 'page' at "),
-        (["--embedding.provider", "cohere"], "Cohere needs an API key: expected it in COHERE_API_KEY"),
-        (["--mode", "hybrid", "--keyword.language", "german"], "collection 'pages' was tokenised as english, but"),
-        (["--mode", "hybrid", "--keyword.vector-name", "terms"], "collection 'pages' has no sparse vector 'terms'"),
-    ],
-)
-def test_what_a_mode_or_a_filter_cannot_do_is_told(
-    store: list[str], flags: list[str], said: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("flags", SEARCHES.values(), ids=SEARCHES)
+def test_the_screen_of_a_search(
+    store: list[str], flags: list[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
 ) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    assert refused(["search", "robot", *store, *flags], capsys).startswith(f"error: {said}")
+    assert screen(["search", QUERY, *store, *flags], capsys, store[1]) == snapshot
 
 
-@pytest.mark.parametrize("command", [["search", "robot"], ["inspect"]])
-def test_a_missing_store_is_named_and_not_made(command: list[str], tmp_path: Path, capsys: Captured) -> None:
-    assert refused(command, capsys).startswith("error: no embedded store at .qdrant: index pages into it first")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_search_that_fails_is_told_once_and_logged_with_its_query(
-    server: QdrantServer, tmp_path: Path, capsys: Captured
+@pytest.mark.parametrize("arguments", OTHERS.values(), ids=OTHERS)
+def test_the_screen_of_a_command(
+    arguments: list[str], tmp_path: Path, capsys: Captured, snapshot: SnapshotAssertion
 ) -> None:
+    made = write_pages(tmp_path, {"c.csv": "id,body\n1,x\n", "pages/a.md": "A.", "image.png": ""})
+    assert screen(arguments, capsys) == snapshot
+    assert sorted(entry.name for entry in made.iterdir()) == ["c.csv", "image.png", "pages"], "no store is made"
+
+
+# The package
+
+
+def test_the_public_names_are_there_and_no_others() -> None:
+    assert [getattr(retrievers, name).__name__ for name in retrievers.__all__] == [*retrievers.__all__]
+    with pytest.raises(AttributeError, match="no attribute 'Retriever'"):
+        _ = retrievers.Retriever
+
+
+def test_importing_the_package_loads_none_of_the_heavy_libraries() -> None:
+    heavy = ("qdrant_client", "langchain_core", "langchain_qdrant", "cohere", "numpy", "wordllama")
+    code = f"import sys, retrievers.terminal.commands; print(*({set(heavy)} & {{*sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+# search
+
+
+def test_a_failed_search_is_told_once_and_logged(server: QdrantServer, tmp_path: Path, capsys: Captured) -> None:
     there = ["--store.url", server.url, "--collection", "pages"]
     assert main(["index", str(write_pages(tmp_path / "pages")), *there, "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
     fault = FAULTS["500"]
     with server.failing(type(fault)(reply=fault.reply, on="/points/query/batch")):
-        shown = refused(["search", "robot", *there, "--log-file", "log.jsonl"], capsys).splitlines()
-        quiet = refused(["search", "robot", *there, "--quiet"], capsys).splitlines()
-    *retried, last = shown
-    assert [line.partition(": ")[0] for line in retried] == ["WARNING retrievers.net.retry"]
+        retried, last = refused(["search", "robot", *there, "--log-file", "log.jsonl"], capsys).splitlines()
+        [quiet] = refused(["search", "robot", *there, "--quiet"], capsys).splitlines()
+    assert retried.startswith("WARNING retrievers.net.retry: ")
     assert last.startswith("error: ") and "answered 500 Internal Server Error: panicked" in last
-    assert [re.sub(r"in [\d.]+ s", "", line) for line in quiet] == [re.sub(r"in [\d.]+ s", "", last)]
+    assert re.sub(r"in [\d.]+ s", "", quiet) == re.sub(r"in [\d.]+ s", "", last)
     logged = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    (failed,) = [entry for entry in logged if entry["level"] == "ERROR"]
+    [failed] = [entry for entry in logged if entry["level"] == "ERROR"]
     assert (failed["query"], failed["collection"]) == ("robot", "pages")
 
 
-def test_inspect_takes_the_only_vector_of_a_collection_whatever_its_name(
-    server: QdrantServer, tmp_path: Path, capsys: Captured
-) -> None:
+def test_a_search_takes_the_settings_that_the_collection_records(tmp_path: Path, capsys: Captured) -> None:
+    config = RetrieverConfig(store=StoreConfig(path=tmp_path / "store"), collection="pages")
+    asked = RetrieverConfig(mode="hybrid", top_k=2, threshold=0.05, threshold_on="best", rerank="cross-encoder")
+    options = IndexOptions(search={**search_settings(asked), "python": "os:getcwd"})
+    pages, model = write_pages(tmp_path / "p"), make_embeddings(config.embedding, {})
+    client = open_client(config.store, {}, create=True)
+    index_corpus(client, config, model, read_corpus(pages), options)
+    client.close()
+    store = ["--store.path", str(tmp_path / "store"), "--collection", "pages"]
+
+    def used(*flags: str) -> list[Any]:
+        parameters = json.loads(shown(["search", QUERY, *store, *flags, "--json"], capsys))["parameters"]
+        return [parameters.get(name) for name in ("mode", "top_k", "threshold", "threshold_on", "rerank")]
+
+    assert used() == ["hybrid", 2, 0.05, "best", None]
+    assert used("--top-k", "1", "--threshold", "null")[:3] == ["hybrid", 1, None]
+    assert "unchanged" in shown(["index", str(pages), *store], capsys)
+    assert used()[:2] == ["hybrid", 2]
+
+
+# inspect
+
+
+def test_inspect_takes_the_only_vector_whatever_its_name(server: QdrantServer, capsys: Captured) -> None:
     size = models.VectorParams(size=256, distance=models.Distance.DOT)
     server.client.create_collection("theirs", vectors_config={"text-dense": size})
-    point = models.PointStruct(
-        id=1, vector={"text-dense": [1.0] * 256}, payload={"content": "a", "meta": {"title": "b"}}
-    )
-    server.client.upsert("theirs", [point])
-    file = tmp_path / "mine.yaml"
-    where = ["--store.url", server.url, "--collection", "theirs", "--trust-embedding", "true"]
-    assert main(["inspect", *where, "--write", str(file)]) == 0
-    assert (
-        "  vector_name: text-dense\n  metadata:\n    text_key: content\n    nested_under: meta"
-        in capsys.readouterr().out
-    )
-    assert main(["search", "robot", "--config", str(file)]) == 0
+    payload = {"content": "a", "meta": {"title": "b"}}
+    server.client.upsert("theirs", [models.PointStruct(id=1, vector={"text-dense": [1.0] * 256}, payload=payload)])
+    where = ["inspect", "--store.url", server.url, "--collection"]
+    text = shown([*where, "theirs", "--trust-embedding", "true", "--write", "mine.yaml"], capsys)
+    assert "  vector_name: text-dense\n  metadata:\n    text_key: content\n    nested_under: meta" in text
+    assert main(["search", "robot", "--config", "mine.yaml"]) == 0
     capsys.readouterr()
     other = models.VectorParams(size=4, distance=models.Distance.COSINE)
     server.client.create_collection("several", vectors_config={"a": other, "b": other})
-    assert "set vector_name" in refused(["inspect", *where[:3], "several"], capsys)
+    assert "set vector_name" in refused([*where, "several"], capsys)
+
+
+def test_an_experiment_that_inspect_writes_opens_what_it_saw(
+    store: list[str], tmp_path: Path, capsys: Captured
+) -> None:
+    write = ["inspect", *store, "--top-k", "7", "--write", str(tmp_path / "mine.yaml")]
+    assert f"golden init --config {write[-1]} --out {tmp_path / 'golden.jsonl'}" in shown(write, capsys)
+    written = (tmp_path / "mine.yaml").read_text()
+    assert yaml.safe_load(written)["dataset"] == {"path": "golden.jsonl"}
+    assert yaml.safe_load(written)["retriever"].keys() == {"store", "collection", "mode", "top_k"}
+    assert "top_k 7" in shown(["search", QUERY, "--config", "mine.yaml"], capsys)
+    assert "exists already" in refused(write, capsys)
+    assert (tmp_path / "mine.yaml").read_text() == written
+
+
+# index: folders of mixed files, and datasets
+
+MODEL = ("--embedding.provider", "python", "--embedding.model", "tests.support.indexing:make_embeddings")
+
+
+def test_a_mixed_folder_names_what_it_leaves_out(tmp_path: Path, capsys: Captured) -> None:
+    write_pages(tmp_path / "manuals", {"a.html": "<h1>A</h1><p>Arms.", "b.txt": "Wheels.", "c.docx": "", "d.txt": ""})
+    (tmp_path / "manuals" / "e.pdf").write_bytes(pdf(["Gears.", ""]))
+    (tmp_path / "manuals" / "f.pdf").write_bytes(pdf([""]))
+    told = refused(["index", "manuals", *MODEL], capsys)
+    assert "manuals/d.txt: the file has no text" in told and "manuals/f.pdf: none of its 1 pages has text" in told
+    assert not (tmp_path / ".qdrant" / "manuals").exists()
+    assert main(["index", "manuals", "--skip-broken", *MODEL]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("3 pages, 3 chunks in collection 'manuals' at .qdrant: 3 added")
+    assert "note: e.pdf: without text" in err and "note: files that are not read: .docx 1" in err
+
+
+def test_a_dataset_is_indexed_by_its_columns_and_brought_up_to_date(tmp_path: Path, capsys: Captured) -> None:
+    rows = [{"key": str(number), "note": f"Note {number}."} for number in range(5)]
+    file = tmp_path / "notes.jsonl"
+    file.write_text("\n".join(map(json.dumps, [*rows, {"key": "9", "note": ""}])), encoding="utf-8")
+    index = ["index", "notes.jsonl", "--id-column", "key", "--text-column", "note", *MODEL]
+    assert main([*index, "--write", "notes.yaml"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("5 documents, 5 chunks in collection 'notes' at .qdrant: 5 added")
+    assert "Written: notes.yaml. Next: python -m evals.golden init --config notes.yaml --out golden.jsonl" in out
+    assert "note: 1 rows without text were left out, from notes.jsonl:6 on" in err
+    rows[3]["note"] = "Another note."  # under the same id, and so in the same point
+    file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert "5 chunks in collection 'notes' at .qdrant: 1 added, 0 refreshed, 0 removed, 4 unch" in shown(index, capsys)
+    search = ["search", "Another note.", "--collection", "notes", *MODEL, "--threshold", "0.9"]
+    assert shown(search, capsys).startswith(" 1  1.000  3")
+
+
+def test_a_dataset_of_the_hub_is_streamed(tmp_path: Path, capsys: Captured) -> None:
+    # A folder in the hub's place: the library reads both in the same way.
+    write_pages(tmp_path / "data", {"train.jsonl": '{"id": "a", "text": "Arms."}\n{"id": "b", "text": "Wheels."}\n'})
+    streamed = ["index", f"hub:{tmp_path / 'data'}", "--revision", "main", "--collection", "h", *MODEL]
+    assert shown(streamed, capsys).startswith("2 documents, 2 chunks in collection 'h'")
 
 
 @pytest.mark.parametrize(
-    ("path", "name"),
+    ("source", "name"),
     [
         ("physical_ai_handbook/docs", "physical_ai_handbook"),
         ("handbook", "handbook"),
@@ -166,67 +264,11 @@ def test_inspect_takes_the_only_vector_of_a_collection_whatever_its_name(
         ("x/content/../pages", "x"),
         ("/", "docs"),
         ("/docs", "docs"),
+        ("scifact/corpus.jsonl", "scifact"),
+        ("notes.csv", "notes"),
+        ("hub:BeIR/nq", "nq"),
     ],
 )
-def test_a_collection_is_named_after_the_folder_of_its_pages(path: str, name: str) -> None:
-    assert default_collection(Path(path)) == name
-
-
-class TestForeign:
-    """`search` takes a retriever of the user's own; the other commands work on a collection."""
-
-    FLAGS = ("--python", "tests.support.foreign:plain")
-
-    def test_is_searched(self, capsys: Captured) -> None:
-        assert main(["search", "forward kinematics of an arm", *self.FLAGS, "--top-k", "2"]) == 0
-        text = capsys.readouterr().out
-        assert text.startswith(" 1    –    /docs/arms/kinematics")
-        assert "tests.support.foreign:plain · top_k 2 · no threshold" in text
-
-    def test_is_inspected_by_its_collection(self, capsys: Captured) -> None:
-        assert main(["inspect", "--python", "tests.support.foreign:dense"]) == 0
-        said = capsys.readouterr().out
-        assert "Points       5\n" in said and "metadata.source_url" in said and "Found under their own names: " in said
-        assert "its chunks cannot be listed" in refused(["inspect", "--python", "tests.support.foreign:plain"], capsys)
-
-
-def test_a_search_takes_the_settings_that_the_collection_records_where_it_is_given_none(
-    tmp_path: Path, capsys: Captured
-) -> None:
-    config = RetrieverConfig(store=StoreConfig(path=tmp_path / "store"), collection="pages")
-    asked = RetrieverConfig(mode="hybrid", top_k=2, threshold=0.05, threshold_on="best", rerank="cross-encoder")
-    options = IndexOptions(search={**search_settings(asked), "python": "os:getcwd"})
-    client = open_client(config.store, {}, create=True)
-    index_corpus(
-        client, config, make_embeddings(config.embedding, {}), read_corpus(write_pages(tmp_path / "p")), options
-    )
-    client.close()
-    store = ["--store.path", str(tmp_path / "store"), "--collection", "pages"]
-
-    def used(*flags: str) -> list[Any]:
-        assert main(["search", "how do nodes stream messages", *store, *flags, "--json"]) == 0
-        parameters = json.loads(capsys.readouterr().out)["parameters"]
-        return [parameters.get(name) for name in ("mode", "top_k", "threshold", "threshold_on", "rerank")]
-
-    assert used() == ["hybrid", 2, 0.05, "best", None]
-    assert used("--top-k", "1", "--threshold", "null")[:3] == ["hybrid", 1, None]
-    assert main(["index", str(tmp_path / "p"), *store]) == 0
-    assert "unchanged" in capsys.readouterr().out
-    assert used()[:2] == ["hybrid", 2]
-
-
-class TestWrittenExperiment:
-    def test_opens_what_was_looked_at(self, store: list[str], tmp_path: Path, capsys: Captured) -> None:
-        file = tmp_path / "mine.yaml"
-        assert main(["inspect", *store, "--top-k", "7", "--write", str(file)]) == 0
-        assert f"golden init --config {file} --out {tmp_path / 'golden.jsonl'}" in capsys.readouterr().out
-        written = yaml.safe_load(file.read_text())
-        assert written["dataset"] == {"path": "golden.jsonl"}
-        assert written["retriever"].keys() == {"store", "collection", "mode", "top_k"}
-        assert main(["search", "how do nodes stream messages", "--config", str(file)]) == 0
-        assert "top_k 7" in capsys.readouterr().out
-
-    def test_replaces_no_file(self, store: list[str], tmp_path: Path, capsys: Captured) -> None:
-        (tmp_path / "mine.yaml").write_text("mine")
-        assert "exists already" in refused(["inspect", *store, "--write", str(tmp_path / "mine.yaml")], capsys)
-        assert (tmp_path / "mine.yaml").read_text() == "mine"
+def test_a_collection_is_called_by_its_source(tmp_path: Path, source: str, name: str) -> None:
+    write_pages(tmp_path, {"scifact/corpus.jsonl": "", "notes.csv": ""})
+    assert default_collection(Path(source)) == name

@@ -1,6 +1,7 @@
 """Folders of pages, and pages of HTML, plain text and PDF: every page read or named, whatever lies there."""
 
 import os
+import re
 import sys
 import time
 from io import BytesIO
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pypdf import PdfWriter
+from syrupy.assertion import SnapshotAssertion
 
 from evals.cases.pages import SourcePage
 from retrievers.errors import IndexingError
@@ -41,7 +43,7 @@ def placed(page: Page, budget: int = 50) -> list[tuple[str, str | None, str]]:
 # A folder
 
 
-def test_a_folder_may_mix_kinds_and_what_is_no_page_is_left_out(docs: Path) -> None:
+def test_a_folder_may_mix_kinds_and_what_is_no_page_is_left_out(docs: Path, snapshot: SnapshotAssertion) -> None:
     write_pages(docs, {"UPPER.MD": "Upper.", "arm.html": "<h1>Arm</h1><p>Seven joints.", "note.txt": "A note."})
     write_pages(docs, {"_part.mdx": "no", ".hid.md": "no", "_dir/x.md": "no", "e.png": ""})
     write_pages(docs, {"a.docx": "", "b.DOCX": "", "c.rst": ""})
@@ -50,23 +52,7 @@ def test_a_folder_may_mix_kinds_and_what_is_no_page_is_left_out(docs: Path) -> N
     (docs / "bom.md").write_bytes(b"\xef\xbb\xbf---\r\ntitle: T\r\n---\r\ntext\r\n")
     (docs / "three.md").symlink_to(docs / "two.md")
     corpus = read_corpus(docs)
-    assert {page.file_path: page.source_url for page in corpus.pages} == {
-        "UPPER.MD": "/docs/UPPER",
-        "arm.html": "/docs/arm.html",
-        "bom.md": "/docs/bom",
-        "manual.pdf": "/docs/manual.pdf",
-        "note.txt": "/docs/note.txt",
-        "one/alpha.md": "/docs/one/alpha",
-        "one/beta.mdx": "/docs/one/beta",
-        "three.md": "/docs/three",
-        "two.md": "/docs/two",
-        "wide.txt": "/docs/wide.txt",
-    }
-    assert not corpus.faults
-    assert corpus.notes == (
-        "manual.pdf: without text (pictures? a scan?): pages 2",
-        "files that are not read: .docx 2, .png 1, .rst 1; documents can be converted to HTML, PDF or text",
-    )
+    assert ({page.file_path: page.source_url for page in corpus.pages}, corpus.notes, corpus.faults) == snapshot
 
 
 def test_a_folder_that_is_none_or_holds_no_page_is_refused(docs: Path, tmp_path: Path) -> None:
@@ -77,7 +63,7 @@ def test_a_folder_that_is_none_or_holds_no_page_is_refused(docs: Path, tmp_path:
             read_corpus(tmp_path / folder)
 
 
-def test_every_fault_is_named_with_its_file_at_once(docs: Path) -> None:
+def test_every_fault_is_named_with_its_file_at_once(docs: Path, snapshot: SnapshotAssertion) -> None:
     write_pages(docs, {"b1.md": "---\r\ntitle: T\r\ny: 'a' b\r\n---\r\nx", "b2.md": "", "two.mdx": "Same address."})
     write_pages(docs, {"slug.md": "---\nslug: /two\n---\nSame.", "x1.txt": "", "x2.html": "<script>x</script>"})
     (docs / "b3.md").write_bytes(b"ok so far \xff\xfe")
@@ -93,29 +79,10 @@ def test_every_fault_is_named_with_its_file_at_once(docs: Path) -> None:
     (docs / "x3.txt").write_bytes(b"\xff\xfe\x00")
     (docs / "x4.pdf").write_bytes(pdf([""]))
     write_pages(docs, {"x5.txt": "a\0b", "x6.html": "a\0b", "x7.md": "a\0b"})
-    expected = [
-        ("b1.md", "line 3: the front matter is not valid YAML: "),
-        ("b2.md", "the page has no content"),
-        ("b3.md", "not UTF-8 (byte 10: invalid start byte); convert it, for example: iconv -f LATIN1 -t UTF-8"),
-        ("b4.md", "cannot be read: No such file or directory"),
-        ("b5.md", "expected a file of at most 268,435,456 bytes, found "),
-        ("b6.md", "a link that leads out of the folder is not followed"),
-        ("b7.md", "a link that leads out of the folder is not followed"),
-        ("b8.md", "expected a file of at most 268,435,456 bytes, found 0, or no file"),
-        ("b9.md", "expected a file of at most 268,435,456 bytes, found 10,000,000,000"),
-        ("na\\udcffme.md", "its name is not UTF-8; rename it"),
-        ("two.md", "has the address '/docs/two' of slug.md"),
-        ("two.mdx", "has the address '/docs/two' of slug.md"),
-        ("x1.txt", "the file has no text"),
-        ("x2.html", "the page shows no text"),
-        ("x3.txt", "not UTF-16"),
-        ("x4.pdf", "none of its 1 pages has text: a scan?"),
-        *((name, "holds NUL characters: a binary file") for name in ("x5.txt", "x6.html", "x7.md")),
-    ]
     corpus = read_corpus(docs)
     assert [page.file_path for page in corpus.pages] == ["one/alpha.md", "one/beta.mdx", "slug.md"]
-    for fault, (name, text) in zip(corpus.faults, expected, strict=True):
-        assert fault.startswith(f"{docs / name}: {text}")
+    told = "\n".join(corpus.faults).replace(f"{docs}/", "")
+    assert re.sub(r"(b5.*found) \d+", r"\1 so many", told) == snapshot, "a folder has any size"
 
 
 def test_the_fingerprint_is_that_of_names_bytes_and_the_base_of_addresses(docs: Path, tmp_path: Path) -> None:
@@ -158,47 +125,14 @@ def test_html_is_read_as_a_browser_shows_it(html: str, text: str) -> None:
     assert html_page(html, "/x").text == text
 
 
-FILE = """<!doctype html>
-<title>Arms – Robots</title>
-<header><h1>Robots</h1></header><div role="navigation">Menu</div>
-<main><article><header><h1>Arms<a href="#arms">¶</a></h1></header>
-<p>An arm has <b>sev</b>en
-joints.</p>
-<!-- not
-shown -->
-<h2>Code</h2>
-<pre>
-def go():
-    return 1
-</pre>
-<h2>Nothing</h2>
-<h3>Table</h3><table><tr><td>a</td><td>b</td></tr></table>
-</article></main>
-<footer>© us</footer>
-"""
-
-
-def test_a_page_of_a_site_has_all_headings() -> None:
-    page = SourcePage(html_page(FILE, "/docs/arms"))
-    assert (page.page.title, page.page.file_path) == ("Arms", "docs/arms")
-    assert page.text == "Arms An arm has seven joints. Code def go(): return 1 Nothing Table a b"
+def test_a_page_of_a_site_has_its_headings_and_sections_without_lines(snapshot: SnapshotAssertion) -> None:
+    source = (Path(__file__).parent / "pages" / "arms.html").read_text(encoding="utf-8")
+    page = SourcePage(html_page(source, "/docs/arms"))
+    assert (page.page.title, page.page.file_path, page.text) == snapshot(name="page")
     assert page.headings == {"Arms", "Code", "Nothing", "Table"}
+    assert placed(html_file(source, "arms.html", "/docs/arms.html")) == snapshot(name="chunks")
     found = html_page("<p>0<h1 id=a>A</h1><p>1<p>2<h3>B<a href='#b'>\u200b</a></h3><h2>C</h2>3", "/x")
     assert [section.path for section in found.sections] == [(), ("A",), ("A", "B"), ("A", "C")]
-
-
-def test_an_html_file_has_sections_without_lines() -> None:
-    assert placed(html_file(FILE, "arms.html", "/docs/arms.html")) == [
-        ("arms.html", "Arms", "Arms\nAn arm has seven joints."),
-        ("arms.html", "Arms > Code", "Code\ndef go():\n    return 1"),
-        ("arms.html", "Arms > Nothing > Table", "Table\na b"),
-    ]
-
-
-@pytest.mark.parametrize("html", ["", "<!-- a -->", "<nav>a</nav><h1>b</h1>"])
-def test_an_html_file_without_text_says_so(html: str) -> None:
-    with pytest.raises(PageError, match="shows no text"):
-        html_file(html, "a.html", "/a.html")
 
 
 @pytest.mark.parametrize(
@@ -216,10 +150,8 @@ def test_any_html_takes_time_in_proportion_to_its_length(html: str) -> None:
 
 
 def test_plain_text_is_paragraphs_at_their_lines() -> None:
-    page = text_page(
-        "First paragraph\r\nof two lines.\r\n\r\n \r\n# no heading\r\n", "notes/arms.txt", "/notes/arms.txt"
-    )
-    assert placed(page, 5) == [
+    text = "First paragraph\r\nof two lines.\r\n\r\n \r\n# no heading\r\n"
+    assert placed(text_page(text, "notes/arms.txt", "/notes/arms.txt"), 5) == [
         ("notes/arms.txt:1-2", "arms", "First paragraph\nof two lines."),
         ("notes/arms.txt:5-5", "arms", "# no heading"),
     ]
@@ -230,11 +162,7 @@ TEXTS = ["Arms have seven joints.\nEach has an encoder.", "", "Wheels turn.", "W
 
 def test_a_chunk_of_a_pdf_names_its_page() -> None:
     page = pdf_page(pdf(TEXTS, title="The Arm"), "manuals/arm.pdf", "/docs/manuals/arm.pdf")
-    assert placed(page) == [
-        ("manuals/arm.pdf:1", "The Arm", TEXTS[0]),
-        ("manuals/arm.pdf:3", "The Arm", TEXTS[2]),
-        ("manuals/arm.pdf:4", "The Arm", TEXTS[3]),
-    ]
+    assert placed(page) == [(f"manuals/arm.pdf:{number}", "The Arm", TEXTS[number - 1]) for number in (1, 3, 4)]
     [merged] = chunk_page(page, 50, lambda text: len(text.split()), merge_small=True)
     assert (merged.source, merged.start_line, page.blank_pages) == ("manuals/arm.pdf:1", None, (2,))
 

@@ -1,9 +1,6 @@
 """The retriever as an application uses it: sessions, LangChain, what is kept, faults; a folder and a server alike."""
 
 import asyncio
-import json
-import logging
-import re
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,28 +10,21 @@ from typing import Any
 import pytest
 import yaml
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableLambda
+from syrupy.assertion import SnapshotAssertion
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig, dump
-from retrievers.errors import (
-    ConfigError,
-    EmbeddingError,
-    MissingKeyError,
-    QueryError,
-    StoreError,
-)
+from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, QueryError, StoreError
 from retrievers.records import RetrievalSession, RetrievedChunk
 from tests.support.cohere_server import KEY, CohereServer
 from tests.support.collections import PAGES, TableEmbeddings, fill, index_pages, indexed, settings, write_pages
 from tests.support.hybrid import variant
 from tests.support.qdrant_rules import recorded
-from tests.support.qdrant_server import FAULTS, QdrantServer
+from tests.support.qdrant_server import QdrantServer
 
 QUERY = "how do nodes stream messages"
 QUERIES = (QUERY, "request answer client", "glossary words used here", "what is the capital of France")
 MORE = {**PAGES, "motion/new.md": "---\ntitle: New\n---\nHow do nodes stream messages: how do nodes stream messages?\n"}
-OWN = {"provider": "python", "model": "mine:make"}
 
 
 @pytest.fixture(scope="module")
@@ -97,25 +87,18 @@ def test_a_session_tells_how_it_went(retriever: QdrantRetriever) -> None:
     assert [hit.rank for hit in none.below_threshold] == [1, 2, 3] and none.warnings and none.suggestions
 
 
-@pytest.mark.parametrize(
-    ("query", "status", "said"),
-    [
-        *((blank, "success", "the query is empty; expected a question") for blank in ("", " \n\t", "\u2003")),
-        ("word " * 513, "error", "513 words"),
-        ("x" * 4_001, "error", "4001 characters; at most 512 words and 4000 characters"),
-        ("robot \ud800", "error", "the query holds half a character at place 6 (a lone surrogate)"),
-    ],
-)
 def test_an_unusable_query_is_told_and_not_logged(
-    retriever: QdrantRetriever, query: str, status: str, said: str, caplog: pytest.LogCaptureFixture
+    retriever: QdrantRetriever, caplog: pytest.LogCaptureFixture, snapshot: SnapshotAssertion
 ) -> None:
-    session = retriever.search(query)
-    assert (session.status, session.chunks) == (status, ())
-    assert said in (session.error or session.warnings[0]) and caplog.records == []
-    asynchronously = lambda query: asyncio.run(retriever.ainvoke(query))  # noqa: E731
-    for ask in (retriever.invoke, asynchronously, lambda query: retriever.candidates([query])):
-        with pytest.raises(QueryError, match=re.escape(said)):
-            ask(query)
+    told = []
+    for query in ("", " \n\t", "\u2003", "word " * 513, "x" * 4_001, "robot \ud800"):
+        session = retriever.search(query)
+        told.append(f"{session.status}: {session.error or session.warnings[0]}")
+        for ask in (lambda query: asyncio.run(retriever.ainvoke(query)), lambda query: retriever.candidates([query])):
+            with pytest.raises(QueryError) as caught:
+                ask(query)
+            assert told[-1].endswith(f": {caught.value}") and session.chunks == ()
+    assert told == snapshot and caplog.records == []
 
 
 def test_candidates_go_to_the_depth_given_and_chunks_and_samples_need_no_search(retriever: QdrantRetriever) -> None:
@@ -136,6 +119,7 @@ def test_it_is_a_langchain_retriever_whose_documents_carry_the_metadata(retrieve
     assert isinstance(retriever, BaseRetriever)
     session, documents = retriever.search(QUERY), retriever.invoke(QUERY)
     assert [document.page_content for document in documents] == [hit.chunk.text for hit in session.chunks]
+    assert documents == asyncio.run(retriever.ainvoke(QUERY)) == retriever.batch([QUERY] * 2)[1]
     best = documents[0].metadata
     assert (best["source_url"], best["title"], best["tags"]) == ("/docs/ros2/topics", "Topics", ["ros2", "topics"])
     assert (best["file_path"], best["start_line"]) == ("ros2/topics.md", 6)
@@ -145,18 +129,6 @@ def test_it_is_a_langchain_retriever_whose_documents_carry_the_metadata(retrieve
         told = document.metadata
         assert (told["original_rank"], told["original_score"]) == (hit.original_rank, hit.original_score)
         assert (document.id, told["scores"]) == (hit.chunk.point_id, hit.scores)
-
-
-def test_every_way_of_invoking_gives_the_same(retriever: QdrantRetriever) -> None:
-    one_by_one = [retriever.invoke(query) for query in QUERIES]
-
-    async def at_once() -> list[Any]:
-        return list(await asyncio.gather(*(retriever.ainvoke(query) for query in QUERIES)))
-
-    assert asyncio.run(at_once()) == retriever.batch([*QUERIES]) == one_by_one
-    assert asyncio.run(retriever.abatch([*QUERIES])) == one_by_one
-    first = RunnableLambda[list[Any], str](lambda documents: documents[0].metadata["heading"])
-    assert (retriever | first).invoke("request answer client") == "Services"
 
 
 # From settings
@@ -177,92 +149,46 @@ def test_an_exported_file_opens_the_same_retriever(retriever: QdrantRetriever, t
     assert len(str(caught.value).splitlines()) == 2
 
 
-@pytest.mark.parametrize(
-    ("values", "kind", "said"),
-    [
-        ({"filters": "modul = ros2"}, ConfigError, "no field 'modul'; did you mean 'module'"),
-        ({"mode": "hybrid", "keyword": {"vector_name": "terms"}}, StoreError, "no sparse vector 'terms'"),
-        ({"rerank": "cross-encoder"}, MissingKeyError, "Cohere Rerank needs an API key"),
-        ({"python": "mine:make"}, ConfigError, "is no QdrantRetriever; use retrievers.open_retriever"),
-    ],
-)
-def test_what_cannot_be_opened_leaves_the_folder_free(
-    folder: RetrieverConfig, tmp_path: Path, values: dict[str, Any], kind: type[Exception], said: str
-) -> None:
-    shutil.copytree(folder.store.path or "", tmp_path / "copy")
-    place = {} if "python" in values else {"store": {"path": str(tmp_path / "copy")}, "collection": "pages"}
-    with pytest.raises(kind, match=re.escape(said)):
-        QdrantRetriever.open(settings(**place, **values), env={})
-    QdrantRetriever.open(settings(store={"path": str(tmp_path / "copy")}, collection="pages"), env={}).close()
+def test_what_cannot_be_opened_is_told(folder: RetrieverConfig) -> None:
+    with pytest.raises(MissingKeyError, match="Cohere Rerank needs an API key"):
+        QdrantRetriever.open(folder.model_copy(update={"rerank": "cross-encoder"}), env={})
+    with pytest.raises(ConfigError, match="is no QdrantRetriever; use retrievers"):
+        QdrantRetriever.open(settings(python="mine:make"), env={})
 
 
 # Faults
 
 
-class Fickle(TableEmbeddings):
-    """A user's own model that changes its dimension, or fails."""
-
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-
-    def embed_query(self, text: str) -> Any:
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        ([1.0, 0.0, 0.0], "holds vectors of 2 dimensions, but python:mine:make made one of 3"),
-        (RuntimeError("CUDA gone"), "python:mine:make failed to embed: RuntimeError, CUDA gone"),
-    ],
-)
-def test_a_model_that_fails_is_an_error_session(answer: Any, said: str, caplog: pytest.LogCaptureFixture) -> None:
-    with QdrantServer() as server:
-        fill(server.client, "mine", [[1.0, 0.0]], [{"page_content": "a"}])
-        config = settings(store={"url": server.url}, collection="mine", embedding=OWN, trust_embedding=True)
-        with QdrantRetriever.open(config, env={}, embeddings=Fickle(answer)) as opened:
-            session = opened.search("q")
-            with pytest.raises(EmbeddingError):
-                opened.invoke("q")
-    assert session.status == "error" and said in (session.error or "")
-    [record] = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert (record.__dict__["query"], record.__dict__["collection"]) == ("q", "mine")
-
-
-@pytest.mark.parametrize("fault", [*sorted({*FAULTS} - {"slow"}), pytest.param("slow", marks=pytest.mark.slow)])
-def test_a_server_that_fails_is_an_error_session_and_recovers(
-    server: QdrantServer, folder: RetrieverConfig, fault: str
-) -> None:
-    with QdrantRetriever.open(on(server, folder, timeout_s=2 if fault == "slow" else 10), env={}) as opened:
-        with server.failing(FAULTS[fault]), ThreadPoolExecutor(2) as threads:
-            session, raised = threads.submit(opened.search, "robot"), threads.submit(opened.invoke, "robot")
-            assert session.result().status == ("timeout" if fault == "slow" else "error")
-            assert isinstance(raised.exception(), StoreError)
-        assert opened.search("robot").status == "success"
+def test_a_model_that_changes_its_dimension_is_an_error_session(server: QdrantServer) -> None:
+    fill(server.client, "mine", [[1.0, 0.0]], [{"page_content": "a"}])
+    own = {"provider": "python", "model": "mine:make"}
+    config = settings(store={"url": server.url}, collection="mine", embedding=own, trust_embedding=True)
+    with QdrantRetriever.open(config, env={}, embeddings=TableEmbeddings({"q": [1.0, 0.0, 0.0]})) as opened:
+        said = "holds vectors of 2 dimensions, but python:mine:make made one of 3"
+        assert said in (opened.search("q").error or "")
+        with pytest.raises(EmbeddingError, match=said):
+            opened.invoke("q")
 
 
 @pytest.mark.parametrize(("times", "status"), [(2, "success"), (9, "error")])
 @pytest.mark.parametrize("way", [{}, {"rerank": "mmr"}, {"group_by": "source_url"}], ids=str)
-def test_a_search_begins_anew_when_what_it_found_is_gone(
+def test_a_search_begins_anew_when_points_are_gone(
     server: QdrantServer, folder: RetrieverConfig, way: dict[str, Any], times: int, status: str
 ) -> None:
-    answer, removed = server.answer, list[Any]()
+    query, left = server._query_batch, times
 
-    def then_removed(request: Any) -> Any:
+    def then_removed(name: str, body: Any) -> Any:
         """Remove the best point that a search has found, so often."""
-        reply = answer(request)
-        searches = request.body.get("searches", [{}]) if request.path.endswith("points/query/batch") else [{}]
-        if len(removed) < times and "limit" in searches[0] and not searches[0].get("params"):
-            removed.append(json.loads(reply.body)["result"][0]["points"][0]["id"])
-            server.client.delete("pages", removed[-1:])
-        return reply
+        nonlocal left
+        found = query(name, body)
+        if left and not body["searches"][0].get("params"):
+            left -= 1
+            server.client.delete(name, [found[0]["points"][0]["id"]])
+        return found
 
     with QdrantRetriever.open(on(server, folder, mode="hybrid", **way), env={}) as opened:
-        server.answer = then_removed  # type: ignore[method-assign]
-        session = opened.search(QUERY)
-        server.answer = answer  # type: ignore[method-assign]
+        server._query_batch = then_removed  # type: ignore[method-assign]
+        session, left = opened.search(QUERY), 0
         assert session.status == status and ("changed during the search" in (session.error or "")) == (times == 9)
         assert status == "error" or found(session.chunks) == found(opened.search(QUERY).chunks)
 
@@ -291,9 +217,7 @@ STRICT = {
 
 @pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
 @pytest.mark.parametrize("exact", [True, False])
-def test_strict_mode_as_qdrant_cloud_sets_it_changes_no_result(
-    server: QdrantServer, folder: RetrieverConfig, mode: str, exact: bool
-) -> None:
+def test_strict_mode_changes_no_result(server: QdrantServer, folder: RetrieverConfig, mode: str, exact: bool) -> None:
     assert (STRICT["max_query_limit"], STRICT["search_max_batchsize"]) == (100, 16)
     config = on(server, folder, mode=mode)
     with QdrantRetriever.open(config, env={}) as opened:
@@ -319,26 +243,21 @@ def test_search_params_go_with_the_dense_search_alone(server: QdrantServer, fold
 # What is kept
 
 
-@pytest.fixture(scope="module")
-def cohere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[CohereServer, RetrieverConfig]]:
-    """The pages in a folder, embedded by Cohere."""
+def test_a_query_is_bought_once_and_sent_as_a_query(tmp_path: Path) -> None:
+    env, states = {"COHERE_API_KEY": KEY, "XDG_CACHE_HOME": str(tmp_path / "cache")}, []
     with CohereServer() as server:
-        place = tmp_path_factory.mktemp("cohere")
-        embedding = {"provider": "cohere", "base_url": server.url}
-        config = settings(store={"path": str(place / "s")}, collection="pages", embedding=embedding, threshold=0)
-        index_pages(config, write_pages(place / "pages"), {"COHERE_API_KEY": KEY})
-        yield server, config
-
-
-def test_a_query_is_bought_once_and_sent_as_a_query(cohere: Any, tmp_path: Path) -> None:
-    server, config = cohere
-    env, states = {"COHERE_API_KEY": KEY, "XDG_CACHE_HOME": str(tmp_path)}, []
-    server.requests.clear()
-    for use_cache in (True, True, False):
-        with QdrantRetriever.open(config, env=env) as opened:
-            session = opened.search(QUERY, use_cache=use_cache)
-            states.append(kept(session))
-            opened.candidates([QUERY, "another"])
+        config = settings(
+            store={"path": tmp_path / "store"},
+            collection="pages",
+            embedding={"provider": "cohere", "base_url": server.url},
+        )
+        index_pages(config, write_pages(tmp_path / "pages"), env)
+        server.requests.clear()
+        for use_cache in (True, True, False):
+            with QdrantRetriever.open(config, env=env) as opened:
+                session = opened.search(QUERY, use_cache=use_cache)
+                states.append(kept(session))
+                opened.candidates([QUERY, "another"])
     assert states == [("miss", "miss"), ("hit", "miss"), ("off", "off")]
     asked = [texts for kind, texts in server.inputs if kind == "search_query"]
     assert asked == [[QUERY], ["another"], [QUERY]], "beside the texts by which each opening checks the model"
@@ -366,8 +285,6 @@ def test_a_result_is_kept_until_the_collection_changes(tmp_path: Path) -> None:
         assert [found(one.chunks) for one in many] == [found(opened.search(query).chunks) for query in [*QUERIES] * 8]
 
 
-def test_a_server_does_not_tell_of_its_changes_so_nothing_of_it_is_kept(
-    server: QdrantServer, folder: RetrieverConfig
-) -> None:
+def test_of_a_server_nothing_is_kept(server: QdrantServer, folder: RetrieverConfig) -> None:
     with QdrantRetriever.open(on(server, folder), env={}) as opened:
         assert [kept(opened.search(QUERY)) for _ in range(2)] == [("off", "off")] * 2

@@ -1,7 +1,9 @@
-"""The QdrantVectorStore inside: its own search is the oracle, embedded, in local mode, on a server; and a caller's."""
+"""The QdrantVectorStore inside, whose own search is the oracle, in every kind of store; a caller's; several vectors."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,13 @@ from qdrant_client import QdrantClient, models
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
-from retrievers.errors import ConfigError, StoreError
+from retrievers.errors import ConfigError, EmbeddingError, StoreError
 from retrievers.records import Distance
 from retrievers.retriever.opened import adopt_given
 from retrievers.search.rerank import mmr_order
-from retrievers.store import open_client
 from tests.support import distances, foreign
-from tests.support.collections import REPEATED, fill, index_pages, settings, write_pages
+from tests.support.bm25 import bm25_of
+from tests.support.collections import REPEATED, TableEmbeddings, embedded, fill, index_pages, settings, write_pages
 from tests.support.embeddings import Counting
 from tests.support.foreign import Terms, vector_store
 from tests.support.hybrid import variant
@@ -32,31 +34,15 @@ STORES = ("embedded", "local mode", "server")
 def configs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, RetrieverConfig]]:
     """One collection in the three kinds of store, the same points in each."""
     folder = tmp_path_factory.mktemp("stores")
-    pages = write_pages(folder / "pages")
     with QdrantServer() as server:
-        places: dict[str, Any] = {
-            "embedded": {"path": folder / "e"},
-            "server": {"url": server.url},
-            "local mode": {"path": f"local:{folder / 'l'}"},
-        }
-        made = {
-            name: settings(store=place, collection="pages", threshold=None, top_k=4) for name, place in places.items()
-        }
+        places = {"embedded": {"path": folder / "e"}, "server": {"url": server.url}}
+        places["local mode"] = {"path": f"local:{folder / 'l'}"}
+        made = {name: settings(store=at, collection="pages", threshold=None, top_k=4) for name, at in places.items()}
         for name in ("embedded", "server"):
-            index_pages(made[name], pages)
-        _copied(made["server"], folder / "l")
+            index_pages(made[name], write_pages(folder / "pages"))
+        with closing(QdrantClient(path=str(folder / "l"))) as local:
+            server.client.migrate(local)
         yield made
-
-
-def _copied(config: RetrieverConfig, folder: Path) -> None:
-    source, local = open_client(config.store, {}), QdrantClient(path=str(folder))
-    info = source.get_collection("pages").config
-    sparse = info.params.sparse_vectors
-    local.create_collection("pages", info.params.vectors, sparse_vectors_config=sparse, metadata=info.metadata)
-    points, _ = source.scroll("pages", limit=100, with_vectors=True)
-    local.upsert("pages", [models.PointStruct(id=p.id, vector=p.vector, payload=p.payload) for p in points])
-    local.close()
-    source.close()
 
 
 def opened(config: RetrieverConfig, **values: Any) -> QdrantRetriever:
@@ -64,43 +50,35 @@ def opened(config: RetrieverConfig, **values: Any) -> QdrantRetriever:
     return QdrantRetriever.open(changed, env={})
 
 
-def by_score(found: Sequence[tuple[str, float]]) -> list[tuple[float, str]]:
-    """Return pairs in an order of their own: equal scores come in any order."""
-    return sorted(((round(score, 5), point) for point, score in found), key=lambda pair: (-pair[0], pair[1]))
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
+def test_invoke_search_and_evaluation_are_one_search(configs: Any, kind: str, mode: str) -> None:
+    with opened(configs[kind], mode=mode, threshold=0.2) as plain:
+        for retriever in (plain, variant(plain, rerank="mmr")):
+            for query, candidates in zip(QUERIES, retriever.candidates(QUERIES), strict=True):
+                expected, found = select_by(retriever.settings, candidates).chunks, retriever.search(query).chunks
+                assert [hit.chunk for hit in found] == [hit.chunk for hit in expected]
+                for ours, theirs in zip(found, expected, strict=True):
+                    assert {"": ours.score, **ours.scores} == pytest.approx(
+                        {"": theirs.score, **theirs.scores}, abs=1e-6
+                    )
+                assert [document.id for document in retriever.invoke(query)] == [hit.chunk.point_id for hit in found]
 
 
 @pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("mode", ["semantic", "keyword"])
-def test_invoke_finds_what_the_store_finds(configs: dict[str, RetrieverConfig], kind: str, mode: str) -> None:
+def test_invoke_finds_what_the_store_finds(configs: Any, kind: str, mode: str) -> None:
     keyword = {"synonyms": {"zebra": ["glossary"]}}
     with opened(configs[kind], mode=mode, top_k=9, keyword=keyword) as retriever:
         store = retriever.vector_store
         assert isinstance(store, QdrantVectorStore)
         assert (store.client, store.embeddings) == (retriever.client, retriever._embeddings)
         for query in QUERIES:
-            theirs, ours = store.similarity_search_with_score(query, k=9), retriever.invoke(query)
-            assert by_score([(str(d.id), d.metadata["score"]) for d in ours]) == by_score(
-                [(d.metadata["_id"], max(0.0, score)) for d, score in theirs]
-            )
-            texts = {document.metadata["_id"]: document.page_content for document, _ in theirs}
-            assert {document.id: document.page_content for document in ours} == texts
+            ours, theirs = retriever.invoke(query), store.similarity_search_with_score(query, k=9)
+            assert {d.id: d.page_content for d in ours} == {d.metadata["_id"]: d.page_content for d, _ in theirs}
+            scores = {d.metadata["_id"]: max(0.0, score) for d, score in theirs}
+            assert {d.id: d.metadata["score"] for d in ours} == pytest.approx(scores, abs=1e-5)
         assert len(retriever.invoke("zebra")) == (3 if mode == "keyword" else 9), "synonyms are searched along"
-
-
-@pytest.mark.parametrize("kind", STORES)
-@pytest.mark.parametrize("rerank", ["none", "mmr"])
-@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
-def test_invoke_search_and_evaluation_are_one_search(
-    configs: dict[str, RetrieverConfig], kind: str, mode: str, rerank: str
-) -> None:
-    with opened(configs[kind], mode=mode, rerank=rerank, threshold=0.2) as retriever:
-        for query, candidates in zip(QUERIES, retriever.candidates(QUERIES), strict=True):
-            expected = select_by(retriever.settings, candidates).chunks
-            found = retriever.search(query).chunks
-            assert [hit.chunk for hit in found] == [hit.chunk for hit in expected]
-            for ours, theirs in zip(found, expected, strict=True):
-                assert {"": ours.score, **ours.scores} == pytest.approx({"": theirs.score, **theirs.scores}, abs=1e-6)
-            assert [document.id for document in retriever.invoke(query)] == [hit.chunk.point_id for hit in found]
 
 
 # Both distances, against brute force
@@ -191,12 +169,10 @@ def test_it_gets_a_threshold_and_another_mode() -> None:
         assert all(hit.scores["semantic"] >= 0.6 for hit in session.chunks)
         assert session.filtered_out > 0 or mode == "keyword"
     sparse = QdrantVectorStore(store.client, "robots", retrieval_mode=RetrievalMode.SPARSE, sparse_embedding=Terms())
-    theirs = sparse.similarity_search_with_score("kinematics arm", k=5)
+    theirs = {d.page_content: score for d, score in sparse.similarity_search_with_score("kinematics arm", k=5)}
     retriever, _ = adopt_given(store, RetrieverConfig(mode="keyword"), None, {})
     [found] = retriever.candidates(["kinematics arm"])
-    assert by_score([(hit.chunk.text, hit.score or 0.0) for hit in found]) == by_score(
-        [(document.page_content, score) for document, score in theirs]
-    )
+    assert {hit.chunk.text: hit.score for hit in found} == pytest.approx(theirs, abs=1e-5)
     store.client.close()
 
 
@@ -217,14 +193,162 @@ def test_what_does_not_fit_its_collection_is_refused() -> None:
     store.client.close()
 
 
-def test_the_only_vector_of_a_collection_is_searched_whatever_its_name() -> None:
+def test_the_only_vector_of_a_collection_is_searched_whatever_its_name(server: QdrantServer) -> None:
     texts = [chunk.text for chunk in foreign.chunks()]
     params = {"text": models.VectorParams(size=9, distance=models.Distance.COSINE)}
-    with QdrantServer() as server:
-        vectors = [{"text": vector} for vector in Counting().embed_documents(texts)]
-        fill(server.client, "named", vectors, [{"page_content": text} for text in texts], params=params)
-        model = {"provider": "python", "model": "tests.support.embeddings:Counting"}
-        config = settings(store={"url": server.url}, collection="named", embedding=model, threshold=None)
-        with QdrantRetriever.open(config, env={}) as retriever:
-            assert retriever.settings.vector_name == retriever.vector_store.vector_name == "text"
-            assert len(retriever.invoke("kinematics of an arm")) == 5
+    vectors = [{"text": vector} for vector in Counting().embed_documents(texts)]
+    fill(server.client, "named", vectors, [{"page_content": text} for text in texts], params=params)
+    model = {"provider": "python", "model": "tests.support.embeddings:Counting"}
+    config = settings(store={"url": server.url}, collection="named", embedding=model, threshold=None)
+    with QdrantRetriever.open(config, env={}) as retriever:
+        assert retriever.settings.vector_name == retriever.vector_store.vector_name == "text"
+        assert len(retriever.invoke("kinematics of an arm")) == 5
+
+
+# Several dense and sparse vectors: which are searched, by whose encoder, against brute force
+
+WORDS = ("arm", "battery", "camera", "drone", "encoder", "fuse")
+RANDOM = np.random.default_rng(3)
+TEXTS = tuple(" ".join(RANDOM.choice(WORDS, size=5)) for _ in range(24))
+SMALL, LARGE = RANDOM.normal(size=(24, 3)), RANDOM.normal(size=(24, 4))
+QUERY = "drone battery battery"
+EMBEDDED = TableEmbeddings({**dict(zip(TEXTS, SMALL.tolist(), strict=True)), QUERY: [0.3, -1.0, 0.4]})
+
+
+def splade(text: str) -> dict[int, float]:
+    """Weigh words as a made model does, which adds a related word to each."""
+    weights: dict[int, float] = {}
+    for word in text.split():
+        place = WORDS.index(word)
+        weights[place] = weights.get(place, 0.0) + 1.5
+        weights[(place + 1) % len(WORDS)] = 0.25
+    return weights
+
+
+def split(text: str) -> tuple[list[int], list[float]]:
+    return [*splade(text)], [*splade(text).values()]
+
+
+def sparse(text: str) -> models.SparseVector:
+    indices, values = split(text)
+    return models.SparseVector(indices=indices, values=values)
+
+
+def arrays(text: str) -> Iterator[Any]:
+    indices, values = map(np.array, split(text))
+    yield SimpleNamespace(indices=indices, values=values)
+
+
+ENCODERS: dict[str, Any] = {
+    "mapping": splade,
+    "lists": split,
+    "LangChain's": SimpleNamespace(embed_query=sparse),
+    "FastEmbed's": SimpleNamespace(query_embed=arrays),
+}
+MADE: dict[str, Any] = {}
+
+
+def make() -> Any:
+    """Make the encoder of the test, which its settings name."""
+    return MADE["encoder"]
+
+
+def keyword(vector_name: str, encoder: Any) -> dict[str, str]:
+    MADE["encoder"] = encoder
+    return {"vector_name": vector_name, "encoder": f"python:{__name__}:make"}
+
+
+def fill_several(client: QdrantClient) -> None:
+    idf = models.SparseVectorParams(modifier=models.Modifier.IDF)
+    client.create_collection(
+        "mine",
+        vectors_config={
+            "small": models.VectorParams(size=3, distance=models.Distance.COSINE),
+            "large": models.VectorParams(size=4, distance=models.Distance.DOT),
+        },
+        sparse_vectors_config={"splade": models.SparseVectorParams(), "minicoil": idf, "words": idf},
+    )
+    points = []
+    for number, text in enumerate(TEXTS):
+        dense: dict[str, Any] = {"small": SMALL[number].tolist(), "large": LARGE[number].tolist()}
+        vectors = dense | {"splade": sparse(text), "minicoil": sparse(text), "words": bm25_of(text)}
+        payload = {"page_content": text, "metadata": {"chunk_id": f"{number:02}"}}
+        points.append(models.PointStruct(id=number, vector=vectors, payload=payload))
+    client.upsert("mine", points)
+
+
+@pytest.fixture(scope="module", params=["edge", "server"])
+def several(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    if request.param == "server":
+        with QdrantServer() as server:
+            fill_several(server.client)
+            yield {"url": server.url}
+        return
+    folder = tmp_path_factory.mktemp("store")
+    with embedded(folder) as client:
+        fill_several(client)
+    yield {"path": str(folder)}
+
+
+def over(store: Mapping[str, Any], **values: Any) -> QdrantRetriever:
+    config = settings(**{"store": dict(store), "vector_name": "small", **OWN, **values})
+    return QdrantRetriever.open(config, embeddings=EMBEDDED)
+
+
+def found(retriever: QdrantRetriever) -> list[tuple[int, float]]:
+    return [(int(c.chunk.chunk_id), c.score or 0.0) for c in retriever.candidates([QUERY])[0]]
+
+
+def of_terms(name: str) -> list[tuple[int, float]]:
+    """Weigh every text by brute force, with the IDF where the vector has it."""
+    documents = [splade(text) for text in TEXTS]
+    scores = np.zeros(len(TEXTS))
+    for term, weight in splade(QUERY).items():
+        held = sum(term in document for document in documents)
+        rarity = np.log((len(TEXTS) - held + 0.5) / (held + 0.5) + 1) if name == "minicoil" else 1
+        scores += [weight * document.get(term, 0) * rarity for document in documents]
+    order = sorted(range(len(TEXTS)), key=lambda n: (-round(float(scores[n]), 5), n))
+    return [(n, float(scores[n])) for n in order if scores[n] > 0]
+
+
+@pytest.mark.parametrize("made", ENCODERS)
+@pytest.mark.parametrize("name", ["splade", "minicoil"])
+def test_a_sparse_vector_is_searched_by_a_model_of_ones_own(several: dict[str, Any], name: str, made: str) -> None:
+    with over(several, mode="keyword", keyword=keyword(name, ENCODERS[made])) as retriever:
+        candidates = found(retriever)
+        assert [n for n, _ in candidates] == [n for n, _ in of_terms(name)]
+        assert [score for _, score in candidates] == pytest.approx([score for _, score in of_terms(name)], abs=1e-4)
+        session = retriever.search(QUERY)
+        assert ({chunk.score_scale for chunk in session.chunks}, session.error) == ({"sparse"}, None)
+
+
+@pytest.mark.parametrize("fusion", ["weighted", "rrf", "dbsf"])
+def test_hybrid_fuses_the_named_vectors(several: dict[str, Any], fusion: str) -> None:
+    with over(several, mode="hybrid", fusion=fusion, keyword=keyword("splade", splade), threshold=0) as retriever:
+        chunks = retriever.search(QUERY).chunks
+    assert [{*chunk.scores} for chunk in chunks] == [{"semantic", "keyword", "fused"}] * 5
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"vector_name": "smal"}, r"has no dense vector 'smal': it has '(small|large)', '"),
+        ({"mode": "keyword"}, r"has no sparse vector 'bm25', .* it has '\w+', '\w+', '\w+'; set"),
+        (
+            {"mode": "hybrid", "keyword": {"vector_name": "splade"}},
+            r"has no IDF modifier on .*, keyword.encoder: python:module:factory",
+        ),
+    ],
+)
+def test_a_vector_that_is_not_there_is_refused(several: dict[str, Any], values: dict[str, Any], said: str) -> None:
+    with pytest.raises(StoreError, match=said):
+        over(several, **values)
+
+
+def test_faults_of_an_encoder_are_typed(several: dict[str, Any]) -> None:
+    with over(several, mode="keyword", keyword=keyword("splade", lambda text: {"no": "number"})) as retriever:
+        assert "keyword.encoder 'tests.retrievers" in str(retriever.search(QUERY).error)
+        with pytest.raises(EmbeddingError, match="make' failed: ValueError"):
+            retriever.invoke(QUERY)
+    with pytest.raises(ConfigError, match=r"expected a function from a text to a sparse vector, .* made int"):
+        over(several, mode="keyword", keyword=keyword("splade", 7))

@@ -1,11 +1,14 @@
 """Filters on real collections: what they let through is what brute force does, and what no payload can meet is told."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from qdrant_client import QdrantClient
+from syrupy.assertion import SnapshotAssertion
 
 from retrievers import QdrantRetriever
 from retrievers.errors import ConfigError, StoreError
@@ -56,16 +59,8 @@ def collection(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         with embedded(tmp_path_factory.mktemp("filters")) as client:
             yield Collection(client)
         return
-    client = QdrantClient(":memory:")
-    yield Collection(client, nested=request.param == "nested")
-    client.close()
-
-
-@pytest.fixture
-def memory() -> Iterator[QdrantClient]:
-    client = QdrantClient(":memory:")
-    yield client
-    client.close()
+    with closing(QdrantClient(":memory:")) as client:
+        yield Collection(client, nested=request.param == "nested")
 
 
 @given(tree=trees(FIELDS))
@@ -77,19 +72,11 @@ def test_what_a_filter_lets_through_is_what_brute_force_does(collection: Collect
         collection.matches(as_text(tree))
 
 
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [
-        ("module != ros2", [2, 3, 4, 5, 6]),  # what has no module is not of that module
-        ({"module": "imu", "tags": ["a", "z"]}, [3]),
-        ("n > 5 and n < 7", [1, 5]),  # of a list any number will do, another one for each condition
-        ("mixed = 5", [0, 1]),  # 5 and 5.0, not "5"
-        ("mixed = '5'", [2, 4]),
-        ("mixed = true", [3]),  # not 1
-    ],
-)
-def test_a_filter_by_hand(collection: Collection, filters: Any, expected: list[int]) -> None:
-    assert collection.matches(filters) == expected
+def test_a_filter_by_hand(collection: Collection) -> None:
+    assert collection.matches("module != ros2") == [2, 3, 4, 5, 6], "what has no module is not of that module"
+    assert collection.matches({"module": "imu", "tags": ["a", "z"]}) == [3]
+    assert collection.matches("n > 5 and n < 7") == [1, 5], "of a list each condition takes another number"
+    assert (collection.matches("mixed = 5"), collection.matches("mixed = '5'")) == ([0, 1], [2, 4])
 
 
 def test_a_filter_of_qdrant_is_taken_as_it_is(memory: QdrantClient) -> None:
@@ -98,32 +85,17 @@ def test_a_filter_of_qdrant_is_taken_as_it_is(memory: QdrantClient) -> None:
     assert compile_filters(memory, settings(collection="none")) is None
 
 
-@pytest.mark.parametrize(
-    ("metadata", "field", "said"),
-    [
-        ({}, "modul", "no field 'modul'; did you mean 'module'?"),
-        ({}, "point_id", "no field 'point_id'"),
-        ({"map": {"title": "module"}}, "titel", "no field 'titel'; did you mean 'title'?"),
-        ({}, 'a"b', "no field 'a\"b'"),
-        ({}, "..", "no field '..'"),
-    ],
-)
-def test_an_unknown_field_is_an_error_with_the_nearest_name(
-    memory: QdrantClient, metadata: Any, field: str, said: str
+UNKNOWN = ["not (modul = x)", "not (point_id = x)", 'not ("a\\"b" = x)', 'not (".." = x)']
+UNMET = ["module > 5", "n = '5'", {"draft": "True"}, {"module": "imu", "n": 6}]
+
+
+@pytest.mark.parametrize("filters", [*UNKNOWN, *UNMET], ids=str)
+def test_a_filter_that_lets_nothing_through_is_an_error(
+    memory: QdrantClient, filters: Any, snapshot: SnapshotAssertion
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        Collection(memory, metadata=metadata).matches("not " + as_text((field, "=", "x")))
-    assert str(caught.value).startswith(f"filters: the collection's payload has {said}")
-
-
-@pytest.mark.parametrize("filters", ["module > 5", "n = '5'", {"draft": "True"}, {"module": "imu", "n": 6}])
-def test_a_filter_that_lets_no_chunk_through_is_an_error(collection: Collection, filters: Any) -> None:
-    with pytest.raises(ConfigError) as caught:
-        collection.matches(filters)
-    assert str(caught.value) == (
-        f"filters: {filters!r} lets no chunk of collection 'c' through; numbers and text differ (`n = 5`, `n = '5'`); "
-        "see its values by python -m retrievers inspect"
-    )
+        Collection(memory).matches(filters)
+    assert str(caught.value) == snapshot
 
 
 def test_fields_that_few_chunks_have_are_found_in_the_whole_collection(memory: QdrantClient) -> None:
@@ -141,16 +113,17 @@ def test_fields_that_few_chunks_have_are_found_in_the_whole_collection(memory: Q
 def test_a_payload_key_may_have_any_characters(memory: QdrantClient, key: str) -> None:
     collection = Collection(memory, [{key: "x"}, {key: "y"}])
     assert collection.matches({key: "y"}) == collection.matches(f'"{key}" = y') == [1]
-    mapped = settings(collection="c", filters="title = y", metadata={"map": {"title": key}})
-    assert [point.id for point in memory.scroll("c", compile_filters(memory, mapped))[0]] == [1]
+    collection.values = {"metadata": {"map": {"title": key}}}
+    assert collection.matches("title = y") == [1]
+    with pytest.raises(ConfigError, match="no field 'titel'; did you mean 'title'"):
+        collection.matches("titel = y")
 
 
-def test_where_a_server_filters_by_indexed_keys_alone_it_says_so_when_the_retriever_is_opened(tmp_path: Any) -> None:
-    with QdrantServer() as server:
-        config = settings(store={"url": server.url}, collection="pages", filters="tags = topics", threshold=None)
-        index_pages(config, write_pages(tmp_path))
-        with QdrantRetriever.open(config, env={}) as retriever:
-            assert {hit.chunk.title for hit in retriever.search("messages").chunks} == {"Topics"}
-        server.rules.strict = {"unindexed_filtering_retrieve": False}
-        with pytest.raises(StoreError, match=r"Index required but not found for .*content_hash"):
-            QdrantRetriever.open(config.model_copy(update={"filters": "tags = topics and content_hash = x"}), env={})
+def test_a_filter_that_a_server_refuses_is_told_at_the_opening(server: QdrantServer, tmp_path: Path) -> None:
+    config = settings(store={"url": server.url}, collection="pages", filters="tags = topics", threshold=None)
+    index_pages(config, write_pages(tmp_path))
+    with QdrantRetriever.open(config, env={}) as retriever:
+        assert {hit.chunk.title for hit in retriever.search("messages").chunks} == {"Topics"}
+    server.rules.strict = {"unindexed_filtering_retrieve": False}
+    with pytest.raises(StoreError, match=r"Index required but not found for .*content_hash"):
+        QdrantRetriever.open(config.model_copy(update={"filters": "tags = topics and content_hash = x"}), env={})

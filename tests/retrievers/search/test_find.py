@@ -1,28 +1,30 @@
-"""Candidates in the total order: brute force in numpy and langchain-qdrant are the oracles, ties the hard part."""
+"""Candidates in the total order: brute force in numpy and bm25s are the oracles, ties the hard part."""
 
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from statistics import mean
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from bm25s import BM25
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from langchain_qdrant import QdrantVectorStore
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 
-from retrievers.embedding.bm25 import Bm25Encoder
+from retrievers.embedding.bm25 import B, Bm25Encoder, K
 from retrievers.errors import CollectionChangedError, StoreError
 from retrievers.records import RetrievedChunk
 from retrievers.search.candidates import Candidates
 from retrievers.search.find import Search
-from retrievers.search.query import Encoded
+from retrievers.search.query import Encoded, encode
 from retrievers.store.chunks import ChunkTable
-from tests.support.collections import TableEmbeddings, fill, settings, widen
+from tests.support.bm25 import BruteForceBm25
+from tests.support.collections import fill, settings
 from tests.support.hybrid import fill_sparse
 from tests.support.loopback import Fault, Reply
 from tests.support.qdrant_server import QdrantServer
@@ -50,83 +52,33 @@ def encoded(text: str, *vector: float) -> Encoded:
     return {"semantic": list(vector)} | ({"keyword": terms} if terms.indices else {})
 
 
-class World:
-    """A collection whose vectors are few and short, so that scores tie, repeat, and fall below 0."""
-
-    def __init__(self, seed: int, size: int, dimension: int) -> None:
-        generator = np.random.default_rng(seed)
-        vectors = generator.integers(-2, 3, (size, dimension)).astype(float)
-        vectors[~vectors.any(axis=1), 0] = 1
-        self.ids = [f"{number:04d}" for number in generator.permutation(size)]
-        self.client = QdrantClient(":memory:")
-        payloads = [{"page_content": f"t{n}", "metadata": {"chunk_id": n}} for n in self.ids]
-        fill(self.client, "c", vectors.tolist(), payloads)
-        self.dimension = dimension
-        points, _ = self.client.scroll("c", limit=10_000, with_vectors=True)
-        stored: Any = [point.vector for point in sorted(points, key=lambda point: int(point.id))]
-        self.unit: NDArray[np.float64] = np.asarray(stored, dtype=float)
-        self.unit /= np.linalg.norm(self.unit, axis=1, keepdims=True)
-
-    def brute_force(self, query: Sequence[float]) -> list[tuple[str, float]]:
-        """Return every chunk in the total order: cosine in float64, to float32, clipped."""
-        vector = np.asarray(query, dtype=float)
-        scores = np.clip((self.unit @ (vector / np.linalg.norm(vector))).astype(np.float32), 0, 1)
-        return sorted(zip(self.ids, map(float, scores), strict=True), key=lambda pair: (-pair[1], pair[0]))
-
-    def found(self, query: Sequence[float], depth: int) -> list[tuple[str, float]]:
-        [candidates] = found(self.client, [{"semantic": [*query]}], depth)
-        return [(hit.chunk.chunk_id, hit.score or 0.0) for hit in candidates]
+@given(st.integers(0, 10**6), st.integers(1, 150), st.integers(2, 8), st.integers(1, 160))
+def test_candidates_are_the_first_of_brute_force(seed: int, size: int, dimension: int, depth: int) -> None:
+    """Vectors are few and short, so that scores tie, repeat, and fall below 0; brute force is in float64."""
+    generator = np.random.default_rng(seed)
+    vectors = generator.integers(-2, 3, (size, dimension)).astype(float)
+    vectors[~vectors.any(axis=1), 0] = 1
+    query = generator.integers(-2, 3, dimension) + np.asarray(OFFSETS[:dimension])
+    names = [f"{number:04d}" for number in generator.permutation(size)]
+    with closing(QdrantClient(":memory:")) as client:
+        fill(client, "c", vectors.tolist(), [{"metadata": {"chunk_id": name}} for name in names])
+        [row] = found(client, [{"semantic": query.tolist()}], depth)
+        points, _ = client.scroll("c", limit=size, with_vectors=True)
+    stored = np.asarray([point.vector for point in points], dtype=float)
+    cosines = stored @ query / np.linalg.norm(stored, axis=1) / np.linalg.norm(query)
+    pairs = zip(names, np.clip(cosines.astype(np.float32), 0, 1).tolist(), strict=True)
+    expected = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:depth]
+    assert [(hit.chunk.chunk_id, hit.score) for hit in row] == expected
 
 
-@pytest.fixture(scope="module", params=[(0, 1, 2), (1, 40, 2), (2, 97, 3), (3, 150, 8)], ids=str)
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    made = World(*request.param)
-    yield made
-    made.client.close()
-
-
-def vectors_of(dimension: int) -> st.SearchStrategy[list[float]]:
-    grid = st.lists(st.integers(-2, 2), min_size=dimension, max_size=dimension)
-    return grid.map(lambda values: [value + offset for value, offset in zip(values, OFFSETS, strict=False)])
-
-
-@DRAWN
-@given(data=st.data())
-def test_candidates_are_the_first_of_brute_force_however_deep(world: World, data: st.DataObject) -> None:
-    query, depth = data.draw(vectors_of(world.dimension)), data.draw(st.integers(1, 160))
-    assert world.found(query, depth) == world.brute_force(query)[:depth]
-
-
-@DRAWN
-@given(data=st.data())
-def test_scores_are_langchain_qdrants_clipped_to_0_and_1(world: World, data: st.DataObject) -> None:
-    query = data.draw(vectors_of(world.dimension))
-    model = TableEmbeddings({"q": query})
-    store = QdrantVectorStore(world.client, "c", embedding=model, validate_collection_config=False)
-    theirs = {
-        d.metadata["chunk_id"]: min(1, max(0, score)) for d, score in store.similarity_search_with_score("q", k=999)
-    }
-    ours = world.found(query, 20)
-    assert [score for _, score in ours] == pytest.approx(sorted(theirs.values(), reverse=True)[:20], abs=1e-6)
-    assert dict(ours) == pytest.approx({name: theirs[name] for name, _ in ours}, abs=1e-6)
-
-
-@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
-@pytest.mark.parametrize("fusion", ["weighted", "rrf", "dbsf"])
-def test_where_all_tie_the_chunk_id_decides_who_is_in_and_in_which_place(mode: str, fusion: str) -> None:
-    client = QdrantClient(":memory:")
+@pytest.mark.parametrize("way", ["semantic", "keyword", "weighted", "rrf", "dbsf"])
+def test_where_all_tie_the_chunk_id_decides_who_is_in_and_in_which_place(memory: QdrantClient, way: str) -> None:
     names = [f"{number:03d}" for number in np.random.default_rng(3).permutation(130)]
-    fill_sparse(client, "c", [([0.3, 0.4], "red robot", {"chunk_id": name}) for name in names])
+    fill_sparse(memory, "c", [([0.3, 0.4], "red robot", {"chunk_id": name}) for name in names])
+    mode = {"mode": way} if way in ("semantic", "keyword") else {"mode": "hybrid", "fusion": way}
     for depth in (1, 64, 129, 130, 131):
-        [candidates] = found(client, [encoded("red", 1.0, 0.2)], depth, mode=mode, fusion=fusion)
+        [candidates] = found(memory, [encoded("red", 1.0, 0.2)], depth, **mode)
         assert [hit.chunk.chunk_id for hit in candidates] == sorted(names)[:depth]
-    client.close()
-
-
-@pytest.fixture
-def server() -> Iterator[QdrantServer]:
-    with QdrantServer() as running:
-        yield running
 
 
 def on(server: QdrantServer, query: Encoded, depth: int, *, batch: int = 1, **values: Any) -> Candidates:
@@ -171,18 +123,10 @@ TWINS = (
 """Chunks numbered anew on every page, so that their ids repeat."""
 
 
-@pytest.fixture(scope="module")
-def twins() -> Iterator[QdrantClient]:
-    client = QdrantClient(":memory:")
-    fill_sparse(client, "c", TWINS)
-    widen(client, "c")
-    yield client
-    client.close()
-
-
 @pytest.mark.parametrize("fusion", ["weighted", "rrf", "dbsf"])
-def test_chunks_that_share_an_id_are_not_merged(twins: QdrantClient, fusion: str) -> None:
-    [row] = found(twins, [encoded("red robot", 1.0, 0.0)], 5, mode="hybrid", fusion=fusion)
+def test_chunks_that_share_an_id_are_not_merged(memory: QdrantClient, fusion: str) -> None:
+    fill_sparse(memory, "c", TWINS)
+    [row] = found(memory, [encoded("red robot", 1.0, 0.0)], 5, mode="hybrid", fusion=fusion)
     texts = {hit.chunk.point_id: hit.chunk.text for hit in row}
     assert texts == {str(number): text for number, (_, text, _) in enumerate(TWINS)}
     cosines = {hit.chunk.point_id: hit.scores["semantic"] for hit in row}
@@ -194,9 +138,7 @@ def test_chunks_that_share_an_id_are_not_merged(twins: QdrantClient, fusion: str
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
 @pytest.mark.parametrize("embedded", [True, False])
-def test_a_point_without_the_vector_that_the_threshold_reads_is_an_error(
-    mode: str, embedded: bool, tmp_path: Path
-) -> None:
+def test_a_point_without_a_cosine_is_an_error(mode: str, embedded: bool, tmp_path: Path) -> None:
     client: Any = WritableClient(tmp_path / "store", create=True) if embedded else QdrantClient(":memory:")
     size = models.VectorParams(size=2, distance=models.Distance.COSINE)
     sparse = {"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)}
@@ -227,8 +169,8 @@ def test_a_point_that_goes_during_a_search_is_an_error_of_its_own(server: Qdrant
         return reply
 
     server.answer = then_removed  # type: ignore[method-assign]
-    with pytest.raises(CollectionChangedError, match="collection 'c' changed during the search: point 3"):
-        with closing(QdrantClient(url=server.url, check_compatibility=False)) as client:
+    with closing(QdrantClient(url=server.url, check_compatibility=False)) as client:
+        with pytest.raises(CollectionChangedError, match="'c' changed during the search: point 3, which it found, is"):
             found(client, [encoded("red sea", 0.7, 0.7)], 1, store={"url": server.url}, mode=mode)
 
 
@@ -239,10 +181,79 @@ def test_a_score_that_is_not_a_number_is_refused(server: QdrantServer) -> None:
         on(server, {"semantic": [1.0]}, 5)
 
 
-def test_an_empty_collection_has_no_candidates() -> None:
-    client = QdrantClient(":memory:")
-    fill_sparse(client, "c", TWINS[:1])
-    client.delete("c", [0])
+def test_an_empty_collection_has_no_candidates(memory: QdrantClient) -> None:
+    fill_sparse(memory, "c", TWINS[:1])
+    memory.delete("c", [0])
     for mode in ("semantic", "keyword", "hybrid"):
-        assert found(client, [encoded("red", 1.0, 0.0)], 10, mode=mode) == [[]]
-    client.close()
+        assert found(memory, [encoded("red", 1.0, 0.0)], 10, mode=mode) == [[]]
+
+
+# BM25, beside bm25s: the same terms, k and b; queries repeat words
+
+WORDS = ("robot", "robots", "run", "running", "joint", "the", "of", "sensor", "lidar", "x1", "gait")
+SENTENCES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=10).map(" ".join)
+
+
+def terms(text: str) -> list[str]:
+    return [str(term) for term in BruteForceBm25({}, 1).terms(text)]
+
+
+def bm25s(texts: Sequence[str], query: Sequence[str]) -> dict[str, float]:
+    """BM25 of every text that holds a term of the query, by its number. bm25s leaves out the constant k + 1."""
+    index = BM25(k1=K, b=B, method="lucene", dtype="float64")
+    index.index([terms(text) for text in texts], show_progress=False)
+    known = [term for term in query if term in index.vocab_dict]
+    scores: NDArray[np.float64] = index.get_scores(known) if known else np.zeros(len(texts))
+    return {str(number): score * (K + 1) for number, score in enumerate(scores.tolist()) if score > 0}
+
+
+def write_texts(client: QdrantClient, texts: Sequence[str]) -> None:
+    """Make a collection of the texts, their ids their numbers."""
+    rows = [([1.0, 0.0], text, {"chunk_id": str(number)}) for number, text in enumerate(texts)]
+    fill_sparse(client, "c", rows, encoder=Bm25Encoder("english", mean(len(terms(text)) for text in texts)))
+
+
+def ranked(client: QdrantClient, query: str, depth: int) -> dict[str, float]:
+    """Return the ranked list of a query, with scores."""
+    [row] = found(client, [encode([1.0, 0.0], Bm25Encoder().query(query))], depth, mode="keyword")
+    return {hit.chunk.chunk_id: hit.score or 0.0 for hit in row}
+
+
+def assert_ranked_alike(ours: dict[str, float], expected: dict[str, float], depth: int) -> None:
+    """Check for the same scores at every place, each of them its text's: the same list but for the order of ties."""
+    assert sorted(ours.values(), reverse=True) == pytest.approx(sorted(expected.values())[::-1][:depth], rel=1e-5)
+    assert ours == pytest.approx({text: expected[text] for text in ours}, rel=1e-5)
+
+
+@DRAWN
+@given(st.lists(SENTENCES, min_size=1, max_size=12).filter(lambda texts: any(map(terms, texts))), SENTENCES)
+def test_random_texts_rank_as_bm25s_has_them(texts: Sequence[str], query: str) -> None:
+    with closing(QdrantClient(":memory:")) as client:
+        write_texts(client, texts)
+        assert_ranked_alike(ranked(client, query, 20), bm25s(texts, terms(query)), 20)
+
+
+def drawn(rng: np.random.Generator, longest: int) -> str:
+    """Return a text of words of which a few make up most, as in a language."""
+    return " ".join(f"word{number % 400}" for number in rng.zipf(1.3, rng.integers(1, longest)))
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Sequence[str]:
+    rng = np.random.default_rng(7)
+    return [drawn(rng, 80) for _ in range(500)]
+
+
+@pytest.fixture(scope="module")
+def embedded(corpus: Sequence[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with closing(WritableClient(tmp_path_factory.mktemp("bm25") / "store", create=True)) as store:
+        write_texts(cast(QdrantClient, store), corpus)
+        yield store
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
+def test_long_queries_rank_as_bm25s_has_them(corpus: Sequence[str], embedded: Any, seed: int) -> None:
+    query = drawn(np.random.default_rng([11, seed]), 60) + " word1 word1 word2"
+    assert_ranked_alike(ranked(embedded, query, 50), bm25s(corpus, terms(query)), 50)
+    once, twice = ranked(embedded, query, 50), ranked(embedded, f"{query} {query}", 50)
+    assert twice == pytest.approx({text: 2 * score for text, score in once.items()}, rel=1e-6)

@@ -1,13 +1,16 @@
-"""The embedded store: whole or as it was, unchanged by readers, and searched by langchain-qdrant as a server is."""
+"""The embedded store: whole or as it was, unchanged by readers, searched as local mode and brute force search."""
 
 import asyncio
+import itertools
 import json
+import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +19,20 @@ from langchain_core.embeddings import Embeddings
 from langchain_qdrant import QdrantVectorStore, RetrievalMode
 from qdrant_client import QdrantClient, models
 
-from retrievers.errors import (
-    CollectionNotFoundError,
-    StoreError,
-)
+from retrievers.errors import CollectionNotFoundError, StoreError
 from retrievers.store import building
 from retrievers.store.building import check_room
 from retrievers.store.embedded import EmbeddedClient
+from tests.support import edge_world as world
+from tests.support.edge_oracle import Oracle, Ranking, assert_same, ordered, top
 from tests.support.foreign import Terms
 from tests.support.writable import WritableClient
 
 NAME = "pages"
 TEXTS = ["robots walk", "robots see", "hands grasp", "wheels roll"]
 DENSE = models.VectorParams(size=26, distance=models.Distance.COSINE)
-SPARSE = {"langchain-sparse": models.SparseVectorParams(modifier=models.Modifier.IDF)}
+IDF = models.SparseVectorParams(modifier=models.Modifier.IDF)
+SPARSE = {"langchain-sparse": IDF}
 
 
 class Letters(Embeddings):
@@ -43,17 +46,13 @@ class Letters(Embeddings):
 
 
 def points() -> list[models.PointStruct]:
-    return [
-        models.PointStruct(
-            id=number,
-            vector={
-                "": Letters().embed_query(text),
-                "langchain-sparse": models.SparseVector(indices=[number], values=[1]),
-            },
-            payload={"page_content": text, "metadata": {"n": number, "robot": "robot" in text}},
-        )
-        for number, text in enumerate(TEXTS)
-    ]
+    made = []
+    for number, text in enumerate(TEXTS):
+        sparse = models.SparseVector(indices=[number], values=[1])
+        payload = {"page_content": text, "metadata": {"n": number, "robot": "robot" in text}}
+        vectors: dict[str, Any] = {"": Letters().embed_query(text), "langchain-sparse": sparse}
+        made.append(models.PointStruct(id=number, vector=vectors, payload=payload))
+    return made
 
 
 @pytest.fixture
@@ -81,8 +80,10 @@ def test_reading_changes_no_byte(client: WritableClient) -> None:
     assert files(client.path) == before
 
 
-def test_an_exception_leaves_the_collection_as_it_was(client: WritableClient) -> None:
+def test_a_build_that_fails_leaves_the_collection_as_it_was(client: WritableClient) -> None:
     before = files(client.path)
+    with pytest.raises(StoreError, match="expected dim: 26, got 25"):
+        client.upsert(NAME, [models.PointStruct(id=7, vector=[1.0] * 25)])
     with pytest.raises(KeyError), client.building(NAME, vectors=DENSE, sparse=SPARSE) as build:
         build.upsert(points()[:1])
         raise KeyError
@@ -121,15 +122,15 @@ def test_what_a_killed_build_left_is_read_and_cleared_away(client: WritableClien
 
 
 @pytest.mark.slow
-def test_whole_or_as_it_was_after_200_kills(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.support.edge_crash", str(tmp_path / "store"), "200", "7"]
+def test_whole_or_as_it_was_after_200_kills(on_disk: Path) -> None:
+    command = [sys.executable, "-m", "tests.support.edge_crash", str(on_disk / "store"), "200", "7"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     *trials, last = map(json.loads, done.stdout.splitlines())
     assert len(trials) == 200
     assert all(trial["whole"] and trial["found"] in (trial["before"], trial["tried"]) for trial in trials)
     assert {trial["found"] == trial["tried"] for trial in trials} == {True, False}
     assert last == [201, True]
-    assert [entry.name for entry in (tmp_path / "store" / "collections").iterdir()] == ["pages"]
+    assert [entry.name for entry in (on_disk / "store" / "collections").iterdir()] == ["pages"]
 
 
 @pytest.mark.slow
@@ -194,12 +195,6 @@ def test_too_little_room_is_refused_before(client: WritableClient, monkeypatch: 
         check_room(client.path, NAME, 1_000_000)
 
 
-def test_a_vector_that_does_not_fit_is_told(client: WritableClient) -> None:
-    with pytest.raises(StoreError, match="expected dim: 26, got 25"):
-        client.upsert(NAME, [models.PointStruct(id=7, vector=[1.0] * 25)])
-    assert client.count(NAME).count == 4
-
-
 def test_what_is_not_there_and_what_cannot_be_asked(client: WritableClient, tmp_path: Path) -> None:
     with pytest.raises(CollectionNotFoundError, match=r"no collection 'page' at .*; did you mean 'pages'"):
         client.count("page")
@@ -212,11 +207,12 @@ def test_what_is_not_there_and_what_cannot_be_asked(client: WritableClient, tmp_
         client.count(NAME, models.Filter(must=[text]))
 
 
-@pytest.mark.parametrize("name", ["a/b", ".hidden", "x.new", "ä ö", "%2E", "..", "CON"])
-def test_any_name_is_a_folder_of_its_own(client: WritableClient, name: str) -> None:
-    client.create_collection(name, DENSE)
-    assert {c.name for c in client.get_collections().collections} == {NAME, name}
-    assert client.count(name).count == 0
+def test_any_name_is_a_folder_of_its_own(client: WritableClient) -> None:
+    names = ["a/b", ".hidden", "x.new", "ä ö", "%2E", "..", "CON"]
+    for name in names:
+        client.create_collection(name, DENSE)
+        assert client.count(name).count == 0
+    assert {each.name for each in client.get_collections().collections} == {NAME, *names}
 
 
 def test_threads_share_a_client_while_it_is_built_anew(client: WritableClient) -> None:
@@ -232,38 +228,29 @@ def test_threads_share_a_client_while_it_is_built_anew(client: WritableClient) -
 # langchain-qdrant
 
 
-def filled(client: Any, mode: RetrievalMode = RetrievalMode.DENSE) -> QdrantVectorStore:
+def filled(client: Any, mode: RetrievalMode) -> QdrantVectorStore:
     sparse = None if mode == RetrievalMode.DENSE else Terms()
     return QdrantVectorStore(client, NAME, embedding=Letters(), retrieval_mode=mode, sparse_embedding=sparse)
 
 
-@pytest.fixture
-def local() -> Any:
-    made = QdrantClient(":memory:")
-    made.create_collection(NAME, DENSE, sparse_vectors_config=SPARSE)
-    made.upsert(NAME, points())
-    yield made
-    made.close()
-
-
-def test_langchain_qdrant_finds_what_it_finds_in_local_mode(client: WritableClient, local: QdrantClient) -> None:
-    ours, theirs = filled(client), filled(local)
+def test_langchain_qdrant_finds_what_it_finds_in_local_mode(client: WritableClient) -> None:
+    """Its own fusion depends on k, and the engine's on chance where scores are equal: compared as scores."""
     some = models.Filter(must=[models.FieldCondition(key="metadata.n", range=models.Range(gte=1))])
-    for options in ({"k": 4}, {"k": 2, "filter": some}, {"k": 4, "score_threshold": 0.6}, {"k": 2, "offset": 1}):
-        found = ours.similarity_search_with_score("robots grasp", **options)
-        expected = theirs.similarity_search_with_score("robots grasp", **options)
-        assert [document for document, _ in found] == [document for document, _ in expected]
-        assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-6)
-    assert [d.page_content for d in ours.get_by_ids([0, 2])] == [TEXTS[0], TEXTS[2]]
-    assert asyncio.run(ours.asimilarity_search("arms lift", k=1)) == theirs.similarity_search("arms lift", k=1)
-
-
-def test_langchain_qdrants_own_hybrid_works_too(client: WritableClient, local: QdrantClient) -> None:
-    """Its fusion depends on k, and the engine's on chance where scores are equal: compared as scores."""
-    ours, theirs = filled(client, RetrievalMode.HYBRID), filled(local, RetrievalMode.HYBRID)
-    for query in ("robots", "topic hands"):
-        found, expected = (s.similarity_search_with_score(query, k=4) for s in (ours, theirs))
-        assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-6)
+    with closing(QdrantClient(":memory:")) as local:
+        local.create_collection(NAME, DENSE, sparse_vectors_config=SPARSE)
+        local.upsert(NAME, points())
+        ours, theirs = (filled(each, RetrievalMode.DENSE) for each in (client, local))
+        for options in ({"k": 4}, {"k": 2, "filter": some}, {"k": 4, "score_threshold": 0.6}, {"k": 2, "offset": 1}):
+            found = ours.similarity_search_with_score("robots grasp", **options)
+            expected = theirs.similarity_search_with_score("robots grasp", **options)
+            assert [document for document, _ in found] == [document for document, _ in expected]
+            assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-6)
+        assert [d.page_content for d in ours.get_by_ids([0, 2])] == [TEXTS[0], TEXTS[2]]
+        assert asyncio.run(ours.asimilarity_search("arms lift", k=1)) == theirs.similarity_search("arms lift", k=1)
+        for query in ("robots", "topic hands"):
+            hybrid = (filled(each, RetrievalMode.HYBRID) for each in (client, local))
+            found, expected = (store.similarity_search_with_score(query, k=4) for store in hybrid)
+            assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-6)
 
 
 def test_one_builds_while_others_read(client: WritableClient) -> None:
@@ -272,3 +259,99 @@ def test_one_builds_while_others_read(client: WritableClient) -> None:
         with pytest.raises(StoreError, match="is being written to by another"), other.building(NAME, vectors=DENSE):
             raise AssertionError("built")
     assert client.collection_exists("other")
+
+
+# Random collections and searches: brute force, local mode of qdrant-client and the embedded store agree
+
+FAST, SLOW = range(2), range(2, 60)
+
+
+@pytest.mark.parametrize("seed", [*FAST, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SLOW)])
+def test_same_answers(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    oracle = Oracle(("Cosine", "Dot")[seed % 2], name=rng.choice(("", "dense")))
+    place, params = tmp_path / "store", models.VectorParams(size=world.SIZE, distance=oracle.distance)
+    with closing(WritableClient(place, create=True)) as edge, closing(QdrantClient(":memory:")) as local:
+        for client in (edge, local):
+            vectors = {oracle.name: params} if oracle.name else params
+            client.create_collection(NAME, vectors, sparse_vectors_config={"bm25": IDF})
+        for edit in history(rng, oracle, edge, local):
+            assert_same_answers(rng, oracle, edge, local, f"seed {seed}, after {edit}")
+        edge.close()
+        with closing(EmbeddedClient(place)) as reopened:
+            assert_same_answers(rng, oracle, reopened, local, f"seed {seed}, reopened")
+
+
+def history(rng: random.Random, oracle: Oracle, edge: WritableClient, local: QdrantClient) -> Iterator[str]:
+    """Changes made to all three; of the embedded collection each is a build."""
+    for field, schema in world.INDEXES.items():
+        if rng.random() < 0.4:
+            edge.create_payload_index(NAME, field, models.PayloadSchemaType(schema))
+    for count in (rng.randint(20, 40), rng.randint(1, 8)):
+        added = [world.point(rng, oracle.name) for _ in range(count)]
+        for each in (edge, local):
+            each.upsert(NAME, added)
+        oracle.upsert(added)
+        yield f"an upsert of {count}"
+    ids: list[Any] = [world.point_id(rng) for _ in range(rng.randint(1, 10))]
+    for each in (edge, local):
+        each.delete(NAME, ids)
+    oracle.points = {i: point for i, point in oracle.points.items() if i not in ids}
+    yield "a delete"
+
+
+def assert_same_answers(rng: random.Random, oracle: Oracle, edge: Any, local: Any, what: str) -> None:
+    for _ in range(12):
+        given = world.a_filter(rng) if rng.random() < 0.7 else None
+        query: Any = world.dense(rng) if rng.random() < 0.5 else world.sparse(rng, 4)
+        sparse = isinstance(query, models.SparseVector)
+        expected = oracle.sparse(query, given) if sparse else oracle.dense(query, given)
+        threshold = between(rng, expected) if rng.random() < 0.4 else None
+        if threshold is not None:
+            expected = [pair for pair in expected if pair[1] > threshold]
+        options = {"using": "bm25" if sparse else oracle.name, "query_filter": given, "score_threshold": threshold}
+        count = rng.randint(1, 12)
+        for client in (edge, local):
+            found = top(partial(ranking, client, query, options), count)
+            assert_same(found, ordered(expected)[:count], f"{type(client).__name__}, {what}: {query}, {options}")
+    given = world.a_filter(rng) if rng.random() < 0.8 else None
+    assert edge.count(NAME, given).count == local.count(NAME, given).count
+    page = rng.randint(1, 15)
+    read = [*pages(edge, given, page)]
+    assert read == [*pages(local, given, page)] and [point for point, *_ in read] == oracle.chosen(given)
+    ids = [world.point_id(rng) for _ in range(6)]
+    ours, theirs = (client.retrieve(NAME, ids, with_vectors=True) for client in (edge, local))
+    assert [*map(plain, ours)] == [*map(plain, theirs)]
+
+
+def ranking(client: Any, query: Any, options: dict[str, Any], limit: int) -> Ranking:
+    return [(point.id, point.score) for point in client.query_points(NAME, query, limit=limit, **options).points]
+
+
+def between(rng: random.Random, ranking: Ranking) -> float | None:
+    """A threshold in a gap between two scores, so that no rounding decides."""
+    scores = [score for _, score in ranking]
+    gaps = [(a + b) / 2 for a, b in itertools.pairwise(scores) if abs(a - b) > 1e-3]
+    return rng.choice(gaps) if gaps else None
+
+
+def pages(client: Any, given: Any, size: int) -> Iterator[Any]:
+    """Yield all records that a filter lets pass, page by page."""
+    offset: Any = None
+    while True:
+        records, offset = client.scroll(NAME, given, limit=size, offset=offset, with_vectors=True)
+        yield from map(plain, records)
+        if offset is None:
+            return
+
+
+def plain(record: models.Record) -> Any:
+    """A record to compare: vectors rounded, sparse ones by term."""
+    vectors: Any = record.vector if isinstance(record.vector, dict) else {"": record.vector}
+    rounded = {
+        name: sorted(zip(vector.indices, vector.values, strict=True))
+        if isinstance(vector, models.SparseVector)
+        else [round(value, 5) + 0.0 for value in vector]
+        for name, vector in vectors.items()
+    }
+    return record.id, record.payload, rounded
