@@ -50,7 +50,7 @@ def python(
     """Run the interpreter and wait for it."""
     command = [sys.executable, *map(str, arguments)]
     return subprocess.run(
-        command, cwd=folder, env=environment(extra), capture_output=True, text=True, check=False, timeout=300
+        command, cwd=folder, env=environment(extra), capture_output=True, text=True, check=False, timeout=600
     )
 
 
