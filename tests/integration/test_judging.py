@@ -19,7 +19,6 @@ from evals.run import load_config, main, parser
 from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.command import call
 from tests.support.experiment import Experiment, index, load_report, settings
-from tests.support.golden_labels import judging_order, load
 from tests.support.json_schema import closed
 from tests.support.judged_experiment import (
     IN_EVERY_MODE,
@@ -36,7 +35,7 @@ from tests.support.judged_experiment import (
     oracle_of,
     planned_calls,
 )
-from tests.support.judging import Flaws, Oracle, average_precision
+from tests.support.judging import Flaws, Oracle, average_precision, judging_order, load
 
 pytestmark = pytest.mark.integration
 ON_RECALL = ("--objective.metrics", RECALL)

@@ -29,12 +29,10 @@ from ragas.metrics.collections.context_relevance.util import ContextRelevanceOut
 from evals.golden.command import main as golden
 from evals.judge.chat import make_chat
 from evals.run import load_config, main, parser
-from tests.support.chat_requests import ChatRequest
-from tests.support.chat_server import MODEL, CohereChatServer
+from tests.support.chat_server import MODEL, ChatRequest, CohereChatServer, OpenAIChatServer
 from tests.support.child import ROOT, environment, python
 from tests.support.command import call
 from tests.support.experiment import Experiment, load_report, make_experiment, settings
-from tests.support.golden_labels import judging_order, load
 from tests.support.judged_experiment import (
     PRECISION,
     SWEEP,
@@ -49,9 +47,7 @@ from tests.support.judged_experiment import (
     planned_calls,
     questions_of,
 )
-from tests.support.judging import Flaws
-from tests.support.openai_server import OpenAIChatServer
-from tests.support.ragas_prompts import Metric
+from tests.support.judging import Flaws, Metric, judging_order, load
 from tests.support.writing_model import WritingModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]

@@ -14,7 +14,7 @@ from evals.run import main as evaluate
 from tests.support.chromium import Chromium, chromium, find_chromium
 from tests.support.command import Done, call
 from tests.support.experiment import make_experiment
-from tests.support.golden_labels import judging_order, load
+from tests.support.judging import judging_order, load
 
 FOUND = find_chromium()
 POOL = ("--pool", "semantic", "hybrid", "--depth", "2", "--annotator", "ada")

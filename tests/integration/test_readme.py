@@ -20,9 +20,8 @@ from retrievers.config import EmbeddingConfig, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import make_embeddings
 from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import DIMENSION, KEY, CohereServer
-from tests.support.golden_labels import golden_labels, load
 from tests.support.indexing import write_pages
-from tests.support.judging import Oracle
+from tests.support.judging import Oracle, golden_labels, load
 from tests.support.pdf_files import pdf
 from tests.support.qdrant_server import QdrantServer
 

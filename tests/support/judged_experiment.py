@@ -13,7 +13,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.run import main
 from retrievers import QdrantRetriever
 from retrievers.records import Chunk
-from tests.support.chat_server import MODEL, ChatServer
+from tests.support.chat_server import MODEL, ChatServer, OpenAIChatServer
 from tests.support.command import Done, call
 from tests.support.experiment import (
     CASES,
@@ -26,10 +26,8 @@ from tests.support.experiment import (
     make_experiment,
     settings,
 )
-from tests.support.golden_labels import golden_labels, sentences
 from tests.support.grid_world import make_world
-from tests.support.judging import NONE, Flaws, Oracle
-from tests.support.openai_server import OpenAIChatServer
+from tests.support.judging import NONE, Flaws, Oracle, golden_labels, sentences
 
 PRECISION, RECALL = "ragas/llm_context_precision", "ragas/llm_context_recall"
 JUDGED_METRICS = ("ragas/llm_*", "judge/*", "cost/*", "ranking/hit_rate_at_5")

@@ -10,10 +10,9 @@ from evals.config.experiment import ExperimentConfig
 from evals.grid.measure import Measured
 from tests.support.chat_server import CohereChatServer
 from tests.support.experiment import settings
-from tests.support.golden_labels import golden_labels
 from tests.support.grid_world import Bench, make_world
 from tests.support.judged import judge_of
-from tests.support.judging import Flaws, Oracle
+from tests.support.judging import Flaws, Oracle, golden_labels
 
 PRECISION = "ragas/llm_context_precision"
 QUERIES = 60

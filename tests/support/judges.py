@@ -15,9 +15,8 @@ from evals.judge.asking import Engine, UnansweredError
 from evals.judge.budget import Account, Budget
 from evals.judge.chat import make_chat
 from evals.judge.store import VerdictStore
-from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
+from tests.support.chat_server import MODEL, ChatServer, CohereChatServer, OpenAIChatServer
 from tests.support.one_question import prompt
-from tests.support.openai_server import OpenAIChatServer
 
 TEXTS = [f"passage number {n}" for n in range(400)]
 
