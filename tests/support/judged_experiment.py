@@ -1,7 +1,7 @@
 """The small experiment, and the world of grids, with reference answers and a judge that knows their golden labels."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,11 @@ import pytest
 from evals.cases.case import Case
 from evals.cases.reading import load_golden
 from evals.config.experiment import ExperimentConfig
+from evals.grid.measure import Measured
 from evals.run import main
 from retrievers import QdrantRetriever
 from retrievers.records import Chunk
-from tests.support.chat_server import MODEL, ChatServer, OpenAIChatServer
+from tests.support.chat_server import MODEL, ChatServer, CohereChatServer, OpenAIChatServer
 from tests.support.command import Done, call
 from tests.support.experiment import (
     CASES,
@@ -26,7 +27,8 @@ from tests.support.experiment import (
     make_experiment,
     settings,
 )
-from tests.support.grid_world import make_world
+from tests.support.grid_world import Bench, make_world
+from tests.support.judged import judge_of
 from tests.support.judging import NONE, Flaws, Oracle, golden_labels, sentences
 
 PRECISION, RECALL = "ragas/llm_context_precision", "ragas/llm_context_recall"
@@ -198,3 +200,49 @@ def planned_calls(lines: Sequence[str]) -> int:
     """Return the calls that a plan counts."""
     line = next(one for one in lines if one.startswith("all"))
     return int(line.split()[3].replace(",", ""))
+
+
+# Sixty queries, thirty cells, and a judge that errs now and then
+
+QUERIES = 60
+
+
+class JudgedRounds:
+    """A world of sixty queries and thirty cells, and grids over it."""
+
+    def __init__(self, folder: Path) -> None:
+        made = make_world(folder, QUERIES)
+        self.config: ExperimentConfig = settings(
+            made,
+            metrics=[PRECISION],
+            objective__metrics={PRECISION: 1.0},
+            retriever__candidates=8,
+            sweep__mode=["semantic", "keyword", "hybrid"],
+            sweep__top_k=[1, 2, 3, 5, 8],
+            sweep__threshold=[0.0, 0.3],
+            tracking__enabled=False,
+            judge__model="cohere:command-a-03-2025",
+        )
+        self.bench = Bench(self.config, {})
+        with self.bench.opened([self.config.retriever]) as (retrievers, _):
+            self.labels = golden_labels(self.bench.golden.cases, retrievers[0].chunks())
+
+    def server(self) -> CohereChatServer:
+        """Return the judge's server; it takes some of both kinds of chunk for the other."""
+        return CohereChatServer(Oracle(self.labels, flaws=Flaws(false_useful=0.05, false_useless=0.1)))
+
+    def grid(
+        self,
+        server: CohereChatServer,
+        config: ExperimentConfig | None = None,
+        cases: Sequence[Case] | None = None,
+        **changes: Any,
+    ) -> Measured:
+        """Return the sweep, with other settings of the judge, over other golden queries where some are given."""
+        whole = self.bench.golden
+        self.bench.golden = whole if cases is None else replace(whole, cases=tuple(cases))
+        try:
+            with judge_of(server, **changes) as judge:
+                return self.bench.grid(config or self.config, judge)
+        finally:
+            self.bench.golden = whole
