@@ -17,6 +17,8 @@ from retrievers.indexing.index import IndexOptions, index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.store import CollectionInfo, check_collection, describe, embedded_folder, open_client
 from retrievers.store.embedded import EmbeddedClient
+from tests.support.indexing import read_texts
+from tests.support.indexing import write_pages as write_texts
 from tests.support.loopback import LoopbackServer
 
 # An embedded store to which a test writes point by point: every write builds the collection anew
@@ -93,50 +95,7 @@ def mark(store: StoreConfig, name: str, **manifest: Any) -> None:
         client.update_collection(name, metadata={"retrieval_evals": {**recorded, **manifest}})
 
 
-PAGES = {
-    "ros2/topics.md": """---
-title: Topics
-sidebar_position: 1
-tags: [ros2, topics]
----
-A topic is a named bus over which nodes stream messages to any number of listeners.
-
-## Publishing
-
-A publisher sends messages at its own pace and does not know who listens.
-
-## Rates
-
-Measure how often messages arrive with the hz verb.
-
-## See also
-
-Read the glossary for the words used here.
-""",
-    "ros2/services.md": """---
-title: Services
-sidebar_position: 2
----
-A service answers one request of one client and then is done.
-
-## Calling
-
-A client waits for the answer or goes on and collects it later.
-
-## See also
-
-Read the glossary for the words used here.
-""",
-    "motion/imu.md": """---
-title: Inertial Sensors
----
-An IMU measures acceleration and angular velocity; integrating both drifts within seconds.
-
-## See also
-
-Read the glossary for the words used here.
-""",
-}
+PAGES = read_texts(Path(__file__).parent / "pages" / "ros2")
 """Three pages, eight sections; the sections "See also" hold the same text."""
 REPEATED = "glossary words used here"
 
@@ -147,10 +106,7 @@ def settings(**values: Any) -> RetrieverConfig:
 
 
 def write_pages(folder: Path, pages: Mapping[str, str] = PAGES) -> Path:
-    for name, text in pages.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
-    return folder
+    return write_texts(folder, pages)
 
 
 def index_pages(config: RetrieverConfig, folder: Path, env: Mapping[str, str] | None = None) -> None:

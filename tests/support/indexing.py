@@ -87,6 +87,11 @@ def _kill_at(call: str) -> None:
     setattr(Build, method, dying)
 
 
+def read_texts(folder: Path) -> dict[str, str]:
+    """Return the pages of a folder by relative path."""
+    return {page.relative_to(folder).as_posix(): page.read_text("utf-8") for page in sorted(folder.rglob("*.md"))}
+
+
 def write_pages(folder: Path, sources: Mapping[str, str]) -> Path:
     """Write pages by relative path; returns the folder."""
     for name, source in sources.items():
@@ -123,50 +128,8 @@ def manifest(client: QdrantClient, name: str = "pages") -> Any:
 
 # A topic page, its neighbour, and one without front matter
 
-TOPICS = """\
----
-title: Topics
-sidebar_position: 2
-tags: [ros2, messaging]
----
-
-Nodes exchange messages on topics.
-
-# Topics
-
-A topic is a named bus.
-
-## Publishers
-
-A publisher sends messages.
-Anyone may listen.
-
-Mind the queue.
-
-## Subscribers
-
-A subscriber receives messages.
-
-Mind the queue.
-
-```bash
-# not a heading
-ros2 topic list
-```
-"""
-SERVICES = """\
----
-title: Services
-sidebar_position: 3
-tags: [ros2]
----
-
-## Calls
-
-A client waits for the answer of one server.
-"""
-PLAIN = "# Plain page\n\nNothing is said of it in front.\n"
-FILES = {"module-1/topics.md": TOPICS, "module-1/services.md": SERVICES, "plain.md": PLAIN}
+FILES = read_texts(Path(__file__).parent / "pages" / "topics")
+TOPICS = FILES["module-1/topics.md"]
 
 
 def read_pages(folder: Path) -> SourcePages:
