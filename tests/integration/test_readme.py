@@ -18,7 +18,7 @@ from qdrant_client import QdrantClient, models
 from retrievers import QdrantRetriever
 from retrievers.config import EmbeddingConfig, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import make_embeddings
-from tests.support.chat_server import CohereChatServer
+from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.cohere_server import DIMENSION, KEY, CohereServer
 from tests.support.indexing import write_pages
 from tests.support.judging import Oracle, golden_labels, load
@@ -173,8 +173,17 @@ def test_commands_with_a_judge(after_make_run: Path) -> None:
         planned = run(plan, after_make_run, {"COHERE_API_KEY": KEY})
         assert (planned.returncode, planned.stderr) == (0, "")
         assert "ragas/llm_context_precision" in planned.stdout and not cohere.chats
-        done = run(judged, after_make_run, {"COHERE_API_KEY": KEY})
+        cohere.requests.clear()
+        done = run(f"{judged} --output judged.json", after_make_run, {"COHERE_API_KEY": KEY})
     assert (done.returncode in (0, 1), done.stderr) == (True, "")
+    assert {request.path for request in cohere.requests} == {"/v1/embed", "/v2/rerank", "/v2/chat"}
+    asked = {(chat.model, chat.temperature, chat.seed, bool(chat.response_format)) for chat in cohere.chats}
+    assert asked == {(MODEL, 0, 0, True)}
+    report = (after_make_run / "judged.json").read_text(encoding="utf-8")
+    usage = json.loads(report)["judge"]["usage"]
+    assert usage["calls"] == len(cohere.chats)
+    assert usage["usd"] == pytest.approx((usage["tokens_in"] * 2.5 + usage["tokens_out"] * 10) / 1e6)
+    assert KEY not in report + done.stdout
     for name in ("ragas/llm_context_recall", "judge/agreement", "judge/self_agreement"):
         assert name in done.stdout
 

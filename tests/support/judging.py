@@ -195,13 +195,6 @@ def drawn(seed: int, *words: str) -> float:
     return int.from_bytes(digest[:7]) / 2**56
 
 
-def average_precision(verdicts: Iterable[int]) -> float:
-    """Return the mean over the useful places of the share of useful ones up to there; 0 if none is useful."""
-    given = list(verdicts)
-    shares = [sum(given[: place + 1]) / (place + 1) for place, verdict in enumerate(given) if verdict]
-    return sum(shares) / len(shares) if shares else 0.0
-
-
 # Golden data read as a run reads it, the order in which a judge is asked about it, and what an oracle knows of it
 
 
