@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from evals.run import main
-from tests.support.child import ROOT, python
-from tests.support.command import call
+from tests.support.command import ROOT, call, python
 
 pytestmark = pytest.mark.integration
 BENCHMARKS = ROOT / "benchmarks"

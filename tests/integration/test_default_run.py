@@ -28,9 +28,8 @@ from evals.metrics import choose
 from evals.report.parsing import parse
 from retrievers.config import RetrieverConfig, dump
 from tests.support import recorder
-from tests.support.child import ROOT, python
-from tests.support.json_schema import closed
-from tests.support.shared import shared_folder
+from tests.support.command import ROOT, python, shared_folder
+from tests.support.reports import closed
 
 pytestmark = pytest.mark.integration
 Report = dict[str, Any]

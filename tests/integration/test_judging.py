@@ -15,7 +15,6 @@ from jsonschema import Draft202012Validator
 
 from tests.support.chat_server import CohereChatServer
 from tests.support.experiment import Experiment, settings
-from tests.support.json_schema import closed
 from tests.support.judged_experiment import (
     IN_EVERY_MODE,
     PRECISION,
@@ -28,6 +27,7 @@ from tests.support.judged_experiment import (
     planned_calls,
 )
 from tests.support.judging import Flaws, judging_order, load
+from tests.support.reports import closed
 
 pytestmark = pytest.mark.integration
 ON_RECALL = ("--objective.metrics", RECALL)
@@ -188,9 +188,12 @@ def test_the_command_that_a_judged_grid_ends_on_runs_its_cell(commands: Commands
     assert commands.report()["facts"]["retriever"] == chosen["facts"]["retriever"]
 
 
-def test_a_budget_that_ends_inside_the_sample_says_what_is_missing(commands: Commands) -> None:
+def test_a_budget_that_ends_inside_the_sample_says_what_is_missing(
+    commands: Commands, server: CohereChatServer
+) -> None:
     done = commands.run(*OF_SAMPLE, "--judge.budget.calls", "3", "--criteria", f'{{"{PRECISION}": ">= 0.5"}}')
     assert done.code == 3 and "the budget of 3 calls is spent" in done.out
+    assert len(server.chats) == 3
     [criterion] = commands.report()["criteria"]
     assert criterion["undecided"] and "a further run buys the rest" in criterion["reason"]
 

@@ -30,8 +30,7 @@ from evals.golden.command import main as golden
 from evals.judge.chat import make_chat
 from evals.run import load_config, main, parser
 from tests.support.chat_server import MODEL, ChatRequest, CohereChatServer, OpenAIChatServer
-from tests.support.child import ROOT, environment, python
-from tests.support.command import call
+from tests.support.command import ROOT, call, environment, python
 from tests.support.experiment import Experiment, load_report, make_experiment, settings
 from tests.support.judged_experiment import (
     PRECISION,

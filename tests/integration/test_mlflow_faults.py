@@ -20,8 +20,7 @@ from mlflow.tracing.client import TracingClient
 from evals.report.model import ChunkEntry
 from evals.run import main as evaluate
 from evals.tracking.__main__ import main as complete
-from tests.support.child import environment, python
-from tests.support.command import Done, call
+from tests.support.command import Done, call, environment, python
 from tests.support.experiment import CASES, Experiment, make_experiment
 from tests.support.loopback import free_port
 from tests.support.results import report

@@ -20,9 +20,8 @@ from retrievers.config import EmbeddingConfig, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import make_embeddings
 from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.cohere_server import DIMENSION, KEY, CohereServer
-from tests.support.indexing import write_pages
+from tests.support.indexing import pdf, write_pages
 from tests.support.judging import Oracle, golden_labels, load
-from tests.support.pdf_files import pdf
 from tests.support.qdrant_server import QdrantServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -74,7 +73,7 @@ def run(command: str, folder: Path, env: Mapping[str, str] | None = None) -> sub
     usual = {"PATH": path, "HOME": str(folder), "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "120"}
     return subprocess.run(
         ["bash", "-e", "-c", command],
-        cwd=folder, env=usual | {**(env or {})}, capture_output=True, text=True, timeout=180, check=False,
+        cwd=folder, env=usual | {**(env or {})}, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.child import ROOT, environment
+from tests.support.command import ROOT, environment
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"

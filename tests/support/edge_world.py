@@ -14,6 +14,8 @@ SIZE = 4
 TERMS = 12
 KINDS = ("guide", "reference", "tutorial", "né→é")
 TAGS = ("ros", "lidar", "imu", "slam")
+WORDS = (*KINDS, *TAGS, "absent")
+NUMBERS = (0, 1, 2, 3, 2**53, -7, 99)
 INDEXES = {
     "kind": "keyword",
     "n": "integer",
@@ -94,22 +96,10 @@ def _range(rng: random.Random) -> models.Range:
     return models.Range(**{key: bounds[key] for key in rng.sample(list(bounds), rng.randint(1, 2))})
 
 
-def _text(rng: random.Random) -> models.MatchValue | models.MatchAny | models.MatchExcept:
-    values = list(rng.sample((*KINDS, *TAGS, "absent"), rng.randint(0, 4)))
-    return rng.choice(
-        (
-            models.MatchValue(value=values[0] if values else "guide"),
-            models.MatchAny(any=values),
-            models.MatchExcept(**{"except": values}),
-        )
-    )
-
-
-def _number(rng: random.Random) -> models.MatchValue | models.MatchAny | models.MatchExcept:
-    values = rng.sample((0, 1, 2, 3, 2**53, -7, 99), rng.randint(1, 4))
-    return rng.choice(
-        (models.MatchValue(value=values[0]), models.MatchAny(any=values), models.MatchExcept(**{"except": values}))
-    )
+def _match(rng: random.Random, known: Sequence[Any], least: int = 1) -> Any:
+    values = rng.sample(known, rng.randint(least, 4))
+    one = models.MatchValue(value=values[0] if values else known[0])
+    return rng.choice((one, models.MatchAny(any=values), models.MatchExcept(**{"except": values})))
 
 
 def _nested(rng: random.Random) -> models.NestedCondition:
@@ -126,8 +116,8 @@ def _key(rng: random.Random) -> str:
 
 
 CONDITIONS: tuple[Callable[[random.Random], Any], ...] = (
-    lambda rng: Field(key=rng.choice(("kind", "metadata.tags", "metadata.parts[].b")), match=_text(rng)),
-    lambda rng: Field(key=rng.choice(("n", "metadata.depth", "metadata.parts[].a")), match=_number(rng)),
+    lambda rng: Field(key=rng.choice(("kind", "metadata.tags", "metadata.parts[].b")), match=_match(rng, WORDS, 0)),
+    lambda rng: Field(key=rng.choice(("n", "metadata.depth", "metadata.parts[].a")), match=_match(rng, NUMBERS)),
     lambda rng: Field(key="flag", match=models.MatchValue(value=rng.random() < 0.5)),
     lambda rng: Field(key=rng.choice(("n", "x", "metadata.depth", "metadata.parts[].a")), range=_range(rng)),
     lambda rng: models.HasIdCondition(has_id=[point_id(rng) for _ in range(rng.randint(0, 8))]),

@@ -28,9 +28,7 @@ from evals.report.build import build_report
 from evals.report.model import CollectionFacts, Facts, Report
 from evals.sampling.order import NOT_DRAWN
 from retrievers.records import Chunk, RetrievedChunk
-from tests.support.candidates import candidates_of
-from tests.support.observed import make_context
-from tests.support.scored import results_of
+from tests.support.observed import candidates_of, make_context, results_of
 
 
 def hit(rank: int, score: float, chunk_id: str, **values: Any) -> RetrievedChunk:
