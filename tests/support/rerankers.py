@@ -120,6 +120,14 @@ class Wordy:
         return ["relevant" for _ in text_pairs]
 
 
+def make_nothing() -> None:
+    """Return a factory that forgets to return."""
+
+
+def fail() -> None:
+    raise RuntimeError("no GPU")
+
+
 class Logits(Scorer):
     """Scores as a model without a final sigmoid has them."""
 
