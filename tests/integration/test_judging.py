@@ -168,6 +168,8 @@ def test_a_sample_asks_of_its_queries_alone_and_as_often_as_planned(
     undrawn = [row for row in report["queries"] if row["in_scope"] and not isinstance(row["scores"][PRECISION], float)]
     assert {row["query"] for row in undrawn}.isdisjoint(drawn(made, 4))
     assert report["metrics"][PRECISION]["n_unscored"] == report["metrics"][PRECISION]["n_missing"] == 0
+    kinds = {one["name"]: one["metrics"][PRECISION]["n"] for one in report["slices"]}
+    assert kinds.keys() == {"factual", "keyword"} and sum(kinds.values()) == report["metrics"][PRECISION]["n"]
 
 
 @ERRING

@@ -121,17 +121,18 @@ HELD_OUT = ("in3", "in6", "soup")
 def make_judged_world(folder: Path) -> Experiment:
     """Return the world, indexed, with three statements in every reference answer, each supported by other chunks."""
     made = make_world(folder)
-    made.write_golden([_judged(case) for case in load_golden(settings(made).dataset).cases])
+    made.write_golden([_judged(*one) for one in enumerate(load_golden(settings(made).dataset).cases)])
     retriever = {**SETTINGS["retriever"], "candidates": 8}
     made.write_config({**SETTINGS, "metrics": [PRECISION, RECALL, "ranking/ndcg_at_10"], "retriever": retriever})
     index_once(made)
     return made
 
 
-def _judged(case: Case) -> dict[str, Any]:
+def _judged(number: int, case: Case) -> dict[str, Any]:
     return {
         **case.model_dump(mode="json", exclude_defaults=True),
         "in_scope": case.in_scope,
+        "query_type": ("factual", "keyword")[number % 2],
         "reference_answer": REFERENCE.format(case.id) if case.in_scope else None,
         "split": "test" if case.id in HELD_OUT else "dev",
     }
