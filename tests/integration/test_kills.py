@@ -1,14 +1,20 @@
-"""A process that is killed, doubled, or out of disk loses nothing that it has paid for, and buys nothing twice."""
+"""A process that is killed, interrupted, doubled, or out of disk loses nothing that it has paid for."""
 
+import importlib
+import os
+import pty
 import random
+import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,59 +29,48 @@ from ragas.metrics.collections.context_relevance.util import ContextRelevanceOut
 from evals.golden.command import main as golden
 from evals.judge.chat import make_chat
 from evals.run import load_config, main, parser
-from tests.support.chat_requests import ChatRequest
-from tests.support.chat_server import MODEL, CohereChatServer
-from tests.support.child import environment
-from tests.support.command import call
-from tests.support.experiment import Experiment, load_report, settings
-from tests.support.golden_labels import judging_order, load
+from tests.support.chat_server import MODEL, ChatRequest, CohereChatServer, OpenAIChatServer
+from tests.support.command import ROOT, call, environment, python
+from tests.support.experiment import Experiment, load_report, make_experiment, settings
 from tests.support.judged_experiment import (
+    PRECISION,
+    SWEEP,
+    Commands,
     calls_of,
     judge_flags,
     known_of,
     labelled_precision,
     make_judged,
+    make_judged_world,
+    oracle_of,
+    planned_calls,
     questions_of,
 )
-from tests.support.judged_grid import PRECISION, SWEEP, Commands, make_judged_world, oracle_of, planned_calls
-from tests.support.judging import Flaws
-from tests.support.killable import killed
-from tests.support.openai_server import OpenAIChatServer
-from tests.support.ragas_prompts import Metric
+from tests.support.judging import Flaws, Metric, judging_order, load
 from tests.support.writing_model import WritingModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 KILLS, AT_ONCE = 50, 4
+UNANSWERED_S = 40.0
 SCHEMAS = {
     Metric.PRECISION: ContextPrecisionOutput,
     Metric.RECALL: ContextRecallOutput,
     Metric.RELEVANCE: ContextRelevanceOutput,
     Metric.ENTITIES: EntitiesList,
 }
+LIBRARIES = (
+    "cohere.client", "evals.collect.passes", "evals.grid.measure", "evals.report.building", "evals.report.terminal",
+    "evals.experiment.flow", "httpcore", "langchain.chat_models", "langchain_cohere", "ragas.metrics.collections",
+    "retrievers.store.embedded", "scipy.stats",
+)  # fmt: skip
+"""Imported once for all processes that are killed, so that each begins at once."""
 Capsys = pytest.CaptureFixture[str]
+Process = subprocess.Popen[str]
 
 
 @pytest.fixture
 def tmp_path(on_disk: Path) -> Path:
     return on_disk
-
-
-def committed(file: Path) -> set[bytes]:
-    """The keys of the verdicts that a store holds."""
-    if not file.exists():
-        return set()
-    with sqlite3.connect(file) as database:
-        keys = {key for (key,) in database.execute("SELECT key FROM verdicts")}
-    database.close()
-    return keys
-
-
-def settle(server: CohereChatServer) -> None:
-    """Wait until all that a dead client has sent is read: connections are accepted in their order."""
-    with urlopen(f"{server.url}/v1/models") as answer:
-        answer.read()
-    while any("process_request_thread" in thread.name for thread in threading.enumerate()):
-        time.sleep(0.002)
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +85,63 @@ def server(made: Experiment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cohere
     with CohereChatServer(known_of(settings(made))[2], latency=0.02) as running:
         monkeypatch.setenv("COHERE_API_KEY", running.key)
         yield running
+
+
+def flags_of(made: Experiment, server: CohereChatServer, folder: Path, at_once: int = AT_ONCE) -> list[str]:
+    """Return the arguments of a judged run whose files are in a folder."""
+    flags = ["--config", str(made.config), *judge_flags(server, folder), "--judge.max-concurrency", str(at_once)]
+    return [*flags, "--output", str(folder / "report.json")]
+
+
+def committed(folder: Path, store: str = "verdicts.sqlite") -> set[bytes]:
+    """Return the keys of the verdicts that a folder's store holds."""
+    if not (folder / store).exists():
+        return set()
+    with closing(sqlite3.connect(folder / store)) as database:
+        return {key for (key,) in database.execute("SELECT key FROM verdicts")}
+
+
+# Killed
+
+
+def killed(
+    arguments: Sequence[str],
+    folder: Path,
+    env: Mapping[str, str],
+    when: Callable[[], bool],
+    *,
+    command: str = "evals.run",
+    late_s: float = 0.0,
+) -> bool:
+    """Run a command in a process, and kill it some seconds after `when`; return False where it ended well before."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(list(LIBRARIES))
+    child = context.Process(target=_run, args=(command, arguments, folder, dict(env)))
+    child.start()
+    while not when() and child.is_alive():
+        time.sleep(0.002)
+    time.sleep(late_s)
+    child.kill()
+    child.join()
+    assert child.exitcode in (0, -signal.SIGKILL), (folder / "said.log").read_text()
+    return child.exitcode != 0
+
+
+def _run(command: str, arguments: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
+    with (folder / "said.log").open("a") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    os.environ.update(env)
+    os.chdir(folder)
+    os._exit(importlib.import_module(command).main(arguments))
+
+
+def settle(server: CohereChatServer) -> None:
+    """Wait until all that a dead client has sent is read: connections are accepted in their order."""
+    with urlopen(f"{server.url}/v1/models") as answer:
+        answer.read()
+    while any("process_request_thread" in thread.name for thread in threading.enumerate()):
+        time.sleep(0.002)
 
 
 @dataclass
@@ -107,15 +159,8 @@ class Lap:
 
     @property
     def flags(self) -> list[str]:
-        return [
-            "--config", str(self.made.config), *judge_flags(self.server, self.folder), "--quiet",
-            "--judge.max-concurrency", str(AT_ONCE), "--metrics", "ragas/llm_context_*",
-            "--output", str(self.folder / "report.json"), "--index.collection", "built already",
-        ]  # fmt: skip
-
-    @property
-    def store(self) -> Path:
-        return self.folder / "verdicts.sqlite"
+        flags = flags_of(self.made, self.server, self.folder)
+        return [*flags, "--quiet", "--metrics", "ragas/llm_context_*", "--index.collection", "built already"]
 
     def check_end(self) -> None:
         """The run that ended says what the labels say, and nothing was paid for twice but what was in flight."""
@@ -125,7 +170,7 @@ class Lap:
         assert [row["scores"][PRECISION] for row in inside] == pytest.approx(expected, abs=1e-9)
         calls, usage = calls_of(report["queries"]), report["judge"]["usage"]
         assert usage["hits"] + usage["calls"] == questions_of(report["queries"])
-        assert len(committed(self.store)) == calls > 30
+        assert len(committed(self.folder)) == calls > 30
         assert len(self.server.chats) == calls + self.wasted
 
 
@@ -141,11 +186,11 @@ def test_of_fifty_kills_none_loses_a_verdict_or_buys_one_again(
 
     while kills < KILLS:
         lap = laps[-1]
-        before, first = committed(lap.store), len(server.chats)
+        before, first = committed(lap.folder), len(server.chats)
         wanted, late_s = first + draw.randint(1, 9), draw.random() * 0.03
         died = killed(lap.flags, tmp_path, env, lambda wanted=wanted: len(server.chats) >= wanted, late_s=late_s)  # type: ignore[misc]
         settle(server)
-        new, after = keys(server.chats[first:]), committed(lap.store)
+        new, after = keys(server.chats[first:]), committed(lap.folder)
         assert not before & set(new), "nothing that was committed is bought again"
         assert before <= after, "and nothing of it is lost"
         assert len(new) == len(set(new))
@@ -169,9 +214,8 @@ def test_a_killed_cascade_of_judges_repeats_at_most_the_requests_in_flight(
         CohereChatServer(oracle_of(world, Flaws(false_useful=0.2)), latency=0.02) as small,
         OpenAIChatServer(oracle_of(world), latency=0.02) as large,
     ):
-        flags = ["--config", str(world.config), *judge_flags(small, tmp_path), "--judge.max-concurrency", "2"]
-        flags += ["--judge.second.model", f"openai:{MODEL}", "--judge.second.sample", "4"]
-        flags += ["--output", str(tmp_path / "report.json")]
+        second = ["--judge.second.model", f"openai:{MODEL}", "--judge.second.sample", "4"]
+        flags = [*flags_of(world, small, tmp_path, at_once=2), *second]
         env = {"COHERE_API_KEY": small.key, "OPENAI_API_KEY": large.key, "OPENAI_BASE_URL": large.base_url}
         assert killed(flags, tmp_path, env, lambda: len(small.chats) + len(large.chats) >= kill_after)
         for name, value in env.items():
@@ -206,14 +250,13 @@ def test_after_a_kill_the_same_sample_goes_on(
         first = [*commands.flags(), *flags, "--judge.max-concurrency", str(AT_ONCE)]
         assert killed(first, tmp_path, {}, lambda: len(server.chats) >= planned // 2)
         server.latency = 0.0
-        before, kept = len(server.chats), len(committed(tmp_path / "verdicts.sqlite"))
+        before, kept = len(server.chats), len(committed(tmp_path))
         assert commands.run(*flags).code == 0
         assert len(server.chats) - before == planned - kept and kept >= before - 2 * AT_ONCE
         cases = load(world.golden).cases
         drawn = set(judging_order(cases, settings(world).seed)[:4])
-        assert {chat.question.query for chat in server.chats if chat.question} == {
-            case.query for case in cases if case.id in drawn
-        }
+        asked = {chat.question.query for chat in server.chats if chat.question}
+        assert asked == {case.query for case in cases if case.id in drawn}
         fresh = ("--judge.cache-path", str(tmp_path / "fresh.sqlite"))
         assert commands.run(*flags, *fresh, name="unbroken").code == 0
         assert figures(commands.report()) == figures(commands.report("unbroken"))
@@ -245,22 +288,33 @@ def test_a_synthesis_killed_three_times_ends_as_if_it_had_never_been(
     assert (tmp_path / "killed.jsonl").read_bytes() == (tmp_path / "undisturbed.jsonl").read_bytes()
 
 
+# Two at once, and no room
+
+
+@contextmanager
+def started(arguments: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> Iterator[Process]:
+    """Yield a Python process that is ended at the end, whatever it does."""
+    command, pipe = [sys.executable, *arguments], subprocess.PIPE
+    with subprocess.Popen(command, cwd=folder, env=environment(env), stdout=pipe, stderr=pipe, text=True) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
 def test_two_processes_on_one_store_both_end_well(made: Experiment, server: CohereChatServer, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "evals.run", "--config", made.config, *judge_flags(server, tmp_path)]
-    both = [
-        subprocess.Popen(
-            [*map(str, command), "--judge.max-concurrency", "2", "--output", f"{number}.json"],
-            cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for number in range(2)
-    ]  # fmt: skip
-    ended = [child.communicate(timeout=200) for child in both]
-    assert [(child.returncode, err) for child, (_, err) in zip(both, ended, strict=True)] == [(0, "")] * 2
+    command = ["-m", "evals.run", *flags_of(made, server, tmp_path, at_once=2)]
+    with (
+        started([*command, "--output", "0.json"], tmp_path) as first,
+        started([*command, "--output", "1.json"], tmp_path) as second,
+    ):
+        for child in (first, second):
+            assert (child.communicate(timeout=200)[1], child.returncode) == ("", 0)
     reports = [load_report(tmp_path / f"{number}.json") for number in range(2)]
     assert [row["scores"] for row in reports[0]["queries"]] == [row["scores"] for row in reports[1]["queries"]]
     questions = calls_of(reports[0]["queries"])
     usages = [report["judge"]["usage"] for report in reports]
-    assert len(committed(tmp_path / "verdicts.sqlite")) == questions
+    assert len(committed(tmp_path)) == questions
     assert sum(usage["calls"] for usage in usages) == len(server.chats) == questions, "nothing is bought twice"
     for report, usage in zip(reports, usages, strict=True):
         assert usage["hits"] + usage["calls"] == questions_of(report["queries"])
@@ -279,21 +333,161 @@ sys.exit(main(sys.argv[1:]))
 def test_a_full_disk_ends_the_run_with_a_report_of_what_there_is(
     made: Experiment, server: CohereChatServer, tmp_path: Path, capsys: Capsys
 ) -> None:
-    flags = ["--config", str(made.config), *judge_flags(server, tmp_path), "--judge.max-concurrency", "2"]
-    flags += ["--metrics", PRECISION, "--output", str(tmp_path / "report.json")]
-    command = [sys.executable, "-c", FULL, *flags]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False, timeout=200
-    )
+    flags = [*flags_of(made, server, tmp_path, at_once=2), "--metrics", PRECISION]
+    done = python(["-c", FULL, *flags], tmp_path)
     assert done.returncode == 3, done.stderr
     assert "incomplete: the verdict store" in done.stderr and "make room" in done.stderr
     assert "Traceback" not in done.stderr
     report = load_report(tmp_path / "report.json")
     assert "make room" in report["judge"]["incomplete"]
-    precision = report["metrics"][PRECISION]
-    assert precision["n"] > 0 and precision["n_unscored"] > 0
-    bought, kept = len(server.chats), len(committed(tmp_path / "verdicts.sqlite"))
+    assert report["metrics"][PRECISION]["n"] > 0 and report["metrics"][PRECISION]["n_unscored"] > 0
+    bought, kept = len(server.chats), len(committed(tmp_path))
     assert 0 < kept <= bought <= kept + 2 * 2
     assert call(main, flags, capsys).code == 0, "there is room again"
     inside = [row for row in load_report(tmp_path / "report.json")["queries"] if row["in_scope"]]
     assert len(server.chats) - bought == sum(len(row["retrieved"]) for row in inside) - kept
+
+
+# Ctrl-C and SIGTERM
+
+
+BOTH = pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
+SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+SLOW = """
+import pathlib, threading, time
+from langchain_core.retrievers import BaseRetriever
+class Slow(BaseRetriever):
+    def _get_relevant_documents(self, query, *, run_manager):
+        if (threading.current_thread() is threading.main_thread()) != {threads}:
+            pathlib.Path("asked").touch()
+            time.sleep(20)
+        return []
+def make():
+    return Slow()
+"""
+COMMANDS: Mapping[str, tuple[str, str, Sequence[str]]] = {
+    "one search": ("slow.py", SLOW.format(threads=False), ["evals.run", "--retriever.python", "slow:make"]),
+    "searches at once": ("slow.py", SLOW.format(threads=True), ["evals.run", "--retriever.python", "slow:make"]),
+    **{
+        f"{module} while it is imported": (
+            "pydantic.py", "import pathlib, time\npathlib.Path('asked').touch()\ntime.sleep(20)\n", [module, "a", "b"],
+        )
+        for module in ("evals.run", "evals.compare")
+    },
+}  # fmt: skip
+"""A module that keeps a command waiting, and the command."""
+
+
+@BOTH
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_that_waits_ends_at_once_with_a_line(tmp_path: Path, what: signal.Signals, name: str) -> None:
+    module, source, command = COMMANDS[name]
+    (tmp_path / module).write_text(source)
+    (tmp_path / "golden.jsonl").write_text('{"id": "a", "query": "soup", "in_scope": false}\n')
+    flags = ["--dataset.path", "golden.jsonl"] if module == "slow.py" else []
+    path = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    with started(["-m", *command, *flags], tmp_path, path) as child:
+        ends = time.monotonic() + 60
+        while not (tmp_path / "asked").exists() and time.monotonic() < ends:
+            time.sleep(0.05)
+        child.send_signal(what)
+        began = time.monotonic()
+        _, said = child.communicate(timeout=30)
+        assert (child.returncode, said) == (128 + what, f"{SAID[what]}\n")
+        assert time.monotonic() - began < 3
+
+
+@BOTH
+def test_an_interrupted_run_leaves_nothing_half_written(tmp_path: Path, what: signal.Signals) -> None:
+    """On a terminal, when the progress bar shows that searches are being timed."""
+    config = make_experiment(tmp_path).config
+    flags = ["--tracking.enabled", "true", "--metrics", "latency/*", "--latency.repeats", "1000"]
+    command = [sys.executable, "-m", "evals.run", "--config", str(config), *flags]
+    master, slave = pty.openpty()
+    child = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=slave, stderr=slave)
+    os.close(slave)
+    seen, sent = b"", False
+    try:
+        with suppress(OSError):  # the other side is closed
+            while data := os.read(master, 65_536):
+                seen += data
+                if b"timing" in seen and not sent:
+                    child.send_signal(what)
+                    sent = True
+        code = child.wait(timeout=60)
+    finally:
+        os.close(master)
+        child.kill()
+        child.wait()
+    assert (code, seen.rstrip().endswith(SAID[what].encode()), b"Traceback" in seen) == (128 + what, True, False)
+    assert not (tmp_path / "mlruns" / "mlflow.db").exists() and not (tmp_path / "mlruns" / "reports").exists()
+    assert not list(tmp_path.rglob("*.part"))
+
+
+NO_MLFLOW = """
+import sys
+from evals.collect import passes
+from evals.run import main
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+passes.collect = interrupted
+code = main(sys.argv[1:])
+print(code, "mlflow" in sys.modules)
+"""
+
+
+def test_an_interrupted_run_imports_no_mlflow(tmp_path: Path) -> None:
+    """It took up to 19 s, to mark a run as killed that nobody had begun."""
+    flags = ["--config", make_experiment(tmp_path).config, "--tracking.enabled", "true"]
+    assert python(["-c", NO_MLFLOW, *flags], tmp_path).stdout == "130 False\n"
+
+
+@BOTH
+def test_what_was_paid_for_is_kept_and_nothing_more_is_asked(
+    made: Experiment, server: CohereChatServer, tmp_path: Path, what: signal.Signals, capsys: Capsys
+) -> None:
+    server.latency = 0.3
+    flags = flags_of(made, server, tmp_path)
+    with started(["-m", "evals.run", *flags, "--tracking.enabled", "true"], tmp_path) as child:
+        while len(server.chats) < 7 and child.poll() is None:
+            time.sleep(0.01)
+        child.send_signal(what)
+        _, said = child.communicate(timeout=100)
+    first, last = said.strip().split("\n")
+    assert first.endswith("calls in flight, whose verdicts are kept; again to end at once")
+    assert (child.returncode, last) == (128 + what, SAID[what])
+    bought = len(server.chats)
+    assert 7 <= bought <= 7 + AT_ONCE
+    assert len(committed(tmp_path)) == bought, "those in flight as well"
+    assert not (tmp_path / "mlruns" / "mlflow.db").exists() and not (tmp_path / "report.json").exists()
+    server.latency = 0.0
+    assert call(main, flags, capsys).code == 0
+    assert len(server.chats) == calls_of(load_report(tmp_path / "report.json")["queries"]) > bought
+
+
+def test_interrupted_again_it_ends_at_once_with_what_was_committed(
+    made: Experiment, server: CohereChatServer, tmp_path: Path
+) -> None:
+    tracked = ["--tracking.enabled", "true"]
+    with started(["-m", "evals.run", *flags_of(made, server, tmp_path), *tracked], tmp_path) as child:
+        assert child.stderr
+        while len(server.chats) < 3 and child.poll() is None:
+            time.sleep(0.01)
+        server.latency = UNANSWERED_S
+        while child.poll() is None and len(server.chats) - len(committed(tmp_path)) < AT_ONCE:
+            time.sleep(0.01)
+        before = committed(tmp_path)
+        child.send_signal(signal.SIGINT)
+        assert "; again to end at once" in child.stderr.readline()
+        asked, said = time.monotonic(), None
+        while said is None:
+            assert time.monotonic() - asked < UNANSWERED_S / 2
+            child.send_signal(signal.SIGINT)
+            # Python loses an interrupt that comes while an object is destroyed; whoever waits presses again.
+            with suppress(subprocess.TimeoutExpired):
+                said = child.communicate(timeout=5)[1]
+        assert child.returncode == 130 and said.endswith("interrupted\n")
+        assert committed(tmp_path) >= before, "calls of before may have been answered meanwhile"
+        assert not (tmp_path / "mlruns" / "mlflow.db").exists()

@@ -9,14 +9,12 @@ from typing import Any
 
 import pytest
 
-from evals.cases.reading import load_golden
-from evals.config.experiment import DatasetConfig
 from evals.golden.command import main as golden
 from evals.run import main as evaluate
 from tests.support.chromium import Chromium, chromium, find_chromium
 from tests.support.command import Done, call
 from tests.support.experiment import make_experiment
-from tests.support.golden_labels import judging_order
+from tests.support.judging import judging_order, load
 
 FOUND = find_chromium()
 POOL = ("--pool", "semantic", "hybrid", "--depth", "2", "--annotator", "ada")
@@ -49,6 +47,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         flags = ["--config", "experiment.yaml", "--retriever.mode", mode, "--save-retrieval", mode, "--quiet"]
         assert call(evaluate, flags, capsys) == Done(0, "", "")
     return tmp_path
+
+
+def sheet(file: Path) -> list[dict[str, str]]:
+    """Return the rows of a spreadsheet."""
+    with file.open(newline="") as opened:
+        return list(csv.DictReader(opened))
 
 
 def press(browser: Chromium, key: str, done: int | None = None) -> None:
@@ -122,9 +126,7 @@ def test_a_person_labels_by_keyboard_mouse_and_touch(folder: Path, run: Golden, 
     read_back = run("--labels", labels)
     assert read_back.code == 0 and f"{total} labels by ada" in read_back.out, read_back.err
     assert run("--labels", labels, "--write").code == 0
-    [case] = [
-        case for case in load_golden(DatasetConfig(path=folder / "golden.jsonl")).cases if case.id == first["case"]
-    ]
+    [case] = [case for case in load(folder / "golden.jsonl").cases if case.id == first["case"]]
     assert case.labelling is not None and case.labelling.by == ["ada"]
     assert (first["quotes"][0], 3) in [(evidence.quote, evidence.grade) for evidence in case.evidence]
 
@@ -145,8 +147,7 @@ def test_queries_come_in_the_judging_order_and_a_spreadsheet_is_read_back(folder
     path.write_text("".join(json.dumps({**row, "reference_answer": f"About {row['id']}."}) + "\n" for row in before))
     done = run(*POOL, "--seed", "5", "--out", "sheet.csv")
     assert done.code == 0 and stat.S_IMODE((folder / "sheet.csv").stat().st_mode) == 0o600
-    with (folder / "sheet.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = sheet(folder / "sheet.csv")
     order = judging_order(before, 5)
     assert list(dict.fromkeys(row["case"] for row in rows))[: len(order)] == order
     assert "no label in them" in run("--labels", "sheet.csv").err
@@ -163,8 +164,7 @@ def test_queries_come_in_the_judging_order_and_a_spreadsheet_is_read_back(folder
         assert row["id"] in order[:3] or row == {**old, "reference_answer": f"About {old['id']}."}
     again = run(*POOL, "--seed", "5", "--out", "again.csv")
     assert again.code == 0
-    with (folder / "again.csv").open(newline="") as file:
-        assert not {row["case"] for row in csv.DictReader(file)} & {*order[:3]}, "what people judged is left out"
+    assert not {row["case"] for row in sheet(folder / "again.csv")} & {*order[:3]}, "what people judged is left out"
 
 
 def test_what_a_report_returned_and_nobody_judged_is_asked_for_until_none_is_left(
@@ -173,14 +173,12 @@ def test_what_a_report_returned_and_nobody_judged_is_asked_for_until_none_is_lef
     flags = ["--config", "experiment.yaml", "--from-retrieval", "semantic", "--output", "report.json", "--quiet"]
     assert call(evaluate, [*flags, "--retriever.mode", "semantic"], capsys) == Done(0, "", "")
     report = json.loads((folder / "report.json").read_text())
-    returned = {
-        (row["id"], hit["chunk_id"]) for row in report["queries"] if row["in_scope"] for hit in row["retrieved"]
-    }
+    inside = [row for row in report["queries"] if row["in_scope"]]
+    returned = {(row["id"], hit["chunk_id"]) for row in inside for hit in row["retrieved"]}
     relevant = {(row["id"], chunk_id) for row in report["queries"] for chunk_id in row["relevant"]}
     for where in (("--pool", "semantic"), ("--config", "experiment.yaml")):
         assert run("--report", "report.json", *where, "--out", "sheet.csv").code == 0
-        with (folder / "sheet.csv").open(newline="") as file:
-            assert {(row["case"], row["chunk"]) for row in csv.DictReader(file)} == returned - relevant
+        assert {(row["case"], row["chunk"]) for row in sheet(folder / "sheet.csv")} == returned - relevant
     assert "there is no pool" in run("--report", "report.json").err
 
 

@@ -1,9 +1,14 @@
 """MLflow's own server that dies in mid-run, has no room, or is spoken to by two runs at once; and a huge query."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +20,67 @@ from mlflow.tracing.client import TracingClient
 from evals.report.model import ChunkEntry
 from evals.run import main as evaluate
 from evals.tracking.__main__ import main as complete
-from tests.support.child import environment
-from tests.support.command import Done, call
+from tests.support.command import Done, call, environment, python
 from tests.support.experiment import CASES, Experiment, make_experiment
-from tests.support.mlflow_process import MlflowProcess, mlflow_process, small_disk
+from tests.support.loopback import free_port
 from tests.support.results import report
 from tests.support.tracking import run_of, traces_of, written
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 EXPERIMENT = "new one"
+SECONDS = 180
+Capsys = pytest.CaptureFixture[str]
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[MlflowProcess]:
-    with mlflow_process(tmp_path) as running:
-        yield running
+class MlflowProcess:
+    """A server in a process of its own, with its database and artifacts in a folder; to be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        command = [
+            sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1", "--port", str(self.port),
+            "--backend-store-uri", f"sqlite:///{self.folder}/server.db",
+            "--artifacts-destination", str(self.folder / "kept"),
+        ]  # fmt: skip
+        env = environment({"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"})
+        nowhere = subprocess.DEVNULL
+        # a group of its own, so that its worker is killed with it
+        self.process = subprocess.Popen(
+            command, cwd=self.folder, env=env, stdout=nowhere, stderr=nowhere, start_new_session=True
+        )
+        end = time.monotonic() + SECONDS
+        while True:
+            try:
+                urllib.request.urlopen(f"{self.url}/health", timeout=5).close()
+                return
+            except OSError:
+                assert self.process.poll() is None and time.monotonic() < end, "the server did not start"
+                time.sleep(0.25)
+
+    def close(self) -> None:
+        """Kill it at once, if it runs."""
+        if self.process is not None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait(30)
+            self.process = None
 
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     monkeypatch.chdir(tmp_path)
     return make_experiment(tmp_path)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[MlflowProcess]:
+    with closing(MlflowProcess(tmp_path)) as running:
+        running.start()
+        yield running
 
 
 def flags(made: Experiment, server: MlflowProcess) -> list[str]:
@@ -56,74 +101,74 @@ def assert_kept(done: Done) -> None:
     assert Path("r.json").is_file()
 
 
-def assert_completed(server: MlflowProcess, capsys: pytest.CaptureFixture[str]) -> None:
+def assert_completed(server: MlflowProcess, capsys: Capsys) -> None:
     """The report brings all of the run, once."""
     late = ["r.json", "--tracking.uri", server.url, "--tracking.experiment", EXPERIMENT]
     done = call(complete, late, capsys)
     assert (done.code, done.err) == (0, "") and "was written" in done.out
     [run] = runs(server)
     assert run.info.status == "FINISHED" and len(run.data.metrics) >= 10
-    client = MlflowClient(server.url)
-    traces = client.search_traces(locations=[run.info.experiment_id], run_id=run.info.run_id)
-    assert sorted(trace.info.client_request_id for trace in traces) == sorted(case["id"] for case in CASES)
+    traces = traces_of(run, server.url)
+    assert sorted(str(trace.info.client_request_id) for trace in traces) == sorted(str(case["id"]) for case in CASES)
     assert all(trace.data.spans and trace.info.assessments for trace in traces)
-    assert "report.json" in {file.path for file in client.list_artifacts(run.info.run_id)}
+    assert "report.json" in {file.path for file in MlflowClient(server.url).list_artifacts(run.info.run_id)}
     assert "is there already" in call(complete, late, capsys).out
 
 
 @pytest.mark.parametrize("moment", ["before the run", "while traces are written", "before the end"])
 def test_a_server_that_is_killed_costs_no_result(
-    made: Experiment,
-    server: MlflowProcess,
-    moment: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    made: Experiment, server: MlflowProcess, moment: str, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
-    def killed_at_the_second(function: Callable[..., Any]) -> Callable[..., Any]:
+    def killed_at_the_second(owner: type, method: str) -> None:
+        function: Callable[..., Any] = getattr(owner, method)
         calls: list[object] = []
 
         def wrapped(*arguments: Any, **named: Any) -> Any:
             calls.append(arguments)
             if len(calls) == 2:
-                server.kill()
+                server.close()
             return function(*arguments, **named)
 
-        return wrapped
+        patch.setattr(owner, method, wrapped)
 
     with monkeypatch.context() as patch:
         if moment == "before the run":
-            server.kill()
+            server.close()
         elif moment == "while traces are written":
             patch.setattr("evals.tracking.runs.BATCH", 2)
-            patch.setattr(TracingClient, "log_spans", killed_at_the_second(TracingClient.log_spans))
+            killed_at_the_second(TracingClient, "log_spans")
         else:
-            # The first call marks the run as one that is not whole.
-            patch.setattr(MlflowClient, "set_terminated", killed_at_the_second(MlflowClient.set_terminated))
-        done = call(evaluate, flags(made, server), capsys)
-    assert_kept(done)
+            killed_at_the_second(MlflowClient, "set_terminated")  # the first call marks the run as one not whole
+        assert_kept(call(evaluate, flags(made, server), capsys))
     server.start()
     assert [run.info.status for run in runs(server)] == ([] if moment == "before the run" else ["FAILED"])
     assert_completed(server, capsys)
 
 
-def test_a_full_disk_under_the_artifacts_costs_no_result(
-    made: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with small_disk(tmp_path / "kept", 1) as resize, mlflow_process(tmp_path) as server:
-        (tmp_path / "kept" / "filler").write_bytes(bytes(2**20))
-        assert_kept(call(evaluate, flags(made, server), capsys))
-        assert resize(50) == 0
-        assert_completed(server, capsys)
-        server.kill()
+def test_a_full_disk_under_the_artifacts_costs_no_result(made: Experiment, tmp_path: Path, capsys: Capsys) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    mounted = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(kept)]
+    if subprocess.run(mounted, capture_output=True, check=False).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    try:
+        with closing(MlflowProcess(tmp_path)) as server:
+            server.start()
+            (kept / "filler").write_bytes(bytes(2**20))
+            assert_kept(call(evaluate, flags(made, server), capsys))
+            subprocess.run(["mount", "-o", "remount,size=50m", str(kept)], check=True)
+            assert_completed(server, capsys)
+    finally:
+        subprocess.run(["umount", str(kept)], check=False)
 
 
 def test_two_runs_at_once_share_a_new_experiment(made: Experiment, server: MlflowProcess) -> None:
-    subprocess.run([sys.executable, "-m", "evals.run", "--config", str(made.config), "--quiet"],
-                   cwd=made.folder, env=environment(), check=True, timeout=300)  # fmt: skip
+    assert python(["-m", "evals.run", "--config", made.config, "--quiet"], made.folder).returncode == 0
+    pipe = subprocess.PIPE
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "evals.run", *flags(made, server), "--output", f"{name}.json"],
-            cwd=made.folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            cwd=made.folder, env=environment(), stdout=pipe, stderr=pipe, text=True,
         )
         for name in ("a", "b")
     ]  # fmt: skip
@@ -131,7 +176,7 @@ def test_two_runs_at_once_share_a_new_experiment(made: Experiment, server: Mlflo
     assert [process.returncode for process in processes] == [0, 0], said
     found = runs(server)
     assert [run.info.status for run in found] == ["FINISHED", "FINISHED"]
-    assert {re.search(r"runs/(\w{32})", out)[1] for out, _ in said} == {run.info.run_id for run in found}  # type: ignore[index]
+    assert {re.findall(r"runs/(\w{32})", out)[0] for out, _ in said} == {run.info.run_id for run in found}
 
 
 def test_queries_with_a_hundred_long_chunks_are_whole_traces(server: MlflowProcess) -> None:

@@ -1,4 +1,4 @@
-"""Every command of the README and of the pages that it leads to first, run in a checkout; `.ci/run` runs make's."""
+"""Every command of the README and of the pages it leads to first, and docs/compare.md's workflow, in a checkout."""
 
 import json
 import os
@@ -8,87 +8,86 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
 from retrievers import QdrantRetriever
 from retrievers.config import EmbeddingConfig, RetrieverConfig, StoreConfig
-from tests.support.chat_server import CohereChatServer
+from retrievers.embedding.models import make_embeddings
+from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.cohere_server import DIMENSION, KEY, CohereServer
-from tests.support.collections import hosted_embeddings
-from tests.support.golden_labels import golden_labels, load
-from tests.support.indexing import write_pages
-from tests.support.judging import Oracle
-from tests.support.pdf_files import pdf
+from tests.support.indexing import pdf, write_pages
+from tests.support.judging import Oracle, golden_labels, load
 from tests.support.qdrant_server import QdrantServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
-PAGES_OF_DOCS = ("search", "sweep", "own_data")
-FILES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in PAGES_OF_DOCS))
+FILES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("search", "sweep", "own_data")))
 FUNCTION = (ROOT / "docs" / "collections.md").read_text(encoding="utf-8").partition("## A function that makes it")[2]
 README = "\n".join([*(file.read_text(encoding="utf-8") for file in FILES), FUNCTION])
+WORKFLOW = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
-BLOCKS = [(kind, re.sub(f"^{indent}", "", text, flags=re.MULTILINE)) for indent, kind, text in BLOCK.findall(README)]
-COMMANDS = list(dict.fromkeys(line for kind, text in BLOCKS if kind == "bash" for line in text.splitlines()))
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "own": ("QDRANT_URL", "golden check", "mine.yaml", "theirs.yaml"),
+    "manuals": ("manuals",),
+    "beir": ("scifact", "beir.yaml"),
+    "judged": ("cohere.yaml",),
+    "compared": ("run-name", "evals.compare"),
+    "saved": ("retrieved.parquet",),
+    "make": ("make ",),
+}
+"""Marks of commands that need more than the handbook; `.ci/run` runs make's."""
 P95 = re.compile(r"(?<= )[\d.]+(?= \d+ of \d+)")
 """Milliseconds of the table of levels: they differ with the machine."""
 PAGES = ("encoders", "grippers", "gaits", "batteries")
 
 
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("readme") / "checkout"
-    ignored = shutil.ignore_patterns(".git", ".venv*", ".qdrant", "mlruns", "__pycache__", ".*_cache", ".hypothesis")
-    shutil.copytree(ROOT, folder, ignore=ignored)
-    return folder
+def blocks(text: str, kind: str) -> list[str]:
+    """Return the blocks of code of a kind, without the indentation of a list around them."""
+    found = [(indent, code) for indent, named, code in BLOCK.findall(text) if named == kind]
+    return [re.sub(f"^{indent}", "", code, flags=re.MULTILINE) for indent, code in found]
+
+
+def commands(group: str) -> list[str]:
+    """Return the distinct commands of a group, `handbook` for those of no other."""
+    lines = dict.fromkeys(line for block in blocks(README, "bash") for line in block.splitlines())
+    groups = {
+        line: next((name for name, marks in GROUPS.items() if any(mark in line for mark in marks)), "handbook")
+        for line in lines
+    }
+    return [line for line, name in groups.items() if name == group]
+
+
+def sample(words: str) -> str:
+    """Return the output that the README shows and that has these words."""
+    return next(text for text in blocks(README, "text") if words in text)
 
 
 def run(command: str, folder: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a command of the README in the folder."""
+    """Run a command of a page in the folder."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    usual = {"PATH": path, "HOME": str(folder), "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "120"}
     return subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env={"PATH": path, "HOME": str(folder), "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "120", **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+        ["bash", "-e", "-c", command],
+        cwd=folder, env=usual | {**(env or {})}, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
 
 
-def named(*starts: str) -> list[str]:
-    return [command for command in COMMANDS if command.startswith(starts)]
-
-
-def test_no_command_of_the_readme_goes_untested() -> None:
-    ours = [*OWN, *MANUALS, *BEIR, *WITH_THE_HANDBOOK, *COMPARED, *JUDGED, *SAVED, "make run", "make test", "make ui"]
-    assert [command for command in COMMANDS if command not in ours] == []
-
-
-WITH_THE_HANDBOOK = [
-    *named("python -m retrievers search", "python -m retrievers inspect"),
-    *named("python -m evals.run --html"),
-    *named("python -m evals.run --retriever", "python -m evals.run --dataset", "python -m evals.run --config evals"),
-    *named("python -m evals.run --sweep", "python -m evals.run --threshold"),
-]
-COMPARED = named("python -m evals.run --tracking.run-name", "python -m evals.compare")
-SAVED = named("python -m evals.run --save-retrieval", "python -m evals.run --from-retrieval")
-JUDGED = named("python -m evals.run --config evals/config/presets/cohere.yaml")
-MANUALS = [command for command in COMMANDS if "manuals" in command]
-BEIR = [command for command in COMMANDS if "scifact" in command or "beir.yaml" in command]
-ELSEWHERE = [*JUDGED, *MANUALS, *BEIR]
-WITH_THE_HANDBOOK = [
-    command for command in WITH_THE_HANDBOOK if "QDRANT_URL" not in command and command not in ELSEWHERE
-]
-OWN = [
-    *[command for command in COMMANDS if "QDRANT_URL" in command],
-    *named("python -m evals.golden check", "python -m evals.run --config mine.yaml"),
-    *named("python -m evals.run --config theirs.yaml"),
-]
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout in which the virtual environment is made already: this one's programs."""
+    folder = tmp_path_factory.mktemp("readme") / "checkout"
+    ignored = shutil.ignore_patterns(".git", ".venv*", ".qdrant", "mlruns", "__pycache__", ".*_cache", ".hypothesis")
+    shutil.copytree(ROOT, folder, ignore=ignored)
+    (folder / ".venv").mkdir()
+    for name in ("bin", "lib", "pyvenv.cfg"):
+        (folder / ".venv" / name).symlink_to(Path(sys.prefix, name))
+    (folder / ".venv" / ".installed").touch()
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +97,11 @@ def after_make_run(checkout: Path) -> Path:
     return checkout
 
 
-@pytest.mark.parametrize("command", WITH_THE_HANDBOOK)
+def test_make_is_asked_for_what_it_has() -> None:
+    assert commands("make") == ["make run", "make test", "make ui"]
+
+
+@pytest.mark.parametrize("command", commands("handbook"))
 def test_commands_on_the_handbook(command: str, after_make_run: Path) -> None:
     done = run(command, after_make_run)
     assert (done.returncode in (0, 1), done.stderr) == (True, "")
@@ -111,7 +114,7 @@ def test_commands_on_the_handbook(command: str, after_make_run: Path) -> None:
 def test_a_folder_of_manuals_is_indexed_and_searched(tmp_path: Path) -> None:
     folder = write_pages(tmp_path / "manuals", {"arm.html": "<h1>Arm</h1><p>Calibrate a joint encoder at its stop."})
     (folder / "base.pdf").write_bytes(pdf(["The base has four wheels."]))
-    index, search = (run(f"PYTHONPATH={ROOT} {command}", tmp_path) for command in MANUALS)
+    index, search = (run(command, tmp_path, {"PYTHONPATH": str(ROOT)}) for command in commands("manuals"))
     assert index.stdout.startswith("2 pages, 2 chunks in collection 'manuals'"), index.stderr
     assert "arm.html" in search.stdout
     assert "collection: manuals" in (tmp_path / "manuals.yaml").read_text(encoding="utf-8")
@@ -122,22 +125,16 @@ def test_a_beir_folder_is_measured_with_three_commands(tmp_path: Path) -> None:
     corpus = "".join(json.dumps({"_id": key, "title": "", "text": text}) + "\n" for key, text in texts.items())
     queries = '{"_id": "q1", "text": "joints of an arm"}\n{"_id": "q2", "text": "what do wheels turn on"}\n'
     judged = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\nq2\td3\t0\n"
-    files = {"corpus.jsonl": corpus, "queries.jsonl": queries, "qrels/test.tsv": judged}
-    write_pages(tmp_path / "scifact", files)
-    index, imported, measured = (run(f"PYTHONPATH={ROOT} {command}", tmp_path) for command in BEIR)
+    write_pages(tmp_path / "scifact", {"corpus.jsonl": corpus, "queries.jsonl": queries, "qrels/test.tsv": judged})
+    index, imported, measured = (run(command, tmp_path, {"PYTHONPATH": str(ROOT)}) for command in commands("beir"))
     assert index.stdout.startswith("3 documents, 3 chunks in collection 'scifact'"), index.stderr
     assert "2 relevant documents, 1 judged and not relevant" in imported.stdout, imported.stderr
     assert (measured.returncode, measured.stderr) == (0, "")
     assert "hit rate 1.000, recall 1.000" in " ".join(measured.stdout.split())
 
 
-def sample(words: str) -> str:
-    """The output that the README shows and that has these words."""
-    return next(text for kind, text in BLOCKS if kind == "text" and words in text)
-
-
 def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(after_make_run: Path) -> None:
-    first, second, compare, gate = COMPARED
+    first, second, compare, gate = commands("compared")
     for command in (first, second):
         assert run(command, after_make_run).returncode in (0, 1)
     shown, failed = run(compare, after_make_run), run(gate, after_make_run)
@@ -149,7 +146,7 @@ def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(after_make_
 
 
 def test_a_run_from_a_saved_retrieval_needs_no_store(after_make_run: Path) -> None:
-    save, start = SAVED
+    save, start = commands("saved")
     store, away = after_make_run / ".qdrant", after_make_run / "away"
     done = run(save, after_make_run)
     assert (done.returncode, done.stderr) == (0, "")
@@ -164,7 +161,6 @@ def test_a_run_from_a_saved_retrieval_needs_no_store(after_make_run: Path) -> No
 
 def test_commands_with_a_judge(after_make_run: Path) -> None:
     """Against the loopback in Cohere's place; everything else as it stands in the README."""
-    plan, judged = JUDGED
     golden = load(after_make_run / "datasets" / "physical_ai_handbook" / "golden.jsonl")
     store = StoreConfig(path=after_make_run / ".qdrant")
     with QdrantRetriever.open(RetrieverConfig(store=store), env={}) as retriever:
@@ -172,46 +168,55 @@ def test_commands_with_a_judge(after_make_run: Path) -> None:
     with CohereChatServer(oracle) as cohere:
         places = ("retriever.embedding", "retriever.cross-encoder", "judge")
         here = "".join(f" --{place}.base-url {cohere.url}" for place in places)
-        planned = run(plan + here, after_make_run, {"COHERE_API_KEY": KEY})
+        plan, judged = (command + here for command in commands("judged"))
+        planned = run(plan, after_make_run, {"COHERE_API_KEY": KEY})
         assert (planned.returncode, planned.stderr) == (0, "")
         assert "ragas/llm_context_precision" in planned.stdout and not cohere.chats
-        done = run(judged + here, after_make_run, {"COHERE_API_KEY": KEY})
+        cohere.requests.clear()
+        done = run(f"{judged} --output judged.json", after_make_run, {"COHERE_API_KEY": KEY})
     assert (done.returncode in (0, 1), done.stderr) == (True, "")
+    assert {request.path for request in cohere.requests} == {"/v1/embed", "/v2/rerank", "/v2/chat"}
+    asked = {(chat.model, chat.temperature, chat.seed, bool(chat.response_format)) for chat in cohere.chats}
+    assert asked == {(MODEL, 0, 0, True)}
+    report = (after_make_run / "judged.json").read_text(encoding="utf-8")
+    usage = json.loads(report)["judge"]["usage"]
+    assert usage["calls"] == len(cohere.chats)
+    assert usage["usd"] == pytest.approx((usage["tokens_in"] * 2.5 + usage["tokens_out"] * 10) / 1e6)
+    assert KEY not in report + done.stdout
     for name in ("ragas/llm_context_recall", "judge/agreement", "judge/self_agreement"):
         assert name in done.stdout
+
+
+# One's own Qdrant, and Cohere
 
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[dict[str, str]]:
     with QdrantServer(api_key="q-key") as qdrant, CohereServer() as cohere:
-        env = {
+        fill(qdrant.client, cohere.url)
+        yield {
             "QDRANT_URL": qdrant.url,
             "QDRANT_API_KEY": "q-key",
             "COHERE_API_KEY": KEY,
             "RAG_DEFAULT_COLLECTION": "manual",
+            "cohere": cohere.url,
         }
-        fill(qdrant.client, cohere.url)
-        yield {**env, "cohere": cohere.url}
 
 
 def fill(client: QdrantClient, cohere: str) -> None:
-    """A collection as somebody else made it: no recorded model, other names for the fields."""
+    """Make a collection as somebody else would: no recorded model, other names for the fields."""
     size = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
     client.create_collection("manual", vectors_config=size)
-    config = EmbeddingConfig(provider="cohere", base_url=cohere)
-    embeddings = hosted_embeddings(config, {"COHERE_API_KEY": KEY})
+    embeddings = make_embeddings(EmbeddingConfig(provider="cohere", base_url=cohere), {"COHERE_API_KEY": KEY})
     store = QdrantVectorStore(client, "manual", embedding=embeddings, validate_collection_config=False)
-    texts = [f"What {page} are made of, and how part {n} of them is calibrated." for page in PAGES for n in range(3)]
-    metadata = [
-        {"url": f"/manual/{page}", "title": page, "document_section": f"{page} > {n}"}
-        for page in PAGES
-        for n in range(3)
-    ]
-    store.add_texts(texts, metadata)
+    for page in PAGES:
+        texts = [f"What {page} are made of, and how part {n} of them is calibrated." for n in range(3)]
+        about = {"url": f"/manual/{page}", "title": page}
+        store.add_texts(texts, [{**about, "document_section": f"{page} > {n}"} for n in range(3)])
 
 
 def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[str, str]) -> None:
-    inspect, init, validate, evaluate, theirs = OWN
+    inspect, init, validate, evaluate, theirs = commands("own")
     shown = run(inspect, checkout, servers)
     assert "source_url: url" in shown.stdout, shown.stderr
     assert run(init, checkout, servers).returncode == 0
@@ -223,18 +228,17 @@ def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[st
         row["query"] = row["evidence"][0]["quote"] if row.get("evidence") else f"zebra {row['id']}"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert run(validate, checkout, servers).returncode == 0
-    mine, _, foreign = (text for kind, text in BLOCKS if kind == "yaml")
+    mine, _, foreign = blocks(README, "yaml")
     reached = mine.replace("provider: cohere,", f"provider: cohere, base_url: '{servers['cohere']}',")
     (checkout / "mine.yaml").write_text(reached)
     done = run(evaluate, checkout, servers)
     assert done.returncode in (0, 1), done.stderr
     report = json.loads((checkout / "report.json").read_text())
     assert report["metrics"]["ranking/hit_rate_at_5"]["value"] == 1
-    first, snippet, script, factory = (text for kind, text in BLOCKS if kind == "python")
+    first, snippet, script, factory = blocks(README, "python")
     shown = run(f"python - <<'END'\n{snippet}\nprint(len(documents), session.status)\nEND", checkout, servers)
     assert shown.stdout.split()[-1:] == ["success"], shown.stderr
-    quote = "Turn the joint to its mark and store the offset"
-    given = f"retriever = lambda query: [{quote!r}]"
+    given = 'retriever = lambda query: ["Turn the joint to its mark and store the offset"]'
     for text in (first, script):
         scripted = run(f"python - <<'END'\n{given}\n{text}\nEND", checkout, servers)
         assert "hit rate 1.000" in " ".join(scripted.stdout.split()), scripted.stderr
@@ -249,3 +253,52 @@ def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[st
     assert by_its_store["metrics"]["ranking/hit_rate_at_5"]["value"] == 1
     assert by_its_store["metrics"]["ranking/recall_at_5"]["value"] > 0
     assert by_its_store["queries"][0]["retrieved"][0]["score"] == pytest.approx(1, abs=1e-6)
+
+
+# The workflow, step by step as the CI system would: main first, then pull requests
+
+
+def test_the_workflow_keeps_a_baseline_and_stops_what_makes_retrieval_worse(after_make_run: Path) -> None:
+    here = after_make_run
+    [workflow] = blocks(WORKFLOW, "yaml")
+    steps = yaml.safe_load(workflow)["jobs"]["evaluate"]["steps"]
+    assert all("uses" in step for step in steps if "run" not in step)
+    install, evaluate, compare, keep = (step["run"] for step in steps if "run" in step)
+    committed, add, compared = "".join(blocks(WORKFLOW, "bash")).splitlines()
+
+    def passes(command: str) -> str:
+        done = run(command, here, {"GITHUB_PATH": str(here / "path")})
+        assert (done.returncode, done.stderr) == (0, ""), command
+        return done.stdout
+
+    def read(name: str) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads((here / name).read_text(encoding="utf-8"))
+        return loaded
+
+    for command in (install, evaluate, keep):
+        passes(command)
+    assert (here / "path").read_text() == f"{here / '.venv' / 'bin'}\n"
+    assert read("baseline.json") == read("report.json")
+    assert (here / "junit.xml").read_text().startswith("<?xml")
+    # A pull request that changes nothing.
+    passes(evaluate)
+    passes(compare)
+    assert read("comparison.json")["passed"] is True
+    # The baseline in the repository.
+    passes(committed)
+    listed = passes(f"git init --quiet && {add} && git diff --cached --name-only")
+    assert listed == "tests/retrieval-baseline.json\n"
+    assert "pass  ranking/ndcg_at_5" in passes(compared)
+    # A pull request that makes it worse.
+    experiment = here / "evals" / "config" / "presets" / "default.yaml"
+    before = experiment.read_text()
+    experiment.write_text(before.replace("top_k: 5", "top_k: 1"))
+    try:
+        assert run(evaluate, here).returncode in (0, 1)
+    finally:
+        experiment.write_text(before)
+    done = run(compare, here)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "FAIL  ranking/ndcg_at_5" in done.stdout
+    [found] = read("comparison.json")["comparisons"]
+    assert {one["setting"]: one["other"] for one in found["settings"]}["retriever.top_k"] == 1

@@ -1,13 +1,19 @@
-"""What the loopback doubles are taken to do, asked of a real Qdrant server."""
+"""What the loopback doubles are taken to do, asked of a real Qdrant server, named by QDRANT_TEST_URL.
 
+Its key is in QDRANT_TEST_API_KEY. The tests make a few collections with names of their own and remove them. Run them
+before a release.
+"""
+
+import os
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
 from typing import Any
-from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from qdrant_client import QdrantClient, models
 
@@ -15,18 +21,83 @@ from evals.experiment.facts import collection_facts, differences
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, StoreError
+from retrievers.net import retry
 from retrievers.net.retry import patient
 from retrievers.records import Distance
-from tests.live.conftest import ENV, URL
 from tests.support.collections import PAGES, index_pages, settings, write_pages
 from tests.support.distances import DISTANCES, EMBEDDINGS, chunk_id, make, semantic
 from tests.support.distances import QUERIES as DISTANT
 from tests.support.distances import ranked as by_brute_force
-from tests.support.tcp_proxy import TcpProxy
+from tests.support.loopback import Fault, LoopbackServer, Reply, Request
 
+URL = os.environ.get("QDRANT_TEST_URL", "")
+KEY = os.environ.get("QDRANT_TEST_API_KEY", "")
+ENV = {"QDRANT_API_KEY": KEY} if KEY else {}
+MODES = pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
 QUERIES = ["who sends messages to listeners", "the glossary words used here", "angular velocity", "a client waits"]
 STRICT = {"max_query_limit": 8, "search_max_batchsize": 2, "upsert_max_batchsize": 2}
 UNLIMITED = models.StrictModeConfig(enabled=False)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting() -> None:
+    """Waits are real, unlike in other tests."""
+    assert vars(retry)["time"] is time
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[QdrantClient]:
+    """A client by which tests arrange the server."""
+    if not URL:
+        pytest.skip("QDRANT_TEST_URL names no Qdrant server")
+    client = QdrantClient(url=URL, api_key=KEY or None, port=None, check_compatibility=False, timeout=60)
+    yield client
+    client.close()
+
+
+def indexed(store: dict[str, Any], collection: str, folder: Path) -> RetrieverConfig:
+    """Return settings for a collection of the pages, indexed as a user would."""
+    made = settings(store=store, collection=collection, candidates=8, threshold=0)
+    index_pages(made, write_pages(folder), ENV)
+    return made
+
+
+@pytest.fixture(scope="module")
+def config(plain: QdrantClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RetrieverConfig]:
+    """The pages on the server; they go when the tests are over."""
+    name = f"retrieval-evals-live-{uuid.uuid4().hex}"
+    try:
+        yield indexed({"url": URL}, name, tmp_path_factory.mktemp("pages"))
+    finally:
+        plain.delete_collection(name)
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> RetrieverConfig:
+    """The same pages in an embedded store."""
+    folder = tmp_path_factory.mktemp("embedded")
+    return indexed({"path": str(folder / "store")}, "pages", folder / "pages")
+
+
+@pytest.fixture
+def copy(config: RetrieverConfig, plain: QdrantClient) -> Iterator[RetrieverConfig]:
+    """The same in three shards; to be changed."""
+    name = f"{config.collection}-copy"
+    known = plain.get_collection(config.collection).config
+    plain.create_collection(
+        name,
+        vectors_config=known.params.vectors,
+        sparse_vectors_config={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
+        shard_number=3,
+        metadata=known.metadata,
+    )
+    try:
+        records, _ = plain.scroll(config.collection, limit=100, with_vectors=True)
+        points: Any = [models.PointStruct(id=one.id, vector=one.vector, payload=one.payload) for one in records]
+        plain.upsert(name, points)
+        yield config.model_copy(update={"collection": name})
+    finally:
+        plain.delete_collection(name)
 
 
 def ranked(config: RetrieverConfig, **changes: Any) -> list[list[tuple[str, Any]]]:
@@ -46,7 +117,7 @@ def strict(plain: QdrantClient, config: RetrieverConfig, **limits: Any) -> Itera
         plain.update_collection(config.collection, strict_mode_config=UNLIMITED)
 
 
-@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
+@MODES
 @pytest.mark.parametrize("fusion", ["weighted", "rrf", "dbsf"])
 def test_a_server_gives_what_an_embedded_store_gives(
     config: RetrieverConfig, embedded: RetrieverConfig, mode: str, fusion: str
@@ -94,7 +165,7 @@ def test_a_missing_collection_is_told_with_its_neighbours(config: RetrieverConfi
 # Strict mode
 
 
-@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
+@MODES
 @pytest.mark.parametrize("exact", [True, False])
 def test_strict_mode_changes_no_result(config: RetrieverConfig, plain: QdrantClient, mode: str, exact: bool) -> None:
     before = _unlike_nothing(ranked(config, mode=mode))
@@ -142,12 +213,14 @@ def test_a_batch_larger_than_the_limiter_holds_is_split(config: RetrieverConfig,
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
-def test_a_foreign_collection_of_every_distance(plain: QdrantClient, store: dict[str, Any], distance: Distance) -> None:
+def test_a_foreign_collection_of_every_distance(plain: QdrantClient, distance: Distance) -> None:
     name = f"retrieval-evals-live-{uuid.uuid4().hex}"
     make(plain, distance, name)
     own = {"embedding": {"provider": "python", "model": "mine:make"}}
     try:
-        with QdrantRetriever.open(settings(store=store, collection=name, **own), env=ENV, embeddings=EMBEDDINGS) as one:
+        with QdrantRetriever.open(
+            settings(store={"url": URL}, collection=name, **own), env=ENV, embeddings=EMBEDDINGS
+        ) as one:
             candidates = [list(each) for each in one.candidates(list(DISTANT))]
     finally:
         plain.delete_collection(name)
@@ -171,20 +244,26 @@ def test_a_collection_that_changes_is_noticed(copy: RetrieverConfig, plain: Qdra
     assert differences(before, after) == "points 9 → 7, content of the first 9 points"
 
 
+class Relay(LoopbackServer):
+    """A way to the server that can be cut."""
+
+    def answer(self, request: Request) -> Reply:
+        headers = {name: value for name, value in request.headers.items() if name == "api-key"}
+        said = httpx.request(request.method, URL + request.path, json=request.body, headers=headers, timeout=60)
+        return Reply(status=said.status_code, body=said.content)
+
+
 def test_a_patient_run_outlives_a_server_that_is_away_for_seconds(config: RetrieverConfig) -> None:
-    parts = urlsplit(URL)
-    with TcpProxy(parts.hostname or "", parts.port or 6333) as proxy:
-        through = {"url": f"http://127.0.0.1:{proxy.port}", "timeout_s": 5}
-        store = config.store.model_copy(update=through)
+    with Relay() as relay:
+        store = config.store.model_copy(update={"url": relay.url, "timeout_s": 5})
         with QdrantRetriever.open(config.model_copy(update={"store": store}), env=ENV) as retriever:
             expected = [c.chunk.chunk_id for c in retriever.search(QUERIES[0], use_cache=False).chunks]
-            proxy.cut()
-            back = Timer(3, proxy.restore)
+            relay.fault = Fault(reset=True)
+            back = Timer(3, setattr, (relay, "fault", None))
             back.start()
             with patient(30):
                 again = retriever.search(QUERIES[0], use_cache=False)
             back.join()
             assert (again.status, [c.chunk.chunk_id for c in again.chunks]) == ("success", expected)
-            proxy.cut()
-            with pytest.raises(StoreError):
+            with relay.failing(Fault(reset=True)), pytest.raises(StoreError):
                 retriever.candidates(QUERIES[:1])

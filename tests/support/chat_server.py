@@ -1,35 +1,236 @@
-"""Chat models on the loopback that answer ragas' prompts from an oracle; here Cohere's, with embeddings and rerank.
+"""Chat models on the loopback that answer ragas' prompts from an oracle: Cohere's and OpenAI's, and how they fail.
 
-`ChatServer` is what Cohere's and OpenAI's have in common: latency, faults, limits, and a record of what was asked.
+`ChatServer` is what both have in common: latency, faults, limits, and a record of what was asked.
 """
 
+import json
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from time import sleep
 from typing import Any
 
-from tests.support.chat_faults import ALWAYS, FAULTS, HTML, ChatFault, Output, Planned, When, too_many
-from tests.support.chat_requests import ChatRequest, tokens
-from tests.support.cohere_server import KEY
-from tests.support.judging import Oracle
+from tests.support.cohere_server import KEY, RerankServer
+from tests.support.judging import Oracle, Question, drawn, read_prompt
 from tests.support.loopback import LoopbackServer, Reply, Request
-from tests.support.rerank_server import RerankServer
 
 MODEL = "command-a-03-2025"
 SMALL_TALK = "I judge passages. You have not given me one."
 """The answer to a prompt that is none of ragas' context metrics."""
 PATIENCE_S = 30.0
 
+# What is asked
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """A request of Cohere's or OpenAI's, in the same terms; what the request leaves out is None."""
+
+    request: Request
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        body: Mapping[str, Any] = self.request.body
+        return body
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self.request.headers
+
+    @property
+    def model(self) -> str:
+        model: str = self.body["model"]
+        return model
+
+    @property
+    def temperature(self) -> float | None:
+        return self.body.get("temperature")
+
+    @property
+    def seed(self) -> int | None:
+        return self.body.get("seed")
+
+    @property
+    def response_format(self) -> Mapping[str, Any] | None:
+        return self.body.get("response_format")
+
+    @cached_property
+    def prompt(self) -> str:
+        """All that was said so far, one message below the other."""
+        return "\n\n".join(_text(message.get("content")) for message in self.body["messages"])
+
+    @cached_property
+    def question(self) -> Question | None:
+        """Question, if it is a prompt of ragas' context metrics."""
+        return read_prompt(self.prompt)
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str) or content is None:
+        return content or ""
+    return "".join(part.get("text", "") for part in content)
+
+
+def tokens(text: str) -> int:
+    """Return tokens of a text as the servers count them: one for four characters, at least one."""
+    return max(1, len(text) // 4)
+
+
+# How it fails: at the protocol (429, reset, HTML, …) or in what the model says; and when
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Answer of the model: its text, and its end: natural, at the limit of tokens, a refusal, or a filter."""
+
+    text: str
+    cut: bool = False
+    refused: bool = False
+    filtered: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatFault:
+    """One way to fail.
+
+    Attributes:
+        status: Answer with this HTTP status and an error as the provider words it, or with `message`.
+        headers: Of that error.
+        html: Answer with a page of a proxy in place of JSON.
+        sent: How much of the right answer is sent before the connection is reset; less than 0: not even its head.
+        body: How much of the right answer's JSON there is, in a reply that is whole as far as HTTP goes.
+        stall: Keep the client waiting until the server stops or the fault is over, and then answer rightly.
+        says: What the model says in place of the right answer.
+    """
+
+    status: int | None = None
+    message: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    html: bool = False
+    sent: float = 1.0
+    body: float = 1.0
+    stall: bool = False
+    says: Callable[[Output], Output] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class When:
+    """Which chat requests a fault befalls: all of `calls`, and of these the share.
+
+    Attributes:
+        calls: Numbers, counted from 1 since the fault was set: `range(3, 6)` are the third to the fifth. None: all.
+        share: Of 0 … 1, drawn with `seed`.
+        by_prompt: Draw by what is asked, so that the same request fails every time it is repeated; else by number, so
+            that a repeated request may succeed.
+    """
+
+    calls: Container[int] | None = None
+    share: float = 1.0
+    by_prompt: bool = False
+    seed: int = 0
+
+    def due(self, number: int, prompt: str) -> bool:
+        if self.calls is not None and number not in self.calls:
+            return False
+        return drawn(self.seed, "fault", prompt if self.by_prompt else str(number)) < self.share
+
+
+ALWAYS = When()
+
+
+@dataclass(kw_only=True)
+class Planned:
+    """A fault with its time; `requests` are those that came since it was set, `hits` those that it befell."""
+
+    fault: ChatFault
+    when: When
+    requests: int = 0
+    hits: list[int] = field(default_factory=list)
+
+    def falls_due(self, prompt: str) -> bool:
+        self.requests += 1
+        due = self.when.due(self.requests, prompt)
+        if due:
+            self.hits.append(self.requests)
+        return due
+
+
+def too_many(seconds: float | None = None) -> ChatFault:
+    """Return 429, with the seconds to wait in `Retry-After`."""
+    return ChatFault(status=429, headers={} if seconds is None else {"Retry-After": f"{seconds:g}"})
+
+
+def says(text: str, *, refused: bool = False, filtered: bool = False) -> ChatFault:
+    """Let the model answer with this alone."""
+    return ChatFault(says=lambda _: Output(text=text, refused=refused, filtered=filtered))
+
+
+def around(before: str, after: str) -> ChatFault:
+    """Let the model answer correctly in the midst of other text."""
+    return ChatFault(says=lambda right: Output(text=f"{before}{right.text}{after}"))
+
+
+def _cut(right: Output) -> Output:
+    return Output(text=right.text[: len(right.text) // 2], cut=True)
+
+
+def _wrong_verdict(right: Output) -> Output:
+    def put(values: dict[str, Any]) -> dict[str, Any]:
+        return {key: 7 if key in ("verdict", "attributed", "rating") else value for key, value in values.items()}
+
+    return Output(text=json.dumps(json.loads(right.text, object_hook=put)))
+
+
+PROTOCOL: Mapping[str, ChatFault] = {
+    "401": ChatFault(status=401),
+    "404": ChatFault(status=404),
+    "429": too_many(),
+    "500": ChatFault(status=500),
+    "503": ChatFault(status=503),
+    "502 HTML": ChatFault(status=502, html=True),
+    "200 HTML": ChatFault(status=200, html=True),
+    "reset": ChatFault(sent=-1.0),
+    "torn": ChatFault(sent=0.5),
+    "truncated": ChatFault(body=0.5),
+    "slow": ChatFault(stall=True),
+}
+"""Faults between the client and the model."""
+SPOKEN: Mapping[str, ChatFault] = {
+    "cut": ChatFault(says=_cut),
+    "prose around": around("Sure! Here is my verdict:\n\n", "\n\nLet me know if you need anything else."),
+    "fenced": around("```json\n", "\n```"),
+    "verdict 7": ChatFault(says=_wrong_verdict),
+    "refusal": says("I'm sorry, but I can't help with judging that passage.", refused=True),
+    "empty": says(""),
+    "prose": says("The passage looks rather useful to me."),
+    "null": says("null"),
+    "NaN": says('{"reason": "it helps", "verdict": NaN, "rating": NaN}'),
+}
+"""Faults of the model: what it says, in a reply that is otherwise in order."""
+FAULTS = {**PROTOCOL, **SPOKEN}
+FILTERED = says("", filtered=True)
+HTML = "<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
+MESSAGES = {
+    400: "bad request",
+    401: "invalid api token",
+    404: "model 'nope' not found",
+    429: "rate limited",
+    500: "internal error",
+}
+
+# The servers
+
 
 class ChatServer(LoopbackServer):
     """A chat model behind HTTP.
 
     Attributes:
+        path: Where chat requests go.
+        key: The key that is accepted; any other is 401.
         in_flight: Chat requests that have come and are not answered yet.
         peak: Most chat requests that were in flight at once.
-        key: The key that is accepted; any other is 401.
 
     Args:
         oracle: Who knows the answers.
@@ -40,7 +241,6 @@ class ChatServer(LoopbackServer):
     """
 
     path: str
-    """Where chat requests go."""
     key: str
 
     def __init__(
@@ -53,14 +253,10 @@ class ChatServer(LoopbackServer):
         json_mode: bool = True,
     ) -> None:
         super().__init__()
-        self.oracle = oracle
-        self.latency = latency
-        self.models = models
-        self.capacity = capacity
-        self.json_mode = json_mode
-        self.peak = 0
+        self.oracle, self.latency, self.models = oracle, latency, models
+        self.capacity, self.json_mode = capacity, json_mode
+        self.peak = self.in_flight = 0
         self._planned: list[Planned] = []
-        self.in_flight = 0
 
     @property
     def chats(self) -> list[ChatRequest]:
@@ -98,8 +294,11 @@ class ChatServer(LoopbackServer):
             due = [one.fault for one in self._planned if not crowded and one.falls_due(asked.prompt)]
             released = self._released
         fault = too_many(1) if crowded else due[0] if due else ChatFault()
+        if fault.html:
+            return Reply.html(HTML, fault.status or 500)
         if fault.status is not None:
-            return self._failed(fault)
+            said = fault.message or MESSAGES.get(fault.status, "service unavailable")
+            return self.error(fault.status, said, fault.headers)
         if refused := self._refused(asked):
             return refused
         if fault.stall:
@@ -107,9 +306,7 @@ class ChatServer(LoopbackServer):
         sleep(self.latency)
         right = Output(text=self.oracle.answer(asked.prompt) or SMALL_TALK)
         reply = self.said(asked, fault.says(right) if fault.says else right)
-        return replace(
-            reply, body=reply.body[: int(len(reply.body) * fault.body)], sent=fault.sent, drip_s=fault.drip_s
-        )
+        return replace(reply, body=reply.body[: int(len(reply.body) * fault.body)], sent=fault.sent)
 
     @abstractmethod
     def said(self, asked: ChatRequest, output: Output) -> Reply:
@@ -118,12 +315,6 @@ class ChatServer(LoopbackServer):
     @abstractmethod
     def error(self, status: int, message: str, headers: Mapping[str, str]) -> Reply:
         """Return an error as the provider words it."""
-
-    def _failed(self, fault: ChatFault) -> Reply:
-        status = fault.status or 500
-        if fault.html:
-            return Reply.html(HTML, status)
-        return self.error(status, fault.message or MESSAGES.get(status, "service unavailable"), fault.headers())
 
     def _refused(self, asked: ChatRequest) -> Reply | None:
         if asked.headers.get("authorization") != f"Bearer {self.key}":
@@ -135,16 +326,6 @@ class ChatServer(LoopbackServer):
         if not self.json_mode and asked.response_format:
             return self.error(400, f"response_format is not supported by model '{asked.model}'", {})
         return None
-
-
-MESSAGES = {
-    400: "bad request",
-    401: "invalid api token",
-    404: "model 'nope' not found",
-    429: "rate limited",
-    500: "internal error",
-    503: "service unavailable",
-}
 
 
 class CohereChatServer(ChatServer, RerankServer):
@@ -161,17 +342,58 @@ class CohereChatServer(ChatServer, RerankServer):
         return super().answer(request)
 
     def said(self, asked: ChatRequest, output: Output) -> Reply:
-        message: dict[str, Any] = {"role": "assistant", "content": [{"type": "text", "text": output.text}]}
+        message = {"role": "assistant", "content": [{"type": "text", "text": output.text}]}
         reason = "ERROR_TOXIC" if output.filtered else "MAX_TOKENS" if output.cut else "COMPLETE"
         used = {"input_tokens": tokens(asked.prompt), "output_tokens": tokens(output.text)}
+        usage = {"billed_units": used, "tokens": used}
+        return Reply.json({"id": "0", "finish_reason": reason, "message": message, "usage": usage})
+
+    def error(self, status: int, message: str, headers: Mapping[str, str]) -> Reply:
+        return Reply.json({"message": message}, status, **headers)
+
+
+TYPES = {401: "authentication_error", 429: "rate_limit_error"}
+CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}
+
+
+class OpenAIChatServer(ChatServer):
+    """OpenAI's `POST /v1/chat/completions`, as llama.cpp, vLLM and many others speak it too."""
+
+    path = "/v1/chat/completions"
+    key = "sk-SECRET-0123456789"
+
+    @property
+    def base_url(self) -> str:
+        return f"{self.url}/v1"
+
+    def answer(self, request: Request) -> Reply:
+        if (request.method, request.path) == ("POST", self.path):
+            return self.chat(request)
+        if (request.method, request.path) == ("GET", "/v1/models"):
+            listed = [{"id": name, "object": "model", "created": 0, "owned_by": "tests"} for name in self.models]
+            return Reply.json({"object": "list", "data": listed})
+        return self.error(404, f"no such path {request.path}", {})
+
+    def said(self, asked: ChatRequest, output: Output) -> Reply:
+        reason = "content_filter" if output.filtered else "length" if output.cut else "stop"
+        # Under a schema OpenAI's refusals have a field of their own.
+        apart = output.refused and (asked.response_format or {}).get("type") == "json_schema"
+        content, refusal = (None, output.text) if apart else (output.text, None)
+        message = {"role": "assistant", "content": content, "refusal": refusal}
+        read, written = tokens(asked.prompt), tokens(output.text)
         return Reply.json(
             {
-                "id": "0",
-                "finish_reason": reason,
-                "message": message,
-                "usage": {"billed_units": used, "tokens": used},
+                "id": "chatcmpl-0",
+                "object": "chat.completion",
+                "created": 0,
+                "model": asked.model,
+                "system_fingerprint": "fp_0",
+                "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reason}],
+                "usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written},
             }
         )
 
     def error(self, status: int, message: str, headers: Mapping[str, str]) -> Reply:
-        return Reply.json({"message": message}, status, **headers)
+        kind = TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+        body = {"error": {"message": message, "type": kind, "param": None, "code": CODES.get(status)}}
+        return Reply.json(body, status, **headers)

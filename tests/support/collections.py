@@ -1,7 +1,7 @@
 """Collections for tests: pages indexed as a user would, foreign ones point by point, embeddings out of a table."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,57 +10,92 @@ from langchain_core.embeddings import Embeddings
 from qdrant_client import QdrantClient, models
 from qdrant_client.local.qdrant_local import QdrantLocal
 
-from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig, StoreConfig
+from retrievers.config import IndexSettings, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import make_embeddings
+from retrievers.errors import CollectionNotFoundError
 from retrievers.indexing.index import IndexOptions, index_corpus
 from retrievers.indexing.pages import read_corpus
-from retrievers.store import open_client
-from tests.support.writable import writable
+from retrievers.store import CollectionInfo, check_collection, describe, embedded_folder, open_client
+from retrievers.store.embedded import EmbeddedClient
+from tests.support.indexing import read_texts
+from tests.support.indexing import write_pages as write_texts
+from tests.support.loopback import LoopbackServer
 
-PAGES = {
-    "ros2/topics.md": """---
-title: Topics
-sidebar_position: 1
-tags: [ros2, topics]
----
-A topic is a named bus over which nodes stream messages to any number of listeners.
+# An embedded store to which a test writes point by point: every write builds the collection anew
 
-## Publishing
 
-A publisher sends messages at its own pace and does not know who listens.
+class WritableClient(EmbeddedClient):
+    """The methods of QdrantClient that write, as far as tests call them."""
 
-## Rates
+    def create_collection(
+        self,
+        collection_name: str,
+        vectors_config: Any = None,
+        sparse_vectors_config: Mapping[str, models.SparseVectorParams] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> bool:
+        with self.building(
+            collection_name, vectors=vectors_config or {}, sparse=sparse_vectors_config, metadata=metadata
+        ):
+            return True
 
-Measure how often messages arrive with the hz verb.
+    def upsert(self, collection_name: str, points: Any, **_: Any) -> None:
+        self._again(collection_name, added=list(points))
 
-## See also
+    def delete(self, collection_name: str, points_selector: Sequence[Any], **_: Any) -> None:
+        self._again(collection_name, removed=[str(point) for point in points_selector])
 
-Read the glossary for the words used here.
-""",
-    "ros2/services.md": """---
-title: Services
-sidebar_position: 2
----
-A service answers one request of one client and then is done.
+    def overwrite_payload(self, collection_name: str, payload: Mapping[str, Any], points: Sequence[Any]) -> None:
+        records = self.retrieve(collection_name, points, with_vectors=True)
+        self._again(collection_name, added=[_point(record, payload) for record in records])
 
-## Calling
+    def update_collection(self, collection_name: str, metadata: Mapping[str, Any]) -> None:
+        self._again(collection_name, metadata=metadata)
 
-A client waits for the answer or goes on and collects it later.
+    def create_payload_index(self, collection_name: str, field_name: str, field_schema: Any) -> None:
+        self._again(collection_name, indexes={field_name: getattr(field_schema, "value", field_schema)})
 
-## See also
+    def _again(
+        self,
+        name: str,
+        *,
+        added: Sequence[models.PointStruct] = (),
+        removed: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        indexes: Mapping[str, str] | None = None,
+    ) -> None:
+        info = self.get_collection(name)
+        dense: Any = info.config.params.vectors
+        records, _ = self.scroll(name, limit=100_000, with_vectors=True)
+        before = {key: index.data_type.value for key, index in info.payload_schema.items()}
+        with self.building(
+            name,
+            vectors=dense,
+            sparse=info.config.params.sparse_vectors,
+            metadata={**(info.config.metadata or {}), **(metadata or {})},
+            indexes={**before, **(indexes or {})},
+        ) as build:
+            build.upsert([_point(record, record.payload) for record in records if str(record.id) not in removed])
+            build.upsert(added)
 
-Read the glossary for the words used here.
-""",
-    "motion/imu.md": """---
-title: Inertial Sensors
----
-An IMU measures acceleration and angular velocity; integrating both drifts within seconds.
 
-## See also
+def _point(record: Any, payload: Mapping[str, Any] | None) -> models.PointStruct:
+    return models.PointStruct(id=record.id, vector=record.vector, payload=dict(payload or {}))
 
-Read the glossary for the words used here.
-""",
-}
+
+def writable(store: StoreConfig) -> Any:
+    """Open the folder of some settings to be written to, and make it where there is none."""
+    return WritableClient(embedded_folder(store, create=True), create=True)
+
+
+def mark(store: StoreConfig, name: str, **manifest: Any) -> None:
+    """Change what a collection records of itself."""
+    with closing(writable(store)) as client, suppress(CollectionNotFoundError):
+        recorded = (client.get_collection(name).config.metadata or {}).get("retrieval_evals", {})
+        client.update_collection(name, metadata={"retrieval_evals": {**recorded, **manifest}})
+
+
+PAGES = read_texts(Path(__file__).parent / "pages" / "ros2")
 """Three pages, eight sections; the sections "See also" hold the same text."""
 REPEATED = "glossary words used here"
 
@@ -71,21 +106,15 @@ def settings(**values: Any) -> RetrieverConfig:
 
 
 def write_pages(folder: Path, pages: Mapping[str, str] = PAGES) -> Path:
-    for name, text in pages.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
-    return folder
+    return write_texts(folder, pages)
 
 
 def index_pages(config: RetrieverConfig, folder: Path, env: Mapping[str, str] | None = None) -> None:
     """Index a folder as `python -m retrievers index --context none` does: chunks are embedded as they stand."""
     env = env or {}
     options = IndexOptions(settings=IndexSettings(context="none"))
-    client = open_client(config.store, env, create=True)
-    try:
+    with closing(open_client(config.store, env, create=True)) as client:
         index_corpus(client, config, make_embeddings(config.embedding, env), read_corpus(folder), options)
-    finally:
-        client.close()
 
 
 def indexed(folder: Path, **values: Any) -> RetrieverConfig:
@@ -129,19 +158,11 @@ def widen(client: QdrantClient, name: str) -> None:
     vectors |= {key: value.astype(np.float64) for key, value in vectors.items()}
 
 
-def hosted_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> Embeddings:
-    """Return the model of the settings, whose key is in the environment."""
-    return make_embeddings(config, env)
-
-
 @contextmanager
 def embedded(folder: Path) -> Iterator[QdrantClient]:
     """Yield a plain client of an embedded store; its data must be read by a client opened later."""
-    client = writable(StoreConfig(path=folder))
-    try:
+    with closing(writable(StoreConfig(path=folder))) as client:
         yield client
-    finally:
-        client.close()
 
 
 class TableEmbeddings(Embeddings):
@@ -155,3 +176,32 @@ class TableEmbeddings(Embeddings):
 
     def embed_query(self, text: str) -> list[float]:
         return list(self.table[text])
+
+
+# Checks that are to pass or fail
+
+TABLE = {"a": [1.0, 0.0, 0.0], "b": [0.6, 0.8, 0.0], "c": [0.0, 0.6, 0.8], "d": [0.0, 0.0, 1.0]}
+OTHER = {text: vector[::-1] for text, vector in TABLE.items()}
+
+
+def at(server: LoopbackServer, **values: Any) -> RetrieverConfig:
+    """Return the settings of the collection `mine` on a server, which a model of the user's own embedded."""
+    own = {"provider": "python", "model": "mine:make"}
+    return settings(**{"store": {"url": server.url}, "collection": "mine", "embedding": own, **values})
+
+
+def described(config: RetrieverConfig) -> CollectionInfo:
+    """Return the properties of a collection."""
+    with closing(open_client(config.store, {})) as client:
+        return describe(client, config)
+
+
+def check(config: RetrieverConfig, embeddings: Embeddings) -> None:
+    """Check a collection."""
+    with closing(open_client(config.store, {})) as client:
+        check_collection(client, config, embeddings, describe(client, config))
+
+
+def texts(*names: str) -> list[dict[str, str]]:
+    """Return payloads that hold these texts."""
+    return [{"page_content": name} for name in names]

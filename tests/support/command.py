@@ -1,12 +1,18 @@
-"""Calling a command in this process, as a shell would."""
+"""Commands in this process and in one of their own, as a user runs them; folders that all workers share."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from retrievers.config.files import file_lock
 
 
 @dataclass(frozen=True)
@@ -47,3 +53,33 @@ def call(
             code = error.code
     said = capsys.readouterr()
     return Done(code, said.out, said.err)
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a child: this test's own, the checkout to import from, and `extra`."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), **(extra or {})}
+
+
+def python(
+    arguments: Sequence[str | object],
+    folder: Path,
+    extra: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run the interpreter and wait for it."""
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=folder, env=environment(extra), capture_output=True, text=True, check=False, timeout=600
+    )
+
+
+@contextmanager
+def shared_folder(factory: pytest.TempPathFactory, worker_id: str, name: str) -> Iterator[Path]:
+    """Yield a folder of that name, the same for every worker, held by one of them at a time."""
+    base = factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / name
+    with file_lock(folder.with_suffix(".lock")):
+        folder.mkdir(exist_ok=True)
+        yield folder

@@ -13,8 +13,8 @@ from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.embedding.models import CheckedEmbeddings
 from retrievers.indexing.chunking import point_id
 from retrievers.store.chunks import to_metadata
+from tests.support.collections import writable
 from tests.support.observed import make_chunk
-from tests.support.writable import writable
 
 ANGLES: Mapping[str, float] = {"east": 0, "tie-b": 45, "near": 10, "tie-a": 45, "north": 90, "half": 60}
 """Chunk id to degrees, in the order of insertion; two chunks have the very same vector."""

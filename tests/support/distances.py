@@ -1,6 +1,6 @@
 """Made collections of every distance, and what brute force finds in them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from qdrant_client import QdrantClient, models
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import Distance
 from tests.support.collections import TableEmbeddings, embedded
+from tests.support.hybrid import BruteForceBm25
 from tests.support.qdrant_server import QdrantServer
 
 DISTANCES: tuple[Distance, ...] = ("cosine", "dot")
@@ -88,14 +89,8 @@ def semantic(distance: Distance, query: int) -> NDArray[np.float64]:
 
 def keyword(query: int) -> NDArray[np.float64]:
     """Return the BM25 of every chunk."""
-    encoder = Bm25Encoder()
-    documents = [_weights(encoder.document(text)) for text in TEXTS]
-    scores = np.zeros(COUNT)
-    for term, weight in _weights(encoder.query(QUERIES[query])).items():
-        held = sum(term in document for document in documents)
-        rarity = np.log((COUNT - held + 0.5) / (held + 0.5) + 1)
-        scores += [weight * document.get(term, 0) * rarity for document in documents]
-    return scores
+    found = BruteForceBm25({chunk_id(number): text for number, text in enumerate(TEXTS)}, 256.0).scores(QUERIES[query])
+    return np.asarray([found.get(chunk_id(number), 0.0) for number in range(COUNT)])
 
 
 def ranked(scores: NDArray[np.float64], depth: int = COUNT) -> list[int]:
@@ -112,10 +107,6 @@ def fused(distance: Distance, query: int, depth: int, weight: float = 0.7) -> di
         for rank, number in enumerate(side, 1):
             sums[number] = sums.get(number, 0.0) + share / (60 + rank)
     return sums
-
-
-def _weights(vector: models.SparseVector) -> Mapping[int, float]:
-    return dict(zip(vector.indices, vector.values, strict=True))
 
 
 def embeddings() -> TableEmbeddings:

@@ -79,14 +79,13 @@ def _fork(work: Callable[[], Any], answer: int | None = None) -> int:
     pid = os.fork()
     if pid:
         return pid
-    code = 1
     try:
         result = json.dumps(work())
         if answer is not None:
             os.write(answer, result.encode())
-        code = 0
+        os._exit(0)
     finally:
-        os._exit(code)
+        os._exit(1)
 
 
 def _child(work: Callable[[], Any]) -> str:
@@ -96,9 +95,7 @@ def _child(work: Callable[[], Any]) -> str:
     os.close(write)
     with os.fdopen(read) as pipe:
         text = pipe.read()
-    _, status = os.waitpid(pid, 0)
-    if status:
-        raise SystemExit(f"a child failed: {text}")
+    assert os.waitpid(pid, 0)[1] == 0, f"a child failed: {text}"
     return text
 
 

@@ -1,4 +1,7 @@
-"""A small experiment on disk: five sections about robots, six golden queries, settings that run in a moment."""
+"""A small experiment on disk: five sections about robots, six golden queries, settings that run in a moment.
+
+Its files are those of `pages/robots`.
+"""
 
 import atexit
 import json
@@ -15,81 +18,19 @@ import yaml
 from evals.config.experiment import ExperimentConfig
 from evals.experiment.bench import index_if_stale
 from retrievers.config.layers import Layer, build, file_layer, nest
+from tests.support.indexing import read_texts, write_pages
 
+ROBOTS = Path(__file__).parent / "pages" / "robots"
+PAGES: Mapping[str, str] = read_texts(ROBOTS / "docs")
+CASES: Sequence[Mapping[str, Any]] = [json.loads(line) for line in (ROBOTS / "golden.jsonl").read_text().splitlines()]
+SETTINGS: Mapping[str, Any] = yaml.safe_load((ROBOTS / "experiment.yaml").read_text())
 COLLECTION = "robots"
-PAGES: Mapping[str, str] = {
-    "arms/kinematics.md": """---
-title: Kinematics
-sidebar_position: 1
-tags: [arms]
----
-
-# Kinematics
-
-Kinematics relates joint angles to the pose of the hand, without asking for forces.
-
-## Forward kinematics
-
-Forward kinematics multiplies the transforms of all joints, from the base of the arm to its hand.
-
-## Inverse kinematics
-
-Inverse kinematics searches joint angles that bring the hand to a wanted pose; near a singularity they may jump.
-""",
-    "ros/topics.md": """---
-title: Topics
-sidebar_position: 2
-tags: [ros]
----
-
-# Topics
-
-A topic is a named channel; publishers write messages to it and subscribers read them.
-
-## Quality of service
-
-A reliable publisher resends lost messages; a best effort publisher does not, which suits camera images.
-""",
-}
 FORWARD = "Forward kinematics multiplies the transforms of all joints, from the base of the arm to its hand."
-INVERSE = "Inverse kinematics searches joint angles that bring the hand to a wanted pose"
 TOPIC = "A topic is a named channel; publishers write messages to it and subscribers read them."
-RELIABLE = "A reliable publisher resends lost messages"
 
 
 def evidence(page: str, quote: str, grade: int = 1) -> dict[str, Any]:
     return {"source_url": f"/docs/{page}", "quote": quote, "grade": grade}
-
-
-CASES: Sequence[Mapping[str, Any]] = (
-    {"id": "forward", "query": "forward kinematics of an arm", "evidence": [evidence("arms/kinematics", FORWARD, 2)]},
-    {"id": "inverse", "query": "joint angles for a wanted pose", "evidence": [evidence("arms/kinematics", INVERSE)]},
-    {
-        "id": "channel",
-        "query": "named channel of messages",
-        "evidence": [evidence("ros/topics", TOPIC, 2), evidence("ros/topics", RELIABLE)],
-    },
-    {"id": "unfound", "query": "zebra stripes savanna", "evidence": [evidence("ros/topics", RELIABLE)]},
-    {"id": "france", "query": "What is the capital of France?", "in_scope": False},
-    {"id": "soup", "query": "onion soup recipe with cheese", "in_scope": False},
-)
-SETTINGS: Mapping[str, Any] = {
-    "name": "small",
-    "dataset": {"path": "golden.jsonl"},
-    "retriever": {
-        "store": {"path": "store"},
-        "collection": COLLECTION,
-        "embedding": {"provider": "wordllama"},
-        "top_k": 3,
-        "threshold": 0.3,
-        "candidates": 10,
-    },
-    "sources": {"dir": "docs"},
-    "index": {"collection": COLLECTION},
-    "metrics": ["ranking/*", "scope/*", "determinism/*", "cost/*"],
-    "latency": {"repeats": 1, "concurrency": [1]},
-    "tracking": {"enabled": False},
-}
 
 
 @dataclass(frozen=True)
@@ -121,10 +62,7 @@ class Experiment:
         self.config.write_text(yaml.safe_dump(dict(settings)), encoding="utf-8")
 
     def write_pages(self, pages: Mapping[str, str]) -> None:
-        for name, text in pages.items():
-            file = self.docs / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
+        write_pages(self.docs, pages)
 
 
 def make_experiment(folder: Path) -> Experiment:
@@ -154,8 +92,7 @@ def index_once(made: Experiment) -> None:
     An engine sets up 130 MB for a collection of a few pages, which takes longer than all else in a small test.
     """
     config = settings(made)
-    pages = {str(page.relative_to(made.docs)): page.read_text("utf-8") for page in sorted(made.docs.rglob("*.md"))}
-    key = f"{pages} {config.index} {config.retriever.model_dump_json(exclude={'store'})}"
+    key = f"{read_texts(made.docs)} {config.index} {config.retriever.model_dump_json(exclude={'store'})}"
     if key in _stores:
         shutil.copytree(_stores[key], made.store, copy_function=_linked)
         return

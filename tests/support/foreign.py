@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -76,102 +76,6 @@ class Calling(BaseRetriever):
         return self.call(query)
 
 
-def plain() -> BaseRetriever:
-    return Overlap(docs=documents())
-
-
-def with_ids() -> BaseRetriever:
-    return Overlap(docs=documents("chunk_id", "source_url", "section_path", "heading"))
-
-
-def asynchronous() -> BaseRetriever:
-    return OnlyAsync(docs=documents())
-
-
-def without_pages() -> BaseRetriever:
-    return Overlap(docs=documents("title"))
-
-
-def under_other_keys() -> BaseRetriever:
-    """Return addresses under `source`, as LangChain's loaders write them, within `info`."""
-    docs = [
-        Document(page_content=d.page_content, metadata={"info": {"source": d.metadata["source_url"]}})
-        for d in documents()
-    ]
-    return Overlap(docs=docs)
-
-
-def repeating() -> BaseRetriever:
-    """Return every document twice."""
-    return Overlap(docs=[d for d in documents() for _ in range(2)], k=6)
-
-
-def elsewhere() -> BaseRetriever:
-    """Return documents that no collection of the experiment holds."""
-    return Calling(call=lambda query: [Document(page_content="an orbit is a closed path", metadata={"n": 1})])
-
-
-def strings() -> BaseRetriever:
-    return Calling(call=lambda query: ["a string", "another"])
-
-
-def one_string() -> BaseRetriever:
-    return Calling(call=lambda query: "a string")
-
-
-def none() -> BaseRetriever:
-    return Calling(call=lambda query: None)
-
-
-def textless() -> BaseRetriever:
-    return Calling(call=lambda query: [*documents(), Document(page_content=" \n", metadata={"page": 3})])
-
-
-def raises_in_the_middle() -> BaseRetriever:
-    inner = Overlap(docs=documents())
-
-    def call(query: str) -> list[Document]:
-        if "channel" in query:
-            raise ConnectionError("the index went away")
-        return inner.invoke(query)
-
-    return Calling(call=call)
-
-
-def leaves_in_the_middle() -> BaseRetriever:
-    def leave(query: str) -> list[Document]:
-        sys.exit(0)
-
-    return Calling(call=leave)
-
-
-def fail() -> BaseRetriever:
-    raise RuntimeError("no index at\n/nowhere")
-
-
-def leave() -> BaseRetriever:
-    sys.exit(0)
-
-
-def nothing() -> None:
-    return None
-
-
-def a_class() -> type[Overlap]:
-    return Overlap
-
-
-async def late() -> BaseRetriever:
-    return plain()
-
-
-def memory_store() -> InMemoryVectorStore:
-    return InMemoryVectorStore(Counting())
-
-
-not_a_factory = 42
-
-
 class Terms(SparseEmbeddings):
     """Count the occurrences of each of eight words."""
 
@@ -217,39 +121,79 @@ class Reversed(QdrantVectorStore):
         return [(d, 1 - s) for d, s in super().similarity_search_with_score(query, k, **options)][::-1]
 
 
-def dense() -> QdrantVectorStore:
-    return vector_store()
+def raises_in_the_middle() -> BaseRetriever:
+    inner = Overlap(docs=documents())
 
+    def call(query: str) -> list[Document]:
+        if "channel" in query:
+            raise ConnectionError("the index went away")
+        return inner.invoke(query)
 
-def sparse() -> QdrantVectorStore:
-    return vector_store(mode=RetrievalMode.SPARSE)
-
-
-def hybrid() -> QdrantVectorStore:
-    return vector_store(mode=RetrievalMode.HYBRID)
-
-
-def euclid() -> QdrantVectorStore:
-    return vector_store(distance=models.Distance.EUCLID)
-
-
-def own_way() -> QdrantVectorStore:
-    return vector_store(kind=Reversed)
-
-
-def other_keys() -> QdrantVectorStore:
-    return vector_store(content_payload_key="body", metadata_payload_key="about")
-
-
-def as_retriever() -> BaseRetriever:
-    return dense().as_retriever(search_kwargs={"k": 3})
+    return Calling(call=call)
 
 
 def without_collection() -> QdrantVectorStore:
     """Return a store whose collection was removed behind its back."""
-    made = dense()
+    made = vector_store()
     made.client.delete_collection("robots")
     return made
+
+
+def fail() -> BaseRetriever:
+    raise RuntimeError("no index at\n/nowhere")
+
+
+def leave() -> BaseRetriever:
+    sys.exit(0)
+
+
+def plain() -> BaseRetriever:
+    return Overlap(docs=documents())
+
+
+def dense() -> QdrantVectorStore:
+    return vector_store()
+
+
+not_a_factory = 42
+FACTORIES: Mapping[str, Callable[[], Any]] = {
+    "with_ids": lambda: Overlap(docs=documents("chunk_id", "source_url", "section_path", "heading")),
+    "asynchronous": lambda: OnlyAsync(docs=documents()),
+    "without_pages": lambda: Overlap(docs=documents("title")),
+    # Addresses under `source`, as LangChain's loaders write them, within `info`.
+    "under_other_keys": lambda: Overlap(
+        docs=[
+            Document(page_content=one.page_content, metadata={"info": {"source": one.metadata["source_url"]}})
+            for one in documents()
+        ]
+    ),
+    "repeating": lambda: Overlap(docs=[one for one in documents() for _ in range(2)], k=6),
+    # What no collection of the experiment holds.
+    "elsewhere": lambda: Calling(
+        call=lambda query: [Document(page_content="an orbit is a closed path", metadata={"n": 1})]
+    ),
+    "strings": lambda: Calling(call=lambda query: ["a string", "another"]),
+    "one_string": lambda: Calling(call=lambda query: "a string"),
+    "none": lambda: Calling(call=lambda query: None),
+    "textless": lambda: Calling(call=lambda query: [*documents(), Document(page_content=" \n", metadata={"page": 3})]),
+    "leaves_in_the_middle": lambda: Calling(call=lambda query: sys.exit(0)),
+    "nothing": lambda: None,
+    "a_class": lambda: Overlap,
+    "memory_store": lambda: InMemoryVectorStore(Counting()),
+    "sparse": lambda: vector_store(mode=RetrievalMode.SPARSE),
+    "hybrid": lambda: vector_store(mode=RetrievalMode.HYBRID),
+    "euclid": lambda: vector_store(distance=models.Distance.EUCLID),
+    "own_way": lambda: vector_store(kind=Reversed),
+    "other_keys": lambda: vector_store(content_payload_key="body", metadata_payload_key="about"),
+    "as_retriever": lambda: vector_store().as_retriever(search_kwargs={"k": 3}),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a factory by its name, as if it were a function here."""
+    if name in FACTORIES:
+        return FACTORIES[name]
+    raise AttributeError(name)
 
 
 def settings(name: str, **values: Any) -> RetrieverConfig:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,16 @@ from evals.collect.pool import Grounds, ground
 from evals.config.experiment import ExperimentConfig
 from evals.experiment.bench import index_if_stale
 from evals.grid.axes import plan
-from evals.grid.measure import Measured, alone, measure_pool, retrieve
+from evals.grid.choice import Choice
+from evals.grid.judging import CellProof
+from evals.grid.measure import Measured, Swept, alone, measure_pool, retrieve
 from evals.grid.objective import needed
 from evals.judge.judge import Judge
 from evals.metrics.collaborators import Collaborators
 from retrievers.config import RetrieverConfig
 from retrievers.retriever.opened import open_retriever
 from retrievers.retriever.protocol import Retriever
-from tests.support.experiment import Experiment, evidence, make_experiment, silent
+from tests.support.experiment import Experiment, evidence, make_experiment, settings, silent
 
 WORDS = (
     "arm base joint link motor gear torque sensor camera depth wheel track leg gait plan path map pose frame topic "
@@ -105,3 +108,41 @@ class Bench:
         with ExitStack() as stack:
             retrievers = [stack.enter_context(open_retriever(one, env=self.env)) for one in settings]
             yield retrievers, ground(self.golden, retrievers[0])
+
+
+# A finished grid of it
+
+SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1"}
+METRICS = ["ranking/*", "ragas/id_*", "scope/*", "latency/total_p50_ms", "queries/*"]
+
+
+def make_grid(folder: Path, **changes: Any) -> Measured:
+    """Return 100 cells: two modes, ten thresholds, five cuts."""
+    world = make_world(folder)
+    values = {"metrics": METRICS, "sweep": SWEEP, "retriever__candidates": 20, **changes}
+    return Bench(settings(world), {}).grid(settings(world, **values))
+
+
+def swept_of(made: Measured) -> Swept:
+    """Return the cells of a grid, and what they come down to."""
+    assert made.swept is not None
+    return made.swept
+
+
+def with_swept(made: Measured, **changes: Any) -> Measured:
+    """Return a grid with another choice, ranking, …"""
+    return replace(made, swept=replace(swept_of(made), **changes))
+
+
+def choice_of(made: Measured) -> Choice:
+    """Return the choice among the cells of a grid."""
+    choice = swept_of(made).choice
+    assert choice is not None
+    return choice
+
+
+def proof_of(made: Measured) -> CellProof:
+    """Return what verdicts prove of the cells of a grid."""
+    proof = swept_of(made).proof
+    assert proof is not None
+    return proof

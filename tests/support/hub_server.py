@@ -24,9 +24,7 @@ class HubServer(LoopbackServer):
         if request.path == f"{api}/revision/{COMMIT}":
             siblings = [{"rfilename": name} for name in self.files]
             return Reply.json({"id": self.name, "sha": COMMIT, "siblings": siblings, "tags": [], "private": False})
-        if request.path.startswith(f"{api}/tree/{COMMIT}"):
-            return Reply.json([{"type": "file", "path": n, "size": len(b), "oid": "0"} for n, b in self.files.items()])
-        if request.path.startswith(f"{api}/paths-info/{COMMIT}"):
+        if request.path.startswith((f"{api}/tree/{COMMIT}", f"{api}/paths-info/{COMMIT}")):
             return Reply.json([{"type": "file", "path": n, "size": len(b), "oid": "0"} for n, b in self.files.items()])
         body = self.files.get(request.path.removeprefix(files))
         if body is None:

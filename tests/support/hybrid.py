@@ -1,11 +1,16 @@
-"""Keyword and hybrid search by brute force: cosines out of the stored vectors, BM25 counted anew."""
+"""Searches by brute force: cosines out of the stored vectors, BM25 counted anew, threshold, groups and cut by chunk."""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from math import log
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
+from qdrant_client.models import SparseVector
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
@@ -13,7 +18,50 @@ from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
 from retrievers.search.rerank import mmr_order
 from retrievers.store.chunks import vectors_of
-from tests.support.bm25 import BruteForceBm25
+
+# BM25: terms counted word by word, Robertson's weights, the IDF that Qdrant states
+
+K, B = 1.2, 0.75
+
+
+def bm25_of(text: str, average_length: float = 256.0) -> SparseVector:
+    """Return the weights of a text's terms as they are indexed, for texts of so many terms on average."""
+    return Bm25Encoder("english", average_length).document(text)
+
+
+class BruteForceBm25:
+    """Scores of a handful of texts; only what a word is (its id) is taken from the encoder."""
+
+    def __init__(self, texts: Mapping[str, str], average_length: float, language: str = "english") -> None:
+        self.encoder = Bm25Encoder(language)
+        self.average = average_length
+        self.counts = {name: Counter(self.terms(text)) for name, text in texts.items()}
+
+    def terms(self, text: str) -> list[int]:
+        """Return the term of every word, stop words left out, repeated ones each time."""
+        return [term for word in re.findall(r"[^\W_]+", text) for term in self.encoder.query(word).indices]
+
+    def scores(self, query: str, expansions: Sequence[str] = (), weight: float = 0.5) -> dict[str, float]:
+        """Return Σ weight · idf · tf · (k + 1) / (tf + k · (1 − b + b · length / average)) of texts with a term."""
+        weights = {term: weight for text in expansions for term in self.terms(text)}
+        weights |= Counter(self.terms(query))
+        found = {
+            name: sum(w * self._part(term, counts) for term, w in weights.items())
+            for name, counts in self.counts.items()
+        }
+        return {name: score for name, score in found.items() if score > 0}
+
+    def _part(self, term: int, counts: Counter[int]) -> float:
+        frequency, length = counts[term], counts.total()
+        norm = K * (1 - B + B * length / self.average)
+        return self._idf(term) * frequency * (K + 1) / (frequency + norm) if frequency else 0.0
+
+    def _idf(self, term: int) -> float:
+        count, holding = len(self.counts), sum(term in counts for counts in self.counts.values())
+        return log((count - holding + 0.5) / (holding + 0.5) + 1)
+
+
+# Cosines, and both
 
 Scores = dict[str, float]
 
@@ -104,3 +152,55 @@ def fill_sparse(
 def of_mode(config: RetrieverConfig, **values: Any) -> RetrieverConfig:
     """Return the settings with others, checked."""
     return RetrieverConfig.model_validate({**config.model_dump(), **values})
+
+
+# Threshold, grouping and cut
+
+BELOW = 3
+
+
+class Selected(NamedTuple):
+    """What is returned, the first that the threshold removed, how many those are, and the best of their scores."""
+
+    chunks: tuple[RetrievedChunk, ...]
+    below_threshold: tuple[RetrievedChunk, ...]
+    filtered_out: int
+    highest_below: float | None
+
+
+def select(
+    candidates: Sequence[RetrievedChunk],
+    top_k: int,
+    threshold: float | None,
+    *,
+    on: str = "each",
+    group_by: str | None = None,
+) -> Selected:
+    """Select from candidates whose higher score is the better; what is returned is ranked from 1."""
+
+    def score(chunk: RetrievedChunk) -> float:
+        return (chunk.score or 0.0) if on == "final" else chunk.scores["semantic"]
+
+    best = max(map(score, candidates), default=0.0) if on == "best" else None
+    scores = [] if threshold is None else [score(chunk) if best is None else best for chunk in candidates]
+    below = [place for place, value in enumerate(scores) if threshold is not None and value < threshold]
+    kept: list[RetrievedChunk] = []
+    groups: list[Any] = []
+    for place, chunk in enumerate(candidates):
+        group = chunk.chunk.value(group_by) if group_by else None
+        if place in below or (group is not None and group in groups):
+            continue
+        groups.append(group)
+        kept.append(chunk)
+    return Selected(
+        chunks=tuple(replace(chunk, rank=rank) for rank, chunk in enumerate(kept[:top_k], 1)),
+        below_threshold=tuple(candidates[place] for place in below[:BELOW]),
+        filtered_out=len(below),
+        highest_below=max((scores[place] for place in below), default=None),
+    )
+
+
+def select_by(settings: RetrieverConfig, candidates: Sequence[RetrievedChunk]) -> Selected:
+    """Select by the settings of a retriever."""
+    on, group_by = settings.threshold_on, settings.group_by
+    return select(candidates, settings.top_k, settings.threshold, on=on, group_by=group_by)

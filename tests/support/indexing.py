@@ -1,17 +1,20 @@
-"""What tests of indexing share: small folders of pages, embeddings that count, a collection's whole content."""
+"""Folders of pages (Markdown, PDF), their true chunks, embeddings that count, a collection's whole content."""
 
 import hashlib
 import math
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from langchain_core.embeddings import Embeddings
 from qdrant_client import QdrantClient
 
+from evals.cases.pages import SourcePages
 from retrievers.config import RetrieverConfig
+from retrievers.indexing.chunking import chunk_page
+from retrievers.records import Chunk
 
 DIMENSION = 8
 KILL_AT = "TEST_KILL_AT"
@@ -84,6 +87,11 @@ def _kill_at(call: str) -> None:
     setattr(Build, method, dying)
 
 
+def read_texts(folder: Path) -> dict[str, str]:
+    """Return the pages of a folder by relative path."""
+    return {page.relative_to(folder).as_posix(): page.read_text("utf-8") for page in sorted(folder.rglob("*.md"))}
+
+
 def write_pages(folder: Path, sources: Mapping[str, str]) -> Path:
     """Write pages by relative path; returns the folder."""
     for name, source in sources.items():
@@ -116,3 +124,57 @@ def _unit(vector: Any) -> list[float]:
 def manifest(client: QdrantClient, name: str = "pages") -> Any:
     """Return the record of the collection about itself."""
     return (client.get_collection(name).config.metadata or {}).get("retrieval_evals")
+
+
+# A topic page, its neighbour, and one without front matter
+
+FILES = read_texts(Path(__file__).parent / "pages" / "topics")
+TOPICS = FILES["module-1/topics.md"]
+
+
+def read_pages(folder: Path) -> SourcePages:
+    """Write the pages below a folder and read them as sources, with addresses below `/docs`."""
+    return SourcePages.read(write_pages(folder, FILES), "/docs")
+
+
+def true_chunks(sources: SourcePages, file_path: str) -> tuple[Chunk, ...]:
+    """Return the chunks of a page as indexing makes them, one a block or so (words stand for tokens)."""
+    page = next(p.page for p in sources.pages if p.page.file_path == file_path)
+    return chunk_page(page, 8, lambda text: len(text.split()))
+
+
+# PDF by hand: a page for each text, in Helvetica; a page without text for an empty one
+
+
+def pdf(texts: Sequence[str], title: str = "") -> bytes:
+    """Return a PDF; the lines of a text stand below each other."""
+    contents = [_content(text) for text in texts]
+    kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(texts)))
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Kids [{kids}] /Count {len(texts)} >>".encode(),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    for number, content in enumerate(contents):
+        page = f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {5 + 2 * number} 0 R "
+        objects.append(f"{page}/Resources << /Font << /F1 3 0 R >> >> >>".encode())
+        objects.append(f"<< /Length {len(content)} >>\nstream\n".encode() + content + b"\nendstream")
+    objects.append(f"<< /Title ({title}) >>".encode())
+    return _file(objects)
+
+
+def _content(text: str) -> bytes:
+    lines = " ".join(f"({line}) Tj 0 -14 Td" for line in text.split("\n") if line)
+    return f"BT /F1 12 Tf 72 720 Td {lines} ET".encode("latin-1") if lines else b""
+
+
+def _file(objects: Sequence[bytes]) -> bytes:
+    data, offsets = b"%PDF-1.4\n", []
+    for number, content in enumerate(objects, 1):
+        offsets.append(len(data))
+        data += f"{number} 0 obj\n".encode() + content + b"\nendobj\n"
+    table = b"".join(f"{offset:010} 00000 n \n".encode() for offset in offsets)
+    head = f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n".encode()
+    size = len(objects) + 1
+    trailer = f"trailer << /Size {size} /Root 1 0 R /Info {len(objects)} 0 R >>\nstartxref\n{len(data)}\n%%EOF\n"
+    return data + head + table + trailer.encode()

@@ -1,10 +1,10 @@
-"""Selections of a small world whose judge knows everything, and what ragas' own classes say of them."""
+"""Judges against the loopback: one question, an engine, a world whose judge knows everything, and ragas' own say."""
 
 import asyncio
 import random
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,17 +12,104 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 from ragas.llms.base import InstructorBaseRagasLLM
 from ragas.metrics import collections
+from ragas.metrics.collections.context_precision.util import (
+    ContextPrecisionInput,
+    ContextPrecisionOutput,
+    ContextPrecisionPrompt,
+)
 
 from evals.collect.observations import Failure, Observation, Unscored
-from evals.judge.asking import UnansweredError
-from evals.judge.budget import Usage
+from evals.config.judge import JudgeConfig
+from evals.judge.asking import Engine, UnansweredError
+from evals.judge.budget import Account, Budget, Usage
+from evals.judge.chat import make_chat
 from evals.judge.judge import Judge
+from evals.judge.store import VerdictStore
 from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import Judging
-from tests.support.chat_server import ChatServer
-from tests.support.judges import keys, settings
+from tests.support.chat_server import MODEL, ChatServer, CohereChatServer, OpenAIChatServer
 from tests.support.judging import Flaws, Labels, Oracle
 from tests.support.results import hit, observation
+
+# One query with a useful and a useless passage
+
+QUERY = "q"
+USEFUL, USELESS = "Inverse kinematics searches joint angles.", "A topic is a named channel."
+CLAIM = "It searches angles."
+ORACLE = Oracle({QUERY: Labels(useful={USEFUL}, claims={CLAIM: [USEFUL]})})
+REASON = "The context is useful for 'q'."
+RIGHT = f'{{"reason": "{REASON}", "verdict": 1}}'
+"""What the oracle answers about the useful passage."""
+
+
+def prompt(context: str = USEFUL) -> str:
+    """Return ragas' question about a passage."""
+    asked = ContextPrecisionInput(question=QUERY, context=context, answer=CLAIM)
+    text: str = ContextPrecisionPrompt().to_string(asked)
+    return text
+
+
+# Asking
+
+TEXTS = [f"passage number {n}" for n in range(400)]
+
+
+def settings(server: ChatServer | None, **changes: Any) -> JudgeConfig:
+    """Return the settings of a judge behind a server; cohere's or openai's client, by the server's protocol."""
+    where: dict[str, Any] = {}
+    if isinstance(server, CohereChatServer):
+        where = {"model": f"cohere:{MODEL}", "base_url": server.url}
+    elif isinstance(server, OpenAIChatServer):
+        where = {"model": f"openai:{MODEL}", "base_url": server.base_url}
+    return JudgeConfig.model_validate({**where, "timeout_s": 10, **changes})
+
+
+def keys(server: ChatServer) -> dict[str, str]:
+    """Return the environment that holds the key of a server."""
+    return {"COHERE_API_KEY": server.key, "OPENAI_API_KEY": server.key}
+
+
+@contextmanager
+def engine(server: ChatServer, store: Path | VerdictStore | None = None, **changes: Any) -> Iterator[Engine]:
+    """Yield an engine that asks the server; a store that is given open stays open."""
+    config = settings(server, **changes)
+    with ExitStack() as stack:
+        opened = stack.enter_context(closing(VerdictStore(store))) if isinstance(store, Path) else store
+        yield Engine(make_chat(config, keys(server)), config, opened, Account(config, Budget(config.budget)))
+
+
+@contextmanager
+def later_engine(server: ChatServer, **changes: Any) -> Iterator[Engine]:
+    """Yield an engine in a run that has had answers before."""
+    with engine(server, **changes) as made:
+        made.account.count(tokens_in=1, tokens_out=1)
+        yield made
+
+
+Said = BaseModel | Failure | Unscored
+
+
+def ask(made: Engine, *batches: Sequence[str], schema: type[BaseModel] = ContextPrecisionOutput) -> list[Said]:
+    """Ask about all passages of a batch at once, batch after batch; verdicts, or why there is none, in their order."""
+
+    async def one(text: str) -> Said:
+        try:
+            return await made.ask(prompt(text), schema)
+        except UnansweredError as error:
+            return error.outcome
+
+    async def in_turn() -> list[Said]:
+        return [said for batch in batches for said in await asyncio.gather(*(one(text) for text in batch))]
+
+    return asyncio.run(made.run(in_turn()))
+
+
+def verdicts(said: Sequence[Said]) -> list[int | str]:
+    """Return the verdicts; in place of those that are missing the type of the failure, or `unscored`."""
+    return [one.type if isinstance(one, Failure) else getattr(one, "verdict", "unscored") for one in said]
+
+
+# A small world
 
 Schema = TypeVar("Schema", bound=BaseModel)
 ALL = (PRECISION, RECALL, RELEVANCE, ENTITY_RECALL)
@@ -31,7 +118,7 @@ INVERSE = "Inverse kinematics searches joint angles; near a singularity they jum
 TOPIC = "A topic is a named channel of ROS."
 ACTION = "An action of ROS reports progress, and may be cancelled."
 SOUP = "Onion soup takes an hour in Paris."
-TEXTS = {"forward": FORWARD, "inverse": INVERSE, "topic": TOPIC, "action": ACTION, "soup": SOUP, "twin": FORWARD}
+CHUNKS = {"forward": FORWARD, "inverse": INVERSE, "topic": TOPIC, "action": ACTION, "soup": SOUP, "twin": FORWARD}
 """Chunk id to text; two chunks say the same."""
 ENTITIES = {"Denavit", "Hartenberg", "Jacobi", "ROS", "Paris"}
 QUERIES = {
@@ -53,7 +140,7 @@ def oracle(**flaws: float) -> Oracle:
 def observe(case: str, chunk_ids: Sequence[str], **values: Any) -> Observation:
     """Return a query of the world and the chunks that it returned."""
     query, claims = QUERIES[case]
-    hits = [hit(rank, 1 / rank, name, text=TEXTS[name]) for rank, name in enumerate(chunk_ids, 1)]
+    hits = [hit(rank, 1 / rank, name, text=CHUNKS[name]) for rank, name in enumerate(chunk_ids, 1)]
     given: dict[str, Any] = {"query": query, "reference_answer": " ".join(claims)}
     return observation(case, hits, len(hits), {"forward": 1}, **(given | values))
 
@@ -62,7 +149,7 @@ def random_observations(count: int, seed: int) -> Iterator[Observation]:
     """Yield selections of one to six chunks, with repeats."""
     draw = random.Random(seed)
     for _ in range(count):
-        chunk_ids = draw.choices([*TEXTS], k=draw.randint(1, 6))
+        chunk_ids = draw.choices([*CHUNKS], k=draw.randint(1, 6))
         yield observe(draw.choice([*QUERIES]), chunk_ids)
 
 

@@ -1,19 +1,87 @@
 """A judge that knows: answers ragas' prompts from golden labels, so that the right score is known exactly.
 
-It can be biased (the same question always gets the same wrong answer) and noisy (a repeat of it may get another).
+It can be biased: the same question always gets the same wrong answer. Nothing of ragas is imported to read its prompts:
+what counts is what a prompt says, and one that says something else is not read.
 """
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
+from enum import Enum
+from pathlib import Path
 from typing import Any
 
-from tests.support.ragas_prompts import Metric, Question, read_prompt
+from evals import Golden
+from evals.cases.case import Case
+from evals.cases.reading import golden_set
+from evals.cases.relevance import Relevance, resolve
+from evals.sampling import order as sampling
+from retrievers.records import Chunk
 
+SCHEMA = "complies with the following schema as specified in JSON Schema:"
+INPUT = "Now perform the same with the following input\ninput:"
+END = re.compile(r"(?<=[.!?])\s+")
 HIGHEST_RATING = 2
+
+
+class Metric(Enum):
+    """The question of a prompt, by the title of the schema that it wants its answer in."""
+
+    PRECISION = "ContextPrecisionOutput"
+    RECALL = "ContextRecallOutput"
+    RELEVANCE = "ContextRelevanceOutput"
+    ENTITIES = "EntitiesList"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A prompt as a model reads it.
+
+    Attributes:
+        metric: Whose prompt it is.
+        context: The chunk, or the chunks joined by line breaks; for entities the text they are extracted from.
+        query: Empty for entities, whose prompt has none.
+        reference: Empty for relevance and entities.
+        judge: Which of the two judges of context relevance is asked, 1 or 2; 0 elsewhere.
+    """
+
+    metric: Metric
+    context: str
+    query: str = ""
+    reference: str = ""
+    judge: int = 0
+
+
+FIELDS: Mapping[Metric, Mapping[str, str]] = {
+    Metric.PRECISION: {"question": "query", "context": "context", "answer": "reference"},
+    Metric.RECALL: {"question": "query", "context": "context", "answer": "reference"},
+    Metric.RELEVANCE: {"user_input": "query", "context": "context"},
+    Metric.ENTITIES: {"text": "context"},
+}
+JUDGES = {1: "You are a world class expert", 2: "As a specially designed expert"}
+
+
+def read_prompt(text: str) -> Question | None:
+    """Return the question of a prompt within an adapter's text; None if it is not from ragas."""
+    title, given = _json_after(text, SCHEMA).get("title"), _json_after(text, INPUT)
+    metric = next((one for one in Metric if one.value == title), None)
+    if metric is None or set(given) != set(FIELDS[metric]):
+        return None
+    instruction = text.partition(SCHEMA)[0] if metric is Metric.RELEVANCE else ""
+    judge = next((number for number, opening in JUDGES.items() if opening in instruction), 0)
+    return Question(metric=metric, judge=judge, **{FIELDS[metric][name]: value for name, value in given.items()})
+
+
+def _json_after(text: str, mark: str) -> Mapping[str, Any]:
+    """Return the JSON object that follows the mark; empty if there is none."""
+    _, found, rest = text.partition(mark)
+    try:
+        value, _ = json.JSONDecoder().raw_decode(rest.lstrip()) if found else ({}, 0)
+    except json.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +105,11 @@ class Flaws:
     Attributes:
         false_useful: Share of the useless texts that it takes for useful (of the unsupported statements for supported).
         false_useless: Share of the useful texts that it takes for useless; of the entities those it overlooks.
-        noise: Share of the answers that it turns round, drawn anew for every repeat of a question.
         seed: Another seed, other errors.
     """
 
     false_useful: float = 0.0
     false_useless: float = 0.0
-    noise: float = 0.0
     seed: int = 0
 
 
@@ -53,58 +119,61 @@ NONE = Flaws()
 class Oracle:
     """Answers from labels; the same for any number of threads, in whatever order they ask.
 
-    Whether a question is answered wrongly is drawn from a hash of what it asks, and for noise also of how often it was
-    asked before. `verdict`, `attributed`, `rating` and `entities_of` tell what the n-th repeat is answered (0: the
-    first time), without counting as one.
-
     Args:
         labels: By query. A query without labels has no useful text.
         entities: All that are entities; a text holds those it names verbatim.
-        flaws: How it errs.
+        flaws: How it errs; where, is drawn from a hash of what is asked.
     """
 
     def __init__(self, labels: Mapping[str, Labels], *, entities: Collection[str] = (), flaws: Flaws = NONE) -> None:
         self.labels = labels
         self.entities = tuple(entities)
         self.flaws = flaws
-        self._asked: Counter[float] = Counter()
-        self._lock = Lock()
 
     def answer(self, prompt: str) -> str | None:
         """Return the answer as JSON of the prompt's own schema; None if it is no prompt of ragas' context metrics."""
         question = read_prompt(prompt)
-        return None if question is None else json.dumps(self.reply(question))
+        return None if question is None else json.dumps(self._reply(question))
 
-    def reply(self, question: Question) -> dict[str, Any]:
-        """Return the answer, which counts as one more repeat of the question."""
-        repeat = self._repeat(question)
+    def _reply(self, question: Question) -> dict[str, Any]:
+        query, context = question.query, question.context
         match question.metric:
             case Metric.PRECISION:
-                return self._precision(question, repeat)
+                verdict = self.verdict(query, context)
+                reason = f"The context is {'useful' if verdict else 'of no use'} for {query!r}."
+                return {"reason": reason, "verdict": verdict}
             case Metric.RECALL:
-                return {"classifications": [self._classified(question, one, repeat) for one in self.claims(question)]}
+                return {"classifications": [self._classified(question, claim) for claim in self._claims(question)]}
             case Metric.RELEVANCE:
-                return {"rating": self.rating(question.query, question.context, question.judge, repeat)}
+                return {"rating": self._rating(query, context, question.judge)}
             case Metric.ENTITIES:
-                return {"entities": self.entities_of(question.context, repeat)}
+                named = sorted((one for one in self.entities if one in context), key=context.index)
+                return {"entities": [one for one in named if self._erring(True, "entity", context, one)]}
 
-    def claims(self, question: Question) -> list[str]:
+    def verdict(self, query: str, text: str) -> int:
+        """Return 1 if the text is useful for the query, else 0; with the judge's flaws."""
+        return self._erring(text in self._of(query).useful, "useful", query, text)
+
+    def attributed(self, query: str, context: str, statement: str) -> int:
+        """Return 1 if the context holds a text that supports the statement, else 0; with the judge's flaws."""
+        texts = self._of(query).claims.get(statement, ())
+        return self._erring(any(text in context for text in texts), "attributed", query, context, statement)
+
+    def _of(self, query: str) -> Labels:
+        return self.labels.get(query, Labels())
+
+    def _claims(self, question: Question) -> list[str]:
         """Return the statements of the reference, in its order, without those that occur within another."""
-        known = self._of(question.query).claims
-        held = [one for one in known if one in question.reference]
+        held = [one for one in self._of(question.query).claims if one in question.reference]
         whole = [one for one in held if not any(one != other and one in other for other in held)]
         return sorted(whole, key=question.reference.index)
 
-    def verdict(self, query: str, text: str, repeat: int = 0) -> int:
-        """Return 1 if the text is useful for the query, else 0; with the judge's flaws."""
-        return self._erring(text in self._of(query).useful, repeat, "useful", query, text)
+    def _classified(self, question: Question, statement: str) -> dict[str, Any]:
+        attributed = self.attributed(question.query, question.context, statement)
+        reason = f"The context {'states' if attributed else 'does not state'} it."
+        return {"statement": statement, "reason": reason, "attributed": attributed}
 
-    def attributed(self, query: str, context: str, statement: str, repeat: int = 0) -> int:
-        """Return 1 if the context holds a text that supports the statement, else 0; with the judge's flaws."""
-        texts = self._of(query).claims.get(statement, ())
-        return self._erring(any(text in context for text in texts), repeat, "attributed", query, context, statement)
-
-    def rating(self, query: str, context: str, judge: int, repeat: int = 0) -> int:
+    def _rating(self, query: str, context: str, judge: int) -> int:
         """Return 2 if the context holds all useful texts of the query, 1 if some, 0 if none.
 
         A flaw takes 0 for 2, and anything else for 0; the two judges err on different questions.
@@ -112,43 +181,12 @@ class Oracle:
         useful = self._of(query).useful
         held = sum(text in context for text in useful)
         true = 0 if held == 0 else 1 if held < len(useful) else HIGHEST_RATING
-        erring = self._erring(true > 0, repeat, "rating", query, context, str(judge))
+        erring = self._erring(true > 0, "rating", query, context, str(judge))
         return true if erring == (true > 0) else HIGHEST_RATING * erring
 
-    def entities_of(self, text: str, repeat: int = 0) -> list[str]:
-        """Return the entities that the text names, in its order, without those that the judge overlooks."""
-        named = sorted((one for one in self.entities if one in text), key=text.index)
-        return [one for one in named if self._erring(True, repeat, "entity", text, one)]
-
-    def _repeat(self, question: Question) -> int:
-        if not self.flaws.noise:
-            return 0  # then it makes no difference, and nothing is to be remembered
-        key = drawn(0, repr(question))
-        with self._lock:
-            self._asked[key] += 1
-            return self._asked[key] - 1
-
-    def _of(self, query: str) -> Labels:
-        return self.labels.get(query, Labels())
-
-    def _precision(self, question: Question, repeat: int) -> dict[str, Any]:
-        verdict = self.verdict(question.query, question.context, repeat)
-        reason = f"The context is {'useful' if verdict else 'of no use'} for {question.query!r}."
-        return {"reason": reason, "verdict": verdict}
-
-    def _classified(self, question: Question, statement: str, repeat: int) -> dict[str, Any]:
-        attributed = self.attributed(question.query, question.context, statement, repeat)
-        reason = f"The context {'states' if attributed else 'does not state'} it."
-        return {"statement": statement, "reason": reason, "attributed": attributed}
-
-    def _erring(self, true: bool, repeat: int, *asked: str) -> int:
-        flaws = self.flaws
-        said = true
-        if drawn(flaws.seed, "bias", *asked) < (flaws.false_useless if true else flaws.false_useful):
-            said = not said
-        if drawn(flaws.seed, "noise", str(repeat), *asked) < flaws.noise:
-            said = not said
-        return int(said)
+    def _erring(self, true: bool, *asked: str) -> int:
+        share = self.flaws.false_useless if true else self.flaws.false_useful
+        return int(true != (drawn(self.flaws.seed, "bias", *asked) < share))
 
 
 def drawn(seed: int, *words: str) -> float:
@@ -157,8 +195,39 @@ def drawn(seed: int, *words: str) -> float:
     return int.from_bytes(digest[:7]) / 2**56
 
 
-def average_precision(verdicts: Iterable[int]) -> float:
-    """Return the mean over the useful places of the share of useful ones up to there; 0 if none is useful."""
-    given = list(verdicts)
-    shares = [sum(given[: place + 1]) / (place + 1) for place, verdict in enumerate(given) if verdict]
-    return sum(shares) / len(shares) if shares else 0.0
+# Golden data read as a run reads it, the order in which a judge is asked about it, and what an oracle knows of it
+
+
+def load(path: Path) -> Golden:
+    """Return the golden data of a file."""
+    return golden_set(path)
+
+
+def judging_order(rows: Iterable[Mapping[str, Any] | Case], seed: int) -> Sequence[str]:
+    """Return the ids of the in-scope cases in the order in which a judge is asked about them."""
+    return sampling.judging_order((Case.model_validate(row) for row in rows), seed)
+
+
+def golden_labels(cases: Sequence[Case], chunks: Iterable[Chunk]) -> dict[str, Labels]:
+    """Return labels by query.
+
+    Useful are the chunks that the evidence names. The statements of a reference answer are its sentences; since golden
+    cases do not say which evidence supports which sentence, the first item supports the first one, and so on, beginning
+    again when the items are used up: any chunk that holds the item.
+    """
+    held = list(chunks)
+    texts = {chunk.chunk_id: chunk.text for chunk in held}
+    relevance = resolve(cases, held, {})
+    return {case.query: _labels(case, relevance[case.id], texts) for case in cases}
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text, verbatim."""
+    return [part for part in END.split(text.strip()) if part]
+
+
+def _labels(case: Case, relevance: Relevance, texts: Mapping[str, str]) -> Labels:
+    items = relevance.items
+    said = sentences(case.reference_answer or "")
+    claims = {one: [texts[key] for key in items[place % len(items)]] if items else [] for place, one in enumerate(said)}
+    return Labels(useful={texts[key] for key in relevance.grades}, claims=claims)

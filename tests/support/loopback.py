@@ -1,17 +1,31 @@
-"""What the loopback servers share: HTTP on a free port of 127.0.0.1, faults on demand, a record of requests."""
+"""What the loopback servers share: HTTP on a free port of 127.0.0.1, faults on demand, a record of requests.
 
+Beside them a server of bytes, for answers that no HTTP library would send, and certificates for one that speaks TLS.
+"""
+
+import itertools
 import json
 import socket
 import ssl
 import struct
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +48,6 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     sent: float = 1.0
     """How much of the answer is sent before the connection is reset; less than 0: not even its head."""
-    drip_s: float = 0.0
-    """Seconds that the answer takes to come, a few bytes at a time."""
 
     @classmethod
     def json(cls, value: Any, status: int = 200, **headers: str) -> "Reply":
@@ -184,18 +196,9 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in reply.headers.items():
             self.send_header(name, value)
         self.end_headers()
-        if reply.drip_s:
-            return self._drip(reply)
         self.wfile.write(reply.body[: int(len(reply.body) * reply.sent)])
         if reply.sent < 1:
             self._reset()
-
-    def _drip(self, reply: Reply) -> None:
-        """Send an answer in fifty pieces, until the server stops."""
-        size = max(1, len(reply.body) // 50)
-        for start in range(0, len(reply.body), size):
-            self.wfile.write(reply.body[start : start + size])
-            self.server.owner._released.wait(reply.drip_s / 50)
 
     def _reset(self) -> None:
         """Close with a reset in place of the usual end."""
@@ -207,3 +210,80 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Print nothing on standard error."""
+
+
+# Bytes
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+@contextmanager
+def raw_server(answer: Callable[[bytes], Iterable[bytes]]) -> Iterator[str]:
+    """Answer each connection's first bytes with others, until the client leaves; yields host and port."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        Thread(target=_serve, args=(listening, answer), daemon=True).start()
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def drip(head: bytes, every_s: float = 0.05) -> Iterator[bytes]:
+    """Yield a beginning, and then a byte at a time without end."""
+    yield head
+    while True:
+        time.sleep(every_s)
+        yield b"x"
+
+
+def flood(head: bytes) -> Iterator[bytes]:
+    """Return a beginning, and then ten gigabytes."""
+    return itertools.chain([head], itertools.repeat(b" " * 1_000_000, 10_000))
+
+
+def _serve(listening: socket.socket, answer: Callable[[bytes], Iterable[bytes]]) -> None:
+    with suppress(OSError):
+        while True:
+            connection, _ = listening.accept()
+            Thread(target=_answer, args=(connection, answer), daemon=True).start()
+
+
+def _answer(connection: socket.socket, answer: Callable[[bytes], Iterable[bytes]]) -> None:
+    with connection, suppress(OSError):
+        for part in answer(connection.recv(65_536)):
+            connection.sendall(part)
+
+
+# TLS
+
+
+def authority(folder: Path, address: str = "127.0.0.1") -> tuple[Path, ssl.SSLContext]:
+    """Make a certificate authority of our own, and one for an address that it signed.
+
+    Returns:
+        The PEM file of the authority's certificate, and the context of a server that has the other one.
+    """
+    root, server = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    ca, pair = folder / "ca.pem", folder / "server.pem"
+    ca.write_bytes(_signed("tests", root, root, x509.BasicConstraints(ca=True, path_length=None)))
+    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))])
+    key = server.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    pair.write_bytes(key + _signed("loopback", server, root, names))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair)
+    return ca, context
+
+
+def _signed(
+    name: str, key: ec.EllipticCurvePrivateKey, by: ec.EllipticCurvePrivateKey, extension: x509.ExtensionType
+) -> bytes:
+    now = datetime.now(UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")]))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(extension, critical=True)
+    )
+    return builder.sign(by, SHA256()).public_bytes(Encoding.PEM)

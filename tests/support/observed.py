@@ -1,15 +1,46 @@
-"""Small observations by hand: chunks, results, cases, and all that a metric is computed from."""
+"""Small observations by hand (chunks, candidates, results, cases), and metrics of the table on them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from evals.cases.case import Case
 from evals.cases.pages import SourcePages
 from evals.cases.relevance import Relevance
-from evals.collect.observations import Observation
-from evals.metrics.declaration import Context
+from evals.collect.observations import Observation, Score
+from evals.collect.pool import Pool
+from evals.metrics import METRICS
+from evals.metrics.declaration import Context, QueryMetric
+from evals.metrics.results import Results
 from retrievers.records import Chunk, RetrievedChunk, StageTimings
-from tests.support.candidates import candidates_of
+from retrievers.search.candidates import Candidates, ChunkList, Facts, Hits, joined
+
+NAN = float("nan")
+
+
+def candidates_of(hits: Sequence[RetrievedChunk], text: str = "query", **facts: Any) -> Hits:
+    """Return candidates of a query that took 1 ms, with further facts of it (`no_cosine`, `distance`, ...)."""
+    return found_candidates(hits, **{"text": text, "timings": StageTimings(total_ms=1.0), **facts})[0]
+
+
+def found_candidates(hits: Sequence[RetrievedChunk], chunks: ChunkList | None = None, **facts: Any) -> Candidates:
+    """Return what a search found for one query, in the order that is given; their chunks are added to `chunks`."""
+    chunks = ChunkList() if chunks is None else chunks
+    own = [
+        {"score": hit.score, "original_rank": hit.original_rank, "original_score": hit.original_score, **hit.scores}
+        for hit in hits
+    ]
+    columns = {
+        name: np.asarray([[NAN if (value := each.get(name)) is None else value for each in own]], dtype=np.float64)
+        for name in dict.fromkeys(["score", *(name for each in own for name in each)])
+    }
+    distance = facts.get("distance", "cosine")
+    told = {"scale": hits[0].score_scale if hits else distance, **facts}
+    codes = np.asarray([[chunks.code(hit.chunk) for hit in hits]], dtype=np.int64)
+    return Candidates(codes=codes, columns=columns, chunks=chunks, facts=(Facts(**told),))
+
 
 PAGE = "/docs/page"
 
@@ -67,3 +98,52 @@ def make_context(
 ) -> Context:
     """Return the inputs of metrics besides observations, with seed 0."""
     return Context(required=tuple(required), sources=sources, relevant_texts=texts or {}, seed=0)
+
+
+# Metrics
+
+
+def results_of(observations: Sequence[Observation]) -> Results:
+    """Return observations as results over one pool, in their order."""
+    chunks, tables = ChunkList(), []
+    places = np.full((len(observations), max((len(o.selection) for o in observations), default=0) or 1), -1)
+    for row, observation in enumerate(observations):
+        table = found_candidates(observation.candidates, chunks)
+        left = list(enumerate(table.codes[0].tolist()))
+        for rank, code in enumerate(chunks.code(chunk) for chunk in observation.selection.chunks):
+            place = next(pair for pair in left if pair[1] == code)
+            left.remove(place)
+            places[row, rank] = place[0]
+        tables.append(replace(table, facts=(observation.candidates.facts,)))
+    pool = Pool(
+        cases=tuple(o.case for o in observations),
+        tables=(joined(tables),),
+        relevance=(tuple(o.relevance for o in observations),),
+    )
+    return Results(pool.lists([0]), np.arange(len(observations)), places)
+
+
+def scored(
+    metric: QueryMetric | str, observations: Sequence[Observation], context: Context | None = None
+) -> list[Score]:
+    """Return the score of each observation that is in the scope of a metric, in their order."""
+    results, found = results_of(observations), metric_of(metric)
+    values, (rows, _) = found.values(results, context or make_context()), results.of(found.scope, labelled=False)
+    return [values[row] for row in rows.tolist()]
+
+
+def scorer(metric: str) -> Callable[..., Score]:
+    """Return a function that scores one observation, whose query is in the scope of the metric."""
+    return lambda observation, context=None: scored(metric, [observation], context)[0]
+
+
+def metric_of(name: QueryMetric | str) -> QueryMetric:
+    """Return a metric over queries by its name."""
+    metric = METRICS[name] if isinstance(name, str) else name
+    assert isinstance(metric, QueryMetric)
+    return metric
+
+
+def on_list(measure: Callable[[Results, int], Any]) -> Callable[[Sequence[str], Mapping[str, int], int], float]:
+    """Return a measure of ranked ids and grades at a depth."""
+    return lambda ranked, grades, k: float(measure(results_of([observe(results(*ranked), grades)]), k)[0])

@@ -1,21 +1,40 @@
-"""A loopback server that answers `POST /v1/embeddings` as api.openai.com does."""
-
-import json
+"""Embeddings on the loopback as OpenAI answers, and as Ollama, Mistral, Azure, Gemini and Bedrock's Titan do."""
 
 from tests.support.cohere_server import vector
 from tests.support.loopback import Fault, LoopbackServer, Reply, Request
 
 KEY = "sk-SECRET-0123456789"
+KEY_HEADERS = ("authorization", "api-key", "x-goog-api-key")
+"""How each sends its key; Bedrock signs with it, and Ollama needs none."""
+REFUSED = "Incorrect API key provided: sk-SECRET*****"
 
 
 class OpenAIEmbeddingServer(LoopbackServer):
-    """Answers anyone who sends `KEY`; texts with common words get vectors that are near to each other."""
+    """`POST /v1/embeddings` as api.openai.com answers it, to anyone who sends `KEY`."""
 
     def answer(self, request: Request) -> Reply:
         if request.headers.get("authorization") != f"Bearer {KEY}":
-            return refused(401, "Incorrect API key provided: sk-SECRET*****").reply or Reply()
-        vectors = [vector(text)[: request.body.get("dimensions")] for text in request.body["input"]]
-        return answered(vectors)
+            return refused(401, REFUSED)
+        return answered([vector(text)[: request.body.get("dimensions")] for text in request.body["input"]])
+
+
+class ProviderServer(LoopbackServer):
+    """The others: answers by the path that is asked."""
+
+    def answer(self, request: Request) -> Reply:
+        body, path = request.body, request.path
+        if path == "/api/embed":
+            return Reply.json({"model": body["model"], "embeddings": [vector(text) for text in body["input"]]})
+        if not any(KEY in request.headers.get(name, "") for name in KEY_HEADERS):
+            return Reply.json({"message": "unauthorized"}, 401)
+        if path.endswith("/embeddings"):
+            return answered([vector(text) for text in body["input"]])
+        if path.endswith(":batchEmbedContents"):
+            texts = [one["content"]["parts"][0]["text"] for one in body["requests"]]
+            return Reply.json({"embeddings": [{"values": vector(text)} for text in texts]})
+        if path.endswith("/invoke"):
+            return Reply.json({"embedding": vector(body["inputText"]), "inputTextTokenCount": 3})
+        return Reply.json({"message": f"no such path {path}"}, 404)
 
 
 def answered(vectors: list[list[float]]) -> Reply:
@@ -23,18 +42,18 @@ def answered(vectors: list[list[float]]) -> Reply:
     return Reply.json({"object": "list", "data": rows, "model": "m", "usage": {"prompt_tokens": 1, "total_tokens": 1}})
 
 
-def refused(status: int, message: str, **headers: str) -> Fault:
-    return Fault(reply=Reply.json({"error": {"message": message, "type": "t", "code": "c"}}, status, **headers))
+def refused(status: int, message: str, **headers: str) -> Reply:
+    return Reply.json({"error": {"message": message, "type": "t", "code": "c"}}, status, **headers)
 
 
 FAULTS = {
-    "401": refused(401, "Incorrect API key provided: sk-SECRET*****"),
-    "404": refused(404, "The model `nope` does not exist"),
-    "429": refused(429, "Rate limit reached", **{"Retry-After": "0"}),
-    "500": refused(500, "The server had an error"),
+    "401": Fault(reply=refused(401, REFUSED)),
+    "404": Fault(reply=refused(404, "The model `nope` does not exist")),
+    "429": Fault(reply=refused(429, "Rate limit reached", **{"Retry-After": "0"})),
+    "500": Fault(reply=refused(500, "The server had an error")),
     "slow": Fault(slow=True),
     "torn": Fault(torn=True),
-    "truncated": Fault(reply=Reply(body=json.dumps({"object": "list"}).encode()[:-3])),
+    "truncated": Fault(reply=Reply(body=b'{"object": "li')),
     "html": Fault(reply=Reply.html("<h1>a proxy</h1>", 200)),
     "nothing": Fault(reply=Reply.json({"object": "list", "data": []})),
     "too few": Fault(reply=answered([vector("a")])),

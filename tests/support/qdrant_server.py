@@ -1,12 +1,16 @@
-"""Qdrant's REST calls on the loopback, answered by an in-memory `QdrantClient`, with faults on demand.
+"""Qdrant's REST calls on the loopback, answered by an in-memory `QdrantClient`, with faults and refusals on demand.
 
-Only the network is doubled: the client under test is the real one, and so is the engine behind this server.
+Only the network is doubled: the client under test is the real one, and so is the engine behind this server. What it
+refuses, it says in the words that a real Qdrant 1.18.3 was recorded with.
 """
 
+import json
+import math
+import re
 import ssl
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +19,148 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from retrievers.embedding.bm25 import Bm25Encoder
+from tests.support import clock
 from tests.support.collections import widen
 from tests.support.loopback import Fault, LoopbackServer, Reply, Request
-from tests.support.qdrant_rules import Rules, recorded, reply
+
+# What it refuses: keys, strict mode, the rate limit
+
+RECORDED = Path(__file__).parent / "qdrant_1_18_3"
+"""Recorded answers of Qdrant 1.18.3."""
+READING = re.compile(r"(/points(/query|/query/batch|/scroll|/count)?$)")
+
+
+def recorded(name: str) -> Any:
+    """Return the server's answer, with lists of numbers cut."""
+    return json.loads((RECORDED / f"{name}.json").read_text())
+
+
+def reply(name: str, **numbers: object) -> Reply:
+    """Return a recorded answer; in the words of a refusal `old` becomes the number of the case at hand."""
+    record = recorded(name)
+    answer, headers = record["answer"], {k: v for k, v in record["headers"].items() if k == "retry-after"}
+    if isinstance(answer, str):
+        return Reply(status=record["status"], body=answer.encode(), content_type="text/plain", headers=headers)
+    for old, new in numbers.items():
+        said = answer["status"]["error"].replace(old.removeprefix("_"), str(new))
+        answer = {**answer, "status": {"error": said}}
+    return Reply.json(answer, record["status"], **headers)
+
+
+@dataclass(kw_only=True)
+class Rules:
+    """Limits of the server.
+
+    Attributes:
+        api_key: Requests without this key are refused; None: no key is needed.
+        read_only: True if the key may not write.
+        scope: The only collection that the key is for; None: all.
+        strict: The collections' strict mode; None: off.
+        indexed: Payload keys that have an index, with its type.
+    """
+
+    api_key: str | None = None
+    read_only: bool = False
+    scope: str | None = None
+    strict: Mapping[str, Any] | None = None
+    indexed: dict[str, str] = field(default_factory=dict)
+    _tokens: float = math.inf
+    _filled: float = 0.0
+
+    def refusal(self, request: Request, name: str, reads: bool) -> Reply | None:
+        """Return the refusal of a request about a collection; None where it is allowed."""
+        key = request.headers.get("api-key")
+        if self.api_key and key != self.api_key:
+            return reply("auth-none" if key is None else "auth-wrong")
+        if self.scope and name not in ("", self.scope):
+            return reply("auth-scoped-other", my_documents=name)
+        if (self.read_only or self.scope) and not reads:
+            return reply("auth-read-only-write")
+        if self.strict is None or not name or not request.body:
+            return None
+        return self._against_strict_mode(request.path, request.body) or self._too_fast(request.path, request.body)
+
+    def _against_strict_mode(self, path: str, body: Mapping[str, Any]) -> Reply | None:
+        limits: Mapping[str, Any] = self.strict or {}
+        searches = body.get("searches", [body])
+        if len(searches) > limits.get("search_max_batchsize", math.inf):
+            return reply("strict-batch", _32=len(searches), _16=limits["search_max_batchsize"])
+        if "ids" in body:
+            return None
+        points = body.get("points", [])
+        if path.endswith("/points") and len(points) > limits.get("upsert_max_batchsize", math.inf):
+            return reply("strict-upsert-batch", _100=len(points), _64=limits["upsert_max_batchsize"])
+        asked = searches if READING.search(path) and "points" not in body else ()
+        return next((refused for search in asked if (refused := self._search(search, limits))), None)
+
+    def _search(self, search: Mapping[str, Any], limits: Mapping[str, Any]) -> Reply | None:
+        limit = 0 if "exact" in search else search.get("limit") or 10  # a count has none
+        if limit > limits.get("max_query_limit", math.inf):
+            return reply("strict-limit", _500=limit, _100=limits["max_query_limit"])
+        exact = (search.get("params") or {}).get("exact") or search.get("exact")
+        if exact and limits.get("search_allow_exact") is False:
+            return _said("Bad request: Exact search disabled! Help: Set exact=false.")
+        if _largest(search.get("filter")) > limits.get("condition_max_size", math.inf):
+            return _said("Bad request: Condition size limit reached")
+        return self._unindexed(search.get("filter"))
+
+    def _unindexed(self, condition: Any) -> Reply | None:
+        if (self.strict or {}).get("unindexed_filtering_retrieve") is not False:
+            return None
+        for key, kinds in _keys(condition):
+            if self.indexed.get(key) not in kinds:
+                names = {"metadata.start_line": key, "float, integer": ", ".join(kinds)}
+                return reply("strict-unindexed-filter", **names)
+        return None
+
+    def _too_fast(self, path: str, body: Mapping[str, Any]) -> Reply | None:
+        """Return a bucket of a minute's queries that fills steadily; each query of a batch takes one."""
+        limit = (self.strict or {}).get("read_rate_limit")
+        if limit is None or not READING.search(path):
+            return None
+        cost, now = len(body.get("searches", [body])), clock.now()
+        if cost > limit:
+            return reply("rate-limited-batch")
+        self._tokens = min(limit, self._tokens + (now - self._filled) * limit / 60)
+        self._filled = now
+        if self._tokens >= cost:
+            self._tokens -= cost
+            return None
+        wait = math.ceil((cost - self._tokens) * 60 / limit)
+        refused = reply("rate-limited", _6s=f"{wait}s")
+        return Reply(status=429, body=refused.body, headers={"Retry-After": str(wait)})
+
+
+def _said(text: str) -> Reply:
+    return Reply.json({"status": {"error": text}}, 400)
+
+
+def _keys(condition: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the payload keys of a filter, each with the types of index that serve it."""
+    if isinstance(condition, list):
+        for part in condition:
+            yield from _keys(part)
+    elif isinstance(condition, Mapping):
+        if "key" in condition:
+            value = (condition.get("match") or {}).get("value")
+            by_range = condition.get("range") is not None
+            kinds = ("float", "integer") if by_range else ("bool",) if value in (True, False) else ("keyword",)
+            yield condition["key"], kinds
+        for part in condition.values():
+            yield from _keys(part)
+
+
+def _largest(condition: Any) -> int:
+    """Return the most values that a condition of a filter holds."""
+    if isinstance(condition, list):
+        return max(map(_largest, condition), default=0)
+    if not isinstance(condition, Mapping):
+        return 0
+    held = len((condition.get("match") or {}).get("any") or condition.get("has_id") or ())
+    return max(held, *map(_largest, condition.values()))
+
+
+# The server
 
 KEY = "qdrant-SECRET-0123456789"
 Action = Callable[[str, Mapping[str, Any]], Any]
@@ -34,8 +177,6 @@ class QdrantServer(LoopbackServer):
     Attributes:
         rules: What it refuses.
         aliases: Other names of collections.
-        config: What the configuration of every collection says beside its vectors, as recorded.
-        indexed_vectors: The number of indexed vectors that every collection tells.
     """
 
     def __init__(
@@ -44,8 +185,6 @@ class QdrantServer(LoopbackServer):
         super().__init__(tls)
         self.rules = Rules(api_key=api_key)
         self.aliases: dict[str, str] = {}
-        self.config: dict[str, Any] = {}
-        self.indexed_vectors = 0
         self._shards: dict[str, int] = {}
         self.keeps_metadata = keeps_metadata
         self.client = QdrantClient(":memory:")
@@ -62,8 +201,6 @@ class QdrantServer(LoopbackServer):
         with self._lock:
             if refused := self.rules.refusal(request, name, reads):
                 return refused
-            if name == "aliases":
-                return self._rename(request.body["actions"])
             if root in ("", "aliases"):
                 return self._about_the_server(root)
             if root != "collections":
@@ -78,15 +215,6 @@ class QdrantServer(LoopbackServer):
         listed = [{"alias_name": name, "collection_name": to} for name, to in known.items()]
         return Reply.json({"result": {"aliases": listed}, "status": "ok", "time": 0.0})
 
-    def _rename(self, actions: Any) -> Reply:
-        for action in actions:
-            for change in (action.get("create_alias"), action.get("delete_alias")):
-                if change and "collection_name" in change:
-                    self.aliases[change["alias_name"]] = change["collection_name"]
-                elif change:
-                    del self.aliases[change["alias_name"]]
-        return Reply.json({"result": True, "status": "ok", "time": 0.0})
-
     def _answer(self, action: str, name: str, body: Mapping[str, Any]) -> Reply:
         client = self.client
         if action not in ("LIST", "PUT ", "GET exists") and not client.collection_exists(name):
@@ -99,7 +227,6 @@ class QdrantServer(LoopbackServer):
             "PATCH ": self._update,
             "DELETE ": lambda name, _: client.delete_collection(name),
             "PUT points": self._upsert,
-            "PUT points/payload": self._overwrite_payload,
             "POST points/delete": self._delete,
             "POST points/scroll": self._scroll,
             "POST points/query": self._query,
@@ -122,11 +249,8 @@ class QdrantServer(LoopbackServer):
         known = plain(self.client.get_collection(name))
         schema = {key: {"data_type": kind, "points": 0} for key, kind in self.rules.indexed.items()}
         strict = {"strict_mode_config": {"enabled": True, **self.rules.strict}} if self.rules.strict else {}
-        shards = {"shard_number": self._shards.get(name, 1)}
-        params = {**known["config"]["params"], **shards, **self.config.get("params", {})}
-        config = {**known["config"], **self.config, **strict, "params": params}
-        indexed = {"indexed_vectors_count": self.indexed_vectors}
-        return {**known, **indexed, "config": config, "payload_schema": schema}
+        params = {**known["config"]["params"], "shard_number": self._shards.get(name, 1)}
+        return {**known, "config": {**known["config"], **strict, "params": params}, "payload_schema": schema}
 
     def _index(self, _: str, body: Mapping[str, Any]) -> Any:
         self.rules.indexed[body["field_name"]] = body["field_schema"]
@@ -155,10 +279,6 @@ class QdrantServer(LoopbackServer):
         done = self.client.upsert(name, points)
         widen(self.client, name)
         return done
-
-    def _overwrite_payload(self, name: str, body: Mapping[str, Any]) -> Any:
-        wanted = models.SetPayload.model_validate(body)
-        return self.client.overwrite_payload(name, wanted.payload, points=wanted.points or [])
 
     def _delete(self, name: str, body: Mapping[str, Any]) -> Any:
         return self.client.delete(name, models.PointIdsList.model_validate(body).points)
@@ -226,21 +346,62 @@ def failure(status: int) -> Reply:
     return Reply.json({"status": {"error": texts[status]}, "time": 0.0}, status)
 
 
-FAULTS = MappingProxyType(
-    {
-        "401": Fault(reply=reply("auth-wrong")),
-        "403": Fault(reply=reply("auth-scoped-other")),
-        "404": Fault(reply=failure(404)),
-        "429": Fault(reply=failure(429)),
-        "429 with Retry-After": Fault(reply=replace(reply("rate-limited"), headers={"Retry-After": "7"})),
-        "500": Fault(reply=failure(500)),
-        "503": Fault(reply=Reply.html("<html>503 Service Unavailable</html>", 503)),
-        "reset": Fault(reset=True),
-        "torn": Fault(torn=True),
-        "502 HTML": Fault(reply=Reply.html("<html>502 Bad Gateway</html>", 502)),
-        "200 HTML": Fault(reply=Reply.html("<html>a proxy's greeting</html>", 200)),
-        "200 truncated": Fault(reply=Reply(body=b'{"result": {"points": [')),
-        "200 other": Fault(reply=Reply.json({"hello": "world"})),
-        "slow": Fault(slow=True),
-    }
-)
+FAULTS = {
+    "401": Fault(reply=reply("auth-wrong")),
+    "403": Fault(reply=reply("auth-scoped-other")),
+    "404": Fault(reply=failure(404)),
+    "429": Fault(reply=failure(429)),
+    "429 with Retry-After": Fault(reply=replace(reply("rate-limited"), headers={"Retry-After": "7"})),
+    "500": Fault(reply=failure(500)),
+    "503": Fault(reply=Reply.html("<html>503 Service Unavailable</html>", 503)),
+    "reset": Fault(reset=True),
+    "torn": Fault(torn=True),
+    "502 HTML": Fault(reply=Reply.html("<html>502 Bad Gateway</html>", 502)),
+    "200 HTML": Fault(reply=Reply.html("<html>a proxy's greeting</html>", 200)),
+    "200 truncated": Fault(reply=Reply(body=b'{"result": {"points": [')),
+    "200 other": Fault(reply=Reply.json({"hello": "world"})),
+    "slow": Fault(slow=True),
+}
+
+
+# One that answers from recordings alone
+
+
+class RecordedServer(LoopbackServer):
+    """A server with one collection, asked under any name.
+
+    Args:
+        info: Name of the recording of the collection's properties.
+        points: Its first points, as a scroll gives them.
+        changed: Properties that differ from the recording, nested as they are there.
+    """
+
+    def __init__(
+        self, info: str, points: Sequence[Mapping[str, Any]] = (), changed: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__()
+        self._info = merged(recorded(info)["answer"]["result"], changed or {})
+        self._points = points
+
+    def answer(self, request: Request) -> Reply:
+        _, root, *rest = request.path.split("/")
+        action = "/".join(rest[1:])
+        if root != "collections" or action == "cluster":
+            names = {"": "root", "aliases": "auth-scoped-aliases", "collections": "cluster-shards"}
+            return reply(names.get(root, root))
+        results: Mapping[str, Any] = {
+            "": self._info,
+            "exists": {"exists": True},
+            "points/count": {"count": self._info["points_count"]},
+            "points": self._points,
+            "points/query": {"points": [{"id": point["id"], "version": 0, "score": 0.0} for point in self._points]},
+            "points/scroll": {"points": self._points, "next_page_offset": None},
+        }
+        return Reply.json({"result": results[action], "status": "ok", "time": 0.0})
+
+
+def merged(known: Any, changed: Any) -> Any:
+    """Return nested properties with some replaced."""
+    if not (isinstance(known, dict) and isinstance(changed, Mapping)):
+        return changed
+    return {**known, **{key: merged(known.get(key), value) for key, value in changed.items()}}

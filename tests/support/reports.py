@@ -1,11 +1,12 @@
 """Reports put together by hand, of as many queries and metrics as a test needs."""
 
+import copy
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from evals.comparison.records import Pairing, Run
+from evals.comparison.records import Run
 from evals.report.model import Report
 from evals.report.parsing import parse
 
@@ -16,11 +17,6 @@ FALSE_ANSWER = "scope/false_answer"
 P95 = "latency/total_p95_ms"
 Score = float | str | None
 """A number, `failed` or `unscored`; None where the metric is not over the query."""
-
-
-def read_back(text: str) -> dict[str, Any]:
-    """Return what is known of a report's file once it was read, as it would be written again."""
-    return parse(text, "report").model_dump(mode="json", exclude_unset=True)
 
 
 def hit(rank: int, score: float, source: str, grade: int = 0) -> dict[str, Any]:
@@ -145,11 +141,6 @@ def run(made: Report, reference: str = "a.json") -> Run:
     return Run(reference=reference, origin=reference, name=made.name, report=made, digest=digest)
 
 
-def paired(baseline: Report, other: Report) -> Pairing:
-    """Return all queries of both, taken to be the same."""
-    return Pairing(rows=tuple(zip(baseline.queries, other.queries, strict=True)))
-
-
 def _score(value: Score) -> Any:
     return {value: "because"} if isinstance(value, str) else value
 
@@ -157,3 +148,26 @@ def _score(value: Score) -> Any:
 def _mean(values: Sequence[Score]) -> float | None:
     numbers = [value for value in values if isinstance(value, float | int)]
     return sum(numbers) / len(numbers) if numbers else None
+
+
+# The schema
+
+
+def objects(node: Any) -> Iterator[dict[str, Any]]:
+    """Yield every schema of an object with named properties, in a schema and below it."""
+    if isinstance(node, dict):
+        if "properties" in node:
+            yield node
+        for inner in node.values():
+            yield from objects(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from objects(inner)
+
+
+def closed(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema with no property allowed that it does not name."""
+    made = copy.deepcopy(schema)
+    for one in objects(made):
+        one["additionalProperties"] = False
+    return made

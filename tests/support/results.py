@@ -1,11 +1,10 @@
-"""A finished run put together by hand: three queries, of which one is right, one is wrong and one found nothing."""
+"""Finished runs put together by hand: one of three queries, one without scores, one of which a sample was judged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from evals.cases.case import Case
-from evals.cases.reading import GoldenSet, fingerprint
 from evals.cases.relevance import Relevance
 from evals.collect.observations import (
     Failure,
@@ -13,18 +12,23 @@ from evals.collect.observations import (
     Observation,
     Observed,
     Outcome,
+    Score,
     Summary,
     Unscored,
     ValidationReport,
 )
 from evals.config.experiment import ExperimentConfig
 from evals.grid.measure import Measured
+from evals.grid.sampled import sampled_summary
+from evals.judge.tasks import PRECISION
+from evals.metrics import METRICS
+from evals.metrics.criteria import judge
+from evals.metrics.declaration import QueryMetric
 from evals.report.build import build_report
 from evals.report.model import CollectionFacts, Facts, Report
+from evals.sampling.order import NOT_DRAWN
 from retrievers.records import Chunk, RetrievedChunk
-from tests.support.candidates import candidates_of
-from tests.support.observed import make_context
-from tests.support.scored import results_of
+from tests.support.observed import candidates_of, make_context, results_of
 
 
 def hit(rank: int, score: float, chunk_id: str, **values: Any) -> RetrievedChunk:
@@ -160,11 +164,6 @@ def result(**changes: Any) -> Measured:
     return replace(made, context=replace(made.context, **context), **changes)
 
 
-def golden() -> GoldenSet:
-    cases = tuple(o.case for o in (RIGHT, WRONG, EMPTY))
-    return GoldenSet(cases=cases, places={}, name="/somewhere/golden.jsonl", fingerprint=fingerprint(cases))
-
-
 def without_scores() -> Measured:
     """Return the same run of a retriever that gives no scores and whose chunks cannot be listed."""
 
@@ -191,3 +190,36 @@ def without_scores() -> Measured:
 
 UNLISTED = facts(retriever="Bm25", relevance="returned", embedding=None, collection=None)
 """The facts of that run."""
+
+
+# A sample of the queries was judged
+
+JUDGED: Sequence[Score] = (1.0, 0.5, 0.25, 0.0, 1.0, 0.75) * 4
+"""Scores of the first queries; the others were not drawn."""
+LABELS: Sequence[float] = (1.0, 0.5, 0.5, 0.0, 1.0, 0.5) * 4 + (1.0, 0.5, 0.0) * 12
+
+
+def sampled_result(
+    judged: Sequence[Score] = JUDGED,
+    labels: Sequence[float] = LABELS,
+    criteria: Mapping[str, str] | None = None,
+    types: Sequence[str] = ("factual", "keyword"),
+) -> Measured:
+    """Return a run of as many queries as there are labels, whose types take turns."""
+    metric: Any = METRICS[PRECISION]
+    assert isinstance(metric, QueryMetric)
+    ids = [f"q{place}" for place in range(len(labels))]
+    scores = [*judged, *[NOT_DRAWN] * (len(labels) - len(judged))]
+    summary = sampled_summary(metric, scores, labels, "labels/context_precision")
+    cases = [
+        observation(name, [hit(1, 0.9, "x")], 1, {"x": 1}, query_type=types[place % len(types)])
+        for place, name in enumerate(ids)
+    ]
+    return result(
+        observed=Observed(observations=tuple(cases)),
+        scores={PRECISION: dict(zip(ids, scores, strict=True))},
+        proxies={PRECISION: dict(zip(ids, labels, strict=True))},
+        summaries=(summary,),
+        gates=judge(criteria or {}, [summary]),
+        validation=report_of([verdict(name, "SUCCESS") for name in ids]),
+    )

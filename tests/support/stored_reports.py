@@ -19,10 +19,9 @@ from evals.report.model import Report
 from evals.report.parsing import parse
 from retrievers.text.printable import json_text
 from tests.support.experiment import make_experiment, settings
-from tests.support.grids import make_grid
+from tests.support.grid_world import make_grid
 from tests.support.judged import judging
-from tests.support.results import FACTS, UNLISTED, report, result, without_scores
-from tests.support.sampled import sampled_result
+from tests.support.results import FACTS, UNLISTED, report, result, sampled_result, without_scores
 
 STORED = Path(__file__).parents[1] / "evals" / "report" / "stored"
 NAMES = ("run", "grid", "judged", "sampled", "unlisted", "failed")

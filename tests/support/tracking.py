@@ -1,4 +1,4 @@
-"""Runs in MLflow below the working directory."""
+"""Runs in MLflow below the working directory, and a server of MLflow's that refuses on demand."""
 
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from evals.tracking.runs import Written, write_run
 from evals.tracking.store import local_uri
 from retrievers.text.printable import json_text
 from tests.support.experiment import silent
+from tests.support.loopback import LoopbackServer, Reply, Request
 
 
 def config(**settings: Any) -> TrackingConfig:
@@ -60,3 +61,39 @@ def traces_of(run: Run, uri: str | None = None) -> list[Trace]:
 def artifact(run: Run, name: str) -> Path:
     """Return the path of an artifact of a local run."""
     return Path(run.info.artifact_uri.removeprefix("file://")) / name
+
+
+class MlflowServer(LoopbackServer):
+    """The part of MLflow's REST interface that a run uses.
+
+    `refuse` names the ends of the paths that are answered with 400, `errors` maps other ends to their answers.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuse: tuple[str, ...] = ()
+        self.errors: dict[str, tuple[int, object]] = {}
+
+    @property
+    def statuses(self) -> list[str]:
+        """The statuses the run was given, in order."""
+        updates = [request.body for request in self.requests if request.path.endswith("runs/update")]
+        return [body["status"] for body in updates if "status" in body]
+
+    def answer(self, request: Request) -> Reply:
+        if request.path.endswith(self.refuse or ("nothing",)):
+            said = {"error_code": "INVALID_PARAMETER_VALUE", "message": "refused as the test wants it"}
+            return Reply.json(said, 400)
+        for end, (status, body) in self.errors.items():
+            if request.path.endswith(end):
+                return Reply.json(body, status)
+        experiment = {"experiment_id": "1", "name": "x", "artifact_location": "mlflow-artifacts:/1"}
+        info = {"run_id": "r1", "run_uuid": "r1", "experiment_id": "1", "status": "RUNNING", "start_time": 1}
+        if request.path.endswith("runs/update"):
+            return Reply.json({"run_info": info})
+        return Reply.json({"experiment": experiment, "run": {"info": info, "data": {}}})
+
+
+def mlflow_server() -> MlflowServer:
+    """Return a server, to be started by `with`."""
+    return MlflowServer()

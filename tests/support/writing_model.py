@@ -9,11 +9,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.support.chat_faults import Output
-from tests.support.chat_requests import ChatRequest
+from tests.support.chat_server import ChatRequest, OpenAIChatServer, Output
 from tests.support.judging import Oracle
 from tests.support.loopback import Reply
-from tests.support.openai_server import OpenAIChatServer
 
 PASSAGE = re.compile(r'<passage number="(\d+)" place="([^"]*)">\n(.*?)\n</passage>', re.DOTALL)
 Manner = Callable[[str, str], Any]

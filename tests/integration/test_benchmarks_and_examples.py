@@ -1,16 +1,20 @@
-"""Every benchmark starts and measures something small."""
+"""Every benchmark starts and measures something small; the examples run."""
 
+import json
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from evals.run import main
+from tests.support.command import ROOT, call, python
+
 pytestmark = pytest.mark.integration
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = ROOT / "benchmarks"
+EXAMPLES = ROOT / "examples"
 DATA = "DATA"
 """Stands for the folder of a small test collection."""
 SMALL: Mapping[str, Sequence[str]] = {
@@ -55,22 +59,31 @@ def test_every_benchmark_is_started_and_runs_from_a_checkout_that_is_not_install
         assert first is None or 0 < text.find("sys.path.insert(0, ") < first.start(), name
 
 
+COMMANDS = {name: (str(BENCHMARKS / f"{name}.py"), *flags) for name, flags in SMALL.items()} | {
+    name: ("-m", f"tests.numbers.{name}", *flags) for name, flags in SIMULATIONS.items()
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SMALL)
-def test_a_benchmark_measures_something_small(name: str, collection: Path, tmp_path: Path) -> None:
-    flags = [str(collection) if flag == DATA else flag for flag in SMALL[name]]
-    assert measured(str(BENCHMARKS / f"{name}.py"), *flags, folder=tmp_path)
-
-
-@pytest.mark.parametrize("name", SIMULATIONS)
-def test_a_simulation_draws_a_little(name: str) -> None:
-    assert measured("-m", f"tests.numbers.{name}", *SIMULATIONS[name], folder=BENCHMARKS.parent)
-
-
-def measured(*command: str, folder: Path) -> bool:
-    """Run it in a process of its own; whether it printed a figure."""
-    done = subprocess.run(
-        [sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=600, check=False
-    )
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_benchmark_or_a_simulation_measures_something_small(name: str, collection: Path, tmp_path: Path) -> None:
+    done = python([str(collection) if part == DATA else part for part in COMMANDS[name]], tmp_path)
     assert done.returncode == 0, done.stderr
-    return any(character.isdigit() for character in done.stdout)
+    assert re.search(r"\d", done.stdout)
+
+
+def test_the_experiment_on_ones_own_qdrant_is_understood(capsys: Any) -> None:
+    done = call(main, ["--config", EXAMPLES / "own_qdrant.yaml", "--print-config"], capsys)
+    assert (done.code, done.err) == (0, "")
+    assert "embed-english-v3.0" in done.out and "out_of_scope: 0.2" in done.out
+
+
+def test_the_notebook_runs(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for cell in json.loads((EXAMPLES / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)  # what a reader of the notebook runs
+    assert names["result"].metrics["ranking/hit_rate_at_3"].value == 1.0
+    swept = names["sweep"](names["find"], names["golden"], top_k=[1, 2, 3], threshold=[0.0, 0.1, 0.2, 0.3])
+    assert "Which threshold and top_k?" in str(swept)

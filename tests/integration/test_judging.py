@@ -1,0 +1,226 @@
+"""Runs and grids with a judge behind a server on the loopback, as commands: what is asked, planned, kept, and found."""
+
+import json
+import random
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.support.chat_server import CohereChatServer
+from tests.support.experiment import Experiment, settings
+from tests.support.judged_experiment import (
+    IN_EVERY_MODE,
+    PRECISION,
+    RECALL,
+    SWEEP,
+    Commands,
+    asked_of,
+    make_judged_world,
+    oracle_of,
+    planned_calls,
+)
+from tests.support.judging import Flaws, judging_order, load
+from tests.support.reports import closed
+
+pytestmark = pytest.mark.integration
+ON_RECALL = ("--objective.metrics", RECALL)
+CONSTRAINED = ("--objective.constraints", f"{{{PRECISION}: '>= 0.999'}}")
+OF_BOTH = ("--metrics", f"{PRECISION},ranking/hit_rate_at_5")
+OF_SAMPLE = (*OF_BOTH, "--judge.sample", "4")
+SCHEMA = json.loads(files("evals.report").joinpath("schema.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return make_judged_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture
+def server(made: Experiment, request: pytest.FixtureRequest) -> Iterator[CohereChatServer]:
+    """A judge that knows; with flaws where a test is given some."""
+    with CohereChatServer(oracle_of(made, getattr(request, "param", Flaws()))) as running:
+        yield running
+
+
+ERRING = pytest.mark.parametrize("server", [Flaws(false_useful=0.1, false_useless=0.1)], indirect=True, ids=["erring"])
+
+
+@pytest.fixture
+def commands(
+    made: Experiment,
+    server: CohereChatServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Commands:
+    """In an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COHERE_API_KEY", server.key)
+    return Commands(made, server, tmp_path, capsys)
+
+
+# Grids
+
+
+def cell_flags(grid: Mapping[str, Any], place: int) -> list[str]:
+    """Return the flags that make a single run of a cell, by its place in the report."""
+    cells = grid["cells"]
+    values = grid["configurations"][cells["configuration"][place]]["parameters"]
+    values = {**values, "top_k": cells["top_k"][place], "threshold": cells["threshold"][place]}
+    named = {f"keyword.{name}" if name == "term_counts" else name: value for name, value in values.items()}
+    return [f"--retriever.{name.replace('_', '-')}={value}" for name, value in named.items()]
+
+
+@pytest.mark.slow
+def test_exact_recall_buys_the_minimum_in_every_mode_and_a_cell_is_worth_what_its_run_is(
+    commands: Commands, server: CohereChatServer
+) -> None:
+    flags = (*SWEEP, *IN_EVERY_MODE)
+    planned = planned_calls(commands.plan(*flags))
+    done = commands.run(*flags)
+    assert (done.code, done.err) == (0, "")
+    texts, selections = asked_of(commands.made)
+    whole = commands.report()
+    assert len(server.chats) == planned == len(texts) + len(selections) == whole["judge"]["usage"]["calls"]
+    for place in random.Random(1).sample(range(whole["grid"]["cells"]["count"]), k=5):
+        assert commands.run(*cell_flags(whole["grid"], place), name="alone").code == 0
+        alone = commands.report("alone")["metrics"]
+        for metric in (PRECISION, RECALL):
+            of_grid = whole["grid"]["metrics"][metric]
+            assert len(set(of_grid["mean"])) > 3, "cells differ"
+            assert alone[metric]["value"] == pytest.approx(of_grid["mean"][place], abs=1e-12)
+            assert [alone[metric][count] for count in ("n", "n_failed")] == [of_grid["n"], of_grid["n_failed"]]
+    assert commands.run(*flags, name="again").code == 0
+    assert len(server.chats) == planned, "nothing is asked again"
+    assert commands.report("again")["grid"] == whole["grid"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("objective", "also", "code"),
+    [
+        ((), "", 0),
+        (ON_RECALL, "; the cells are not ranked: ragas/llm_context_recall scores ", 0),
+        (CONSTRAINED, "; the cells are not ranked: ragas/llm_context_precision scores ", 2),
+    ],
+    ids=["objective without a judge", "on recall", "constrained"],
+)
+def test_a_spent_budget_keeps_verdicts_and_says_so(
+    commands: Commands, server: CohereChatServer, objective: tuple[str, ...], also: str, code: int
+) -> None:
+    flags = (*SWEEP, *objective)
+    planned = planned_calls(commands.plan(*flags))
+    done = commands.run(*flags, "--judge.budget.calls", "30", "--judge.max-concurrency", "2")
+    assert (done.code, len(server.chats)) == (3, 30)
+    assert done.err.startswith(f"incomplete: the budget of 30 calls is spent{also}")
+    assert str(commands.report_file()) in done.err and done.err.count("\n") == 1
+    whole = json.loads(commands.report_file().read_text(encoding="utf-8"))
+    assert whole["judge"]["incomplete"] == "the budget of 30 calls is spent"
+    for schema in (SCHEMA, closed(SCHEMA)):
+        assert list(Draft202012Validator(schema).iter_errors(whole)) == []
+    assert commands.run(*flags).code == code
+    assert len(server.chats) == planned, "what was bought is not bought again"
+
+
+@pytest.mark.slow
+def test_held_out_queries_are_bought_whole_and_counted(commands: Commands, server: CohereChatServer) -> None:
+    flags = (*SWEEP, *ON_RECALL, "--dataset.split", "dev", "--metrics", f"{RECALL},cost/*")
+    planned = planned_calls(commands.plan(*flags))
+    most = planned + 1
+    done = commands.run(*flags, "--judge.budget.calls", str(most))
+    assert done.code == 3 and f"the budget of {most} calls is spent" in done.err
+    assert commands.report()["grid"]["held_out"] is None, "no figure of a part"
+    done = commands.run(*flags)
+    assert (done.code, done.err) == (0, "")
+    whole = commands.report()
+    assert planned < len(server.chats)
+    calls = whole["judge"]["usage"]["calls"]
+    assert calls == whole["metrics"]["cost/judge_calls"]["value"] == len(server.chats) - most
+    assert whole["grid"]["held_out"]["n"] == 3
+
+
+# A sample of the queries
+
+
+def drawn(made: Experiment, size: int) -> set[str]:
+    """Return the queries of the sample, by the order of judging."""
+    cases = load(made.golden).cases
+    chosen = set(judging_order(cases, settings(made).seed)[:size])
+    return {case.query for case in cases if case.id in chosen}
+
+
+@ERRING
+def test_a_sample_asks_of_its_queries_alone_and_as_often_as_planned(
+    commands: Commands, made: Experiment, server: CohereChatServer
+) -> None:
+    planned = planned_calls(commands.plan(*OF_SAMPLE))
+    assert commands.run(*OF_SAMPLE).code == 0
+    assert len(server.chats) == planned
+    assert {chat.question.query for chat in server.chats if chat.question} <= drawn(made, 4)
+    report = commands.report()
+    undrawn = [row for row in report["queries"] if row["in_scope"] and not isinstance(row["scores"][PRECISION], float)]
+    assert {row["query"] for row in undrawn}.isdisjoint(drawn(made, 4))
+    assert report["metrics"][PRECISION]["n_unscored"] == report["metrics"][PRECISION]["n_missing"] == 0
+    kinds = {one["name"]: one["metrics"][PRECISION]["n"] for one in report["slices"]}
+    assert kinds.keys() == {"factual", "keyword"} and sum(kinds.values()) == report["metrics"][PRECISION]["n"]
+
+
+@ERRING
+def test_the_command_that_a_judged_grid_ends_on_runs_its_cell(commands: Commands) -> None:
+    of_keywords = ("--sweep.mode", "keyword", "--sweep.top-k", "2,3")
+    of_cells = ("--judge.stop.margin", "0.1", "--objective.metrics", PRECISION)
+    junit = commands.folder / "junit.xml"
+    done = commands.run(*OF_BOTH, *of_keywords, *of_cells, "--junit", str(junit))
+    assert done.code == 0, done.err
+    chosen = commands.report()
+    properties = {each.get("name"): each.get("value") for each in ElementTree.parse(junit).iter("property")}
+    assert properties["proof"] == chosen["grid"]["proof"]
+    assert chosen["facts"]["judge"]["model"] in junit.read_text(encoding="utf-8")
+    [line] = [line for line in done.out.splitlines() if line.startswith("Next: ")]
+    program, *flags = shlex.split(line.removeprefix("Next: "))[2:]
+    assert program == "evals.run" and "--judge.stop.margin" not in flags
+    assert commands.run(*flags[2:], "--no-gate").code == 0
+    assert commands.report()["facts"]["retriever"] == chosen["facts"]["retriever"]
+
+
+def test_a_budget_that_ends_inside_the_sample_says_what_is_missing(
+    commands: Commands, server: CohereChatServer
+) -> None:
+    done = commands.run(*OF_SAMPLE, "--judge.budget.calls", "3", "--criteria", f'{{"{PRECISION}": ">= 0.5"}}')
+    assert done.code == 3 and "the budget of 3 calls is spent" in done.out
+    assert len(server.chats) == 3
+    [criterion] = commands.report()["criteria"]
+    assert criterion["undecided"] and "a further run buys the rest" in criterion["reason"]
+
+
+@ERRING
+@pytest.mark.parametrize("sweep", [(), (*SWEEP, "--objective.metrics", PRECISION)], ids=["run", "grid"])
+def test_without_labels_the_words_of_the_reference_answers_stand_in_for_them(
+    commands: Commands, made: Experiment, sweep: tuple[str, ...]
+) -> None:
+    rows = [json.loads(line) for line in made.golden.read_text().splitlines()]
+    bare = [{name: value for name, value in row.items() if name not in ("evidence", "relevant_ids")} for row in rows]
+    mixed = [bare[n] if n % 2 else row for n, row in enumerate(rows)]
+    inside = [row for row in rows if row["in_scope"]]
+    golden = commands.folder / "golden.jsonl"
+    flags = ("--dataset.path", str(golden))
+    for cases, name in ((mixed, "of .* queries words/context_precision"), (bare, "words/context_precision")):
+        golden.write_text("".join(json.dumps(case) + "\n" for case in cases))
+        done = commands.run(*flags, *OF_BOTH, "--judge.sample", "6", *sweep)
+        assert done.code == 0, done.err
+        report = commands.report()
+        sampled = report["metrics"][PRECISION]["sampled"]
+        assert re.search(name, sampled["proxy"]) and sampled["queries"] == len(inside)
+        assert all(0 <= row["proxies"][PRECISION] <= 1 for row in report["queries"] if row["in_scope"])
+        labelled = sum(row["outcome"] != "UNLABELLED" for row in report["queries"] if row["in_scope"])
+        hits = report["metrics"]["ranking/hit_rate_at_5"]
+        assert (hits["n"], hits["n_unscored"]) == (labelled, len(inside) - labelled)
+    done = commands.run(*flags, "--metrics", "scope/*", "--judge.model", "")
+    assert done.code == 2 and f"{len(inside)} of {len(inside)} in-scope cases have no labels" in done.err
