@@ -84,6 +84,19 @@ def grid(folder: Path, swept: Report) -> Run:
     return run_of(written(swept))
 
 
+def runs_of(made: Report) -> list[Run]:
+    """Return the runs of a report that are there, by the digest that it is found again by."""
+    experiment = client().get_experiment_by_name("tests")
+    digest = hashlib.sha256(text_of(made).encode()).hexdigest()
+    return list(client().search_runs([experiment.experiment_id], f"tags.`report.sha256` = '{digest}'"))
+
+
+def saved(made: Report, folder: Path) -> Path:
+    file = folder / "report.json"
+    file.write_text(text_of(made), encoding="utf-8")
+    return file
+
+
 def rows_of(run: Run, name: str) -> list[dict[str, Any]]:
     table = json.loads(artifact(run, f"tables/{name}.json").read_text())
     return [dict(zip(table["columns"], values, strict=True)) for values in table["data"]]
@@ -176,8 +189,7 @@ def test_a_comparison_is_written_to_the_other_run_by_the_keys_of_mlflow(
     assert all(name.startswith(f"{key}/") for name in run.data.metrics.keys() - metric_values(report()).keys())
     assert json.loads(artifact(run, f"{key}.json").read_text()) == {"baseline_run_id": first}
     assert {trace.info.tags["mlflow.eval.requestId"] for trace in traces_of(run)} == {"right", "wrong", "empty"}
-    file = tmp_path / "r.json"
-    file.write_text(text_of(named("a file")), encoding="utf-8")
+    file = saved(named("a file"), tmp_path)
     assert compare([first, str(file), *IN_TESTS, "--quiet", "--track"]) == 2
     assert "--track: expected runs in MLflow, by id or name" in capsys.readouterr().err
 
@@ -192,8 +204,7 @@ def test_cells_are_finished_runs_below_that_of_the_grid_in_its_order(grid: Run, 
     assert all(cell.info.start_time < grid.info.start_time for cell in found)
     numbers = [int(cell.data.tags["cell"]) for cell in found]
     assert numbers == sorted(numbers)
-    assert swept.grid and swept.grid.choice
-    assert swept.grid.choice.standings[0].cell in numbers
+    assert swept.grid and swept.grid.choice and swept.grid.choice.standings[0].cell in numbers
     starred = [int(cell.data.tags["cell"]) for cell in found if cell.info.run_name.startswith("★ ")]
     assert starred == [swept.grid.chosen]
 
@@ -213,83 +224,85 @@ def test_cells_differ_first_in_their_cuts_and_have_the_means_of_the_grid(grid: R
         assert client().list_artifacts(cell.info.run_id) == [] and traces_of(cell) == []
 
 
+def test_curves_along_threshold_and_top_k_are_those_of_the_recommended_cell(grid: Run, swept: Report) -> None:
+    assert swept.grid and swept.grid.chosen is not None
+    columns, means = swept.grid.cells, swept.grid.metrics["scope/false_answer"].mean
+    place = columns.index.index(swept.grid.chosen)
+    for axis, other, scale in (("top_k", columns.threshold, 1), ("threshold", columns.top_k, 1000)):
+        alike = [
+            n
+            for n, configuration in enumerate(columns.configuration)
+            if (configuration, other[n]) == (columns.configuration[place], other[place])
+        ]
+        expected = {round(scale * getattr(columns, axis)[n]): means[n] for n in alike}
+        history = client().get_metric_history(grid.info.run_id, f"by_{axis}/wrongly_answered")
+        assert {point.step: point.value for point in history} == pytest.approx(expected, rel=1e-5)
+
+
 # Live, late and again alike
 
 
-@pytest.fixture
-def saved(folder: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """The file of a report that MLflow does not have."""
-    file = tmp_path / "report.json"
-    file.write_text(text_of(named(request.node.name)), encoding="utf-8")
-    return file
-
-
-def found_id(said: str) -> str:
-    return said.split()[2]
-
-
+@pytest.mark.parametrize("kind", ["run", "grid"])
 def test_a_report_is_written_late_as_it_is_live_and_once(
-    folder: Path, swept: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    kind: str, swept: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for made in (named("one run"), swept.model_copy(update={"run": "one grid"})):
-        live = written(made)
-        file = tmp_path / "r.json"
-        file.write_text(text_of(made), encoding="utf-8")
-        assert main([str(file), *IN_TESTS]) == 0
-        assert (
-            f"run {live.run_id} is there already; nothing was written (python -m evals ui)" in capsys.readouterr().out
-        )
-        assert main([str(file), "--tracking.experiment", "late"]) == 0
-        late = client().get_run(found_id(capsys.readouterr().out))
-        assert everything(late) == everything(run_of(live)) and late.info.run_id != live.run_id
+    made = swept.model_copy(update={"run": "one grid"}) if kind == "grid" else named("one run")
+    live, file = written(made), saved(made, tmp_path)
+    assert main([str(file), *IN_TESTS]) == 0
+    there = f"run {live.run_id} is there already; nothing was written (python -m evals ui)"
+    assert there in capsys.readouterr().out
+    assert main([str(file), "--tracking.experiment", "late"]) == 0
+    late = client().get_run(capsys.readouterr().out.split()[2])
+    assert everything(late) == everything(run_of(live)) and late.info.run_id != live.run_id
 
 
-@pytest.mark.parametrize("moment", ["create_run", "log_batch", "log_artifacts", "start_trace", "log_spans", "end"])
+@pytest.mark.parametrize(
+    ("of", "name", "call"),
+    [
+        (MlflowClient, "create_run", 2),  # the first cell's
+        (MlflowClient, "log_batch", 3),
+        (MlflowClient, "log_artifacts", 1),
+        (TracingClient, "start_trace", 1),
+        (TracingClient, "log_spans", 1),
+        (MlflowClient, "set_terminated", -1),  # the last one, as finished
+    ],
+)
 def test_what_was_left_unfinished_is_deleted_and_written_again(
-    folder: Path, swept: Report, moment: str, monkeypatch: pytest.MonkeyPatch
+    grid: Run, swept: Report, of: Any, name: str, call: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped at its first cell, or later: nothing stays running, and nothing is there twice."""
-    made = swept.model_copy(update={"run": f"stopped at {moment}"})
-    of = TracingClient if moment in ("start_trace", "log_spans") else MlflowClient
-    name = "set_terminated" if moment == "end" else moment
-    works, calls = getattr(of, name), []
+    """Nothing stays running, and nothing is there twice."""
+    made, last = swept.model_copy(update={"run": f"stopped at {name}"}), call if call > 0 else len(cells_of(grid)) + 2
+    works, calls = getattr(of, name), list[Any]()
 
     def stopped(self: Any, *given: Any, **named: Any) -> Any:
         calls.append(given)
-        if (moment == "create_run" and len(calls) > 1) or (moment == "log_batch" and len(calls) > 2):
-            raise KeyboardInterrupt
-        if moment == "end" and "FINISHED" in given and named.get("end_time", 0) >= 1767323045000:
-            raise KeyboardInterrupt
-        if moment not in ("create_run", "log_batch", "end"):
+        if len(calls) == last:
             raise KeyboardInterrupt
         return works(self, *given, **named)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(of, name, stopped)
         written(made)
-    digest = hashlib.sha256(text_of(made).encode()).hexdigest()
-    [number] = {experiment.experiment_id for experiment in client().search_experiments() if experiment.name == "tests"}
-    [left] = client().search_runs([number], f"tags.`report.sha256` = '{digest}'")
+    [left] = runs_of(made)
     assert left.info.status == "FAILED" and not [run for run in cells_of(left) if run.info.status == "RUNNING"]
     done = written(made)
-    [run] = client().search_runs([number], f"tags.`report.sha256` = '{digest}'")
+    [run] = runs_of(made)
     assert (run.info.run_id, run.info.status, done.is_new) == (done.run_id, "FINISHED", True)
     assert not cells_of(left) and not traces_of(left)
     assert everything(run)["traces"] and len(cells_of(run)) >= 3
     assert not written(made).is_new
 
 
-def test_two_at_once_write_it_once(saved: Path) -> None:
-    codes: list[int] = []
-    threads = [Thread(target=lambda: codes.append(main([str(saved), *IN_TESTS, "--quiet"]))) for _ in range(2)]
+@pytest.mark.usefixtures("folder")
+def test_two_at_once_write_it_once(tmp_path: Path) -> None:
+    made, codes = named("at once"), list[int]()
+    arguments = [str(saved(made, tmp_path)), *IN_TESTS, "--quiet"]
+    threads = [Thread(target=lambda: codes.append(main(arguments))) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert codes == [0, 0]
-    digest = hashlib.sha256(saved.read_bytes()).hexdigest()
-    [number] = {experiment.experiment_id for experiment in client().search_experiments() if experiment.name == "tests"}
-    assert len(client().search_runs([number], f"tags.`report.sha256` = '{digest}'")) == 1
+    assert codes == [0, 0] and len(runs_of(made)) == 1
 
 
 @pytest.mark.usefixtures("folder")
@@ -301,8 +314,9 @@ def test_any_name_of_a_run_is_taken(name: str) -> None:
 # What fails
 
 
-def failed(capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the one line that a failure costs."""
+def failed(file: Path, capsys: pytest.CaptureFixture[str], *flags: str, code: int = 3) -> str:
+    """Write the run of a report, and return the one line that a failure costs."""
+    assert main([str(file), *IN_TESTS, *flags]) == code
     said = capsys.readouterr()
     assert said.err.count("\n") == 1 and said.out == "", said
     return said.err
@@ -310,29 +324,29 @@ def failed(capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.mark.parametrize("table", ["runs", "metrics", "spans"])
 def test_a_database_that_takes_no_more_costs_a_line_and_no_traceback(
-    saved: Path, folder: Path, tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = Path(shutil.copy(folder / "mlruns" / "mlflow.db", tmp_path))
     with closing(sqlite3.connect(file)) as database:
         stop = "BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
         database.execute(f"CREATE TRIGGER full BEFORE INSERT ON {table} {stop}")
     uri = f"sqlite:///{file}"
-    assert main([str(saved), *IN_TESTS, "--tracking.uri", uri]) == 3
-    assert failed(capsys).startswith(f"incomplete: MLflow at {uri} failed: ")
-    statuses = [run.info.status for run in client(uri).search_runs(["0", "1"])]
-    assert "RUNNING" not in statuses
+    said = failed(saved(named(table), tmp_path), capsys, "--tracking.uri", uri)
+    assert said.startswith(f"incomplete: MLflow at {uri} failed: ")
+    assert "RUNNING" not in [run.info.status for run in client(uri).search_runs(["0", "1"])]
 
 
 def test_a_server_that_does_not_answer_or_refuses_is_named_without_its_password(
-    saved: Path, server: MlflowServer, capsys: pytest.CaptureFixture[str]
+    server: MlflowServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    uri = f"http://me:s3cret@127.0.0.1:{free_port()}"
-    assert main([str(saved), "--tracking.uri", uri]) == 3
-    assert "s3cret" not in (said := failed(capsys)) and f"MLflow at {redacted(uri)} failed: MlflowException" in said
+    uri, file = f"http://me:s3cret@127.0.0.1:{free_port()}", saved(named("refused"), tmp_path)
+    said = failed(file, capsys, "--tracking.uri", uri)
+    assert "s3cret" not in said and f"MLflow at {redacted(uri)} failed: MlflowException" in said
     server.refuse = ("runs/log-batch",)
-    assert main([str(saved), "--tracking.uri", server.url]) == 3
-    assert "refused as the test wants it" in failed(capsys)
+    assert "refused as the test wants it" in failed(file, capsys, "--tracking.uri", server.url)
     assert server.statuses == ["FAILED"]
+    said = failed(file, capsys, "--tracking.uri", "http://***@host", code=2)
+    assert "holds no credentials; write them in place of ***" in said
 
 
 @pytest.mark.parametrize(
@@ -363,6 +377,9 @@ def test_an_older_server_that_knows_no_traces_has_all_else(
     assert line.startswith("MLflow has no traces of the queries") and server.statuses[-1] == "FINISHED"
 
 
+# Where it is written
+
+
 @pytest.mark.usefixtures("folder")
 def test_a_deleted_experiment_is_named_with_the_way_back() -> None:
     run = run_of(written(named("r"), experiment="gone"))
@@ -371,9 +388,8 @@ def test_a_deleted_experiment_is_named_with_the_way_back() -> None:
         written(named("again"), experiment="gone")
 
 
-def test_an_experiment_that_another_run_makes_at_the_same_moment_is_shared(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("folder")
+def test_an_experiment_that_another_run_makes_at_the_same_moment_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     makes = MlflowClient.create_experiment
 
     def after_another(self: MlflowClient, *given: Any, **named: Any) -> Any:
@@ -386,37 +402,24 @@ def test_an_experiment_that_another_run_makes_at_the_same_moment_is_shared(
     assert client().get_experiment(run.info.experiment_id).name == "made twice"
 
 
-# Where it is written
-
-
-def test_the_command_that_is_named_writes_to_the_same_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    file, of_default = Path("my report.json"), config(experiment="retrieval-evals")
-    assert late_command(file, of_default) == "python -m evals.tracking 'my report.json'"
-    assert late_command(file, config(uri="http://me:s3cret@host")) == (
-        "python -m evals.tracking 'my report.json' --tracking.uri 'http://***@host' --tracking.experiment tests"
-    )
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://another")
-    assert late_command(file, of_default).startswith("MLFLOW_TRACKING_URI= python -m")
-
-
-def test_an_address_without_its_credentials_is_refused(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(saved), "--tracking.uri", "http://***@host"]) == 2
-    assert "holds no credentials; write them in place of ***" in failed(capsys)
-
-
-def test_curves_along_threshold_and_top_k_are_those_of_the_recommended_cell(grid: Run, swept: Report) -> None:
-    assert swept.grid and swept.grid.chosen is not None
-    columns = swept.grid.cells
-    place = columns.index.index(swept.grid.chosen)
-    for axis, other, scale in (("top_k", columns.threshold, 1), ("threshold", columns.top_k, 1000)):
-        values = getattr(columns, axis)
-        alike = [
-            n
-            for n, configuration in enumerate(columns.configuration)
-            if (configuration, other[n]) == (columns.configuration[place], other[place])
-        ]
-        means = swept.grid.metrics["scope/false_answer"].mean
-        history = client().get_metric_history(grid.info.run_id, f"by_{axis}/wrongly_answered")
-        expected = {round(scale * values[n]): means[n] for n in alike}
-        assert {point.step: point.value for point in history} == pytest.approx(expected, rel=1e-5)
+@pytest.mark.parametrize(
+    ("settings", "environment", "command"),
+    [
+        ({"experiment": "retrieval-evals"}, "", "python -m evals.tracking 'my report.json'"),
+        (
+            {"uri": "http://me:s3cret@host"},
+            "http://another",
+            "python -m evals.tracking 'my report.json' --tracking.uri 'http://***@host' --tracking.experiment tests",
+        ),
+        (
+            {"experiment": "retrieval-evals"},
+            "http://another",
+            "MLFLOW_TRACKING_URI= python -m evals.tracking 'my report.json'",
+        ),
+    ],
+)
+def test_the_command_that_is_named_writes_to_the_same_place(
+    settings: dict[str, str], environment: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", environment)
+    assert late_command(Path("my report.json"), config(**settings)) == command

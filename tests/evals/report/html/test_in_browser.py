@@ -50,100 +50,10 @@ INJECT = """(() => {
 })()"""
 ROWS = "[...document.querySelectorAll('#queries-table tbody tr')].filter(row => !row.hidden)"
 SORT = "[...document.querySelectorAll('#queries-table th button')].find(b => b.innerText.startsWith('best')).click()"
-
-
-@pytest.fixture(scope="module")
-def page(grid: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of the grid, one of whose queries is an attack, in one very long word."""
-    first, *rest = grid.observed.observations
-    evil = replace(first, case=first.case.model_copy(update={"query": HOSTILE}))
-    # Few queries: which cells may be the best is not computable, and only some of them are taken for it.
-    known = choice_of(grid)
-    standings = tuple(replace(one, in_set=place < 3) for place, one in enumerate(known.standings))
-    attacked = replace(grid, observed=replace(grid.observed, observations=(evil, *rest)))
-    file = tmp_path_factory.mktemp("page") / "report.html"
-    drawn = with_swept(attacked, choice=replace(known, note="", standings=standings))
-    file.write_text(render_page(report(drawn)), encoding="utf-8")
-    return file
-
-
-@pytest.mark.parametrize(("width", "theme"), VIEWS)
-def test_it_is_whole_and_fits(browser: Chromium, page: Path, width: int, theme: Theme) -> None:
-    browser.open(page, width=width, theme=theme)
-    assert browser.problems == []
-    assert browser.evaluate("document.documentElement.scrollWidth") <= width
-    assert browser.evaluate(OVERFLOWING) == []
-    assert browser.evaluate(NAMES) == ["by_threshold", "cells", "by_top_k", "tradeoff", "scores", "ranks"]
-    sizes = browser.evaluate(WIDTHS)
-    assert len(sizes) == 5 and min(sizes) > 300
-    assert browser.evaluate(SMALLEST_TEXT) >= 8
-    table, around = browser.evaluate(TABLE)
-    assert 300 < table <= around + 1
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_all_text_stands_out_from_what_is_behind_it(browser: Chromium, page: Path, theme: Theme) -> None:
-    """WCAG 2.1, success criterion 1.4.3: at least 4.5 : 1."""
-    browser.open(page, width=1280, theme=theme)
-    assert browser.evaluate(CONTRASTS) == []
-    dark = browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
-    assert dark == (theme == "dark")
-
-
-def test_what_a_query_says_is_not_run(browser: Chromium, page: Path) -> None:
-    browser.open(page, width=1280, theme="light")
-    assert browser.evaluate("document.title") == "small · 73% pass"
-    assert browser.evaluate("document.querySelectorAll('b[onclick]').length") == 0
-    assert browser.evaluate("document.body.innerText.includes(\"<script>document.title = 'owned'\")")
-
-
-def test_the_page_forbids_scripts_that_are_not_its_own(browser: Chromium, page: Path) -> None:
-    browser.open(page, width=1280, theme="light")
-    browser.evaluate(INJECT)
-    assert browser.evaluate("document.title") != "owned"
-    assert any("Content Security Policy" in problem for problem in browser.problems)
-
-
-def test_queries_are_sorted_and_filtered(browser: Chromium, page: Path) -> None:
-    browser.open(page, width=1280, theme="light")
-    column = ROWS + ".map(row => row.cells[{}].innerText)"
-    browser.evaluate(SORT)
-    ascending = [float(text) for text in browser.evaluate(column.format(3))]
-    assert ascending == sorted(ascending) and len(ascending) == 11
-    browser.evaluate(SORT)
-    assert [float(text) for text in browser.evaluate(column.format(3))] == ascending[::-1]
-    kinds = set(browser.evaluate(column.format(1)))
-    choose = "(s => {{ s.value = {!r}; s.dispatchEvent(new Event('input')) }})(document.querySelector({!r}))"
-    for kind in kinds:
-        browser.evaluate(choose.format(kind, "select[data-filter]"))
-        assert set(browser.evaluate(column.format(1))) == {kind}
-    browser.evaluate(choose.format("", "select[data-filter]"))
-    find = choose.replace("{!r})", "'input[data-filter=queries-table]')")
-    browser.evaluate(find.format("ONION"))
-    assert browser.evaluate(column.format(0)) == ["soup"]
-    assert browser.evaluate("document.querySelector('[data-count]').textContent") == "1 of 11"
-
-
 VERDICTS = """[...document.querySelectorAll("#criteria tbody tr, #queries-table tbody tr")].map(
   row => row.cells[row.closest("#criteria") ? 0 : 1].getBoundingClientRect().right)"""
 SCROLLED = """[...document.querySelectorAll(".wide, pre")].filter(
   one => one.tabIndex !== 0 || (one.matches(".wide") && !one.getAttribute("aria-label"))).length"""
-
-
-def test_pass_and_fail_are_in_sight_on_a_phone(browser: Chromium, page: Path) -> None:
-    browser.open(page, width=400, theme="light")
-    edges = browser.evaluate(VERDICTS)
-    assert len(edges) == 11 and max(edges) <= 400
-
-
-def test_plots_have_a_role_and_a_label_and_scroll_areas_take_focus(browser: Chromium, page: Path) -> None:
-    browser.open(page, width=400, theme="light")
-    labels = browser.evaluate("[...document.querySelectorAll('figure > [role=img]')].map(one => one.ariaLabel)")
-    assert len(labels) == browser.evaluate("document.querySelectorAll('figure svg').length") > 0
-    assert all(len(label) > 20 for label in labels)
-    assert browser.evaluate(SCROLLED) == 0
-
-
 CELLS = """[...document.querySelectorAll("#figure-cells tbody tr")].map(row =>
   [...row.cells].map(cell => [cell.textContent, cell.ariaLabel, cell.style.boxShadow !== ""]))"""
 CHOOSE = """(s => { s.value = [...s.options].find(one => one.text === %r).value;
@@ -159,6 +69,27 @@ CHOSEN = """(() => {
     title: mark("tradeoff", "ring").textContent,
   };
 })()"""
+FIGURES = """[...document.querySelectorAll("#explore tbody tr")].map(row => Object.fromEntries(
+  [...row.querySelectorAll("td")].map(cell => [cell.dataset.figure, [cell.dataset.value, cell.dataset.ends].map(
+    text => text.split(",").filter(Boolean).map(Number))])))"""
+QUERIES = """[...document.querySelectorAll("#explore .queries details")].map(
+  one => [one.querySelector("b").textContent, one.querySelector("summary span").textContent])"""
+KEYS = {"Home": 36, "End": 35, "ArrowLeft": 37, "ArrowRight": 39, "ArrowDown": 40}
+
+
+@pytest.fixture(scope="module")
+def page(grid: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the grid, one of whose queries is an attack, in one very long word."""
+    first, *rest = grid.observed.observations
+    evil = replace(first, case=first.case.model_copy(update={"query": HOSTILE}))
+    # Few queries: which cells may be the best is not computable, and only some of them are taken for it.
+    known = choice_of(grid)
+    standings = tuple(replace(one, in_set=place < 3) for place, one in enumerate(known.standings))
+    attacked = replace(grid, observed=replace(grid.observed, observations=(evil, *rest)))
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    drawn = with_swept(attacked, choice=replace(known, note="", standings=standings))
+    file.write_text(render_page(report(drawn)), encoding="utf-8")
+    return file
 
 
 def marks(browser: Chromium, figure: str, kind: str, *attributes: str) -> list[list[list[float]]]:
@@ -184,7 +115,66 @@ def open_report(browser: Chromium, made: Report, folder: Path) -> None:
 
 def press(browser: Chromium, key: str) -> None:
     for kind in ("keyDown", "keyUp"):
-        browser.call("Input.dispatchKeyEvent", type=kind, key=key)
+        browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=KEYS[key])
+
+
+def slide(browser: Chromium, selector: str, value: float) -> None:
+    move = f"s => {{ s.value = {value}; s.dispatchEvent(new Event('input')) }}"
+    browser.evaluate(f"({move})(document.querySelector('#explore {selector}'))")
+
+
+@pytest.mark.parametrize(("width", "theme"), VIEWS)
+def test_it_is_whole_and_fits_and_all_of_it_can_be_read(
+    browser: Chromium, page: Path, width: int, theme: Theme
+) -> None:
+    """Text stands out at least 4.5 : 1 (WCAG 2.1, 1.4.3); plots have a label, areas that scroll take the focus."""
+    browser.open(page, width=width, theme=theme)
+    assert browser.problems == []
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.evaluate(OVERFLOWING) == []
+    assert browser.evaluate(NAMES) == ["by_threshold", "cells", "by_top_k", "tradeoff", "scores", "ranks"]
+    sizes = browser.evaluate(WIDTHS)
+    assert len(sizes) == 5 and min(sizes) > 300
+    assert browser.evaluate(SMALLEST_TEXT) >= 8
+    table, around = browser.evaluate(TABLE)
+    assert 300 < table <= around + 1
+    assert browser.evaluate(CONTRASTS) == []
+    dark = browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
+    assert dark == (theme == "dark")
+    labels = browser.evaluate("[...document.querySelectorAll('figure > [role=img]')].map(one => one.ariaLabel)")
+    assert len(labels) == len(sizes) and all(len(label) > 20 for label in labels)
+    assert browser.evaluate(SCROLLED) == 0
+    edges = browser.evaluate(VERDICTS)  # pass and fail are in sight on a phone
+    assert len(edges) == 11 and max(edges) <= width
+
+
+def test_only_its_own_scripts_run(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=1280, theme="light")
+    assert browser.evaluate("document.querySelectorAll('b[onclick]').length") == 0
+    assert browser.evaluate("document.body.innerText.includes(\"<script>document.title = 'owned'\")")
+    browser.evaluate(INJECT)
+    assert browser.evaluate("document.title") == "small · 73% pass"
+    assert any("Content Security Policy" in problem for problem in browser.problems)
+
+
+def test_queries_are_sorted_and_filtered(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=1280, theme="light")
+    column = ROWS + ".map(row => row.cells[{}].innerText)"
+    browser.evaluate(SORT)
+    ascending = [float(text) for text in browser.evaluate(column.format(3))]
+    assert ascending == sorted(ascending) and len(ascending) == 11
+    browser.evaluate(SORT)
+    assert [float(text) for text in browser.evaluate(column.format(3))] == ascending[::-1]
+    kinds = set(browser.evaluate(column.format(1)))
+    choose = "(s => {{ s.value = {!r}; s.dispatchEvent(new Event('input')) }})(document.querySelector({!r}))"
+    for kind in kinds:
+        browser.evaluate(choose.format(kind, "select[data-filter]"))
+        assert set(browser.evaluate(column.format(1))) == {kind}
+    browser.evaluate(choose.format("", "select[data-filter]"))
+    find = choose.replace("{!r})", "'input[data-filter=queries-table]')")
+    browser.evaluate(find.format("ONION"))
+    assert browser.evaluate(column.format(0)) == ["soup"]
+    assert browser.evaluate("document.querySelector('[data-count]').textContent") == "1 of 11"
 
 
 def test_the_first_picture_is_on_the_first_screen(browser: Chromium, page: Path, tmp_path: Path) -> None:
@@ -306,3 +296,82 @@ def test_it_prints_with_its_figures_and_their_colours(browser: Chromium, page: P
     text = "".join(page.extract_text() for page in PdfReader(BytesIO(base64.b64decode(printed))).pages)
     for words in ("Every cell: top_k across", "What quality costs", "Along the threshold", "not a candidate"):
         assert words in text
+
+
+# Cells query by query
+
+
+def test_every_figure_is_the_report_s(browser: Chromium, grid: Measured, page: Path) -> None:
+    section = report(grid).grid
+    assert section is not None and section.decision is not None and section.results is not None
+    weight, metrics, found = section.decision.weight, section.metrics, section.results
+    browser.open(page, width=1280, theme="light")
+    for number in range(len(found.gain)):
+        browser.evaluate(f"Grid.choose('cell', {number})")
+        link = browser.evaluate("document.querySelector('[data-link]').hash")
+        assert link == f"#{section.address(number)}"  # by which evals.compare names the cell, too
+        this, _ = browser.evaluate(FIGURES)
+        wrong, gain = metrics["scope/false_answer"].mean[number], found.gain[number]
+        assert wrong is not None and gain is not None
+        expected = {
+            "found": gain,
+            "scope/false_answer": wrong,
+            "scope/false_abstention": metrics["scope/false_abstention"].mean[number],
+            "utility": (1 - weight) * gain + weight * (1 - wrong),
+            "tokens": metrics["cost/context_tokens"].mean[number],
+            "passes": metrics["queries/pass_rate"].mean[number],
+        }
+        assert {name: value for name, ([value], _) in this.items()} == pytest.approx(expected, abs=1e-12)
+        assert this["utility"][0][0] == pytest.approx(section.ranking.values[number], abs=1e-12)
+        for name, (low, high) in found.bands.items():
+            assert this[name][1] == pytest.approx([low[number], high[number]], abs=1e-12)
+        ends = [
+            (1 - weight) * found.bands["found"][side][number]
+            + weight * (1 - found.bands["scope/false_answer"][1 - side][number])
+            for side in (0, 1)
+        ]
+        assert this["utility"][1] == pytest.approx(ends, abs=1e-12)
+    assert browser.problems == []
+
+
+def test_a_reader_moves_pins_filters_and_comes_back_by_a_link(browser: Chromium, grid: Measured, page: Path) -> None:
+    section = report(grid).grid
+    assert section is not None and section.results is not None
+    browser.open(page, width=1280, theme="light")
+    assert browser.evaluate(QUERIES) == []  # the cell beside itself
+    slide(browser, "[data-step=top_k]", 0)
+    slide(browser, "[data-step=threshold]", 0)
+    answered = browser.evaluate(QUERIES)
+    assert answered and all("→" in change for _, change in answered)
+    assert "lost" in browser.evaluate("document.querySelector('#explore .count').textContent")
+    browser.evaluate("document.querySelector('#explore .queries details').open = true")
+    sides = browser.wait_for("[...document.querySelectorAll('#explore .sides > div')].map(one => one.innerText)")
+    assert len(sides) == 2 and sides[0].startswith("pinned") and sides[1].startswith("this cell")
+    assert "only here" in "".join(sides)
+    slide(browser, "[data-weight]", 0.75)
+    browser.evaluate("document.querySelector('[data-best]').click()")
+    best = browser.evaluate(FIGURES)[0]["utility"][0][0]
+    gains, wrong = section.results.gain, section.metrics["scope/false_answer"].mean
+    assert best == pytest.approx(
+        max(0.25 * (g or 0) + 0.75 * (1 - (w or 0)) for g, w in zip(gains, wrong, strict=True)), abs=1e-12
+    )
+    address, before = browser.evaluate("document.querySelector('[data-link]').href"), browser.evaluate(FIGURES)
+    assert "#" in address and "~w0.75" in address
+    browser.open("about:blank", width=400, theme="dark")  # else it would be the same document, which does not load
+    browser.open(address, width=400, theme="dark")
+    assert browser.evaluate(FIGURES) == before
+    browser.open("about:blank", width=400, theme="dark")
+    browser.open(f"{page.absolute().as_uri()}#no-such-cell~w9/%", width=400, theme="dark")
+    assert browser.problems == []
+
+
+def test_sliders_go_by_keyboard(browser: Chromium, grid: Measured, page: Path) -> None:
+    browser.open(page, width=1280, theme="light")
+    shown = "document.querySelector('[data-step=top_k]').nextElementSibling.textContent"
+    browser.evaluate("document.querySelector('[data-step=top_k]').focus()")
+    seen = []
+    for key in ("Home", "ArrowRight", "End"):
+        press(browser, key)
+        seen.append(int(browser.evaluate(shown)))
+    top_ks = swept_of(grid).grid.top_ks
+    assert seen == [top_ks[0], top_ks[1], top_ks[-1]]
