@@ -274,16 +274,20 @@ def test_judged_metrics_get_their_verdicts_from_the_store_and_ask_nothing(
     assert len(check["metrics"]) == 8 and check["line"] == "ragas 0.4.3: equal (24 scores by its 8 classes)"
 
 
-def test_the_report_is_saved_and_the_first_screen_shown_before_ragas_is_asked(made: Experiment, tmp_path: Path) -> None:
-    file, seen = tmp_path / "report.json", list[Any]()
+def test_the_report_is_saved_and_shown_before_ragas_is_asked_and_the_page_written(
+    made: Experiment, tmp_path: Path
+) -> None:
+    file, page, seen = tmp_path / "report.json", tmp_path / "page.html", list[Any]()
+
+    def look(shown: Any) -> None:
+        seen.append((shown.report.ragas_check.status, load_report(file), page.exists()))
+
     config = settings(made, metrics=WITHOUT_MODEL.split(","))
-    result = evaluate(
-        experiment=config, outputs=Outputs(report=file), measured=lambda shown: seen.append((shown, load_report(file)))
-    )
-    [(shown, written)], check = seen, load_report(file)["ragas_check"]
-    assert shown.report.ragas_check.status == written["ragas_check"]["status"] == "pending"
+    result = evaluate(experiment=config, outputs=Outputs(report=file, html=page), measured=look)
+    [(status, written, page_was_there)], check = seen, load_report(file)["ragas_check"]
+    assert (status, written["ragas_check"]["status"], page_was_there) == ("pending", "pending", False)
     assert result.report.ragas_check is not None and result.report.ragas_check.status == "equal"
-    assert load_report(file) == written | {"ragas_check": check}
+    assert load_report(file) == written | {"ragas_check": check} and page.exists()
 
 
 @pytest.mark.slow
