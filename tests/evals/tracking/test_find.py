@@ -1,5 +1,6 @@
 """References to runs: files, and ids, names and tags in MLflow."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,47 +27,34 @@ def runs(tmp_path_factory: pytest.TempPathFactory, mlflow_database: Path) -> Ite
     shutil.copy(mlflow_database, folder / "mlruns")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        yield [log(place, name) for place, name in enumerate(NAMES)]
+        ids = [log(place, name) for place, name in enumerate(NAMES[:-1])]
+        client = MlflowClient(tracking_uri=local_uri())
+        killed = client.create_run("1", run_name=NAMES[-1], start_time=1767323046000).info.run_id
+        client.set_terminated(killed, "KILLED")
+        yield [*ids, killed]
 
 
 def log(place: int, name: str) -> str:
-    if name == "unreported":
-        client = MlflowClient(tracking_uri=local_uri())
-        run = client.create_run("1", run_name=name, start_time=1767323046000)
-        client.set_terminated(run.info.run_id, "KILLED")
-        return str(run.info.run_id)
     facts = report().facts.model_copy(update={"started_at": f"2026-01-02T03:04:0{place}+00:00"})
-    made = report().model_copy(update={"run": name, "name": f"place {place}", "facts": facts})
-    return written(made).run_id
-
-
-@pytest.fixture
-def client(runs: list[str]) -> MlflowClient:
-    return MlflowClient(tracking_uri=local_uri())
+    return written(report().model_copy(update={"run": name, "name": f"place {place}", "facts": facts})).run_id
 
 
 def read(reference: str, uri: str | None = None, experiment: str = "tests") -> Run:
     return open_run(reference, uri, experiment)
 
 
-def run_id(reference: str, uri: str | None = None, experiment: str = "tests") -> str:
-    tracked = read(reference, uri, experiment).tracked
-    assert tracked
-    return tracked.run_id
-
-
-def refused(reference: str, experiment: str = "tests") -> str:
+def refused(reference: str, uri: str | None = None, experiment: str = "tests") -> str:
     with pytest.raises(TrackingError) as caught:
-        read(reference, experiment=experiment)
+        read(reference, uri, experiment)
     return str(caught.value)
 
 
-def test_by_id_in_whatever_experiment(runs: list[str]) -> None:
-    found = read(runs[2])
+def test_by_id_in_whatever_experiment_and_by_name(runs: list[str]) -> None:
+    found = read(runs[2], experiment="another that there is not")
     assert found.tracked == Tracked("http://127.0.0.1:5000", "1", runs[2])
     assert (found.name, found.report.name, found.origin) == ("twice", "place 2", f"MLflow run {runs[2]}")
-    assert run_id(NAMES[3]) == runs[3]
-    assert run_id(runs[2], experiment="another that there is not") == runs[2]
+    by_name = read(NAMES[3]).tracked
+    assert by_name is not None and by_name.run_id == runs[3]
 
 
 def test_a_name_of_several_runs_lists_them_with_their_times(runs: list[str]) -> None:
@@ -76,36 +64,29 @@ def test_a_name_of_several_runs_lists_them_with_their_times(runs: list[str]) -> 
     assert all("UTC  FINISHED" in line for line in listed)
 
 
-def test_a_name_that_does_not_exist_names_the_nearest(runs: list[str]) -> None:
-    assert "no run has the id or name 'frist' in experiment 'tests'" in refused("frist")
-    assert refused("frist").endswith("and no file is called so; did you mean 'first'?")
+def test_what_is_not_there_names_the_nearest(runs: list[str]) -> None:
+    said = refused("frist")
+    assert "no run has the id or name 'frist' in experiment 'tests'" in said
+    assert said.endswith("and no file is called so; did you mean 'first'?")
+    said = refused("first", experiment="test")
+    assert said.endswith("mlflow.db has no experiment 'test'; did you mean 'tests'?")
 
 
-def test_a_run_without_a_report_says_how_it_ended(runs: list[str], client: MlflowClient) -> None:
+def test_a_run_without_a_report_says_how_it_ended(runs: list[str]) -> None:
     assert refused("unreported") == (
         f"run {runs[4]} (unreported) has no artifact report.json, so no scores: its status is KILLED"
     )
-    client.set_tag(runs[4], "mlflow.parentRunId", "abc")
+    MlflowClient(tracking_uri=local_uri()).set_tag(runs[4], "mlflow.parentRunId", "abc")
     assert refused("unreported").endswith("no scores: it is a part of run abc, and has values only")
-    client.delete_tag(runs[4], "mlflow.parentRunId")
-
-
-def test_an_experiment_that_does_not_exist_names_the_nearest(runs: list[str]) -> None:
-    assert refused("first", "test").endswith("mlflow.db has no experiment 'test'; did you mean 'tests'?")
 
 
 @pytest.mark.parametrize("uri", [None, "sqlite:///elsewhere.db"])
 def test_no_database_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str | None) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        TrackingError, match=r"'first': no such file, and no MLflow runs either: .*\.db does not exist.*--tracking\.uri"
-    ):
-        read("first", uri)
-    assert list(tmp_path.iterdir()) == []
+    said = r"'first': no such file, and no MLflow runs either: .*\.db does not exist.*--tracking\.uri"
+    assert re.match(said, refused("first", uri)) and list(tmp_path.iterdir()) == []
 
 
 def test_a_server_that_does_not_answer() -> None:
-    port = free_port()
-    with pytest.raises(TrackingError, match=r"MLflow at http://\*\*\*@127.0.0.1:\d+ failed: MlflowException") as caught:
-        read("first", f"http://me:s3cret@127.0.0.1:{port}")
-    assert "s3cret" not in str(caught.value)
+    said = refused("first", f"http://me:s3cret@127.0.0.1:{free_port()}")
+    assert re.match(r"MLflow at http://\*\*\*@127.0.0.1:\d+ failed: MlflowException", said) and "s3cret" not in said

@@ -17,7 +17,7 @@ from mlflow.entities import Run, Span
 from mlflow.tracing.client import TracingClient
 from syrupy.assertion import SnapshotAssertion
 
-from evals.collect.observations import Failure, LatencyPass
+from evals.collect.observations import Failure, Gate, LatencyPass, Summary
 from evals.compare import main as compare
 from evals.errors import TrackingError
 from evals.grid.measure import Measured
@@ -25,7 +25,7 @@ from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.model import JudgeFacts, Report
 from evals.tracking.__main__ import main
 from evals.tracking.runs import late_command
-from evals.tracking.values import metric_values
+from evals.tracking.values import MOST_METRICS, metric_values, tags
 from retrievers.records import StageTimings
 from retrievers.text.secrets import redacted
 from tests.support.judged import judging
@@ -65,12 +65,22 @@ def timed() -> Measured:
     return replace(made, scores={**made.scores, **scores}, observed=observed)
 
 
+OWN_KEYS: dict[str, Any] = {
+    "abbreviations": {"R&D": "research"},
+    "keyword": {"synonyms": {"C++": ["cpp"]}, "language": "german"},
+    "filters": {"any": [{"a(b)": 1}]},
+    "candidates": 7,
+}
+"""Settings with keys of a user's own, which MLflow would refuse as names of parameters."""
+
+
 def named(name: str) -> Report:
     """Return the report of the run by hand under a name of its own, with texts longer than a preview."""
     judge = JudgeFacts(provider="cohere", model="command", parameters={"seed": 0}, fingerprint="cafe")
     made = report(timed(), facts(judge=judge))
     longer = {name: one.model_copy(update={"text": "The whole text. " * 20}) for name, one in made.chunks.items()}
-    return Report.model_validate(dict(made) | {"run": name, "chunks": longer})
+    config = made.config | {"retriever": made.config["retriever"] | OWN_KEYS, "tracking": {"uri": "http://***@host"}}
+    return Report.model_validate(dict(made) | {"run": name, "chunks": longer, "config": config})
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +164,24 @@ def test_what_mlflow_has_of_a_report(name: str, snapshot: SnapshotAssertion) -> 
     assert own["report.sha256"] == hashlib.sha256(known["files"]["report.json"]).hexdigest()
     listed = [item.path for item in client().list_artifacts(run.info.run_id)]
     assert listed[0] == "report.html" and made.verdict in unescape(known["files"]["report.html"].decode())
+
+
+def test_metrics_are_values_alone_those_that_say_most_first() -> None:
+    metrics: dict[str, float | None] = {f"candidates/recall_at_{n}": n / 7 for n in range(1, 60)}
+    metrics |= {"ranking/ndcg_at_5": 0.123456789, "ranking/hit_rate_at_5": 1.0, "a": None}
+    entries = {name: Summary(metric=name, value=value) for name, value in metrics.items()}
+    found = metric_values(report().model_copy(update={"metrics": entries, "criteria": []}))
+    first = ["ranking/hit_rate_at_5", "ranking/ndcg_at_5", "candidates/recall_at_1"]
+    assert len(found) == MOST_METRICS and list(found)[:3] == first
+    assert found.items() <= metrics.items()
+
+
+@pytest.mark.parametrize(("condition", "rules"), [(">= 0.5", 1), ("<= 0.5", 1), ("< 0.5", 0), ("no worse", 0)])
+def test_criteria_are_told_as_far_as_mlflow_knows_them(condition: str, rules: int) -> None:
+    """It knows `>=` and `<=` alone; what it is told of a run, and of a metric without a value, is in the snapshot."""
+    gate = Gate(metric="ranking/precision_at_3", condition=condition, figure=0.5, passed=True, reason="")
+    told = tags(report().model_copy(update={"criteria": [gate]})).get("mlflow.genaiEvaluate.qualityCriteria")
+    assert len(json.loads(told)["rules"] if told else []) == rules
 
 
 @pytest.mark.usefixtures("folder")

@@ -28,34 +28,30 @@ def test_a_database_that_is_whole_or_not_there_is_accepted(database: Path, tmp_p
     before = database.stat().st_mtime_ns
     for uri in (None, f"sqlite:///{database}", f"sqlite:///{tmp_path}/gone.db", "http://127.0.0.1:9", "file:///x"):
         check_database(uri)
-    assert database.stat().st_mtime_ns == before
-    assert not (tmp_path / "gone.db").exists()
+    assert database.stat().st_mtime_ns == before and not (tmp_path / "gone.db").exists()
+    with closing(sqlite3.connect(database)) as other:
+        other.execute("BEGIN IMMEDIATE")  # somebody writes to it
+        check_database(None)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_eight_kilobytes_of_garbage_are_noticed(database: Path, seed: int) -> None:
-    rng = random.Random(seed)
-    with database.open("r+b") as file:
-        file.seek(rng.randrange(4096, database.stat().st_size - 8192))
-        file.write(rng.randbytes(8192))
+def damaged(database: Path, seed: int) -> bytes:
+    """Return a database in which eight kilobytes are garbage."""
+    rng, content = random.Random(seed), database.read_bytes()
+    place = rng.randrange(4096, len(content) - 8192)
+    return content[:place] + rng.randbytes(8192) + content[place + 8192 :]
+
+
+@pytest.mark.parametrize("content", [*range(5), b"garbage" * 1_000, b"SQLite format 3\0" + b"\0" * 5_000])
+def test_a_damaged_database_is_noticed(database: Path, content: int | bytes) -> None:
+    database.write_bytes(damaged(database, content) if isinstance(content, int) else content)
     for uri in (None, f"sqlite:///{database}"):
-        with pytest.raises(
-            ConfigError, match=r"mlflow\.db: the database of MLflow is damaged \(.*\.recover .* move it"
-        ):
+        said = r"mlflow\.db: the database of MLflow is damaged \(.*\.recover .* move it"
+        with pytest.raises(ConfigError, match=said):
             check_database(uri)
 
 
-@pytest.mark.parametrize("content", [b"garbage" * 1_000, b"SQLite format 3\0" + b"\0" * 5_000])
-def test_a_file_that_is_no_database(database: Path, content: bytes) -> None:
-    database.write_bytes(content)
-    with pytest.raises(ConfigError, match="is damaged"):
-        check_database(None)
-
-
-def test_a_database_that_somebody_writes_to_is_accepted(database: Path) -> None:
-    with closing(sqlite3.connect(database)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        check_database(None)
+def everything(folder: Path) -> tuple[list[Path], list[bytes]]:
+    return sorted(folder.rglob("*")), [file.read_bytes() for file in sorted(folder.rglob("mlflow.db"))]
 
 
 @pytest.mark.parametrize("how", ["copied", "moved"])
@@ -75,20 +71,13 @@ def test_a_checkout_that_was_copied_or_moved_says_so_before_it_writes_and_how_to
     other = tmp_path / "other"
     (shutil.copytree if how == "copied" else shutil.move)(first, other)
     monkeypatch.chdir(other)
-    before = (
-        sorted(path for path in tmp_path.rglob("*") if path.is_file()),
-        (other / "mlruns" / "mlflow.db").read_bytes(),
-    )
-    late = ["late.json", "--tracking.experiment", "tests"]
+    before, late = everything(tmp_path), ["late.json", "--tracking.experiment", "tests"]
     for command, given in ((evaluate, flags), (main, late)):
         done = call(command, given, capsys)
         assert done.code == 2 and done.err.count("\n") == 1
         assert f"keeps the artifacts of experiment 'tests' in {first}/mlruns/artifacts" in done.err
         assert f"expected {other}/mlruns/artifacts; move mlruns away" in done.err
-    assert before == (
-        sorted(path for path in tmp_path.rglob("*") if path.is_file()),
-        (other / "mlruns" / "mlflow.db").read_bytes(),
-    )
+    assert before == everything(tmp_path)
     _, statements, _ = done.err.split('"')
     with closing(sqlite3.connect("mlruns/mlflow.db")) as edited:
         edited.executescript(statements)
