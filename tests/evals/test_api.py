@@ -33,6 +33,7 @@ ROWS: list[dict[str, Any]] = [
 ]
 CHEAP = ["ranking/*", "scope/*"]
 HIT_RATE = "ranking/hit_rate_at_5"
+SWEPT = Experiment.load(None, {"sweep.top_k": "1:3"}, {})
 MOST = 4_000
 """Characters of what `print` shows."""
 
@@ -160,43 +161,17 @@ def test_a_retriever_of_ours_and_a_vector_store_stay_open(made: OnDisk) -> None:
     ("call", "error", "message"),
     [
         (lambda: run(42), ConfigError, "expected a LangChain BaseRetriever or a QdrantVectorStore.*an object of int"),
-        (lambda: run(lambda query: None), ForeignRetrieverError, "returned NoneType None; expected a list"),
         (lambda: run(lambda query: [3]), ForeignRetrieverError, "returned int 3 at place 1"),
-        (lambda: run(lambda query: 1 / 0), ForeignRetrieverError, "ZeroDivisionError"),
         (lambda: run(golden=[{"query": "x"}]), DatasetError, "1 of 1 in-scope cases have no labels .*--judge.model"),
-        (lambda: run(golden=["x"]), DatasetError, "row 0: expected a JSON object, got 'x'"),
         (lambda: run(golden=[{"query": "x", "in_scop": False}]), DatasetError, "in_scop: unknown field.*in_scope"),
         (lambda: run(golden=[{"query": "x", "relevant_ids": "{"}]), DatasetError, "row 0: relevant_ids: Input should"),
-        (lambda: run(golden=[]), DatasetError, "holds no case"),
-        (lambda: run(golden=7), DatasetError, "expected a path, a list.*got int"),
         (lambda: run(golden={"query": "x"}), DatasetError, "expected a path, a list.*got dict"),
-        (
-            lambda: run(golden=[{"query": "x", "evidence": [{"heading": "H"}]}]),
-            DatasetError,
-            "expected a quote, or the source_url",
-        ),
-        (
-            lambda: run(experiment=Experiment.load(None, {"sweep.top_k": "1:3"})),
-            ExperimentError,
-            r"call evals\.sweep",
-        ),
+        (lambda: run(golden=[{"query": "x", "evidence": [{}]}]), DatasetError, "expected a quote, or the source_url"),
+        (lambda: run(experiment=SWEPT), ExperimentError, r"call evals\.sweep"),
         (lambda: sweep(Experiment()), ExperimentError, "has no sweep"),
         (lambda: compare_runs("a.json"), ReportError, "at least one run to compare"),
-        (
-            lambda: compare_runs("a.json", "b.json", tolerances={HIT_RATE: float("nan")}),
-            ExperimentError,
-            "expected a number of 0 or more",
-        ),
-        (
-            lambda: compare_runs("a.json", "b.json", tolerances={HIT_RATE: -0.1}),
-            ExperimentError,
-            "expected a number of 0 or more",
-        ),
-        (
-            lambda: Experiment.load(None, {"retriever.top_k": 0}),
-            ConfigError,
-            r"retriever.top_k: .*0.*the arguments",
-        ),
+        (lambda: compare_runs("a", "b", tolerances={HIT_RATE: float("nan")}), ExperimentError, "a number of 0 or more"),
+        (lambda: Experiment.load(None, {"retriever.top_k": 0}), ConfigError, r"retriever.top_k: .*0.*the arguments"),
     ],
 )
 def test_what_cannot_be_is_an_error_of_its_kind(call: Callable[[], Any], error: type[Exception], message: str) -> None:
@@ -275,13 +250,6 @@ def test_results_and_files_compare_alike(tmp_path: Path) -> None:
     (read,) = compare_runs(good.save(tmp_path / "a.json"), bad.save(tmp_path / "b.json"), metrics=[HIT_RATE])
     assert [d.difference for d in held.differences] == [-1.0] == [d.difference for d in read.differences]
     assert [one.passed for one in held.regressions] == [False]
-
-
-def test_settings_stand_over_the_file_and_the_environment(made: OnDisk) -> None:
-    env = {"RAG_DEFAULT_TOP_K": "7"}
-    assert Experiment.load(None, env=env).retriever.top_k == 7
-    assert Experiment.load(None, {"retriever": {"top_k": 2}}, env).retriever.top_k == 2
-    assert Experiment.load(made.config, {"retriever.top_k": 3}).retriever.top_k == 3
 
 
 # What `print` and a notebook show: the head and the table that the command shows

@@ -2,29 +2,26 @@
 
 import json
 import re
-import shutil
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mlflow import MlflowClient
 from syrupy.assertion import SnapshotAssertion
 
 from evals.compare import main
 from evals.grid.measure import Measured
 from evals.report.model import Report
 from evals.report.parsing import cell_report, parse
-from evals.run import main as evaluate
 from tests.support.command import Done, call
-from tests.support.experiment import make_experiment
 from tests.support.reports import HIT, NDCG, P95, document, row
 from tests.support.results import report
 
 Compare = Callable[..., Done]
 HOSTILE = "<script>alert(1)</script> | `code` *bold* [a](http://b)\n# head"
 MOST = 65_536
+HITS, SHALLOW = [1.0, 1.0, 0.0], "ranking/ndcg_at_3"
 
 
 @pytest.fixture
@@ -32,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with the reports of three runs: a, a worse b, a better c."""
     monkeypatch.chdir(tmp_path)
     for name, scores in {"a": [0.5, 0.5, 1.0], "b": [0.5, 0.1, 0.9], "c": [0.6, 0.6, 1.0]}.items():
-        write(tmp_path / f"{name}.json", document({NDCG: scores, HIT: [1.0, 1.0, 0.0]}, {P95: 2.0}, name=name))
+        write(tmp_path / f"{name}.json", document({NDCG: scores, HIT: HITS, SHALLOW: HITS}, {P95: 2.0}, name=name))
     return tmp_path
 
 
@@ -59,6 +56,8 @@ def test_two_files_are_compared_and_nothing_is_written(
     assert (done.code, done.err) == (0, "")
     assert done.out == snapshot
     assert "by ranking/hit_rate_at_5" not in compare("a.json", "b.json", "--by", HIT).out  # by it none has moved
+    assert "queries/pass_rate" not in compare("a.json", "b.json", "--metrics", "ranking/*").out
+    assert SHALLOW not in done.out and SHALLOW in compare("a.json", "b.json", "--verbose").out
     assert everything(folder) == {"a.json", "b.json", "c.json"}
 
 
@@ -67,14 +66,6 @@ def test_json_is_printed_or_written_the_same(compare: Compare, folder: Path, sna
     printed = json.loads(done.out)
     assert printed == snapshot
     assert json.loads((folder / "deep" / "compared.json").read_text(encoding="utf-8")) == printed
-
-
-def test_metrics_are_chosen_and_verbose_means_all(compare: Compare, folder: Path) -> None:
-    for name in ("a", "b"):
-        write(folder / f"{name}.json", document({NDCG: [0.5], "ranking/ndcg_at_3": [0.4]}, name=name))
-    assert "ranking/ndcg_at_3" not in compare("a.json", "b.json").out
-    assert "ranking/ndcg_at_3" in compare("a.json", "b.json", "--verbose").out
-    assert "queries/pass_rate" not in compare("a.json", "b.json", "--metrics", "ranking/*").out
 
 
 @pytest.mark.parametrize(
@@ -216,33 +207,3 @@ def test_markdown_is_cut_before_github_refuses_it(tmp_path: Path, capsys: pytest
     assert call(main, [*files, "--markdown", tmp_path / "c.md", "--quiet"], capsys).code == 0
     written = (tmp_path / "c.md").read_text(encoding="utf-8")
     assert len(written) <= MOST and written.endswith("more than GitHub takes\n")
-
-
-# Real runs
-
-
-@pytest.mark.slow
-def test_real_runs_from_mlflow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mlflow_database: Path
-) -> None:
-    made = make_experiment(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    Path("mlruns").mkdir()
-    shutil.copy(mlflow_database, "mlruns")
-    for name, top_k in (("wide", 3), ("narrow", 1)):
-        arguments = ["--config", made.config, "--tracking.enabled", "true", "--tracking.run-name", name, "--quiet"]
-        arguments += ["--metrics", "ranking/recall_at_3"]
-        assert call(evaluate, [*arguments, "--retriever.top-k", top_k], capsys) == Done(0, "", "")
-    client = MlflowClient("sqlite:///mlruns/mlflow.db")
-    [wide] = client.search_runs(["1"], "attributes.run_name = 'wide'")
-    done = call(main, ["--baseline", "wide", "narrow", "--fail-on-regression", "ranking/recall_at_3:0.05"], capsys)
-    assert (done.code, done.err) == (1, "")
-    assert f"MLflow run {wide.info.run_id}" in done.out
-    assert "retriever.top_k  3 → 1" in done.out
-    [narrow] = client.search_runs(["1"], "attributes.run_name = 'narrow'")
-    page = f"/#/experiments/1/runs/{narrow.info.run_id}/evaluations?compareToRunUuid={wide.info.run_id}"
-    assert done.out.endswith(f"Query by query in MLflow: http://127.0.0.1:5000{page} (python -m evals ui)\n")
-    same = call(main, ["wide", wide.info.run_id], capsys)
-    refused(same, f"'{wide.info.run_id}' and 'wide' are the same run")
-    file = call(main, ["wide", "mlruns/reports/narrow.json", "--metrics", "ranking/recall_at_3", "--json"], capsys)
-    assert json.loads(file.out)["comparisons"][0]["metrics"]["ranking/recall_at_3"]["losses"] > 0

@@ -124,6 +124,8 @@ def test_metrics_are_the_headline_or_those_asked_for() -> None:
     assert [one.metric for one in compared(first, report({NDCG: [0.4]}), metrics=()).differences] == [NDCG, VERDICT]
     by = compared(first, first, metrics=(), by=("ranking/ndcg_at_3",), tolerances={VERDICT: 1}).differences
     assert {one.metric for one in by} >= {"ranking/ndcg_at_3", VERDICT}
+    named = compared(first, first, metrics=("ranking/*",)).differences  # nothing else, unless all are asked for
+    assert [one.metric for one in named] == ["ranking/ndcg_at_3", NDCG] and len(compared(first, first).differences) == 3
 
 
 # Samples of judged queries

@@ -82,9 +82,7 @@ def test_schema_and_reader_refuse_the_same(path: tuple[Any, ...], value: Any) ->
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "r.json: .*expected a report of evals.run"),
         ("null", "has a schema_version; found a NoneType"),
-        ('{"a": 1}', "has a schema_version; found the fields 'a'"),
         ('{"schema_version": 1}', "expected a report of schema version 2, found version 1; make it again"),
         ('{"schema_version": true}', "found version True"),
         ('{"schema_version": 2}', r"not a report of schema version 2:[\s\S]*and \d+ more"),

@@ -51,7 +51,7 @@ def judged_run() -> Measured:
         for one, kind in zip(result().observed.observations, ("a", "b", "a"), strict=True)
     )
     timings = (StageTimings(embed_ms=0.25, search_ms=1.5, total_ms=4.0),) * 2
-    latency = (LatencyPass(concurrency=1, query_ids=("right", "right"), timings=timings),)
+    latency = tuple(LatencyPass(concurrency=n, query_ids=("right", "right"), timings=timings) for n in (4, 1))
     return result(judging=said, observed=replace(result().observed, observations=observations, latency=latency))
 
 

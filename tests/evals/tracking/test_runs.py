@@ -5,7 +5,6 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from threading import Thread
@@ -17,52 +16,24 @@ from mlflow.entities import Run, Span
 from mlflow.tracing.client import TracingClient
 from syrupy.assertion import SnapshotAssertion
 
-from evals.collect.observations import Failure, Gate, LatencyPass, Summary
+from evals.collect.observations import Gate, Summary
 from evals.compare import main as compare
 from evals.errors import TrackingError
-from evals.grid.measure import Measured
-from evals.judge.verdicts import ChunkVerdict, Claim
+from evals.judge.verdicts import Claim
 from evals.report.model import JudgeFacts, Report
 from evals.tracking.__main__ import main
 from evals.tracking.runs import late_command
 from evals.tracking.values import MOST_METRICS, metric_values, tags
-from retrievers.records import StageTimings
 from retrievers.text.secrets import redacted
-from tests.support.judged import judging
+from tests.support.command import call
 from tests.support.loopback import free_port
 from tests.support.mlflow_server import MlflowServer
-from tests.support.results import facts, report, result
+from tests.support.results import report
 from tests.support.stored_reports import stored
 from tests.support.tracking import artifact, cells_of, client, config, run_of, text_of, traces_of, written
 
-IN_TESTS = ["--tracking.experiment", "tests"]
-
-
-def timed() -> Measured:
-    """The run by hand, judged, with single calls, a reference answer, long texts, and a score that failed."""
-    said = judging(
-        verdicts={
-            ("right", "a"): ChunkVerdict(verdict=1, reason="It helps."),
-            ("right", "b"): ChunkVerdict(verdict=0, reason="It does not."),
-        },
-        claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="It says so."),)},
-    )
-    scores: Any = {
-        "ranking/ndcg_at_3": {"right": 0.5, "empty": Failure(type="ValueError", message="no contexts")},
-        "ragas/llm_context_precision": {"right": 1.0},
-    }
-    made = result(judging=said)
-    observations = tuple(
-        replace(o, case=o.case.model_copy(update={"reference_answer": "It turns."}) if o.case.id == "right" else o.case)
-        for o in made.observed.observations
-    )
-    timings = (StageTimings(embed_ms=0.25, search_ms=1.5, rerank_ms=2.0, total_ms=4.0), StageTimings(total_ms=99.0))
-    passes = (
-        LatencyPass(concurrency=4, query_ids=("wrong",), timings=timings[1:]),
-        LatencyPass(concurrency=1, query_ids=("wrong", "wrong"), timings=timings),
-    )
-    observed = replace(made.observed, observations=observations, latency=passes)
-    return replace(made, scores={**made.scores, **scores}, observed=observed)
+IN_TESTS = "--tracking.experiment tests"
+LATE = "python -m evals.tracking 'my report.json'"
 
 
 OWN_KEYS: dict[str, Any] = {
@@ -75,12 +46,21 @@ OWN_KEYS: dict[str, Any] = {
 
 
 def named(name: str) -> Report:
-    """Return the report of the run by hand under a name of its own, with texts longer than a preview."""
+    """Return the judged run under a name of its own: with a reference answer, claims, stages, and long texts."""
+    made, claim = stored("judged"), Claim(statement="It turns.", attributed=1, reason="It says so.")
+    first, *others = made.queries
+    stages = {"embed": 0.25, "search": 1.5, "rerank": 2.0, "total": 4.0}
+    about = {"reference_answer": "It turns.", "claims": [claim], "stages_ms": stages}
     judge = JudgeFacts(provider="cohere", model="command", parameters={"seed": 0}, fingerprint="cafe")
-    made = report(timed(), facts(judge=judge))
-    longer = {name: one.model_copy(update={"text": "The whole text. " * 20}) for name, one in made.chunks.items()}
-    config = made.config | {"retriever": made.config["retriever"] | OWN_KEYS, "tracking": {"uri": "http://***@host"}}
-    return Report.model_validate(dict(made) | {"run": name, "chunks": longer, "config": config})
+    changes = {
+        "run": name,
+        "queries": [first.model_copy(update=about), *others],
+        "chunks": {name: one.model_copy(update={"text": "The whole text. " * 20}) for name, one in made.chunks.items()},
+        "facts": made.facts.model_copy(update={"judge": judge}),
+        "config": made.config
+        | {"retriever": made.config["retriever"] | OWN_KEYS, "tracking": {"uri": "http://***@host"}},
+    }
+    return Report.model_validate(dict(made) | changes)
 
 
 @pytest.fixture(scope="module")
@@ -209,46 +189,43 @@ def test_a_comparison_is_written_to_the_other_run_by_the_keys_of_mlflow(
 ) -> None:
     """Those of `compare_evaluations`, from MLflow 3.18 on; queries are paired by its tag of a trace."""
     first, second = (written(named(name)).run_id for name in ("compared", "with it"))
-    assert compare([first, second, *IN_TESTS, "--quiet", "--track"]) == 0
+    done = call(compare, [first, "with it", *IN_TESTS.split(), "--track"], capsys)
+    assert done.code == 0 and f"MLflow run {second}" in done.out
     run, key = client().get_run(second), f"compare/{first[:8]}"
+    page = f"/#/experiments/{run.info.experiment_id}/runs/{second}/evaluations?compareToRunUuid={first}"
+    assert done.out.endswith(f"Query by query in MLflow: http://127.0.0.1:5000{page} (python -m evals ui)\n")
     figures = {name.rpartition("/")[2]: value for name, value in run.data.metrics.items() if "pass_rate/" in name}
     assert figures == {"diff": 0, "ci_low": pytest.approx(-0.56, abs=0.01), "ci_high": pytest.approx(0.56, abs=0.01),
                        "p_value": 1, "n_paired": 3}  # fmt: skip
-    assert all(name.startswith(f"{key}/") for name in run.data.metrics.keys() - metric_values(report()).keys())
+    assert all(name.startswith(f"{key}/") for name in run.data.metrics.keys() - metric_values(named("")).keys())
     assert json.loads(artifact(run, f"{key}.json").read_text()) == {"baseline_run_id": first}
     assert {trace.info.tags["mlflow.eval.requestId"] for trace in traces_of(run)} == {"right", "wrong", "empty"}
-    file = saved(named("a file"), tmp_path)
-    assert compare([first, str(file), *IN_TESTS, "--quiet", "--track"]) == 2
-    assert "--track: expected runs in MLflow, by id or name" in capsys.readouterr().err
+    same = call(compare, ["with it", second, *IN_TESTS.split()], capsys)
+    assert same.code == 2 and f"'{second}' and 'with it' are the same run" in same.err
+    file = call(compare, [first, saved(named("a file"), tmp_path), *IN_TESTS.split(), "--track"], capsys)
+    assert file.code == 2 and "--track: expected runs in MLflow, by id or name" in file.err
 
 
 # A grid
 
 
-def test_cells_are_finished_runs_below_that_of_the_grid_in_its_order(grid: Run, swept: Report) -> None:
-    """The newest run decides on the columns of MLflow's list: it has to be the grid's own, not a cell's."""
-    found = cells_of(grid)
-    assert 3 <= len(found) <= 24 and {cell.info.status for cell in found} == {"FINISHED"}
+def test_cells_are_runs_below_that_of_the_grid_in_its_order_with_its_means(grid: Run, swept: Report) -> None:
+    """MLflow's list has the columns of the newest run, the grid's own; its comparison draws what differs first."""
+    found, section = cells_of(grid), swept.grid
+    assert section and section.choice and 3 <= len(found) <= 24
+    assert {cell.info.status for cell in found} == {"FINISHED"}
     assert all(cell.info.start_time < grid.info.start_time for cell in found)
     numbers = [int(cell.data.tags["cell"]) for cell in found]
-    assert numbers == sorted(numbers)
-    assert swept.grid and swept.grid.choice and swept.grid.choice.standings[0].cell in numbers
+    assert numbers == sorted(numbers) and section.choice.standings[0].cell in numbers
     starred = [int(cell.data.tags["cell"]) for cell in found if cell.info.run_name.startswith("★ ")]
-    assert starred == [swept.grid.chosen]
-
-
-def test_cells_differ_first_in_their_cuts_and_have_the_means_of_the_grid(grid: Run, swept: Report) -> None:
-    """MLflow's comparison draws the first three parameters by name that differ; the objective is its first metric."""
-    assert swept.grid
-    cells = cells_of(grid)
-    assert len({tuple(sorted(cell.data.params)) for cell in cells}) == 1
-    differing = [name for name in sorted(cells[0].data.params) if len({cell.data.params[name] for cell in cells}) > 1]
+    assert starred == [section.chosen]
+    [names] = {tuple(sorted(cell.data.params)) for cell in found}
+    differing = [name for name in names if len({cell.data.params[name] for cell in found}) > 1]
     assert differing[:2] == ["cell.threshold", "cell.top_k"] and set(differing[2:]) <= {"retriever.mode"}
-    for cell in cells:
-        place = swept.grid.cells.index.index(int(cell.data.tags["cell"]))
+    for number, cell in zip(numbers, found, strict=True):
         for name, value in cell.data.metrics.items():
-            mean = swept.grid.ranking.values if name == "by_objective" else swept.grid.metrics[name].mean
-            assert value == pytest.approx(mean[place], rel=1e-5)
+            mean = section.ranking.values if name == "by_objective" else section.metrics[name].mean
+            assert value == pytest.approx(mean[section.cells.index.index(number)], rel=1e-5)
         assert client().list_artifacts(cell.info.run_id) == [] and traces_of(cell) == []
 
 
@@ -276,7 +253,7 @@ def test_a_report_is_written_late_as_it_is_live_and_once(
 ) -> None:
     made = swept.model_copy(update={"run": "one grid"}) if kind == "grid" else named("one run")
     live, file = written(made), saved(made, tmp_path)
-    assert main([str(file), *IN_TESTS]) == 0
+    assert main([str(file), *IN_TESTS.split()]) == 0
     there = f"run {live.run_id} is there already; nothing was written (python -m evals ui)"
     assert there in capsys.readouterr().out
     assert main([str(file), "--tracking.experiment", "late"]) == 0
@@ -285,7 +262,7 @@ def test_a_report_is_written_late_as_it_is_live_and_once(
 
 
 @pytest.mark.parametrize(
-    ("of", "name", "call"),
+    ("of", "name", "turn"),
     [
         (MlflowClient, "create_run", 2),  # the first cell's
         (MlflowClient, "log_batch", 3),
@@ -296,10 +273,10 @@ def test_a_report_is_written_late_as_it_is_live_and_once(
     ],
 )
 def test_what_was_left_unfinished_is_deleted_and_written_again(
-    grid: Run, swept: Report, of: Any, name: str, call: int, monkeypatch: pytest.MonkeyPatch
+    grid: Run, swept: Report, of: Any, name: str, turn: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing stays running, and nothing is there twice."""
-    made, last = swept.model_copy(update={"run": f"stopped at {name}"}), call if call > 0 else len(cells_of(grid)) + 2
+    made, last = swept.model_copy(update={"run": f"stopped at {name}"}), turn if turn > 0 else len(cells_of(grid)) + 2
     works, calls = getattr(of, name), list[Any]()
 
     def stopped(self: Any, *given: Any, **named: Any) -> Any:
@@ -324,7 +301,7 @@ def test_what_was_left_unfinished_is_deleted_and_written_again(
 @pytest.mark.usefixtures("folder")
 def test_two_at_once_write_it_once(tmp_path: Path) -> None:
     made, codes = named("at once"), list[int]()
-    arguments = [str(saved(made, tmp_path)), *IN_TESTS, "--quiet"]
+    arguments = [str(saved(made, tmp_path)), *IN_TESTS.split(), "--quiet"]
     threads = [Thread(target=lambda: codes.append(main(arguments))) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -344,7 +321,7 @@ def test_any_name_of_a_run_is_taken(name: str) -> None:
 
 def failed(file: Path, capsys: pytest.CaptureFixture[str], *flags: str, code: int = 3) -> str:
     """Write the run of a report, and return the one line that a failure costs."""
-    assert main([str(file), *IN_TESTS, *flags]) == code
+    assert main([str(file), *IN_TESTS.split(), *flags]) == code
     said = capsys.readouterr()
     assert said.err.count("\n") == 1 and said.out == "", said
     return said.err
@@ -433,17 +410,9 @@ def test_an_experiment_that_another_run_makes_at_the_same_moment_is_shared(monke
 @pytest.mark.parametrize(
     ("settings", "environment", "command"),
     [
-        ({"experiment": "retrieval-evals"}, "", "python -m evals.tracking 'my report.json'"),
-        (
-            {"uri": "http://me:s3cret@host"},
-            "http://another",
-            "python -m evals.tracking 'my report.json' --tracking.uri 'http://***@host' --tracking.experiment tests",
-        ),
-        (
-            {"experiment": "retrieval-evals"},
-            "http://another",
-            "MLFLOW_TRACKING_URI= python -m evals.tracking 'my report.json'",
-        ),
+        ({"experiment": "retrieval-evals"}, "", LATE),
+        ({"experiment": "retrieval-evals"}, "http://another", f"MLFLOW_TRACKING_URI= {LATE}"),
+        ({"uri": "http://me:s3cret@host"}, "http://another", f"{LATE} --tracking.uri 'http://***@host' {IN_TESTS}"),
     ],
 )
 def test_the_command_that_is_named_writes_to_the_same_place(

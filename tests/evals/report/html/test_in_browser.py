@@ -2,6 +2,7 @@
 
 import base64
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -12,7 +13,7 @@ from pypdf import PdfReader
 from evals.grid.measure import Measured
 from evals.report.html import render_page
 from evals.report.model import Report
-from tests.support.chromium import Chromium, Theme
+from tests.support.chromium import Chromium, Theme, chromium, find_chromium
 from tests.support.grids import choice_of, swept_of, with_swept
 from tests.support.results import report
 
@@ -75,6 +76,15 @@ FIGURES = """[...document.querySelectorAll("#explore tbody tr")].map(row => Obje
 QUERIES = """[...document.querySelectorAll("#explore .queries details")].map(
   one => [one.querySelector("b").textContent, one.querySelector("summary span").textContent])"""
 KEYS = {"Home": 36, "End": 35, "ArrowLeft": 37, "ArrowRight": 39, "ArrowDown": 40}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    found = find_chromium()
+    if found is None:
+        pytest.skip("needs a browser: chromium, chromium-browser or google-chrome on the PATH")
+    with chromium(found, tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
