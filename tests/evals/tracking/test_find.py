@@ -1,37 +1,27 @@
 """References to runs: files, and ids, names and tags in MLflow."""
 
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mlflow import MlflowClient
 
 from evals.comparison.records import Run, Tracked
 from evals.errors import TrackingError
 from evals.tracking.find import open_run
-from evals.tracking.store import local_uri
 from tests.support.loopback import free_port
 from tests.support.results import report
-from tests.support.tracking import written
+from tests.support.tracking import client, written
 
 NAMES = ("first", "twice", "twice", 'it\'s "odd"', "unreported")
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, mlflow_database: Path) -> Iterator[list[str]]:
+def runs(folder: Path) -> list[str]:
     """Ids of five runs, in the order of NAMES; the report of each holds its place as its name, the last has none."""
-    folder = tmp_path_factory.mktemp("runs")
-    (folder / "mlruns").mkdir()
-    shutil.copy(mlflow_database, folder / "mlruns")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        ids = [log(place, name) for place, name in enumerate(NAMES[:-1])]
-        client = MlflowClient(tracking_uri=local_uri())
-        killed = client.create_run("1", run_name=NAMES[-1], start_time=1767323046000).info.run_id
-        client.set_terminated(killed, "KILLED")
-        yield [*ids, killed]
+    ids = [log(place, name) for place, name in enumerate(NAMES[:-1])]
+    killed = str(client().create_run("1", run_name=NAMES[-1], start_time=1767323046000).info.run_id)
+    client().set_terminated(killed, "KILLED")
+    return [*ids, killed]
 
 
 def log(place: int, name: str) -> str:
@@ -76,7 +66,7 @@ def test_a_run_without_a_report_says_how_it_ended(runs: list[str]) -> None:
     assert refused("unreported") == (
         f"run {runs[4]} (unreported) has no artifact report.json, so no scores: its status is KILLED"
     )
-    MlflowClient(tracking_uri=local_uri()).set_tag(runs[4], "mlflow.parentRunId", "abc")
+    client().set_tag(runs[4], "mlflow.parentRunId", "abc")
     assert refused("unreported").endswith("no scores: it is a part of run abc, and has values only")
 
 

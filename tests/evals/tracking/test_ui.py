@@ -1,7 +1,6 @@
 """The user interface, from its command to its end."""
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -31,15 +30,6 @@ Opened = list[str]
 
 
 @pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mlflow_database: Path) -> Path:
-    """A working directory with a database of runs."""
-    (tmp_path / "mlruns").mkdir()
-    shutil.copy(mlflow_database, tmp_path / "mlruns")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
     """The pages that the browser was given."""
     pages: Opened = []
@@ -59,7 +49,7 @@ def test_without_runs_there_is_nothing_to_show(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("runs")
+@pytest.mark.usefixtures("folder")
 def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["--port", str(taken.getsockname()[1])]) == 2
@@ -80,14 +70,14 @@ def test_the_page_is_told_and_opened_once_the_server_answers_and_its_end_is_wait
     program: str,
     code: int,
     said: str,
-    runs: Path,
+    folder: Path,
     opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     begun, port = list[subprocess.Popen[bytes]](), free_port()
     page = f"http://127.0.0.1:{port}/#/experiments"
-    (runs / "health").touch()
+    (folder / "health").touch()
 
     def start(port: int, uri: str, output: int) -> subprocess.Popen[bytes]:
         assert uri.startswith("sqlite:////") and Path(uri.removeprefix("sqlite:///")).is_file()
@@ -119,10 +109,10 @@ def test_a_server_is_opened_at_its_page_and_nothing_is_started(
 
 
 @pytest.mark.slow
-def test_the_address_of_the_runs_is_printed_when_the_server_answers(runs: Path) -> None:
+def test_the_address_of_the_runs_is_printed_when_the_server_answers(folder: Path) -> None:
     done, port = run_of(written(report())), free_port()
     command = [sys.executable, "-m", "evals", "ui", "--port", str(port)]
-    process = subprocess.Popen(command, cwd=runs, env=environment({}), stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=folder, env=environment({}), stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout
         page = f"http://127.0.0.1:{port}/#/experiments/{done.info.experiment_id}/evaluation-runs"
