@@ -1,6 +1,7 @@
 """Cells of a saved grid query by query, beside brute force, and one of them as a run of its own."""
 
 from dataclasses import replace
+from math import isnan
 from typing import Any
 
 import pytest
@@ -45,7 +46,9 @@ def test_every_cell_returns_what_it_would_alone(grid: Measured) -> None:
 def test_a_cell_of_a_saved_grid_is_a_run_of_its_own(grid: Measured) -> None:
     made, (section, _), cells = report(grid), section_of(grid), swept_of(grid).grid
     names = [section.address(place) for place in range(len(cells))]
-    assert len({*names}) == len(names)
+    assert len({*names}) == len(names) == section.cells.count
+    for name, scores in cells.metrics.items():
+        assert section.metrics[name].mean == [None if isnan(mean) else mean for mean in scores.mean.tolist()]
     for number in (0, 7, len(cells) - 1):
         alone, results = cell_report(made, names[number]), cells.results(number)
         passes = PASS_RATE.values(results, grid.context).values

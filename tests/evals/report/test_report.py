@@ -8,14 +8,12 @@ from importlib.resources import files
 from math import nan
 from typing import Any, get_args
 
-import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 from syrupy.assertion import SnapshotAssertion
 
 from evals.collect.observations import Failure, Gate, LatencyPass, Summary, Unscored
 from evals.grid.measure import Measured
-from evals.grid.objective import describe
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.grid import grid_section
 from evals.report.head import FLAGS, criteria_line, decided, deepest, headline, next_flags, tone, verdict
@@ -99,19 +97,6 @@ def test_the_worst_are_failures_first_then_by_what_was_right_then_the_most_confi
 
 
 # A grid
-
-
-def test_a_grid_stands_by_columns_with_its_choice_and_the_recommended_cell(grid: Measured) -> None:
-    swept, section = swept_of(grid), report(grid).grid
-    assert section and section.chosen == choice_of(grid).recommended.cell
-    assert section.cells.count == len(section.cells.index) == 100
-    for name, scores in swept.grid.metrics.items():
-        expected = [None if np.isnan(mean) else mean for mean in scores.mean.tolist()]
-        assert section.metrics[name].mean == expected
-    cell = swept.grid.cell(57)
-    assert section.configurations[section.cells.configuration[57]].name in describe(swept.grid, 57)
-    assert (section.cells.top_k[57], section.cells.threshold[57]) == (cell.top_k, cell.threshold)
-    assert section.ranking.metrics == dict(swept.ranking.weights) and section.ranking.order == list(swept.ranking.order)
 
 
 def test_of_too_many_cells_the_best_are_reported_and_the_recommended_one_in_any_case(grid: Measured) -> None:

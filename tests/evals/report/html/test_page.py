@@ -124,24 +124,12 @@ def test_the_policy_lets_its_own_script_run_and_nothing_be_loaded(grid_page: str
     ]  # fmt: skip
 
 
-# Figures
+# Figures; what they draw of it is tested in a browser
 
 
 def drawn(made: Measured, **changes: Any) -> Any:
     """Return the columns of the cells of a grid, with another choice or ranking."""
     return figure_data(report(with_swept(made, **changes)))["grid"]
-
-
-def test_every_cell_has_its_place_and_the_means_of_the_grid(grid: Measured) -> None:
-    swept, found = swept_of(grid), drawn(grid)
-    for name, values in ((one["name"], one["values"]) for one in found["metrics"][1:]):
-        assert values == pytest.approx([float(mean) for mean in swept.grid.metrics[name].mean], rel=1e-12)
-    for number in range(100):
-        cell = swept.grid.cell(number)
-        settings = found["configuration"][number], found["top_k"][number], found["threshold"][number]
-        assert settings == (cell.configuration, cell.top_k, cell.threshold)
-    assert found["metrics"][0]["name"] == "utility"
-    assert found["recommended"] == choice_of(grid).recommended.cell
 
 
 def test_cells_have_the_interval_of_their_standing_and_what_the_choice_says_of_them(grid: Measured) -> None:
@@ -157,7 +145,8 @@ def test_cells_have_the_interval_of_their_standing_and_what_the_choice_says_of_t
     assert drawn(grid, choice=None) is None
 
 
-def test_best_scores_are_those_before_the_threshold_which_is_drawn_on_their_scale_alone() -> None:
+def test_best_scores_are_those_before_the_threshold_and_ranks_those_of_labelled_queries() -> None:
+    """The threshold is drawn on its own scale alone."""
     made = report()
     found = figure_data(made)["scores"]
     assert found == {
@@ -168,10 +157,6 @@ def test_best_scores_are_those_before_the_threshold_which_is_drawn_on_their_scal
     nothing = [row.model_copy(update={"top_score": None, "retrieved": []}) for row in made.queries]
     for without in (report(without_scores(), UNLISTED), made.model_copy(update={"queries": nothing})):
         assert figure_data(without)["scores"] is None
-
-
-def test_first_ranks_are_of_labelled_queries_in_scope() -> None:
-    made = report()
     assert figure_data(made)["ranks"] == {"ranks": [1, 5], "top_k": 3, "depth": 5}
     unlabelled = [row.model_copy(update={"relevant": {}}) for row in made.queries]
     assert figure_data(made.model_copy(update={"queries": unlabelled}))["ranks"] is None
