@@ -112,7 +112,7 @@ def test_no_variable_but_the_five_changes_an_experiment_and_none_the_default_one
 def test_help_shows_the_flags_that_people_use_and_help_all_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
     shown = {}
     for flag in ("--help", "--help-all"):
-        text = call(lambda arguments: parser().parse_args(arguments) and 0, [flag], capsys).out
+        text = call(main, ["run", flag], capsys).out
         words = (line.strip().split(" ")[0].rstrip(",") for line in text.splitlines())
         shown[flag] = {word for word in words if word.startswith("--")}
     assert shown["--help"] == {*USUAL} and len(USUAL) == 21
