@@ -50,10 +50,8 @@ def run(made: Experiment, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 @pytest.fixture
 def collection(made: Experiment) -> Sequence[str]:
     """Flags that name a collection of the pages."""
-    made.write_config(SETTINGS)
-    index_once(made)
-    made.write_config({k: v for k, v in SETTINGS.items() if k not in ("retriever", "index")})
-    return "--retriever.store.path", str(made.store), "--retriever.collection", "robots"
+    index_once(indexed := make_experiment(made.folder.parent / "indexed"))
+    return "--retriever.store.path", str(indexed.store), "--retriever.collection", "robots"
 
 
 def report() -> Mapping[str, Any]:
