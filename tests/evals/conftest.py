@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
+from evals.grid.measure import Measured
+from tests.support.grids import make_grid
 from tests.support.judged_rounds import JudgedRounds
 from tests.support.shared import shared_folder
 
@@ -24,3 +26,10 @@ def mlflow_database(tmp_path_factory: pytest.TempPathFactory, worker_id: str) ->
 def judged_world(tmp_path_factory: pytest.TempPathFactory) -> JudgedRounds:
     """Sixty queries and thirty cells, indexed once."""
     return JudgedRounds(tmp_path_factory.mktemp("judged_world"))
+
+
+@pytest.fixture(scope="session")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    """A finished grid of 100 cells, treated as read-only."""
+    constraints = {"scope/false_abstention": "<= 0.5"}
+    return make_grid(tmp_path_factory.mktemp("grid"), objective={"constraints": constraints})

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests.support.chat_faults import ChatFault, Output, When
 from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import KEY as COHERE
 from tests.support.command import Done, call
-from tests.support.experiment import load_report, settings
+from tests.support.experiment import Experiment, load_report, settings
 from tests.support.judged_experiment import judge_flags, known_of, make_judged
 from tests.support.loopback import Fault, Reply
 from tests.support.mlflow_server import mlflow_server
@@ -29,7 +29,7 @@ class make(BaseRetriever):
     def _get_relevant_documents(self, query, *, run_manager):
         raise RuntimeError("the service at https://me:{PASSWORD}@example.com refused {OWN}")
 """
-PLAIN = ("--metrics=ranking/*",)
+PLAIN = "--metrics=ranking/*"
 Run = Callable[..., Done]
 
 
@@ -38,7 +38,6 @@ def run(
     tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Run:
     """Run in a folder, with every file that a run can write; all that is said is a file, too."""
-    monkeypatch.setattr("retrievers.text.secrets._known", ())
     monkeypatch.setattr("evals.judge.asking.BASE_S", 0.0)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -61,6 +60,13 @@ def run(
     return one
 
 
+@pytest.fixture
+def server(run: Run, tmp_path: Path) -> Iterator[CohereChatServer]:
+    """A server of Cohere that knows the golden labels."""
+    with CohereChatServer(known_of(settings(Experiment(tmp_path / "made")))[2]) as running:
+        yield running
+
+
 def assert_no_secret(folder: Path, *, least: int) -> None:
     """No file but that of the keys, and the code of the user's, holds a secret; some hold its mark."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.name not in (".env", "own_retriever.py")]
@@ -69,29 +75,25 @@ def assert_no_secret(folder: Path, *, least: int) -> None:
     assert sum(b"***" in path.read_bytes() for path in files) >= least
 
 
-def test_answers_and_errors_of_a_judge(run: Run, tmp_path: Path) -> None:
-    _, _, known = known_of(settings_of(tmp_path))
-
+def test_answers_and_errors_of_a_judge(run: Run, server: CohereChatServer, tmp_path: Path) -> None:
     def tells(right: Output) -> Output:
         return Output(text=right.text.replace('"reason": "', f'"reason": "{COHERE}, or {ESCAPED}: '))
 
-    def malformed(right: Output) -> Output:
-        return Output(text=f"My key is {COHERE}.")
+    def says(text: str) -> ChatFault:
+        return ChatFault(says=lambda right: Output(text=text))
 
-    def wrong(right: Output) -> Output:
-        return Output(text=json.dumps({"verdict": f"{COHERE}", "reason": COHERE}))
+    def some(seed: int) -> When:
+        return When(share=0.15, by_prompt=True, seed=seed)
 
+    wrong = json.dumps({"verdict": COHERE, "reason": COHERE})
     with (
-        CohereChatServer(known) as server,
         server.faulty(ChatFault(says=tells)),
-        server.faulty(ChatFault(says=malformed), When(share=0.15, by_prompt=True, seed=1)) as first,
-        server.faulty(ChatFault(says=wrong), When(share=0.15, by_prompt=True, seed=2)) as second,
-        server.faulty(
-            ChatFault(status=400, message=f"no: {COHERE}"), When(share=0.15, by_prompt=True, seed=3)
-        ) as third,
+        server.faulty(says(f"My key is {COHERE}."), some(1)) as malformed,
+        server.faulty(says(wrong), some(2)) as outside_the_schema,
+        server.faulty(ChatFault(status=400, message=f"no: {COHERE}"), some(3)) as refused,
     ):
         done = run("judged", *judge_flags(server, tmp_path))
-    assert first.hits and second.hits and third.hits and done.code == 3
+    assert malformed.hits and outside_the_schema.hits and refused.hits and done.code == 3
     rows = load_report(tmp_path / "judged.json")["queries"]
     verdicts = [(hit.get("judge") or {}).get("reason") or "" for row in rows for hit in row["retrieved"]]
     assert any(reason.startswith("***, or ***: ") for reason in verdicts)
@@ -100,30 +102,23 @@ def test_answers_and_errors_of_a_judge(run: Run, tmp_path: Path) -> None:
     assert_no_secret(tmp_path, least=6)
 
 
-def test_errors_of_servers_and_of_a_users_retriever(run: Run, tmp_path: Path) -> None:
+def test_errors_of_servers_and_of_a_users_retriever(run: Run, server: CohereChatServer, tmp_path: Path) -> None:
     def quoting(*secrets: str) -> Fault:
         said = f"refused {' '.join(secrets)}"
         return Fault(reply=Reply.json({"message": said, "status": {"error": said}}, 400))
 
     (tmp_path / "own_retriever.py").write_text(RETRIEVER)
-    done = [run("own", "--retriever.python=own_retriever:make", *PLAIN)]
+    done = [run("own", "--retriever.python=own_retriever:make", PLAIN)]
     with QdrantServer(api_key=QDRANT) as qdrant, qdrant.failing(quoting(QDRANT)):
-        done += [run("qdrant", f"--retriever.store.url={qdrant.url}", *PLAIN)]
-    _, _, known = known_of(settings_of(tmp_path))
-    with CohereChatServer(known) as server, server.failing(quoting(COHERE, f"https://me:{PASSWORD}@host")):
+        done.append(run("qdrant", f"--retriever.store.url={qdrant.url}", PLAIN))
+    with server.failing(quoting(COHERE, f"https://me:{PASSWORD}@host")):
         cohere = ["--retriever.store.path=other", "--retriever.embedding.provider=cohere"]
-        done += [run("embedding", *cohere, f"--retriever.embedding.base-url={server.url}", *PLAIN)]
+        done.append(run("embedding", *cohere, f"--retriever.embedding.base-url={server.url}", PLAIN))
         rerank = ["--retriever.rerank=cross-encoder", f"--retriever.cross-encoder.base-url={server.url}"]
-        done += [run("rerank", *rerank, *PLAIN)]
+        done.append(run("rerank", *rerank, PLAIN))
     with mlflow_server() as mlflow:
         mlflow.errors["runs/create"] = (400, {"error_code": "BAD_REQUEST", "message": f"{TOKEN} of {PASSWORD}"})
         uri = mlflow.url.replace("http://", f"http://me:{PASSWORD}@")
-        done += [run("mlflow", f"--tracking.uri={uri}", *PLAIN)]
+        done.append(run("mlflow", f"--tracking.uri={uri}", PLAIN))
     assert [(one.code, "***" in one.err) for one in done] == [(2, True)] * 4 + [(3, True)]
     assert_no_secret(tmp_path, least=5)
-
-
-def settings_of(folder: Path) -> Any:
-    from tests.support.experiment import Experiment
-
-    return settings(Experiment(folder / "made"))

@@ -88,34 +88,24 @@ def test_runs_of_one_name_at_once_do_not_overwrite_each_others_reports(tmp_path:
         new_file(tmp_path / "reports" / "nightly.json", "x")
 
 
-def tracking(**values: object) -> TrackingConfig:
-    return TrackingConfig.model_validate(values)
-
-
 def test_a_run_that_is_tracked_has_a_report_in_any_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    own = Outputs(report=tmp_path / "own.json", html=tmp_path / "own.html")
-    for wanted, enabled in ((own, True), (Outputs(), False)):
-        check_outputs(wanted, tracking(enabled=enabled))
-        assert with_report(wanted, tracking(enabled=enabled), "one") == wanted
+    own, tracked, untracked = Outputs(report=tmp_path / "own.json"), TrackingConfig(), TrackingConfig(enabled=False)
+    for wanted, tracking in ((own, tracked), (Outputs(), untracked)):
+        check_outputs(wanted, tracking)
+        assert with_report(wanted, tracking, "one") == wanted
     assert list(tmp_path.iterdir()) == []
-    assert with_report(Outputs(), tracking(), "one") == Outputs(report=Path("mlruns/reports/one.json"))
+    assert with_report(Outputs(), tracked, "one") == Outputs(report=Path("mlruns/reports/one.json"))
+    (tmp_path / "mlruns").touch()  # is not asked for where nothing goes there
+    check_outputs(own, TrackingConfig(uri="http://127.0.0.1:9"))
 
 
 @pytest.mark.parametrize("name", ["report", "junit", "html", "export", "retrieval"])
 def test_a_file_that_cannot_be_written_is_named_before_any_work(tmp_path: Path, name: str) -> None:
     for file, said in ((tmp_path, "found a folder"), (tmp_path / ("r" * 300), "File name too long")):
         with pytest.raises(ConfigError, match=said):
-            check_outputs(Outputs(**{name: file}), tracking(enabled=False))
+            check_outputs(Outputs(**{name: file}), TrackingConfig(enabled=False))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_folder_of_runs_is_not_asked_for_where_nothing_goes_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mlruns").touch()
-    check_outputs(Outputs(report=tmp_path / "r.json"), tracking(uri="http://127.0.0.1:9"))
 
 
 @pytest.mark.parametrize(

@@ -1,73 +1,136 @@
+"""What a run can be compared by: golden data, judge, versions, commit, and the collection, before and after it."""
+
+import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
+import yaml
 
-from evals.cases.reading import load_golden
-from evals.config.experiment import ExperimentConfig
 from evals.config.judge import JudgeConfig
 from evals.experiment import facts
-from evals.experiment.bench import index_if_stale
-from evals.judge.chat import Chat, make_chat
-from evals.metrics.collaborators import Collaborators
+from evals.judge.chat import make_chat
 from evals.report.model import JudgeFacts
-from retrievers import QdrantRetriever
-from tests.support.experiment import Experiment, make_experiment, settings, silent
-from tests.support.writable import writable
+from evals.run import main
+from tests.support.collections import index_pages, settings, write_pages
+from tests.support.experiment import Experiment, make_experiment
+from tests.support.loopback import Reply, Request
+from tests.support.qdrant_rules import Rules
+from tests.support.qdrant_server import KEY, QdrantServer
+
+
+class Changing(QdrantServer):
+    """Does something when it has answered the n-th query or batch of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries = self.at = 0
+        self.change: Callable[[], object] = dict
+
+    def answer(self, request: Request) -> Reply:
+        reply = super().answer(request)
+        if "/points/query" in request.path:
+            self.queries += 1
+            if self.queries == self.at:
+                self.change()
+        return reply
+
+    def when(self, query: int, change: Callable[[], object]) -> None:
+        self.queries, self.at, self.change = 0, query, change
+
+    def ids(self) -> list[Any]:
+        return [point.id for point in self.client.scroll("robots", limit=1000)[0]]
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    return make_experiment(tmp_path_factory.mktemp("facts"))
-
-
-@pytest.fixture(scope="module")
-def config(made: Experiment) -> ExperimentConfig:
-    config = settings(made)
-    index_if_stale(config, {}, silent)
-    return config
+    return make_experiment(tmp_path_factory.mktemp("changing"))
 
 
 @pytest.fixture
-def retriever(config: ExperimentConfig) -> Iterator[QdrantRetriever]:
-    with QdrantRetriever.open(config.retriever, env={}) as opened:
-        yield opened
+def server(made: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Changing]:
+    monkeypatch.chdir(tmp_path)
+    with Changing() as server:
+        index_pages(settings(store={"url": server.url}, collection="robots"), made.docs)
+        yield server
 
 
-def bench_of(retriever: QdrantRetriever, chat: Chat | None = None) -> Collaborators:
-    judge = SimpleNamespace(tiers=[SimpleNamespace(chat=chat)]) if chat else None
-    return Collaborators(retrievers=[retriever], progress=silent, judge=cast(Any, judge))
+def run(made: Experiment, server: QdrantServer, *arguments: str) -> tuple[int, dict[str, Any]]:
+    config = yaml.safe_load(made.config.read_text())
+    config["retriever"]["store"] = {"url": server.url}
+    config["criteria"] = {"ranking/hit_rate_at_3": ">= 0.5"}
+    file = made.folder / "on_a_server.yaml"
+    file.write_text(yaml.safe_dump(config))
+    code = main(["--config", str(file), "--output", "report.json", "--junit", "junit.xml", *arguments])
+    return code, json.loads(Path("report.json").read_text())
 
 
-def test_the_facts_of_a_run(config: ExperimentConfig, retriever: QdrantRetriever) -> None:
-    golden = load_golden(config.dataset)
-    known = facts.gather(config, golden, bench_of(retriever))
-    assert (known.cases, known.in_scope, known.out_of_scope) == (6, 4, 2)
-    assert known.dataset_fingerprint == golden.fingerprint
-    assert known.embedding == "wordllama:l2_supercat_256"
-    assert known.collection is not None
-    assert (known.collection.name, known.collection.points) == ("robots", 5)
-    assert (known.collection.content["dimension"], known.collection.content["distance"]) == (256, "cosine")
-    assert known.versions["ragas"] == version("ragas")
-    assert known.started_at.endswith("+00:00")
+def test_the_facts_of_a_run_are_the_same_as_long_as_its_collection_is(made: Experiment, server: Changing) -> None:
+    code, report = run(made, server)
+    known = report["facts"]
+    assert (code, known["in_scope"], known["out_of_scope"], known["collection_changed"]) == (0, 4, 2, None)
+    assert (known["embedding"], known["started_at"][-6:]) == ("wordllama:l2_supercat_256", "+00:00")
+    collection = known["collection"]
+    assert (collection["name"], collection["points"]) == ("robots", 5)
+    assert (collection["content"]["dimension"], collection["content"]["distance"]) == (256, "cosine")
+    assert known["versions"]["ragas"] == version("ragas")
+    again = run(made, server)[1]["facts"]
+    for same in ("collection", "dataset_fingerprint"):
+        assert known[same] == again[same]
 
 
-def test_a_judge_is_known_by_all_that_its_verdicts_depend_on(
-    config: ExperimentConfig, retriever: QdrantRetriever
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda server: server.client.delete("robots", server.ids()[:2]),
+            "points 5 → 3, content of the first 5 points",
+        ),
+        (
+            lambda server: server.client.set_payload("robots", {"page_content": "x"}, server.ids()[:1]),
+            "content of the first 5 points",
+        ),
+    ],
+    ids=["deleted points", "another text"],
+)
+def test_a_change_in_mid_run_leaves_every_criterion_undecided(
+    made: Experiment, server: Changing, capsys: pytest.CaptureFixture[str], change: Callable[[Any], object], said: str
 ) -> None:
-    golden = load_golden(config.dataset)
-    assert facts.gather(config, golden, bench_of(retriever)).judge is None
+    server.when(2, lambda: change(server))
+    code, report = run(made, server)
+    assert (code, report["facts"]["collection_changed"]) == (3, said)
+    assert not report["passed"] and report["criteria"]
+    assert all("the collection changed between" in criterion["reason"] for criterion in report["criteria"])
+    out, err = capsys.readouterr()
+    assert f"incomplete: the collection changed during the run: {said}" in err
+    assert "the collection changed between" in " ".join(out.split())
+    assert 'type="undecided"' in Path("junit.xml").read_text()
 
+
+def test_an_alias_that_comes_to_stand_for_another_collection_is_named(made: Experiment, server: Changing) -> None:
+    other = write_pages(made.docs.parent / "other", {"a.md": "# Other\n\nAnother page.\n"})
+    index_pages(settings(store={"url": server.url}, collection="other"), other)
+    server.aliases["live"] = "robots"
+    server.when(1, lambda: server.aliases.update(live="other"))
+    code, report = run(made, server, "--retriever.collection", "live")
+    assert code == 3 and "points 5 → 1, " in report["facts"]["collection_changed"]
+    assert report["facts"]["collection"]["name"] == "live"
+
+
+def test_a_collection_that_is_gone_does_not_lose_the_run(made: Experiment, server: Changing) -> None:
+    run(made, server)
+    server.when(server.queries, lambda: setattr(server, "rules", Rules(api_key=KEY)))
+    code, report = run(made, server)
+    assert code == 3 and "cannot be read any more (" in report["facts"]["collection_changed"]
+
+
+def test_a_judge_is_known_by_all_that_its_verdicts_depend_on() -> None:
     def judge(**changes: Any) -> JudgeFacts:
         named = {"model": "openai:local", "base_url": "http://localhost:1/v1", **changes}
-        chat = make_chat(JudgeConfig.model_validate(named), {"OPENAI_API_KEY": "sk-SECRET"})
-        known = facts.gather(config, golden, bench_of(retriever, chat)).judge
-        assert known is not None
-        return known
+        return facts.judge_facts(make_chat(JudgeConfig.model_validate(named), {"OPENAI_API_KEY": "sk-SECRET"}))
 
     found = judge()
     assert (found.provider, found.model) == ("openai", "local")
@@ -81,34 +144,6 @@ def test_a_judge_is_known_by_all_that_its_verdicts_depend_on(
     ]
     assert len({one.fingerprint for one in (found, *others)}) == 5
     assert "SECRET" not in str(found)
-
-
-def test_the_collections_fingerprint_changes_with_a_payload_and_comes_back_with_it(
-    config: ExperimentConfig,
-) -> None:
-    def fingerprint() -> str:
-        # Its texts are no longer those that were embedded.
-        trusted = config.retriever.model_copy(update={"trust_embedding": True})
-        with QdrantRetriever.open(trusted, env={}) as opened:
-            known = facts.collection_facts(opened)
-        assert known is not None
-        return str(known.fingerprint)
-
-    def set_text(text: str) -> str:
-        client = writable(config.retriever.store)
-        try:
-            record = client.scroll("robots", limit=1)[0][0]
-            client.overwrite_payload("robots", {**(record.payload or {}), "page_content": text}, points=[record.id])
-            return str((record.payload or {})["page_content"])
-        finally:
-            client.close()
-
-    before = fingerprint()
-    text = set_text("something else")
-    changed = fingerprint()
-    set_text(text)
-    assert changed != before
-    assert fingerprint() == before
 
 
 def git(*arguments: str) -> str:

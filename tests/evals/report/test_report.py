@@ -1,89 +1,41 @@
-"""A result to its report: rows, columns, causes, slices, grid, judge; and whether the run passed."""
+"""A result to its report: rows, columns, slices, judge, grid; whether the run passed, and what to run next."""
 
 import json
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from math import nan
 from typing import get_args
 
-import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
+from syrupy.assertion import SnapshotAssertion
 
 from evals.collect.observations import Failure, Gate, LatencyPass, Summary, Unscored
 from evals.grid.measure import Measured
-from evals.grid.objective import describe
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.grid import grid_section
 from evals.report.head import FLAGS, criteria_line, decided, deepest, headline, next_flags, tone, verdict
-from evals.report.model import Cause, FailedValue
+from evals.report.model import Cause, Facts
 from evals.report.parsing import parse
 from evals.report.sections import worst
 from evals.run import load_config, parser
 from retrievers.records import StageTimings
 from retrievers.text.printable import json_text
-from tests.support.grids import choice_of, swept_of, with_swept
+from tests.support import reports
+from tests.support.grids import choice_of, swept_of
 from tests.support.judged import judging
-from tests.support.results import UNLISTED, config, report, result, without_scores
+from tests.support.results import FACTS, UNLISTED, config, report, result, without_scores
 from tests.support.sampled import sampled_result
-from tests.support.stored_reports import stored
 
 VALIDATOR = Draft202012Validator(json.loads(files("evals.report").joinpath("schema.json").read_text(encoding="utf-8")))
+HIT_RATE = "ranking/hit_rate_at_5"
+LLM = "ragas/llm_context_precision"
 
 
-# Rows and columns
-
-
-def test_a_row_says_what_was_asked_expected_and_returned_and_what_it_was_worth() -> None:
-    timings = StageTimings(embed_ms=0.25, search_ms=1.5, total_ms=4.0)
-    observed = replace(
-        result().observed, latency=(LatencyPass(concurrency=1, query_ids=("right", "right"), timings=(timings,) * 2),)
-    )
-    right, wrong, empty = report(result(observed=observed)).queries
-    assert (right.id, right.outcome, right.cause, right.in_scope) == ("right", "SUCCESS", "right", True)
-    assert (right.first_relevant, right.top_score, right.relevant) == (1, 0.9, {"a": 2, "c": 1})
-    assert right.stages_ms == {"embed": 0.25, "search": 1.5, "total": 4.0}
-    first = right.retrieved[0]
-    assert (first.rank, first.score, first.scale, first.grade) == (1, 0.9, "cosine", 2)
-    assert (first.source, first.chunk.heading, first.preview) == ("a.md:1-2", "Heading of a", "text of a")
-    assert (wrong.outcome, wrong.cause, wrong.first_relevant) == ("FAILURE", "wrongly answered", None)
-    assert (empty.retrieved, [hit.rank for hit in empty.best_below_threshold]) == ([], [1, 2, 3])
-    assert (empty.cause, empty.first_relevant, empty.reasons[1]) == ("nothing returned", 5, "and more")
-
-
-def test_scores_stand_by_metric_in_the_order_of_the_queries_and_a_row_finds_its_own() -> None:
-    made = report()
-    assert made.scores["ranking/hit_rate_at_5"] == [1.0, None, 0.0]
-    assert made.scores["ragas/id_context_recall"][2] == FailedValue(failed="ValueError: no contexts")
-    assert made.queries[0].scores["content/topic_match"] == Unscored(reason="the case names no topics")
-    assert "scope/abstention" not in made.queries[0].scores and made.queries[1].scores["scope/abstention"] == 0.0
-
-
-def test_what_a_retriever_without_scores_cannot_give_is_null_and_every_file_follows_the_schema(grid: Measured) -> None:
-    bare = report(without_scores(), UNLISTED)
-    assert (bare.facts.collection, bare.queries[0].top_score, bare.queries[0].retrieved[0].score) == (None, None, None)
-    for made in (bare, report(), report(grid), report(sampled_result()), stored("run"), stored("judged")):
-        plain = made.plain()
-        VALIDATOR.validate(plain)
-        read = parse(json.dumps(plain), "r")
-        assert read.plain() == plain and ("grid" in plain) == (made.grid is not None)
-
-
-def test_the_worst_are_failures_first_then_by_what_was_right_then_the_most_confident() -> None:
-    rows = {row.id: row for row in report().queries}
-    assert [row.id for row in worst(rows.values())] == ["wrong", "empty"]
-    poor = rows["right"].model_copy(update={"id": "poor", "outcome": "UNLABELLED", "content_relevance": None})
-    poor._scores = {"ragas/llm_context_precision": 0.25}
-    fine = poor.model_copy(update={"id": "fine"})
-    fine._scores = {"ragas/llm_context_precision": 0.75}
-    assert [row.id for row in worst([fine, poor, *rows.values()])] == ["wrong", "empty", "poor"]
-
-
-# Judge, slices
-
-
-def test_verdicts_stand_at_their_chunks_and_the_judge_in_a_section_of_its_own() -> None:
+def judged_run() -> Measured:
+    """The run by hand with types, tags and single calls; its judge answered, failed, and was not asked any more."""
     said = judging(
         verdicts={
             ("right", "a"): ChunkVerdict(verdict=1, reason="It helps."),
@@ -92,53 +44,59 @@ def test_verdicts_stand_at_their_chunks_and_the_judge_in_a_section_of_its_own() 
         },
         claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="so"),)},
     )
-    made = report(result(judging=said))
-    (first, second), (third,) = made.queries[0].retrieved, made.queries[1].retrieved
-    assert (first.verdict, second.verdict, third.verdict) == (1, None, None)
-    assert (first.said, second.said, third.said) == ("It helps.", "JudgeError: no answer", "the budget is spent")
-    assert [claim.statement for claim in made.queries[0].claims] == ["It turns."]
-    assert made.judge and made.judge.drawn is None
-    assert made.judge.lines == ["cohere:command: 0 calls, 0 cached, 0 tokens"]
-    assert report().judge is None
-
-
-def test_slices_are_the_types_and_the_tags_of_three_queries_with_interval_and_n() -> None:
     observations = tuple(
         replace(one, case=one.case.model_copy(update={"query_type": kind, "tags": ("all", kind)}))
         for one, kind in zip(result().observed.observations, ("a", "b", "a"), strict=True)
     )
-    made = report(result(observed=replace(result().observed, observations=observations)))
-    assert [(one.by, one.name, one.n) for one in made.slices] == [
-        ("query_type", "a", 2), ("query_type", "b", 1), ("tag", "all", 3),
-    ]  # fmt: skip
-    of_a = made.slices[0].metrics
-    assert (of_a["ranking/hit_rate_at_5"].value, of_a["ranking/hit_rate_at_5"].n) == (0.5, 2)
-    assert (of_a["queries/pass_rate"].value, of_a["ragas/id_context_recall"].n_failed) == (0.5, 1)
-    assert "scope/abstention" not in of_a and made.slices[1].metrics["scope/abstention"].value == 0.0
+    timings = (StageTimings(embed_ms=0.25, search_ms=1.5, total_ms=4.0),) * 2
+    latency = tuple(LatencyPass(concurrency=n, query_ids=("right", "right"), timings=timings) for n in (4, 1))
+    return result(judging=said, observed=replace(result().observed, observations=observations, latency=latency))
 
 
-def test_slices_of_a_judged_sample_are_corrected_with_the_weight_of_the_whole() -> None:
-    made = sampled_result()
-    of_type = {one.name: one.metrics["ragas/llm_context_precision"] for one in report(made).slices}
-    whole = made.summaries[0].sampled
-    assert whole and of_type["factual"].sampled and of_type["factual"].sampled.weight == whole.weight
-    assert of_type["factual"].n == 12 and of_type["factual"].sampled.queries == 30
+@pytest.mark.parametrize(
+    ("make", "known", "parts"),
+    [
+        pytest.param(judged_run, FACTS, ("queries", "scores", "slices", "judge", "chunks"), id="judged"),
+        pytest.param(without_scores, UNLISTED, ("facts", "settings", "queries"), id="without scores"),
+        pytest.param(sampled_result, FACTS, ("slices", "metrics"), id="sampled"),
+    ],
+)
+def test_what_a_report_has_of_a_run(
+    make: Callable[[], Measured], known: Facts, parts: Sequence[str], snapshot: SnapshotAssertion
+) -> None:
+    plain = report(make(), known).plain()
+    assert {part: plain[part] for part in parts} == snapshot
+
+
+def test_every_report_follows_the_schema_and_is_read_back_the_same(grid: Measured) -> None:
+    runs = (report(), report(judged_run()), report(without_scores(), UNLISTED), report(sampled_result()))
+    for made in (*runs, report(grid)):
+        plain = made.plain()
+        VALIDATOR.validate(plain)
+        assert parse(json.dumps(plain), "r").plain() == plain and ("grid" in plain) == (made.grid is not None)
+
+
+def test_a_value_that_is_no_number_never_reaches_a_file() -> None:
+    made = report(result(summaries=(Summary(metric=HIT_RATE, value=nan),)))
+    with pytest.raises(ValueError, match="JSON compliant"):
+        json_text(made.plain())
+
+
+def test_the_worst_are_failures_first_then_by_what_was_right_then_the_most_confident() -> None:
+    unlabelled = {"outcome": "UNLABELLED", "content_relevance": None}
+    rows = [
+        reports.row("fine by the judge", {LLM: 0.75}, **unlabelled),
+        reports.row("poor by the judge", {LLM: 0.25}, **unlabelled),
+        reports.row("half right", {}, outcome="FAILURE", content_relevance=0.5),
+        reports.row("nothing", {}, outcome="FAILURE", content_relevance=0.0, retrieved=[]),
+        reports.row("confident", {}, outcome="FAILURE", content_relevance=0.0),
+        reports.row("right", {}),
+    ]
+    found = [row.id for row in worst(reports.report({LLM: []}, rows=rows).queries)]
+    assert found == ["confident", "nothing", "half right", "poor by the judge"]
 
 
 # A grid
-
-
-def test_a_grid_stands_by_columns_with_its_choice_and_the_recommended_cell(grid: Measured) -> None:
-    swept, section = swept_of(grid), report(grid).grid
-    assert section and section.chosen == choice_of(grid).recommended.cell
-    assert section.cells.count == len(section.cells.index) == 100
-    for name, scores in swept.grid.metrics.items():
-        expected = [None if np.isnan(mean) else mean for mean in scores.mean.tolist()]
-        assert section.metrics[name].mean == expected
-    cell = swept.grid.cell(57)
-    assert section.configurations[section.cells.configuration[57]].name in describe(swept.grid, 57)
-    assert (section.cells.top_k[57], section.cells.threshold[57]) == (cell.top_k, cell.threshold)
-    assert section.ranking.metrics == dict(swept.ranking.weights) and section.ranking.order == list(swept.ranking.order)
 
 
 def test_of_too_many_cells_the_best_are_reported_and_the_recommended_one_in_any_case(grid: Measured) -> None:
@@ -148,27 +106,16 @@ def test_of_too_many_cells_the_best_are_reported_and_the_recommended_one_in_any_
     assert all(len(metric.mean) == 3 for metric in section.metrics.values())
 
 
-def test_cells_that_are_not_ranked_leave_the_run_incomplete(grid: Measured) -> None:
-    ranking = replace(swept_of(grid).ranking, order=(), reason="no cell meets the constraints")
-    made = report(with_swept(grid, choice=None, ranking=ranking))
-    assert made.grid and made.grid.choice is None and made.grid.explanation[0].endswith(ranking.reason)
-    assert not made.passed and made.incomplete.startswith("the cells are not ranked")
-
-
 # Did it pass
 
 
-def test_a_run_passed_when_all_criteria_are_met_and_nothing_is_missing() -> None:
-    met = Gate(metric="ranking/hit_rate_at_5", condition=">= 0.4", figure=0.5, passed=True, reason="")
+def test_met_criteria_alone_are_no_praise_and_a_run_that_is_incomplete_never_passes() -> None:
+    met = Gate(metric=HIT_RATE, condition=">= 0.4", figure=0.5, passed=True, reason="")
     made = report(result(gates=(met,)))
     assert (made.passed, made.incomplete, tone(made)) == (True, "", "fair")  # one of three queries passes
-    assert not report().passed  # one criterion of two is not met
-    changed = made.facts.model_copy(update={"collection_changed": "5 → 4 points"})
-    after = decided(made.model_copy(update={"facts": changed}))
-    assert not after.passed and "5 → 4 points" in after.incomplete and tone(after) == "bad"
-    failed = Summary(metric="ranking/hit_rate_at_5", value=0.5, n=11, n_failed=5, note="5 of 16")
-    broken = decided(made.model_copy(update={"metrics": {"ranking/hit_rate_at_5": failed}}))
-    assert not broken.passed and "5 of 16 failed" in broken.incomplete
+    failed = Summary(metric=HIT_RATE, value=0.5, n=11, n_failed=5)
+    broken = decided(made.model_copy(update={"metrics": {HIT_RATE: failed}}))
+    assert (broken.passed, tone(broken)) == (False, "bad") and "5 of 16 failed" in broken.incomplete
 
 
 @pytest.mark.parametrize(
@@ -186,6 +133,9 @@ def test_the_criteria_in_a_sentence(own: list[bool], baseline: list[bool], incom
     gates = [Gate(metric="m", condition=">= 1", figure=1.0, passed=one, reason="") for one in own]
     gates += [Gate(metric="m", condition="no worse", figure=1.0, passed=one, reason="") for one in baseline]
     assert criteria_line(report().model_copy(update={"criteria": gates, "incomplete": incomplete})) == said
+
+
+# What to run next, and what is shown first
 
 
 @pytest.mark.parametrize("flags", sorted({*FLAGS.values()}))
@@ -206,13 +156,7 @@ def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_re
 
 
 def test_the_headline_has_a_ranking_metric_at_the_deepest_that_all_runs_have() -> None:
-    names = ["ranking/hit_rate_at_1", "ranking/hit_rate_at_5", "ranking/hit_rate_at_10", "scope/false_answer"]
-    assert "ranking/hit_rate_at_10" in headline(names) and "ranking/hit_rate_at_5" not in headline(names)
-    assert "ranking/hit_rate_at_5" in headline(names, names[:2])
-    assert deepest("ranking/hit_rate_at_K", names, names[:2]) == "ranking/hit_rate_at_5"
-
-
-def test_a_value_that_is_no_number_never_reaches_a_file() -> None:
-    made = report(result(summaries=(Summary(metric="ranking/hit_rate_at_5", value=nan),)))
-    with pytest.raises(ValueError, match="JSON compliant"):
-        json_text(made.plain())
+    names = ["ranking/hit_rate_at_1", HIT_RATE, "ranking/hit_rate_at_10", "scope/false_answer"]
+    assert "ranking/hit_rate_at_10" in headline(names) and HIT_RATE not in headline(names)
+    assert HIT_RATE in headline(names, names[:2])
+    assert deepest("ranking/hit_rate_at_K", names, names[:2]) == HIT_RATE

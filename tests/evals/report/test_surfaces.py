@@ -6,8 +6,13 @@
 import re
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
+from xml.etree.ElementTree import fromstring
 
 import pytest
+import xmlschema
+from hypothesis import example, given
+from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from evals.comparison.comparing import ComparisonOptions, compare
@@ -20,8 +25,10 @@ from evals.report.section import Cell, Section, line, markdown, terminal
 from evals.report.sections import source_link
 from evals.report.terminal import description, render
 from retrievers.text.printable import json_text
+from tests.support.results import observation, report, report_of, result, verdict
 from tests.support.stored_reports import NAMES, stored
 
+JUNIT = xmlschema.XMLSchema(Path(__file__).parents[2] / "support" / "junit.xsd")
 SHOWN = re.compile(r"<(style|script).*?</\1>", re.DOTALL)
 REPORTS = pytest.mark.parametrize("name", NAMES)
 
@@ -66,7 +73,14 @@ def test_as_a_page(name: str, snapshot: SnapshotAssertion) -> None:
 
 @REPORTS
 def test_for_a_ci_system(name: str, snapshot: SnapshotAssertion) -> None:
-    assert junit(stored(name)) == snapshot
+    made = stored(name)
+    JUNIT.validate(text := junit(made))
+    assert text == snapshot
+    criteria, queries = fromstring(text).findall("testsuite")
+    unmet = sum(not gate.passed for gate in made.criteria) + bool(made.incomplete)
+    assert (criteria.get("tests"), criteria.get("failures")) == (str(len(made.criteria) + 1), str(unmet))
+    skipped = sum(row.outcome != "SUCCESS" for row in made.queries)
+    assert (queries.get("failures"), queries.get("skipped")) == ("0", str(skipped))
 
 
 @REPORTS
@@ -97,6 +111,23 @@ def test_text_from_outside_steers_nothing_and_no_line_is_too_wide(name: str) -> 
     assert re.sub(r"\x1b\[[\d;]*m|\x1b\]8;.*?\x1b\\", "", colored) == shown
     first = render(stored(name), width=120, color=False).partition("\nDetails")[0]
     assert len(first.splitlines()) <= 17 or name == "grid"
+
+
+@given(st.text(min_size=1, max_size=40).map(lambda text: (text, None)))
+@example(("<b> & \"quotes\" 'too' ]]>", "<b> & \"quotes\" 'too' ]]>"))
+@example(("\x1b[31mred\x00", r"\x1b[31mred\x00"))
+@example(("half \ud800 pair", r"half \ud800 pair"))
+@example(("\ufffe and \uffff", r"\ufffe and \uffff"))
+@example(("ünïcode 🤖 日本", "ünïcode 🤖 日本"))
+@example(("two\nlines\tand a tab", "two\nlines\tand a tab"))
+def test_whatever_a_reason_holds_the_junit_file_is_valid_utf_8_xml(case: tuple[str, str | None]) -> None:
+    reason, shown = case
+    made = result(validation=report_of([verdict("q", "FAILURE", reason)]))
+    observed = replace(made.observed, observations=(observation("q", [], 0, {"a": 1}),))
+    text = junit(report(replace(made, observed=observed)))
+    JUNIT.validate(text)
+    found = fromstring(text.encode("utf-8")).find("testsuite[@name='queries']/testcase/skipped")
+    assert found is not None and (shown is None or found.get("message") == f"FAILURE: {shown}")
 
 
 def test_cells_are_harmless_and_what_is_bad_is_bold_in_markdown() -> None:

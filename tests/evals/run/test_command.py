@@ -1,36 +1,68 @@
+"""`python -m evals.run`, a run and a sweep: what is printed, written and returned, and every fault of the user."""
+
 import json
 import os
+import shlex
 import shutil
 import sqlite3
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import yaml
+from syrupy.assertion import SnapshotAssertion
 
+from evals.collect import passes
 from evals.run import main
 from retrievers import QdrantRetriever
-from tests.evals.run.conftest import Run
-from tests.support.command import call
-from tests.support.experiment import CASES, Experiment, load_report
+from retrievers.search.candidates import Candidates
+from tests.support.command import Done, call
+from tests.support.experiment import CASES, Experiment, index_once, load_report, make_experiment
 from tests.support.loopback import free_port
 from tests.support.mlflow_server import mlflow_server
+
+Run = Callable[..., Done]
+SWEEP = ("--sweep.top-k", "1:4", "--sweep.threshold", "0:0.9:0.1")
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """An experiment whose collection is there already; tests leave it as it is."""
+    made = make_experiment(tmp_path_factory.mktemp("indexed"))
+    index_once(made)
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    made = tmp_path / "work"
+    made.mkdir()
+    monkeypatch.chdir(made)
+    return made
+
+
+@pytest.fixture
+def run(indexed: Experiment, folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the small experiment with further arguments."""
+    return lambda *arguments: call(main, ["--config", indexed.config, *arguments], capsys)
 
 
 def everything(folder: Path) -> set[Path]:
     return set(folder.rglob("*"))
 
 
-# What a run prints, writes and returns
+# A run
 
 
 def test_a_run_prints_its_table_and_writes_nothing_that_was_not_asked_for(run: Run, folder: Path) -> None:
     done = run()
     assert (done.code, done.err) == (0, "")
-    assert "ranking/hit_rate_at_3" in done.out
-    assert "No criteria to meet." in done.out
+    assert "ranking/hit_rate_at_3" in done.out and "No criteria to meet." in done.out
     screen = done.out.partition("\nDetails\n")[0].splitlines()
     assert len(screen) <= 18
     assert next(one for one in screen if one.startswith("Next: ")).endswith(" --sweep.threshold 0:0.6:0.05")
@@ -45,27 +77,21 @@ def test_the_next_command_takes_the_flags_that_name_data_and_settings(run: Run) 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code"),
+    ("flags", "criterion", "code"),
     [
-        (["--criteria", "{ranking/hit_rate_at_5: '>= 0.75'}"], 0),
-        (["--criteria", "{ranking/hit_rate_at_5: '> 0.75'}"], 1),
-        (["--criteria", "{ranking/hit_rate_at_5: '> 0.75'}", "--no-gate"], 0),
-        (["--criteria", "{ranking/expected_top3_in_5: '>= 0'}"], 1),
-        (["--criteria", "{queries/pass_rate: '>= 0.8'}"], 0),
+        ((), "{ranking/hit_rate_at_5: '>= 0.75'}", 0),
+        ((), "{ranking/hit_rate_at_5: '> 0.75'}", 1),
+        (("--no-gate",), "{ranking/hit_rate_at_5: '> 0.75'}", 0),
+        ((), "{ranking/expected_top3_in_5: '>= 0'}", 1),
+        ((), "{queries/pass_rate: '>= 0.8'}", 0),
+        (SWEEP, "{ranking/ndcg_at_10: '>= 0.7'}", 0),
+        (SWEEP, "{ranking/ndcg_at_10: '>= 0.9'}", 1),
     ],
 )
-def test_the_exit_code_says_whether_the_criteria_are_met(run: Run, arguments: list[str], code: int) -> None:
-    assert run(*arguments).code == code
-
-
-def test_junit_holds_the_criteria_and_the_queries(run: Run, folder: Path) -> None:
-    done = run("--junit", "deep/junit.xml", "--criteria", "{ranking/hit_rate_at_5: '> 0.75'}")
-    assert done.code == 1
-    criteria, queries = ElementTree.parse(folder / "deep" / "junit.xml").getroot()
-    assert [case.get("name") for case in criteria.iter("testcase")] == ["ranking/hit_rate_at_5 > 0.75", "complete"]
-    assert [case.get("name") for case in queries.iter("testcase")] == [case["id"] for case in CASES]
-    assert (criteria.get("failures"), queries.get("failures"), queries.get("skipped")) == ("1", "0", "1")
-    assert everything(folder / "deep") == {folder / "deep" / "junit.xml"}
+def test_the_exit_code_says_whether_the_criteria_are_met(
+    run: Run, flags: tuple[str, ...], criterion: str, code: int
+) -> None:
+    assert run("--criteria", criterion, *flags).code == code
 
 
 @pytest.mark.parametrize(
@@ -82,151 +108,23 @@ def test_fewer_queries(run: Run, folder: Path, arguments: list[str], ids: list[s
     assert [query["id"] for query in load_report(folder / "r.json")["queries"]] == ids
 
 
+@pytest.mark.parametrize("flags", [(), SWEEP], ids=["of a run", "of the chosen cell"])
 def test_the_exported_settings_give_an_application_the_same_results(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, indexed: Experiment
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, indexed: Experiment, flags: tuple[str, ...]
 ) -> None:
-    relative = os.path.relpath(indexed.store)
-    done = run("--retriever.store.path", relative, "--output", "r.json", "--export", "app/retriever.yaml")
-    assert done.code == 0
+    store = ("--retriever.store.path", os.path.relpath(indexed.store))
+    assert run(*flags, *store, "--output", "r.json", "--export", "app/retriever.yaml").code == 0
+    made = load_report(folder / "r.json")
+    written, expected = yaml.safe_load(Path("app/retriever.yaml").read_text("utf-8")), made["config"]["retriever"]
+    for name, model in {"embedding": "l2_supercat_256", "cross_encoder": "rerank-v3.5"}.items():
+        assert written[name].pop("model") == model
+        del expected[name]["model"]
+    assert written == expected
     monkeypatch.chdir("/")
     with QdrantRetriever.from_config(folder / "app" / "retriever.yaml") as retriever:
-        for query in load_report(folder / "r.json")["queries"]:
-            session = retriever.search(query["query"])
-            expected = [(hit["chunk_id"], hit["score"]) for hit in query["retrieved"]]
-            assert [(found.chunk.chunk_id, found.score) for found in session.chunks] == expected
-
-
-def test_a_run_of_any_name_is_kept(run: Run, folder: Path, mlflow_database: Path) -> None:
-    name = "ö" * 300
-    (folder / "mlruns").mkdir()
-    shutil.copy(mlflow_database, folder / "mlruns")
-    done = run("--tracking.enabled", "true", "--tracking.run-name", name, "--quiet")
-    assert (done.code, done.err) == (0, "")
-    [file] = (folder / "mlruns" / "reports").iterdir()
-    assert (file.name, load_report(file)["name"]) == ("ö" * 60 + ".json", "small")
-    [(kept, status)] = runs(folder)
-    assert (kept, status) == (name[:250], "FINISHED")
-
-
-def runs(folder: Path) -> list[tuple[str, str]]:
-    """Name and status of each run in the local MLflow."""
-    with closing(sqlite3.connect(folder / "mlruns" / "mlflow.db")) as database:
-        return database.execute("SELECT name, status FROM runs").fetchall()
-
-
-# MLflow out of reach
-
-
-def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Run, folder: Path) -> None:
-    uri = f"http://me:s3cret@127.0.0.1:{free_port()}"
-    done = run("--tracking.enabled", "true", "--tracking.uri", uri, "--quiet", "--log-file", "log.jsonl")
-    assert done.code == 3
-    [file] = (folder / "mlruns" / "reports").iterdir()
-    assert done.err.startswith(f"incomplete: MLflow at {uri.replace('me:s3cret', '***')} failed: ")
-    place = file.relative_to(folder)
-    shown = uri.replace("me:s3cret", "***")
-    late = f"python -m evals.tracking {place} --tracking.uri '{shown}'"
-    assert done.err.endswith(f"(the report is at {place}; {late} writes it)\n")
-    assert load_report(file)["config"]["tracking"]["uri"] == uri.replace("me:s3cret", "***")
-    assert "MLflow failed" in (folder / "log.jsonl").read_text()
-    kept = "".join(path.read_text() for path in everything(folder) if path.is_file())
-    assert "s3cret" not in kept + done.err + done.out
-
-
-REPORTS = ("--output", "r.json", "--junit", "j.xml", "--html", "r.html")
-
-
-def test_a_server_that_refuses_at_the_end_leaves_the_report_and_a_failed_run(run: Run, folder: Path) -> None:
-    with mlflow_server() as server:
-        server.refuse = ("runs/log-batch",)
-        done = run("--tracking.enabled", "true", "--tracking.uri", server.url, *REPORTS)
-    assert (done.code, server.statuses) == (3, ["FAILED"])
-    assert (folder / "r.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
-    assert ElementTree.parse(folder / "j.xml").getroot().tag == "testsuites"
-    assert "ranking/hit_rate_at_3" in done.out
-    assert len(load_report(folder / "r.json")["queries"]) == len(CASES)
-
-
-# Faults of the user
-
-
-def row(**values: Any) -> str:
-    return json.dumps({**CASES[0], **values})
-
-
-NOWHERE = [{"source_url": "/docs/arms/kinematics", "quote": "nothing on this page says anything of the kind"}]
-GOLDEN = ["--dataset.path", "bad.jsonl"]
-EVERY = ("4 faults in the golden data:", "bad.jsonl:1: querry: unknown field; did you mean 'query'",
-         "bad.jsonl:2: an out-of-scope case must not have evidence", "bad.jsonl:3: not valid JSON",
-         "bad.jsonl:5: id 'forward' is used already at")  # fmt: skip
-OTHER_MODEL = ["--retriever.embedding.provider", "python",
-               "--retriever.embedding.model", "tests.support.embeddings:Counting"]  # fmt: skip
-TRACKED = ["--tracking.enabled", "true"]
-# Files in the working directory (None: a pipe), arguments, and what is said.
-FAULTS: dict[str, tuple[dict[str, str | None], list[str], tuple[str, ...]]] = {
-    "every fault of a golden file": (
-        {"bad.jsonl": "\n".join([row(querry="x"), row(in_scope=False), "{", row(), row()])}, GOLDEN, EVERY,
-    ),
-    "evidence that resolves to nothing": (
-        {"bad.jsonl": "\n".join([row(), row(id="b", evidence=NOWHERE)])}, GOLDEN,
-        ("bad.jsonl:2: evidence.0: no chunk of '/docs/arms/kinematics' holds the quote 'nothing on this page",),
-    ),
-    "no golden file": ({}, ["--dataset.path", "gone.jsonl"], ("gone.jsonl: cannot be read: No such file",)),
-    "a criterion of an unknown metric": (
-        {}, ["--criteria", "{ranking/recal_at_5: '>= 0.5'}"],
-        ("no metric 'ranking/recal_at_5'; did you mean 'ranking/recall_at_5'",),
-    ),
-    "an unknown id": ({}, ["--ids", "forwards"], ("no case with id 'forwards'; did you mean 'forward'?",)),
-    "no golden data": ({"bad.yaml": "{}"}, ["--config", "bad.yaml"], ("no golden data: set dataset.path",)),
-    "a packaged experiment with a slip": (
-        {}, ["--config", "defalt"],
-        ("--config defalt: expected a YAML file, or one of cohere, default, spec, found neither; did you mean",),
-    ),
-    "a missing collection": (
-        {}, ["--retriever.collection", "robot"], ("no collection 'robot'", "did you mean 'robots'?"),
-    ),
-    "no embedded store": (
-        {}, ["--retriever.store.path", "gone", "--retriever.collection", "mine"],
-        ("no embedded store at", "python -m retrievers index DIR", "--retriever.store.path or --retriever.store.url"),
-    ),
-    "another model": (
-        {}, OTHER_MODEL, ("was embedded by wordllama:l2_supercat_256, but the query would be embedded by python:",),
-    ),
-    "a folder in place of the report": ({}, ["--output", "."], ("expected a file to write, found a folder",)),
-    "a report below a file": ({"file": ""}, ["--output", "file/r.json"], ("file/r.json: cannot be written",)),
-    "a report with too long a name": ({}, ["--output", "r" * 300], ("argument --output: ", "(File name too long)")),
-    "one file for two outputs": ({}, ["--output", "r", "--html", "r"], ("two outputs would be one file",)),
-    "a pipe in place of the log": ({"p": None}, ["--log-file", "p"], ("--log-file p: expected a file to append",)),
-    "a database of MLflow that is damaged": (
-        {"mlflow.db": "garbage" * 100}, [*TRACKED, "--tracking.uri", "sqlite:///mlflow.db"],
-        ("mlflow.db: the database of MLflow is damaged (file is not a database)", "move it away"),
-    ),
-    "a file in place of mlruns": (
-        {"mlruns": ""}, TRACKED, ("mlruns: cannot be written (Not a directory)", "--tracking.enabled false"),
-    ),
-    "a key in place of its variable": (
-        {}, ["--judge.api-key-env", "sk-s3cret"],
-        ("judge.api_key_env: expected the name of an environment variable", "and not the key itself"),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_of_the_user_is_named_and_nothing_written(run: Run, folder: Path, name: str) -> None:
-    files, arguments, said = FAULTS[name]
-    for file, text in files.items():
-        os.mkfifo(folder / file) if text is None else (folder / file).write_text(text)
-    before = everything(folder)
-    done = run(*arguments)
-    assert (done.code, done.out) == (2, "")
-    for piece in said:
-        assert piece in done.err
-    assert "Traceback" not in done.err
-    assert "s3cret" not in done.err
-    assert everything(folder) == before
-
-
-# Settings
+        for query in made["queries"]:
+            found = [(one.chunk.chunk_id, one.score) for one in retriever.search(query["query"]).chunks]
+            assert found == [(hit["chunk_id"], hit["score"]) for hit in query["retrieved"]]
 
 
 def test_the_printed_configuration_loaded_again_is_the_same(
@@ -236,12 +134,178 @@ def test_the_printed_configuration_loaded_again_is_the_same(
     printed = run("--print-config", *changes)
     assert (printed.code, printed.err) == (0, "")
     settings = yaml.safe_load(printed.out)
-    assert settings["retriever"]["top_k"] == 7
-    assert settings["retriever"]["store"]["path"] == str(folder / "here")
+    assert (settings["retriever"]["top_k"], settings["retriever"]["store"]["path"]) == (7, str(folder / "here"))
     elsewhere = folder.parent / "elsewhere" / "again.yaml"
     elsewhere.parent.mkdir()
     elsewhere.write_text(printed.out)
     monkeypatch.chdir(elsewhere.parent)
-    again = call(main, ["--config", elsewhere, "--print-config"], capsys)
-    assert again.out == printed.out
+    assert call(main, ["--config", elsewhere, "--print-config"], capsys).out == printed.out
     assert everything(folder) == set()
+
+
+# MLflow
+
+
+def test_a_run_of_any_name_is_kept(run: Run, folder: Path, mlflow_database: Path) -> None:
+    name = "ö" * 300
+    (folder / "mlruns").mkdir()
+    database = shutil.copy(mlflow_database, folder / "mlruns")
+    done = run("--tracking.enabled", "true", "--tracking.run-name", name, "--quiet")
+    assert (done.code, done.err) == (0, "")
+    [file] = (folder / "mlruns" / "reports").iterdir()
+    assert (file.name, load_report(file)["name"]) == ("ö" * 60 + ".json", "small")
+    with closing(sqlite3.connect(database)) as opened:
+        assert opened.execute("SELECT name, status FROM runs").fetchall() == [(name[:250], "FINISHED")]
+
+
+def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Run, folder: Path) -> None:
+    uri = f"http://me:s3cret@127.0.0.1:{free_port()}"
+    done = run("--tracking.enabled", "true", "--tracking.uri", uri, "--quiet", "--log-file", "log.jsonl")
+    assert done.code == 3
+    [file] = (folder / "mlruns" / "reports").iterdir()
+    place, shown = file.relative_to(folder), uri.replace("me:s3cret", "***")
+    assert done.err.startswith(f"incomplete: MLflow at {shown} failed: ")
+    late = f"python -m evals.tracking {place} --tracking.uri '{shown}'"
+    assert done.err.endswith(f"(the report is at {place}; {late} writes it)\n")
+    assert load_report(file)["config"]["tracking"]["uri"] == shown
+    assert "MLflow failed" in (folder / "log.jsonl").read_text()
+    kept = "".join(path.read_text() for path in everything(folder) if path.is_file())
+    assert "s3cret" not in kept + done.err + done.out
+
+
+def test_a_server_that_refuses_at_the_end_leaves_the_files_and_a_failed_run(run: Run, folder: Path) -> None:
+    files = ("--output", "r.json", "--junit", "deep/j.xml", "--html", "r.html")
+    with mlflow_server() as server:
+        server.refuse = ("runs/log-batch",)
+        done = run("--tracking.enabled", "true", "--tracking.uri", server.url, *files)
+    assert (done.code, server.statuses) == (3, ["FAILED"])
+    assert (folder / "r.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
+    assert ElementTree.parse(folder / "deep" / "j.xml").getroot().tag == "testsuites"
+    assert everything(folder / "deep") == {folder / "deep" / "j.xml"}
+    assert "ranking/hit_rate_at_3" in done.out
+    assert len(load_report(folder / "r.json")["queries"]) == len(CASES)
+
+
+# A sweep
+
+
+def test_a_sweep_prints_its_best_cells_and_its_report_is_of_the_chosen_one(run: Run, folder: Path) -> None:
+    done = run(*SWEEP, "--output", "r.json")
+    assert (done.code, done.err) == (0, "")
+    assert "Grid of 40 cells  1 × retrieved, 4 × top_k, 10 × threshold · 6 queries" in done.out
+    assert "When to return nothing (semantic, top_k" in done.out
+    assert "chosen out of 40 cells on these queries, so its figures are optimistic" in done.out
+    made = load_report(folder / "r.json")
+    grid, chosen = made["grid"], made["grid"]["choice"]["recommended"]["cell"]
+    place = grid["cells"]["index"].index(chosen)
+    for setting in ("top_k", "threshold"):
+        assert made["config"]["retriever"][setting] == grid["cells"][setting][place]
+    own = grid["metrics"].keys() & made["metrics"].keys()
+    assert {"ranking/ndcg_at_10", "scope/abstention", "scope/false_abstention"} <= own
+    for name in own:
+        assert grid["metrics"][name]["mean"][place] == made["metrics"][name]["value"]
+    assert made["config"]["sweep"]["top_k"] == [1, 2, 3, 4]
+    assert grid["ranking"]["metrics"] == {"ranking/ndcg_at_10": 0.8, "scope/abstention": 0.2}
+    assert max(grid["ranking"]["values"]) - grid["ranking"]["values"][place] <= grid["choice"]["margin"]
+
+
+def test_what_the_threshold_reads_is_swept_without_another_search(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches, collect = list[object](), passes.collect
+
+    def counted(*given: Any) -> Candidates:
+        searches.append(given)
+        return collect(*given)
+
+    monkeypatch.setattr(passes, "collect", counted)
+    files = ("--output", folder / "r.json", "--quiet")
+    kinds, thresholds = ("each", "best"), ("0.2", "0.4")
+    flags = ("--sweep.threshold-on", ",".join(kinds), "--sweep.threshold", ",".join(thresholds))
+    assert run(*flags, *files).code == 0 and len(searches) == 1
+    grid = load_report(folder / "r.json")["grid"]
+    assert [one["parameters"]["threshold_on"] for one in grid["configurations"]] == [*kinds]
+    means = grid["metrics"]["ranking/precision_at_3"]["mean"]
+    alone = []
+    for kind, threshold in product(kinds, thresholds):
+        assert run("--retriever.threshold-on", kind, "--retriever.threshold", threshold, *files).code == 0
+        alone.append(load_report(folder / "r.json")["metrics"]["ranking/precision_at_3"]["value"])
+    assert means == pytest.approx(alone) and means[:2] != means[2:]
+
+
+def test_latency_and_determinism_are_of_the_configuration(run: Run, folder: Path) -> None:
+    arguments = ("--metrics", "[ranking/ndcg_at_10, determinism/rate, latency/total_p50_ms]", "--output", "r.json")
+    assert run(*SWEEP, *arguments).code == 0
+    grid = load_report(folder / "r.json")["grid"]
+    (configuration,) = grid["configurations"]
+    assert configuration["metrics"]["determinism/rate"]["value"] == 1.0
+    assert configuration["metrics"]["latency/total_p50_ms"]["value"] > 0
+    assert set(grid["metrics"]) == {"ranking/ndcg_at_10", "scope/abstention", "cost/context_tokens"}
+
+
+def test_a_grid_that_cannot_be_ranked_is_incomplete_and_kept(run: Run, folder: Path) -> None:
+    done = run(*SWEEP, "--objective.metrics", "metadata/completeness", "--output", "r.json", "--export", "x.yaml")
+    assert done.code == 3
+    assert "incomplete: the cells are not ranked: metadata/completeness scores" in done.err
+    assert load_report(folder / "r.json")["grid"]["choice"] is None
+    assert not (folder / "x.yaml").exists()
+
+
+def test_one_query_and_no_query_in_scope(run: Run) -> None:
+    alone = run(*SWEEP, "--ids", "forward")
+    assert (alone.code, alone.err) == (0, "")
+    assert "whether a threshold separates in scope from out of scope is not known" in alone.out
+    outside = run(*SWEEP, "--ids", "france,soup", "--objective.metrics", "scope/abstention")
+    assert (outside.code, outside.err) == (0, "")
+    nothing = run(*SWEEP, "--ids", "france,soup")
+    assert nothing.code == 3 and "ranking/ndcg_at_10 scores no query" in nothing.err
+
+
+# Faults of the user
+
+
+def row(**values: Any) -> str:
+    return json.dumps({**CASES[0], **values})
+
+
+BAD = [row(querry="x"), row(in_scope=False), "{", row(), row()]
+LOST = [row(), row(id="b", evidence=[{"source_url": "/docs/arms/kinematics", "quote": "nothing on this page says so"}])]
+FAULTS: Mapping[str, Mapping[str, str | None]] = {
+    "--dataset.path bad.jsonl": {"bad.jsonl": "\n".join(BAD)},
+    "--dataset.path lost.jsonl": {"lost.jsonl": "\n".join(LOST)},
+    "--dataset.path gone.jsonl": {},
+    "--criteria '{ranking/recal_at_5: \">= 0.5\"}'": {},
+    "--ids forwards": {},
+    "--config bad.yaml": {"bad.yaml": "{}"},
+    "--config defalt": {},
+    "--retriever.collection robot": {},
+    "--retriever.store.path gone --retriever.collection mine": {},
+    "--retriever.embedding.provider python --retriever.embedding.model tests.support.embeddings:Counting": {},
+    "--output .": {},
+    "--output file/r.json": {"file": ""},
+    f"--output {'r' * 300}": {},
+    "--output r --html r": {},
+    "--log-file p": {"p": None},
+    "--tracking.enabled true --tracking.uri sqlite:///mlflow.db": {"mlflow.db": "garbage" * 100},
+    "--tracking.enabled true": {"mlruns": ""},
+    "--judge.api-key-env sk-s3cret": {},
+    "--sweep.threshold 0:1:0.3": {},
+    "--sweep.top-k 1:4 --objective.metrics ranking/ndgc": {},
+    "--sweep.top-k 1:4 --objective.metrics ragas/llm_context_recall": {},
+    "--sweep.top-k 1:4 --objective.constraints '{scope/false_answer: \"< 0\"}'": {},
+}
+"""Arguments, and the files that lie in the working directory; None is a pipe."""
+
+
+@pytest.mark.parametrize("arguments", FAULTS)
+def test_a_fault_of_the_user_is_named_and_nothing_written(
+    run: Run, indexed: Experiment, folder: Path, arguments: str, snapshot: SnapshotAssertion
+) -> None:
+    for file, text in FAULTS[arguments].items():
+        os.mkfifo(folder / file) if text is None else (folder / file).write_text(text)
+    before = everything(folder)
+    done = run(*shlex.split(arguments))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.replace(str(folder), "here").replace(str(indexed.folder), "experiment") == snapshot
+    assert "Traceback" not in done.err and "s3cret" not in done.err
+    assert everything(folder) == before

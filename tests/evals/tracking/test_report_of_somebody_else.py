@@ -59,28 +59,21 @@ def test_the_environment_names_the_store(
     assert "incomplete: MLflow at http://127.0.0.1:" in capsys.readouterr().err
 
 
-def test_compared_and_as_a_baseline_it_is_data(evil: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = make_experiment(evil.parent / "made")
-    mine = evil.with_name("mine.json")
-    call(evaluate, ["--config", made.config, "--quiet", "--output", mine], capsys)
-    for done in (
-        call(compare, [evil, mine], capsys),
-        call(evaluate, ["--config", made.config, "--quiet", "--baseline", evil], capsys),
-    ):
+def test_compared_and_as_a_baseline_it_is_data_and_a_saved_retrieval_is_read_without_a_pickle(
+    evil: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, mine, saved = make_experiment(evil.parent / "made"), evil.with_name("mine.json"), evil.with_name("retrieval")
+    flags = ["--config", made.config, "--quiet"]
+    call(evaluate, [*flags, "--output", mine, "--save-retrieval", saved], capsys)
+    for done in (call(compare, [evil, mine], capsys), call(evaluate, [*flags, "--baseline", evil], capsys)):
         assert (done.code, "golden" in done.err) == (2, True)  # of other golden data
-    theirs = json.loads(mine.read_text())
-    theirs["config"] = json.loads(evil.read_text())["config"]
     other = evil.with_name("other.json")
-    other.write_text(json.dumps(theirs | {"run": "other"}))
+    theirs = json.loads(mine.read_text()) | {"config": json.loads(evil.read_text())["config"], "run": "other"}
+    other.write_text(json.dumps(theirs))
     assert call(compare, [other, mine], capsys).code == 0
-
-
-def test_a_saved_retrieval_is_read_without_a_pickle(evil: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made, file = make_experiment(evil.parent / "made"), evil.parent / "retrieval"
-    call(evaluate, ["--config", made.config, "--quiet", "--save-retrieval", file], capsys)
     classes: list[object] = []
     reading = True
     sys.addaudithook(lambda event, found: classes.append(found) if reading and event == "pickle.find_class" else None)
-    assert read(file).lists
+    assert read(saved).lists
     reading = False
     assert classes == []

@@ -5,7 +5,6 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from threading import Thread
@@ -17,60 +16,51 @@ from mlflow.entities import Run, Span
 from mlflow.tracing.client import TracingClient
 from syrupy.assertion import SnapshotAssertion
 
-from evals.collect.observations import Failure, LatencyPass
+from evals.collect.observations import Gate, Summary
 from evals.compare import main as compare
 from evals.errors import TrackingError
-from evals.grid.measure import Measured
-from evals.judge.verdicts import ChunkVerdict, Claim
+from evals.judge.verdicts import Claim
 from evals.report.model import JudgeFacts, Report
 from evals.tracking.__main__ import main
 from evals.tracking.runs import late_command
-from evals.tracking.values import metric_values
-from retrievers.records import StageTimings
+from evals.tracking.values import MOST_METRICS, metric_values, tags
 from retrievers.text.secrets import redacted
-from tests.support.judged import judging
+from tests.support.command import call
 from tests.support.loopback import free_port
 from tests.support.mlflow_server import MlflowServer
-from tests.support.results import facts, report, result
+from tests.support.results import report
 from tests.support.stored_reports import stored
 from tests.support.tracking import artifact, cells_of, client, config, run_of, text_of, traces_of, written
 
-IN_TESTS = ["--tracking.experiment", "tests"]
+IN_TESTS = "--tracking.experiment tests"
+LATE = "python -m evals.tracking 'my report.json'"
 
 
-def timed() -> Measured:
-    """The run by hand, judged, with single calls, a reference answer, long texts, and a score that failed."""
-    said = judging(
-        verdicts={
-            ("right", "a"): ChunkVerdict(verdict=1, reason="It helps."),
-            ("right", "b"): ChunkVerdict(verdict=0, reason="It does not."),
-        },
-        claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="It says so."),)},
-    )
-    scores: Any = {
-        "ranking/ndcg_at_3": {"right": 0.5, "empty": Failure(type="ValueError", message="no contexts")},
-        "ragas/llm_context_precision": {"right": 1.0},
-    }
-    made = result(judging=said)
-    observations = tuple(
-        replace(o, case=o.case.model_copy(update={"reference_answer": "It turns."}) if o.case.id == "right" else o.case)
-        for o in made.observed.observations
-    )
-    timings = (StageTimings(embed_ms=0.25, search_ms=1.5, rerank_ms=2.0, total_ms=4.0), StageTimings(total_ms=99.0))
-    passes = (
-        LatencyPass(concurrency=4, query_ids=("wrong",), timings=timings[1:]),
-        LatencyPass(concurrency=1, query_ids=("wrong", "wrong"), timings=timings),
-    )
-    observed = replace(made.observed, observations=observations, latency=passes)
-    return replace(made, scores={**made.scores, **scores}, observed=observed)
+OWN_KEYS: dict[str, Any] = {
+    "abbreviations": {"R&D": "research"},
+    "keyword": {"synonyms": {"C++": ["cpp"]}, "language": "german"},
+    "filters": {"any": [{"a(b)": 1}]},
+    "candidates": 7,
+}
+"""Settings with keys of a user's own, which MLflow would refuse as names of parameters."""
 
 
 def named(name: str) -> Report:
-    """Return the report of the run by hand under a name of its own, with texts longer than a preview."""
+    """Return the judged run under a name of its own: with a reference answer, claims, stages, and long texts."""
+    made, claim = stored("judged"), Claim(statement="It turns.", attributed=1, reason="It says so.")
+    first, *others = made.queries
+    stages = {"embed": 0.25, "search": 1.5, "rerank": 2.0, "total": 4.0}
+    about = {"reference_answer": "It turns.", "claims": [claim], "stages_ms": stages}
     judge = JudgeFacts(provider="cohere", model="command", parameters={"seed": 0}, fingerprint="cafe")
-    made = report(timed(), facts(judge=judge))
-    longer = {name: one.model_copy(update={"text": "The whole text. " * 20}) for name, one in made.chunks.items()}
-    return Report.model_validate(dict(made) | {"run": name, "chunks": longer})
+    changes = {
+        "run": name,
+        "queries": [first.model_copy(update=about), *others],
+        "chunks": {name: one.model_copy(update={"text": "The whole text. " * 20}) for name, one in made.chunks.items()},
+        "facts": made.facts.model_copy(update={"judge": judge}),
+        "config": made.config
+        | {"retriever": made.config["retriever"] | OWN_KEYS, "tracking": {"uri": "http://***@host"}},
+    }
+    return Report.model_validate(dict(made) | changes)
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +72,19 @@ def swept() -> Report:
 @pytest.fixture(scope="module")
 def grid(folder: Path, swept: Report) -> Run:
     return run_of(written(swept))
+
+
+def runs_of(made: Report) -> list[Run]:
+    """Return the runs of a report that are there, by the digest that it is found again by."""
+    experiment = client().get_experiment_by_name("tests")
+    digest = hashlib.sha256(text_of(made).encode()).hexdigest()
+    return list(client().search_runs([experiment.experiment_id], f"tags.`report.sha256` = '{digest}'"))
+
+
+def saved(made: Report, folder: Path) -> Path:
+    file = folder / "report.json"
+    file.write_text(text_of(made), encoding="utf-8")
+    return file
 
 
 def rows_of(run: Run, name: str) -> list[dict[str, Any]]:
@@ -136,11 +139,32 @@ def test_what_mlflow_has_of_a_report(name: str, snapshot: SnapshotAssertion) -> 
     own = {name: value for name, value in tags.items() if not name.startswith(("mlflow.user", "mlflow.source"))}
     tables = {name: rows_of(run, name)[:2] for name in ("metrics", "queries", *(["grid"] if made.grid else []))}
     first = {"cells": known["cells"][:2], "tables": tables, "traces": known["traces"][:3]}
+    first["names of cells"] = [name for name, *_ in known["cells"]]
     shown = {**known, **first, "values": (metrics, parameters, own), "files": sorted(known["files"])}
     assert shown == snapshot
     assert own["report.sha256"] == hashlib.sha256(known["files"]["report.json"]).hexdigest()
     listed = [item.path for item in client().list_artifacts(run.info.run_id)]
     assert listed[0] == "report.html" and made.verdict in unescape(known["files"]["report.html"].decode())
+
+
+def test_metrics_are_values_alone_those_that_say_most_first() -> None:
+    metrics: dict[str, float | None] = {f"candidates/recall_at_{n}": n / 7 for n in range(1, 60)}
+    metrics |= {"ranking/ndcg_at_5": 0.123456789, "ranking/hit_rate_at_5": 1.0, "a": None}
+    entries = {name: Summary(metric=name, value=value) for name, value in metrics.items()}
+    found = metric_values(report().model_copy(update={"metrics": entries, "criteria": []}))
+    first = ["ranking/hit_rate_at_5", "ranking/ndcg_at_5", "candidates/recall_at_1"]
+    assert len(found) == MOST_METRICS and list(found)[:3] == first
+    assert found.items() <= metrics.items()
+
+
+@pytest.mark.parametrize(
+    ("condition", "comparators"), [(">= 0.5", ["GTE"]), ("<= 0.5", ["LTE"]), ("< 0.5", []), ("no worse", [])]
+)
+def test_criteria_are_told_as_far_as_mlflow_knows_them(condition: str, comparators: list[str]) -> None:
+    """What it is told of a run, and of a metric without a value, is in the snapshot."""
+    gate = Gate(metric="ranking/precision_at_3", condition=condition, figure=0.5, passed=True, reason="")
+    told = tags(report().model_copy(update={"criteria": [gate]})).get("mlflow.genaiEvaluate.qualityCriteria")
+    assert [rule["comparator"] for rule in (json.loads(told)["rules"] if told else [])] == comparators
 
 
 @pytest.mark.usefixtures("folder")
@@ -168,128 +192,125 @@ def test_a_comparison_is_written_to_the_other_run_by_the_keys_of_mlflow(
 ) -> None:
     """Those of `compare_evaluations`, from MLflow 3.18 on; queries are paired by its tag of a trace."""
     first, second = (written(named(name)).run_id for name in ("compared", "with it"))
-    assert compare([first, second, *IN_TESTS, "--quiet", "--track"]) == 0
+    done = call(compare, [first, "with it", *IN_TESTS.split(), "--track"], capsys)
+    assert done.code == 0 and f"MLflow run {second}" in done.out
     run, key = client().get_run(second), f"compare/{first[:8]}"
+    page = f"/#/experiments/{run.info.experiment_id}/runs/{second}/evaluations?compareToRunUuid={first}"
+    assert done.out.endswith(f"Query by query in MLflow: http://127.0.0.1:5000{page} (python -m evals ui)\n")
     figures = {name.rpartition("/")[2]: value for name, value in run.data.metrics.items() if "pass_rate/" in name}
     assert figures == {"diff": 0, "ci_low": pytest.approx(-0.56, abs=0.01), "ci_high": pytest.approx(0.56, abs=0.01),
                        "p_value": 1, "n_paired": 3}  # fmt: skip
-    assert all(name.startswith(f"{key}/") for name in run.data.metrics.keys() - metric_values(report()).keys())
+    assert all(name.startswith(f"{key}/") for name in run.data.metrics.keys() - metric_values(named("")).keys())
     assert json.loads(artifact(run, f"{key}.json").read_text()) == {"baseline_run_id": first}
     assert {trace.info.tags["mlflow.eval.requestId"] for trace in traces_of(run)} == {"right", "wrong", "empty"}
-    file = tmp_path / "r.json"
-    file.write_text(text_of(named("a file")), encoding="utf-8")
-    assert compare([first, str(file), *IN_TESTS, "--quiet", "--track"]) == 2
-    assert "--track: expected runs in MLflow, by id or name" in capsys.readouterr().err
+    same = call(compare, ["with it", second, *IN_TESTS.split()], capsys)
+    assert same.code == 2 and f"'{second}' and 'with it' are the same run" in same.err
+    file = call(compare, [first, saved(named("a file"), tmp_path), *IN_TESTS.split(), "--track"], capsys)
+    assert file.code == 2 and "--track: expected runs in MLflow, by id or name" in file.err
 
 
 # A grid
 
 
-def test_cells_are_finished_runs_below_that_of_the_grid_in_its_order(grid: Run, swept: Report) -> None:
-    """The newest run decides on the columns of MLflow's list: it has to be the grid's own, not a cell's."""
-    found = cells_of(grid)
-    assert 3 <= len(found) <= 24 and {cell.info.status for cell in found} == {"FINISHED"}
+def test_cells_are_runs_below_that_of_the_grid_in_its_order_with_its_means(grid: Run, swept: Report) -> None:
+    """MLflow's list has the columns of the newest run, the grid's own; its comparison draws what differs first."""
+    found, section = cells_of(grid), swept.grid
+    assert section and section.choice and 3 <= len(found) <= 24
+    assert {cell.info.status for cell in found} == {"FINISHED"}
     assert all(cell.info.start_time < grid.info.start_time for cell in found)
     numbers = [int(cell.data.tags["cell"]) for cell in found]
-    assert numbers == sorted(numbers)
-    assert swept.grid and swept.grid.choice
-    assert swept.grid.choice.standings[0].cell in numbers
+    assert numbers == sorted(numbers) and section.choice.standings[0].cell in numbers
     starred = [int(cell.data.tags["cell"]) for cell in found if cell.info.run_name.startswith("★ ")]
-    assert starred == [swept.grid.chosen]
-
-
-def test_cells_differ_first_in_their_cuts_and_have_the_means_of_the_grid(grid: Run, swept: Report) -> None:
-    """MLflow's comparison draws the first three parameters by name that differ; the objective is its first metric."""
-    assert swept.grid
-    cells = cells_of(grid)
-    assert len({tuple(sorted(cell.data.params)) for cell in cells}) == 1
-    differing = [name for name in sorted(cells[0].data.params) if len({cell.data.params[name] for cell in cells}) > 1]
+    assert starred == [section.chosen]
+    [names] = {tuple(sorted(cell.data.params)) for cell in found}
+    differing = [name for name in names if len({cell.data.params[name] for cell in found}) > 1]
     assert differing[:2] == ["cell.threshold", "cell.top_k"] and set(differing[2:]) <= {"retriever.mode"}
-    for cell in cells:
-        place = swept.grid.cells.index.index(int(cell.data.tags["cell"]))
+    for number, cell in zip(numbers, found, strict=True):
         for name, value in cell.data.metrics.items():
-            mean = swept.grid.ranking.values if name == "by_objective" else swept.grid.metrics[name].mean
-            assert value == pytest.approx(mean[place], rel=1e-5)
+            mean = section.ranking.values if name == "by_objective" else section.metrics[name].mean
+            assert value == pytest.approx(mean[section.cells.index.index(number)], rel=1e-5)
         assert client().list_artifacts(cell.info.run_id) == [] and traces_of(cell) == []
+
+
+def test_curves_along_threshold_and_top_k_are_those_of_the_recommended_cell(grid: Run, swept: Report) -> None:
+    assert swept.grid and swept.grid.chosen is not None
+    columns, means = swept.grid.cells, swept.grid.metrics["scope/false_answer"].mean
+    place = columns.index.index(swept.grid.chosen)
+    for axis, other, scale in (("top_k", columns.threshold, 1), ("threshold", columns.top_k, 1000)):
+        alike = [
+            n
+            for n, configuration in enumerate(columns.configuration)
+            if (configuration, other[n]) == (columns.configuration[place], other[place])
+        ]
+        expected = {round(scale * getattr(columns, axis)[n]): means[n] for n in alike}
+        history = client().get_metric_history(grid.info.run_id, f"by_{axis}/wrongly_answered")
+        assert {point.step: point.value for point in history} == pytest.approx(expected, rel=1e-5)
 
 
 # Live, late and again alike
 
 
-@pytest.fixture
-def saved(folder: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """The file of a report that MLflow does not have."""
-    file = tmp_path / "report.json"
-    file.write_text(text_of(named(request.node.name)), encoding="utf-8")
-    return file
-
-
-def found_id(said: str) -> str:
-    return said.split()[2]
-
-
+@pytest.mark.parametrize("kind", ["run", "grid"])
 def test_a_report_is_written_late_as_it_is_live_and_once(
-    folder: Path, swept: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    kind: str, swept: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for made in (named("one run"), swept.model_copy(update={"run": "one grid"})):
-        live = written(made)
-        file = tmp_path / "r.json"
-        file.write_text(text_of(made), encoding="utf-8")
-        assert main([str(file), *IN_TESTS]) == 0
-        assert (
-            f"run {live.run_id} is there already; nothing was written (python -m evals ui)" in capsys.readouterr().out
-        )
-        assert main([str(file), "--tracking.experiment", "late"]) == 0
-        late = client().get_run(found_id(capsys.readouterr().out))
-        assert everything(late) == everything(run_of(live)) and late.info.run_id != live.run_id
+    made = swept.model_copy(update={"run": "one grid"}) if kind == "grid" else named("one run")
+    live, file = written(made), saved(made, tmp_path)
+    assert main([str(file), *IN_TESTS.split()]) == 0
+    there = f"run {live.run_id} is there already; nothing was written (python -m evals ui)"
+    assert there in capsys.readouterr().out
+    assert main([str(file), "--tracking.experiment", "late"]) == 0
+    late = client().get_run(capsys.readouterr().out.split()[2])
+    assert everything(late) == everything(run_of(live)) and late.info.run_id != live.run_id
 
 
-@pytest.mark.parametrize("moment", ["create_run", "log_batch", "log_artifacts", "start_trace", "log_spans", "end"])
+@pytest.mark.parametrize(
+    ("of", "name", "turn"),
+    [
+        (MlflowClient, "create_run", 2),  # the first cell's
+        (MlflowClient, "log_batch", 3),
+        (MlflowClient, "log_artifacts", 1),
+        (TracingClient, "start_trace", 1),
+        (TracingClient, "log_spans", 1),
+        (MlflowClient, "set_terminated", -1),  # the last one, as finished
+    ],
+)
 def test_what_was_left_unfinished_is_deleted_and_written_again(
-    folder: Path, swept: Report, moment: str, monkeypatch: pytest.MonkeyPatch
+    grid: Run, swept: Report, of: Any, name: str, turn: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped at its first cell, or later: nothing stays running, and nothing is there twice."""
-    made = swept.model_copy(update={"run": f"stopped at {moment}"})
-    of = TracingClient if moment in ("start_trace", "log_spans") else MlflowClient
-    name = "set_terminated" if moment == "end" else moment
-    works, calls = getattr(of, name), []
+    """Nothing stays running, and nothing is there twice."""
+    made, last = swept.model_copy(update={"run": f"stopped at {name}"}), turn if turn > 0 else len(cells_of(grid)) + 2
+    works, calls = getattr(of, name), list[Any]()
 
     def stopped(self: Any, *given: Any, **named: Any) -> Any:
         calls.append(given)
-        if (moment == "create_run" and len(calls) > 1) or (moment == "log_batch" and len(calls) > 2):
-            raise KeyboardInterrupt
-        if moment == "end" and "FINISHED" in given and named.get("end_time", 0) >= 1767323045000:
-            raise KeyboardInterrupt
-        if moment not in ("create_run", "log_batch", "end"):
+        if len(calls) == last:
             raise KeyboardInterrupt
         return works(self, *given, **named)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(of, name, stopped)
         written(made)
-    digest = hashlib.sha256(text_of(made).encode()).hexdigest()
-    [number] = {experiment.experiment_id for experiment in client().search_experiments() if experiment.name == "tests"}
-    [left] = client().search_runs([number], f"tags.`report.sha256` = '{digest}'")
+    [left] = runs_of(made)
     assert left.info.status == "FAILED" and not [run for run in cells_of(left) if run.info.status == "RUNNING"]
     done = written(made)
-    [run] = client().search_runs([number], f"tags.`report.sha256` = '{digest}'")
+    [run] = runs_of(made)
     assert (run.info.run_id, run.info.status, done.is_new) == (done.run_id, "FINISHED", True)
     assert not cells_of(left) and not traces_of(left)
     assert everything(run)["traces"] and len(cells_of(run)) >= 3
     assert not written(made).is_new
 
 
-def test_two_at_once_write_it_once(saved: Path) -> None:
-    codes: list[int] = []
-    threads = [Thread(target=lambda: codes.append(main([str(saved), *IN_TESTS, "--quiet"]))) for _ in range(2)]
+@pytest.mark.usefixtures("folder")
+def test_two_at_once_write_it_once(tmp_path: Path) -> None:
+    made, codes = named("at once"), list[int]()
+    arguments = [str(saved(made, tmp_path)), *IN_TESTS.split(), "--quiet"]
+    threads = [Thread(target=lambda: codes.append(main(arguments))) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert codes == [0, 0]
-    digest = hashlib.sha256(saved.read_bytes()).hexdigest()
-    [number] = {experiment.experiment_id for experiment in client().search_experiments() if experiment.name == "tests"}
-    assert len(client().search_runs([number], f"tags.`report.sha256` = '{digest}'")) == 1
+    assert codes == [0, 0] and len(runs_of(made)) == 1
 
 
 @pytest.mark.usefixtures("folder")
@@ -301,8 +322,9 @@ def test_any_name_of_a_run_is_taken(name: str) -> None:
 # What fails
 
 
-def failed(capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the one line that a failure costs."""
+def failed(file: Path, capsys: pytest.CaptureFixture[str], *flags: str, code: int = 3) -> str:
+    """Write the run of a report, and return the one line that a failure costs."""
+    assert main([str(file), *IN_TESTS.split(), *flags]) == code
     said = capsys.readouterr()
     assert said.err.count("\n") == 1 and said.out == "", said
     return said.err
@@ -310,29 +332,29 @@ def failed(capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.mark.parametrize("table", ["runs", "metrics", "spans"])
 def test_a_database_that_takes_no_more_costs_a_line_and_no_traceback(
-    saved: Path, folder: Path, tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = Path(shutil.copy(folder / "mlruns" / "mlflow.db", tmp_path))
     with closing(sqlite3.connect(file)) as database:
         stop = "BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
         database.execute(f"CREATE TRIGGER full BEFORE INSERT ON {table} {stop}")
     uri = f"sqlite:///{file}"
-    assert main([str(saved), *IN_TESTS, "--tracking.uri", uri]) == 3
-    assert failed(capsys).startswith(f"incomplete: MLflow at {uri} failed: ")
-    statuses = [run.info.status for run in client(uri).search_runs(["0", "1"])]
-    assert "RUNNING" not in statuses
+    said = failed(saved(named(table), tmp_path), capsys, "--tracking.uri", uri)
+    assert said.startswith(f"incomplete: MLflow at {uri} failed: ")
+    assert "RUNNING" not in [run.info.status for run in client(uri).search_runs(["0", "1"])]
 
 
 def test_a_server_that_does_not_answer_or_refuses_is_named_without_its_password(
-    saved: Path, server: MlflowServer, capsys: pytest.CaptureFixture[str]
+    server: MlflowServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    uri = f"http://me:s3cret@127.0.0.1:{free_port()}"
-    assert main([str(saved), "--tracking.uri", uri]) == 3
-    assert "s3cret" not in (said := failed(capsys)) and f"MLflow at {redacted(uri)} failed: MlflowException" in said
+    uri, file = f"http://me:s3cret@127.0.0.1:{free_port()}", saved(named("refused"), tmp_path)
+    said = failed(file, capsys, "--tracking.uri", uri)
+    assert "s3cret" not in said and f"MLflow at {redacted(uri)} failed: MlflowException" in said
     server.refuse = ("runs/log-batch",)
-    assert main([str(saved), "--tracking.uri", server.url]) == 3
-    assert "refused as the test wants it" in failed(capsys)
+    assert "refused as the test wants it" in failed(file, capsys, "--tracking.uri", server.url)
     assert server.statuses == ["FAILED"]
+    said = failed(file, capsys, "--tracking.uri", "http://***@host", code=2)
+    assert "holds no credentials; write them in place of ***" in said
 
 
 @pytest.mark.parametrize(
@@ -363,6 +385,9 @@ def test_an_older_server_that_knows_no_traces_has_all_else(
     assert line.startswith("MLflow has no traces of the queries") and server.statuses[-1] == "FINISHED"
 
 
+# Where it is written
+
+
 @pytest.mark.usefixtures("folder")
 def test_a_deleted_experiment_is_named_with_the_way_back() -> None:
     run = run_of(written(named("r"), experiment="gone"))
@@ -371,9 +396,8 @@ def test_a_deleted_experiment_is_named_with_the_way_back() -> None:
         written(named("again"), experiment="gone")
 
 
-def test_an_experiment_that_another_run_makes_at_the_same_moment_is_shared(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("folder")
+def test_an_experiment_that_another_run_makes_at_the_same_moment_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     makes = MlflowClient.create_experiment
 
     def after_another(self: MlflowClient, *given: Any, **named: Any) -> Any:
@@ -386,37 +410,16 @@ def test_an_experiment_that_another_run_makes_at_the_same_moment_is_shared(
     assert client().get_experiment(run.info.experiment_id).name == "made twice"
 
 
-# Where it is written
-
-
-def test_the_command_that_is_named_writes_to_the_same_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    file, of_default = Path("my report.json"), config(experiment="retrieval-evals")
-    assert late_command(file, of_default) == "python -m evals.tracking 'my report.json'"
-    assert late_command(file, config(uri="http://me:s3cret@host")) == (
-        "python -m evals.tracking 'my report.json' --tracking.uri 'http://***@host' --tracking.experiment tests"
-    )
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://another")
-    assert late_command(file, of_default).startswith("MLFLOW_TRACKING_URI= python -m")
-
-
-def test_an_address_without_its_credentials_is_refused(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(saved), "--tracking.uri", "http://***@host"]) == 2
-    assert "holds no credentials; write them in place of ***" in failed(capsys)
-
-
-def test_curves_along_threshold_and_top_k_are_those_of_the_recommended_cell(grid: Run, swept: Report) -> None:
-    assert swept.grid and swept.grid.chosen is not None
-    columns = swept.grid.cells
-    place = columns.index.index(swept.grid.chosen)
-    for axis, other, scale in (("top_k", columns.threshold, 1), ("threshold", columns.top_k, 1000)):
-        values = getattr(columns, axis)
-        alike = [
-            n
-            for n, configuration in enumerate(columns.configuration)
-            if (configuration, other[n]) == (columns.configuration[place], other[place])
-        ]
-        means = swept.grid.metrics["scope/false_answer"].mean
-        history = client().get_metric_history(grid.info.run_id, f"by_{axis}/wrongly_answered")
-        expected = {round(scale * values[n]): means[n] for n in alike}
-        assert {point.step: point.value for point in history} == pytest.approx(expected, rel=1e-5)
+@pytest.mark.parametrize(
+    ("settings", "environment", "command"),
+    [
+        ({"experiment": "retrieval-evals"}, "", LATE),
+        ({"experiment": "retrieval-evals"}, "http://another", f"MLFLOW_TRACKING_URI= {LATE}"),
+        ({"uri": "http://me:s3cret@host"}, "http://another", f"{LATE} --tracking.uri 'http://***@host' {IN_TESTS}"),
+    ],
+)
+def test_the_command_that_is_named_writes_to_the_same_place(
+    settings: dict[str, str], environment: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", environment)
+    assert late_command(Path("my report.json"), config(**settings)) == command

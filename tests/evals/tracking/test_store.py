@@ -1,4 +1,7 @@
+"""The store of runs: whether it can be written to, and what a reference to a run in it leads to."""
+
 import random
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -6,14 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from evals.comparison.records import Run, Tracked
+from evals.errors import TrackingError
 from evals.run import main as evaluate
 from evals.tracking.__main__ import main
+from evals.tracking.find import open_run
 from evals.tracking.store import check_database
 from retrievers.errors import ConfigError
 from tests.support.command import call
 from tests.support.experiment import make_experiment
+from tests.support.loopback import free_port
 from tests.support.results import report
 from tests.support.tracking import artifact, client, run_of, text_of, written
+
+NAMES = ("first", "twice", "twice", 'it\'s "odd"', "unreported")
 
 
 @pytest.fixture
@@ -28,34 +37,30 @@ def test_a_database_that_is_whole_or_not_there_is_accepted(database: Path, tmp_p
     before = database.stat().st_mtime_ns
     for uri in (None, f"sqlite:///{database}", f"sqlite:///{tmp_path}/gone.db", "http://127.0.0.1:9", "file:///x"):
         check_database(uri)
-    assert database.stat().st_mtime_ns == before
-    assert not (tmp_path / "gone.db").exists()
+    assert database.stat().st_mtime_ns == before and not (tmp_path / "gone.db").exists()
+    with closing(sqlite3.connect(database)) as other:
+        other.execute("BEGIN IMMEDIATE")  # somebody writes to it
+        check_database(None)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_eight_kilobytes_of_garbage_are_noticed(database: Path, seed: int) -> None:
-    rng = random.Random(seed)
-    with database.open("r+b") as file:
-        file.seek(rng.randrange(4096, database.stat().st_size - 8192))
-        file.write(rng.randbytes(8192))
+def damaged(database: Path, seed: int) -> bytes:
+    """Return a database in which eight kilobytes are garbage."""
+    rng, content = random.Random(seed), database.read_bytes()
+    place = rng.randrange(4096, len(content) - 8192)
+    return content[:place] + rng.randbytes(8192) + content[place + 8192 :]
+
+
+@pytest.mark.parametrize("content", [*range(5), b"garbage" * 1_000, b"SQLite format 3\0" + b"\0" * 5_000])
+def test_a_damaged_database_is_noticed(database: Path, content: int | bytes) -> None:
+    database.write_bytes(damaged(database, content) if isinstance(content, int) else content)
     for uri in (None, f"sqlite:///{database}"):
-        with pytest.raises(
-            ConfigError, match=r"mlflow\.db: the database of MLflow is damaged \(.*\.recover .* move it"
-        ):
+        said = r"mlflow\.db: the database of MLflow is damaged \(.*\.recover .* move it"
+        with pytest.raises(ConfigError, match=said):
             check_database(uri)
 
 
-@pytest.mark.parametrize("content", [b"garbage" * 1_000, b"SQLite format 3\0" + b"\0" * 5_000])
-def test_a_file_that_is_no_database(database: Path, content: bytes) -> None:
-    database.write_bytes(content)
-    with pytest.raises(ConfigError, match="is damaged"):
-        check_database(None)
-
-
-def test_a_database_that_somebody_writes_to_is_accepted(database: Path) -> None:
-    with closing(sqlite3.connect(database)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        check_database(None)
+def everything(folder: Path) -> tuple[list[Path], list[bytes]]:
+    return sorted(folder.rglob("*")), [file.read_bytes() for file in sorted(folder.rglob("mlflow.db"))]
 
 
 @pytest.mark.parametrize("how", ["copied", "moved"])
@@ -75,20 +80,13 @@ def test_a_checkout_that_was_copied_or_moved_says_so_before_it_writes_and_how_to
     other = tmp_path / "other"
     (shutil.copytree if how == "copied" else shutil.move)(first, other)
     monkeypatch.chdir(other)
-    before = (
-        sorted(path for path in tmp_path.rglob("*") if path.is_file()),
-        (other / "mlruns" / "mlflow.db").read_bytes(),
-    )
-    late = ["late.json", "--tracking.experiment", "tests"]
+    before, late = everything(tmp_path), ["late.json", "--tracking.experiment", "tests"]
     for command, given in ((evaluate, flags), (main, late)):
         done = call(command, given, capsys)
         assert done.code == 2 and done.err.count("\n") == 1
         assert f"keeps the artifacts of experiment 'tests' in {first}/mlruns/artifacts" in done.err
         assert f"expected {other}/mlruns/artifacts; move mlruns away" in done.err
-    assert before == (
-        sorted(path for path in tmp_path.rglob("*") if path.is_file()),
-        (other / "mlruns" / "mlflow.db").read_bytes(),
-    )
+    assert before == everything(tmp_path)
     _, statements, _ = done.err.split('"')
     with closing(sqlite3.connect("mlruns/mlflow.db")) as edited:
         edited.executescript(statements)
@@ -102,3 +100,73 @@ def test_artifacts_that_were_put_elsewhere_stay_there(
     client().create_experiment("elsewhere", artifact_location=(tmp_path / "big disk").as_uri())
     run = run_of(written(report(), experiment="elsewhere"))
     assert (tmp_path / "big disk" / run.info.run_id / "artifacts" / "report.json").is_file()
+
+
+# References to runs: files, and ids and names in MLflow
+
+
+@pytest.fixture(scope="module")
+def runs(folder: Path) -> list[str]:
+    """Ids of five runs, in the order of NAMES; the report of each holds its place as its name, the last has none."""
+    ids = [log(place, name) for place, name in enumerate(NAMES[:-1])]
+    killed = str(client().create_run("1", run_name=NAMES[-1], start_time=1767323046000).info.run_id)
+    client().set_terminated(killed, "KILLED")
+    return [*ids, killed]
+
+
+def log(place: int, name: str) -> str:
+    facts = report().facts.model_copy(update={"started_at": f"2026-01-02T03:04:0{place}+00:00"})
+    return written(report().model_copy(update={"run": name, "name": f"place {place}", "facts": facts})).run_id
+
+
+def read(reference: str, uri: str | None = None, experiment: str = "tests") -> Run:
+    return open_run(reference, uri, experiment)
+
+
+def refused(reference: str, uri: str | None = None, experiment: str = "tests") -> str:
+    with pytest.raises(TrackingError) as caught:
+        read(reference, uri, experiment)
+    return str(caught.value)
+
+
+def test_by_id_in_whatever_experiment_and_by_name(runs: list[str]) -> None:
+    found = read(runs[2], experiment="another that there is not")
+    assert found.tracked == Tracked("http://127.0.0.1:5000", "1", runs[2])
+    assert (found.name, found.report.name, found.origin) == ("twice", "place 2", f"MLflow run {runs[2]}")
+    by_name = read(NAMES[3]).tracked
+    assert by_name is not None and by_name.run_id == runs[3]
+
+
+def test_a_name_of_several_runs_lists_them_with_their_times(runs: list[str]) -> None:
+    first, *listed = refused("twice").splitlines()
+    assert first == "2 runs are called 'twice'; give an id:"
+    assert [line.split()[0] for line in listed] == [runs[2], runs[1]]
+    assert all("UTC  FINISHED" in line for line in listed)
+
+
+def test_what_is_not_there_names_the_nearest(runs: list[str]) -> None:
+    said = refused("frist")
+    assert "no run has the id or name 'frist' in experiment 'tests'" in said
+    assert said.endswith("and no file is called so; did you mean 'first'?")
+    said = refused("first", experiment="test")
+    assert said.endswith("mlflow.db has no experiment 'test'; did you mean 'tests'?")
+
+
+def test_a_run_without_a_report_says_how_it_ended(runs: list[str]) -> None:
+    assert refused("unreported") == (
+        f"run {runs[4]} (unreported) has no artifact report.json, so no scores: its status is KILLED"
+    )
+    client().set_tag(runs[4], "mlflow.parentRunId", "abc")
+    assert refused("unreported").endswith("no scores: it is a part of run abc, and has values only")
+
+
+@pytest.mark.parametrize("uri", [None, "sqlite:///elsewhere.db"])
+def test_no_database_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str | None) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = r"'first': no such file, and no MLflow runs either: .*\.db does not exist.*--tracking\.uri"
+    assert re.match(said, refused("first", uri)) and list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_does_not_answer() -> None:
+    said = refused("first", f"http://me:s3cret@127.0.0.1:{free_port()}")
+    assert re.match(r"MLflow at http://\*\*\*@127.0.0.1:\d+ failed: MlflowException", said) and "s3cret" not in said

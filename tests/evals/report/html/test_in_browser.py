@@ -1,10 +1,13 @@
 """The page as a reader has it: in Chromium, wide and narrow, light and dark."""
 
 import base64
+import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pypdf import PdfReader
@@ -12,44 +15,24 @@ from pypdf import PdfReader
 from evals.grid.measure import Measured
 from evals.report.html import render_page
 from evals.report.model import Report
-from tests.support.chromium import Chromium, Theme
+from tests.support.chromium import Chromium, Theme, chromium, find_chromium
 from tests.support.grids import choice_of, swept_of, with_swept
 from tests.support.results import report
 
 pytestmark = pytest.mark.slow
 VIEWS: list[tuple[int, Theme]] = [(1280, "light"), (1280, "dark"), (400, "light"), (400, "dark")]
 HOSTILE = "<script>document.title = 'owned'</script><b onclick=alert(1)>how</b> " + "x" * 300
-OVERFLOWING = """[...document.querySelectorAll("body *")].filter(one =>
-  one.getBoundingClientRect().right > innerWidth + 1 && !one.closest(".wide, pre, svg")).map(one => one.outerHTML)"""
-SMALLEST_TEXT = """Math.min(...[...document.querySelectorAll("figure svg text")].map(
-  text => text.getBoundingClientRect().height))"""
-WIDTHS = "[...document.querySelectorAll('figure svg')].map(one => one.getBoundingClientRect().width)"
-NAMES = "[...document.querySelectorAll('figure')].map(one => one.id.slice(7))"
-TABLE = """["table", "div.cells"].map(
-  one => document.querySelector("#figure-cells " + one).getBoundingClientRect().width)"""
-CONTRASTS = """(() => {
-  const channels = color => color.match(/[\\d.]+/g).map(Number);
-  const linear = v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
-  const light = color => channels(color).slice(0, 3)
-    .reduce((sum, v, place) => sum + linear(v / 255) * [.2126, .7152, .0722][place], 0);
-  const clear = one => (channels(getComputedStyle(one).backgroundColor)[3] ?? 1) < 1;
-  const ratio = one => {
-    let under = one;
-    while (under !== document.body && clear(under)) under = under.parentElement;
-    const style = getComputedStyle(one);
-    const pair = [light(one.closest("svg") ? style.fill : style.color), light(getComputedStyle(under).backgroundColor)];
-    return (Math.max(...pair) + .05) / (Math.min(...pair) + .05);
-  };
-  return [...document.querySelectorAll("p, td, th, h1, h2, li, figcaption, summary, b, figure svg text")]
-    .map(one => [ratio(one), one.textContent.slice(0, 40)]).filter(([found]) => found < 4.5);
-})()"""
-INJECT = """(() => {
-  const script = document.createElement("script");
-  script.textContent = "document.title = 'owned'";
-  document.body.append(script, Object.assign(new Image(), {src: "http://127.0.0.1:9/x.png"}));
-})()"""
-ROWS = "[...document.querySelectorAll('#queries-table tbody tr')].filter(row => !row.hidden)"
-SORT = "[...document.querySelectorAll('#queries-table th button')].find(b => b.innerText.startsWith('best')).click()"
+PROBES = Path(__file__).with_name("probes.js").read_text(encoding="utf-8")
+KEYS = {"Home": 36, "End": 35, "ArrowLeft": 37, "ArrowRight": 39, "ArrowDown": 40}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    found = find_chromium()
+    if found is None:
+        pytest.skip("needs a browser: chromium, chromium-browser or google-chrome on the PATH")
+    with chromium(found, tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -67,107 +50,9 @@ def page(grid: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.mark.parametrize(("width", "theme"), VIEWS)
-def test_it_is_whole_and_fits(browser: Chromium, page: Path, width: int, theme: Theme) -> None:
-    browser.open(page, width=width, theme=theme)
-    assert browser.problems == []
-    assert browser.evaluate("document.documentElement.scrollWidth") <= width
-    assert browser.evaluate(OVERFLOWING) == []
-    assert browser.evaluate(NAMES) == ["by_threshold", "cells", "by_top_k", "tradeoff", "scores", "ranks"]
-    sizes = browser.evaluate(WIDTHS)
-    assert len(sizes) == 5 and min(sizes) > 300
-    assert browser.evaluate(SMALLEST_TEXT) >= 8
-    table, around = browser.evaluate(TABLE)
-    assert 300 < table <= around + 1
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_all_text_stands_out_from_what_is_behind_it(browser: Chromium, page: Path, theme: Theme) -> None:
-    """WCAG 2.1, success criterion 1.4.3: at least 4.5 : 1."""
-    browser.open(page, width=1280, theme=theme)
-    assert browser.evaluate(CONTRASTS) == []
-    dark = browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
-    assert dark == (theme == "dark")
-
-
-def test_what_a_query_says_is_not_run(browser: Chromium, page: Path) -> None:
-    browser.open(page, width=1280, theme="light")
-    assert browser.evaluate("document.title") == "small · 73% pass"
-    assert browser.evaluate("document.querySelectorAll('b[onclick]').length") == 0
-    assert browser.evaluate("document.body.innerText.includes(\"<script>document.title = 'owned'\")")
-
-
-def test_the_page_forbids_scripts_that_are_not_its_own(browser: Chromium, page: Path) -> None:
-    browser.open(page, width=1280, theme="light")
-    browser.evaluate(INJECT)
-    assert browser.evaluate("document.title") != "owned"
-    assert any("Content Security Policy" in problem for problem in browser.problems)
-
-
-def test_queries_are_sorted_and_filtered(browser: Chromium, page: Path) -> None:
-    browser.open(page, width=1280, theme="light")
-    column = ROWS + ".map(row => row.cells[{}].innerText)"
-    browser.evaluate(SORT)
-    ascending = [float(text) for text in browser.evaluate(column.format(3))]
-    assert ascending == sorted(ascending) and len(ascending) == 11
-    browser.evaluate(SORT)
-    assert [float(text) for text in browser.evaluate(column.format(3))] == ascending[::-1]
-    kinds = set(browser.evaluate(column.format(1)))
-    choose = "(s => {{ s.value = {!r}; s.dispatchEvent(new Event('input')) }})(document.querySelector({!r}))"
-    for kind in kinds:
-        browser.evaluate(choose.format(kind, "select[data-filter]"))
-        assert set(browser.evaluate(column.format(1))) == {kind}
-    browser.evaluate(choose.format("", "select[data-filter]"))
-    find = choose.replace("{!r})", "'input[data-filter=queries-table]')")
-    browser.evaluate(find.format("ONION"))
-    assert browser.evaluate(column.format(0)) == ["soup"]
-    assert browser.evaluate("document.querySelector('[data-count]').textContent") == "1 of 11"
-
-
-VERDICTS = """[...document.querySelectorAll("#criteria tbody tr, #queries-table tbody tr")].map(
-  row => row.cells[row.closest("#criteria") ? 0 : 1].getBoundingClientRect().right)"""
-SCROLLED = """[...document.querySelectorAll(".wide, pre")].filter(
-  one => one.tabIndex !== 0 || (one.matches(".wide") && !one.getAttribute("aria-label"))).length"""
-
-
-def test_pass_and_fail_are_in_sight_on_a_phone(browser: Chromium, page: Path) -> None:
-    browser.open(page, width=400, theme="light")
-    edges = browser.evaluate(VERDICTS)
-    assert len(edges) == 11 and max(edges) <= 400
-
-
-def test_plots_have_a_role_and_a_label_and_scroll_areas_take_focus(browser: Chromium, page: Path) -> None:
-    browser.open(page, width=400, theme="light")
-    labels = browser.evaluate("[...document.querySelectorAll('figure > [role=img]')].map(one => one.ariaLabel)")
-    assert len(labels) == browser.evaluate("document.querySelectorAll('figure svg').length") > 0
-    assert all(len(label) > 20 for label in labels)
-    assert browser.evaluate(SCROLLED) == 0
-
-
-CELLS = """[...document.querySelectorAll("#figure-cells tbody tr")].map(row =>
-  [...row.cells].map(cell => [cell.textContent, cell.ariaLabel, cell.style.boxShadow !== ""]))"""
-CHOOSE = """(s => { s.value = [...s.options].find(one => one.text === %r).value;
-  s.dispatchEvent(new Event('input')); })(document.querySelector('[data-grid=%s]'))"""
-CHOSEN = """(() => {
-  const mark = (name, kind) => document.querySelector(`#figure-${name} g.${kind} > *`);
-  return {
-    focus: document.activeElement.ariaLabel,
-    selected: [...document.querySelectorAll("td[aria-selected=true]")].map(one => one.ariaLabel),
-    told: document.querySelector(".told").textContent,
-    threshold: Number(mark("by_threshold", "rule").getAttribute("x1")),
-    top_k: Number(mark("by_top_k", "rule").getAttribute("x1")),
-    title: mark("tradeoff", "ring").textContent,
-  };
-})()"""
-
-
-def marks(browser: Chromium, figure: str, kind: str, *attributes: str) -> list[list[list[float]]]:
-    """Return the attributes of every mark, by group of marks: pixels of a drawing 440 wide and 260 high."""
-    found: list[list[list[float]]] = browser.evaluate(
-        f"""[...document.querySelectorAll("#figure-{figure} g.{kind}")].map(group => [...group.children].map(
-          mark => {list(attributes)}.map(name => Number(mark.getAttribute(name)))))"""
-    )
-    return found
+def look(browser: Chromium, name: str, *arguments: Any) -> Any:
+    """Return what a function of `probes.js` finds in the page."""
+    return browser.evaluate(f"(() => {{ {PROBES} return probes.{name}(...{json.dumps(arguments)}); }})()")
 
 
 def x_of(share: float) -> float:
@@ -184,7 +69,57 @@ def open_report(browser: Chromium, made: Report, folder: Path) -> None:
 
 def press(browser: Chromium, key: str) -> None:
     for kind in ("keyDown", "keyUp"):
-        browser.call("Input.dispatchKeyEvent", type=kind, key=key)
+        browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=KEYS[key])
+
+
+@pytest.mark.parametrize(("width", "theme"), VIEWS)
+def test_it_is_whole_and_fits_and_all_of_it_can_be_read(
+    browser: Chromium, page: Path, width: int, theme: Theme
+) -> None:
+    """Text stands out at least 4.5 : 1 (WCAG 2.1, 1.4.3); plots have a label, areas that scroll take the focus."""
+    browser.open(page, width=width, theme=theme)
+    assert browser.problems == []
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert look(browser, "overflowing") == []
+    assert look(browser, "names") == ["by_threshold", "cells", "by_top_k", "tradeoff", "scores", "ranks"]
+    sizes = look(browser, "widths")
+    assert len(sizes) == 5 and min(sizes) > 300
+    assert look(browser, "smallest_text") >= 8
+    table, around = look(browser, "table")
+    assert 300 < table <= around + 1
+    assert look(browser, "faint") == []
+    dark = look(browser, "background") == "rgb(20, 23, 26)"
+    assert dark == (theme == "dark")
+    labels = look(browser, "labels")
+    assert len(labels) == len(sizes) and all(len(label) > 20 for label in labels)
+    assert look(browser, "without_focus") == 0
+    edges = look(browser, "verdict_edges")  # pass and fail are in sight on a phone
+    assert len(edges) == 11 and max(edges) <= width
+
+
+def test_only_its_own_scripts_run(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=1280, theme="light")
+    assert browser.evaluate("document.querySelectorAll('b[onclick]').length") == 0
+    assert browser.evaluate("document.body.innerText.includes(\"<script>document.title = 'owned'\")")
+    look(browser, "inject")
+    assert browser.evaluate("document.title") == "small · 73% pass"
+    assert any("Content Security Policy" in problem for problem in browser.problems)
+
+
+def test_queries_are_sorted_and_filtered(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=1280, theme="light")
+    look(browser, "sort_by_best")
+    ascending = [float(text) for text in look(browser, "column", 3)]
+    assert ascending == sorted(ascending) and len(ascending) == 11
+    look(browser, "sort_by_best")
+    assert [float(text) for text in look(browser, "column", 3)] == ascending[::-1]
+    for kind in {*look(browser, "column", 1)}:
+        look(browser, "type", "select[data-filter]", kind)
+        assert {*look(browser, "column", 1)} == {kind}
+    look(browser, "type", "select[data-filter]", "")
+    look(browser, "type", "input[data-filter=queries-table]", "ONION")
+    assert look(browser, "column", 0) == ["soup"]
+    assert browser.evaluate("document.querySelector('[data-count]').textContent") == "1 of 11"
 
 
 def test_the_first_picture_is_on_the_first_screen(browser: Chromium, page: Path, tmp_path: Path) -> None:
@@ -203,11 +138,11 @@ def test_a_bar_is_as_high_as_the_queries_of_its_scores(browser: Chromium, tmp_pa
     open_report(browser, report(), tmp_path)
     filled = [
         [round((x - 44) / 386 / 0.025) for x, height in bars if height]
-        for bars in marks(browser, "scores", "bars", "x", "height")
+        for bars in look(browser, "marks", "scores", "bars", "x", "height")
     ]
     assert filled == [[11, 36], [32]]
-    assert {height for bars in marks(browser, "scores", "bars", "height") for [height] in bars} == {0, 194}
-    assert marks(browser, "scores", "rule", "x1") == [[[pytest.approx(x_of(0.3))]]]
+    assert {height for bars in look(browser, "marks", "scores", "bars", "height") for [height] in bars} == {0, 194}
+    assert look(browser, "marks", "scores", "rule", "x1") == [[[pytest.approx(x_of(0.3))]]]
     assert browser.evaluate("document.querySelector('#figure-scores .legend').innerText.split('\\n')") == [
         "in scope (n = 2)", "out of scope (n = 1)", "threshold 0.3",
     ]  # fmt: skip
@@ -216,7 +151,7 @@ def test_a_bar_is_as_high_as_the_queries_of_its_scores(browser: Chromium, tmp_pa
 def test_ranks_within_top_k_are_told_from_deeper_ones(browser: Chromium, tmp_path: Path) -> None:
     """First relevant at 1 and at 5, of five candidates; top_k is 3."""
     open_report(browser, report(), tmp_path)
-    assert marks(browser, "ranks", "bars", "height") == [[[194], [0], [0]], [[194]], [[0]]]
+    assert look(browser, "marks", "ranks", "bars", "height") == [[[194], [0], [0]], [[194]], [[0]]]
     texts = browser.evaluate("[...document.querySelectorAll('#figure-ranks text.middle')].map(one => one.textContent)")
     assert texts == ["1", "2", "3", "4+", "none"]
 
@@ -229,7 +164,7 @@ def test_every_cell_of_the_map_says_its_value(browser: Chromium, page: Path, gri
     inside = {cell for one in choice.standings[:3] for cell in one.members}
     outlined = set()
     for row, threshold in enumerate(swept.grid.configurations[chosen].thresholds):
-        heading, *found = browser.evaluate(CELLS)[row]
+        heading, *found = look(browser, "cells")[row]
         assert float(heading[0]) == pytest.approx(threshold)
         for column, (text, label, has_outline) in enumerate(found):
             number = chosen * swept.grid.size + row * 5 + column
@@ -248,11 +183,11 @@ def test_arrow_keys_choose_a_cell_and_the_other_figures_follow(browser: Chromium
     browser.open(page, width=400, theme="light")
     browser.evaluate("document.querySelector('#figure-cells td[data-cell]').click()")
     browser.evaluate("document.querySelector(`#figure-cells td[tabindex='0']`).focus()")
-    before = browser.evaluate(CHOSEN)
+    before = look(browser, "chosen")
     assert "top_k 1, threshold 0," in before["focus"] and before["told"].split(": ")[0].startswith("semantic")
     for key in ("ArrowRight", "ArrowDown", "ArrowDown"):
         press(browser, key)
-    after = browser.evaluate(CHOSEN)
+    after = look(browser, "chosen")
     assert [after["focus"]] == after["selected"]
     for where in ("focus", "told", "title"):
         assert "top_k 2, threshold 0.2" in after[where]
@@ -260,17 +195,17 @@ def test_arrow_keys_choose_a_cell_and_the_other_figures_follow(browser: Chromium
     assert browser.evaluate("document.querySelectorAll(`#figure-cells td[tabindex='0']`).length") == 1
     for _ in range(9):
         press(browser, "ArrowLeft")
-    assert "top_k 1, threshold 0.2" in browser.evaluate(CHOSEN)["told"]
+    assert "top_k 1, threshold 0.2" in look(browser, "chosen")["told"]
 
 
 def test_a_metric_and_a_configuration_are_chosen(browser: Chromium, page: Path, grid: Measured) -> None:
     browser.open(page, width=1280, theme="light")
     swept = swept_of(grid)
-    browser.evaluate(CHOOSE % ("scope/false_answer", "metric"))
+    look(browser, "choose", "metric", "scope/false_answer")
     for number, configuration in enumerate(swept.grid.configurations):
-        browser.evaluate(CHOOSE % (configuration.name, "configuration"))
+        look(browser, "choose", "configuration", configuration.name)
         mean = swept.grid.metrics["scope/false_answer"].mean[number * swept.grid.size :]
-        labels = [cell[1] for row in browser.evaluate(CELLS) for cell in row[1:]]
+        labels = [cell[1] for row in look(browser, "cells") for cell in row[1:]]
         assert [label.split(": ")[1] for label in labels] == [f"{value:.3f}" for value in mean[:50]]
         assert labels[0].startswith(configuration.name)
 
@@ -285,10 +220,10 @@ def test_what_has_no_threshold_or_no_value_is_drawn_without(browser: Chromium, g
     metrics = {**made.grid.metrics, "scope/false_answer": empty}
     section = made.grid.model_copy(update={"cells": columns, "metrics": metrics})
     open_report(browser, made.model_copy(update={"grid": section}), tmp_path)
-    for control, value in (("metric", "scope/false_answer"), ("against", "scope/false_answer")):
-        browser.evaluate(CHOOSE % (value, control))
+    for control in ("metric", "against"):
+        look(browser, "choose", control, "scope/false_answer")
     for configuration in made.grid.configurations:
-        browser.evaluate(CHOOSE % (configuration.name, "configuration"))
+        look(browser, "choose", "configuration", configuration.name)
     text = browser.evaluate("document.querySelector('#figure-by_threshold').innerText")
     assert f"No threshold is in force in {made.grid.configurations[1].name}." in text
     assert browser.problems == [] and "NaN" not in browser.evaluate("document.querySelector('main').innerHTML")
@@ -299,10 +234,89 @@ def test_it_prints_with_its_figures_and_their_colours(browser: Chromium, page: P
     browser.call("Emulation.setEmulatedMedia", media="print")
     shown = "getComputedStyle(document.querySelector('#figure-cells td[data-cell]')).printColorAdjust"
     assert browser.evaluate(shown) == "exact"
-    assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert min(browser.evaluate(WIDTHS)) > 300
+    assert look(browser, "background") == "rgb(255, 255, 255)"
+    assert min(look(browser, "widths")) > 300
     printed = browser.call("Page.printToPDF", printBackground=False)["data"]
     browser.call("Emulation.setEmulatedMedia", media="")
     text = "".join(page.extract_text() for page in PdfReader(BytesIO(base64.b64decode(printed))).pages)
     for words in ("Every cell: top_k across", "What quality costs", "Along the threshold", "not a candidate"):
         assert words in text
+
+
+# Cells query by query
+
+
+def test_every_figure_is_the_report_s(browser: Chromium, grid: Measured, page: Path) -> None:
+    section = report(grid).grid
+    assert section is not None and section.decision is not None and section.results is not None
+    weight, metrics, found = section.decision.weight, section.metrics, section.results
+    browser.open(page, width=1280, theme="light")
+    for number in range(len(found.gain)):
+        browser.evaluate(f"Grid.choose('cell', {number})")
+        link = browser.evaluate("document.querySelector('[data-link]').hash")
+        assert link == f"#{section.address(number)}"  # by which evals.compare names the cell, too
+        this, _ = look(browser, "figures")
+        wrong, gain = metrics["scope/false_answer"].mean[number], found.gain[number]
+        assert wrong is not None and gain is not None
+        expected = {
+            "found": gain,
+            "scope/false_answer": wrong,
+            "scope/false_abstention": metrics["scope/false_abstention"].mean[number],
+            "utility": (1 - weight) * gain + weight * (1 - wrong),
+            "tokens": metrics["cost/context_tokens"].mean[number],
+            "passes": metrics["queries/pass_rate"].mean[number],
+        }
+        assert {name: value for name, ([value], _) in this.items()} == pytest.approx(expected, abs=1e-12)
+        assert this["utility"][0][0] == pytest.approx(section.ranking.values[number], abs=1e-12)
+        for name, (low, high) in found.bands.items():
+            assert this[name][1] == pytest.approx([low[number], high[number]], abs=1e-12)
+        ends = [
+            (1 - weight) * found.bands["found"][side][number]
+            + weight * (1 - found.bands["scope/false_answer"][1 - side][number])
+            for side in (0, 1)
+        ]
+        assert this["utility"][1] == pytest.approx(ends, abs=1e-12)
+    assert browser.problems == []
+
+
+def test_a_reader_moves_pins_filters_and_comes_back_by_a_link(browser: Chromium, grid: Measured, page: Path) -> None:
+    section = report(grid).grid
+    assert section is not None and section.results is not None
+    browser.open(page, width=1280, theme="light")
+    assert look(browser, "moved") == []  # the cell beside itself
+    look(browser, "type", "#explore [data-step=top_k]", 0)
+    look(browser, "type", "#explore [data-step=threshold]", 0)
+    answered = look(browser, "moved")
+    assert answered and all("→" in change for _, change in answered)
+    assert "lost" in browser.evaluate("document.querySelector('#explore .count').textContent")
+    browser.evaluate("document.querySelector('#explore .queries details').open = true")
+    sides = browser.wait_for("[...document.querySelectorAll('#explore .sides > div')].map(one => one.innerText)")
+    assert len(sides) == 2 and sides[0].startswith("pinned") and sides[1].startswith("this cell")
+    assert "only here" in "".join(sides)
+    look(browser, "type", "#explore [data-weight]", 0.75)
+    browser.evaluate("document.querySelector('[data-best]').click()")
+    best = look(browser, "figures")[0]["utility"][0][0]
+    gains, wrong = section.results.gain, section.metrics["scope/false_answer"].mean
+    assert best == pytest.approx(
+        max(0.25 * (g or 0) + 0.75 * (1 - (w or 0)) for g, w in zip(gains, wrong, strict=True)), abs=1e-12
+    )
+    address, before = browser.evaluate("document.querySelector('[data-link]').href"), look(browser, "figures")
+    assert "#" in address and "~w0.75" in address
+    browser.open("about:blank", width=400, theme="dark")  # else it would be the same document, which does not load
+    browser.open(address, width=400, theme="dark")
+    assert look(browser, "figures") == before
+    browser.open("about:blank", width=400, theme="dark")
+    browser.open(f"{page.absolute().as_uri()}#no-such-cell~w9/%", width=400, theme="dark")
+    assert browser.problems == []
+
+
+def test_sliders_go_by_keyboard(browser: Chromium, grid: Measured, page: Path) -> None:
+    browser.open(page, width=1280, theme="light")
+    shown = "document.querySelector('[data-step=top_k]').nextElementSibling.textContent"
+    browser.evaluate("document.querySelector('[data-step=top_k]').focus()")
+    seen = []
+    for key in ("Home", "ArrowRight", "End"):
+        press(browser, key)
+        seen.append(int(browser.evaluate(shown)))
+    top_ks = swept_of(grid).grid.top_ks
+    assert seen == [top_ks[0], top_ks[1], top_ks[-1]]

@@ -1,19 +1,27 @@
+"""`evals.compare`: what it prints, writes and returns, of files, of cells of a grid, and of runs in MLflow."""
+
 import json
-import shutil
+import re
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mlflow import MlflowClient
+from syrupy.assertion import SnapshotAssertion
 
 from evals.compare import main
-from evals.run import main as evaluate
+from evals.grid.measure import Measured
+from evals.report.model import Report
+from evals.report.parsing import cell_report, parse
 from tests.support.command import Done, call
-from tests.support.experiment import make_experiment
 from tests.support.reports import HIT, NDCG, P95, document, row
+from tests.support.results import report
 
 Compare = Callable[..., Done]
+HOSTILE = "<script>alert(1)</script> | `code` *bold* [a](http://b)\n# head"
+MOST = 65_536
+HITS, SHALLOW = [1.0, 1.0, 0.0], "ranking/ndcg_at_3"
 
 
 @pytest.fixture
@@ -21,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with the reports of three runs: a, a worse b, a better c."""
     monkeypatch.chdir(tmp_path)
     for name, scores in {"a": [0.5, 0.5, 1.0], "b": [0.5, 0.1, 0.9], "c": [0.6, 0.6, 1.0]}.items():
-        write(tmp_path / f"{name}.json", document({NDCG: scores, HIT: [1.0, 1.0, 0.0]}, {P95: 2.0}, name=name))
+        write(tmp_path / f"{name}.json", document({NDCG: scores, HIT: HITS, SHALLOW: HITS}, {P95: 2.0}, name=name))
     return tmp_path
 
 
@@ -41,35 +49,23 @@ def everything(folder: Path) -> set[str]:
 # What it prints and writes
 
 
-def test_two_files_are_compared_and_nothing_is_written(compare: Compare, folder: Path) -> None:
-    done = compare("a.json", "b.json")
+def test_two_files_are_compared_and_nothing_is_written(
+    compare: Compare, folder: Path, snapshot: SnapshotAssertion
+) -> None:
+    done = compare("a.json", "b.json", "--queries", "1")
     assert (done.code, done.err) == (0, "")
-    assert "baseline  a" in done.out and "other     b" in done.out
-    assert "ranking/ndcg_at_10 0.500 → 0.100  worse by 0.400" in done.out
+    assert done.out == snapshot
+    assert "by ranking/hit_rate_at_5" not in compare("a.json", "b.json", "--by", HIT).out  # by it none has moved
+    assert "queries/pass_rate" not in compare("a.json", "b.json", "--metrics", "ranking/*").out
+    assert SHALLOW not in done.out and SHALLOW in compare("a.json", "b.json", "--verbose").out
     assert everything(folder) == {"a.json", "b.json", "c.json"}
 
 
-def test_json_is_printed_or_written_the_same(compare: Compare, folder: Path) -> None:
-    done = compare("a.json", "b.json", "--json", "--output", "deep/compared.json")
+def test_json_is_printed_or_written_the_same(compare: Compare, folder: Path, snapshot: SnapshotAssertion) -> None:
+    done = compare("a.json", "b.json", "--json", "--output", "deep/compared.json", "--fail-on-regression", f"{HIT}:0")
     printed = json.loads(done.out)
-    assert [one["run"]["name"] for one in printed["comparisons"]] == ["b"]
+    assert printed == snapshot
     assert json.loads((folder / "deep" / "compared.json").read_text(encoding="utf-8")) == printed
-
-
-def test_metrics_are_chosen_and_verbose_means_all(compare: Compare, folder: Path) -> None:
-    for name in ("a", "b"):
-        write(folder / f"{name}.json", document({NDCG: [0.5], "ranking/ndcg_at_3": [0.4]}, name=name))
-    assert "ranking/ndcg_at_3" not in compare("a.json", "b.json").out
-    assert "ranking/ndcg_at_3" in compare("a.json", "b.json", "--verbose").out
-    assert "queries/pass_rate" not in compare("a.json", "b.json", "--metrics", "ranking/*").out
-
-
-def test_the_queries_shown(compare: Compare) -> None:
-    assert "by ranking/hit_rate_at_5" not in compare("a.json", "b.json", "--by", HIT).out
-    assert "1 of 2, by ranking/ndcg_at_10" in compare("a.json", "b.json", "--queries", "1").out
-
-
-# Regressions
 
 
 @pytest.mark.parametrize(
@@ -121,6 +117,9 @@ def test_two_runs_on_different_golden_sets(compare: Compare, folder: Path) -> No
     assert "Only the 1 queries that are the same in both runs are compared" in restricted.out
 
 
+A_TOLERANCE = "expected METRIC:TOLERANCE"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -141,7 +140,11 @@ def test_two_runs_on_different_golden_sets(compare: Compare, folder: Path) -> No
         (["a.json", "b.json", "--metrics", "rankng/*"], "no metric 'rankng/*' in these runs; did you mean"),
         (["a.json", "b.json", "--metrics", ",,"], "no metric '' in these runs"),
         (["a.json", "b.json", "--by", f"{NDCG},"], "no metric '' in these runs"),
-        (["a.json", "b.json", "--fail-on-regression", "x"], "expected METRIC:TOLERANCE"),
+        (["a.json", "b.json", "--fail-on-regression", "0.02"], A_TOLERANCE),
+        (["a.json", "b.json", "--fail-on-regression", f"{NDCG}:x"], A_TOLERANCE),
+        (["a.json", "b.json", "--fail-on-regression", f"{NDCG}:-1"], A_TOLERANCE),
+        (["a.json", "b.json", "--fail-on-regression", f"{NDCG}:inf"], A_TOLERANCE),
+        (["a.json", "b.json", *("--fail-on-regression", f"{NDCG}:1") * 2], f"{A_TOLERANCE} such as"),
         (["a.json", "b.json", "--fail-on-regression", "ranking/ndcg:0"], "no metric 'ranking/ndcg'; did you mean"),
         (["a.json", "b.json", "--output", "a.json/x.json"], "a.json/x.json: cannot be written"),
         (["a.json", "b.json", "--fail-on-regresion", f"{NDCG}:0"], "did you mean '--fail-on-regression'?"),
@@ -158,31 +161,49 @@ def test_bad_input(compare: Compare, folder: Path, arguments: list[str], said: s
     assert everything(folder) == before
 
 
-# Real runs
+# A page and Markdown
 
 
-@pytest.mark.slow
-def test_real_runs_from_mlflow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mlflow_database: Path
+def test_two_cells_of_a_grid_as_page_and_markdown(
+    grid: Measured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = make_experiment(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    Path("mlruns").mkdir()
-    shutil.copy(mlflow_database, "mlruns")
-    for name, top_k in (("wide", 3), ("narrow", 1)):
-        arguments = ["--config", made.config, "--tracking.enabled", "true", "--tracking.run-name", name, "--quiet"]
-        arguments += ["--metrics", "ranking/recall_at_3"]
-        assert call(evaluate, [*arguments, "--retriever.top-k", top_k], capsys) == Done(0, "", "")
-    client = MlflowClient("sqlite:///mlruns/mlflow.db")
-    [wide] = client.search_runs(["1"], "attributes.run_name = 'wide'")
-    done = call(main, ["--baseline", "wide", "narrow", "--fail-on-regression", "ranking/recall_at_3:0.05"], capsys)
-    assert (done.code, done.err) == (1, "")
-    assert f"MLflow run {wide.info.run_id}" in done.out
-    assert "retriever.top_k  3 → 1" in done.out
-    [narrow] = client.search_runs(["1"], "attributes.run_name = 'narrow'")
-    page = f"/#/experiments/1/runs/{narrow.info.run_id}/evaluations?compareToRunUuid={wide.info.run_id}"
-    assert done.out.endswith(f"Query by query in MLflow: http://127.0.0.1:5000{page} (python -m evals ui)\n")
-    same = call(main, ["wide", wide.info.run_id], capsys)
-    refused(same, f"'{wide.info.run_id}' and 'wide' are the same run")
-    file = call(main, ["wide", "mlruns/reports/narrow.json", "--metrics", "ranking/recall_at_3", "--json"], capsys)
-    assert json.loads(file.out)["comparisons"][0]["metrics"]["ranking/recall_at_3"]["losses"] > 0
+    """One query is an attack."""
+    made = report(grid)
+    assert made.grid is not None
+    plain = made.plain()
+    plain["queries"][0]["query"] = HOSTILE
+    write(file := tmp_path / "grid.json", plain)
+    page, text = tmp_path / "c.html", tmp_path / "c.md"
+    names = made.grid.address(0), made.grid.address(len(made.grid.cells.index) - 1)
+    done = call(main, [*(f"{file}#{name}" for name in names), "--html", page, "--markdown", text, "--json"], capsys)
+    [found] = json.loads(done.out)["comparisons"]
+    shown, written = page.read_text(encoding="utf-8"), text.read_text(encoding="utf-8")
+    assert "<script" not in shown and "\\<script\\>" in written and "\n# head" not in written
+    shown = unescape(re.sub(r"<[^>]*>", "", shown))
+    assert HOSTILE.splitlines()[0] in shown
+    for name, metric in found["metrics"].items():
+        assert name in shown
+        if metric["n"]:
+            assert f"{metric['baseline']:.3f}" in shown and f"{metric['difference']:+.3f}" in written
+    before, after = (cell_report(parse(json.dumps(plain), "grid"), name).queries for name in names)
+    lost = [a.id for a, b in zip(before, after, strict=True) if (a.outcome, b.outcome) == ("SUCCESS", "FAILURE")]
+    assert lost and shown.count("lost") >= len(lost)
+    assert all(query_id in shown and f"`{query_id}`" in written for query_id in lost)
+    assert found["settings"][0]["setting"] in shown
+    refused(call(main, [f"{file}#{names[0]}"] * 2, capsys), "same run")
+    refused(call(main, [f"{file}#{names[0]}", f"{file}#{names[0]}9"], capsys), "expected one such as")
+
+
+def test_markdown_is_cut_before_github_refuses_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made, files = report(), [tmp_path / "0.json", tmp_path / "1.json"]
+    for file, outcome in zip(files, ("SUCCESS", "FAILURE"), strict=True):
+        rows = [
+            row.model_copy(update={"id": f"q{i}-{row.id}", "query": "long " * 3_000, "outcome": outcome})
+            for i in range(20)
+            for row in made.queries
+        ]
+        columns = {name: column * 20 for name, column in made.scores.items()}
+        write(file, Report(**{**dict(made), "queries": rows, "scores": columns, "name": file.stem}).plain())
+    assert call(main, [*files, "--markdown", tmp_path / "c.md", "--quiet"], capsys).code == 0
+    written = (tmp_path / "c.md").read_text(encoding="utf-8")
+    assert len(written) <= MOST and written.endswith("more than GitHub takes\n")

@@ -1,0 +1,162 @@
+"""The page as text: whole, self-contained, nothing that it quotes taken for HTML; and the columns of its figures."""
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from evals.grid.measure import Measured
+from evals.judge.verdicts import ChunkVerdict, Claim
+from evals.report.html import render_page
+from evals.report.html.figures import figure_data
+from evals.report.html.render import embedded
+from evals.report.model import Report
+from evals.stats.intervals import Interval
+from retrievers.text.printable import printable
+from tests.support.grids import choice_of, swept_of, with_swept
+from tests.support.judged import judging
+from tests.support.results import (
+    RIGHT,
+    UNLISTED,
+    config,
+    facts,
+    hit,
+    observation,
+    report,
+    report_of,
+    result,
+    verdict,
+    without_scores,
+)
+
+LEFT_OPEN = {"meta", "input", "wbr", "br", "image", "td", "th", "li", "option", "p"}
+HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>\"'&\x1b[2J\u202e"
+HALF = HOSTILE + "\ud800"
+
+
+class Tags(HTMLParser):
+    """Elements that are opened and closed, and everything that an attribute could load."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.opened, self.seen, self.loads, self.handlers, self.unmatched = (list[str]() for _ in range(5))
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.loads += [v or "" for n, v in attrs if n in ("src", "href", "xlink:href", "action", "data")]
+        self.handlers += [n for n, _ in attrs if n.startswith("on")]
+        if tag not in LEFT_OPEN:
+            self.opened.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in LEFT_OPEN and (not self.opened or self.opened.pop() != tag):
+            self.unmatched.append(tag)
+
+
+def hostile() -> Report:
+    """Everything that users and models write is an attack."""
+    asked = observation("evil", [hit(1, 0.9, "a", heading=HALF, text=HALF)], 1, {"b": 1}, query=HOSTILE)
+    base = result(
+        judging=judging(
+            verdicts={("evil", "a"): ChunkVerdict(verdict=0, reason=HALF)},
+            claims={("evil", ("a",)): (Claim(statement=HOSTILE, attributed=0, reason=HOSTILE),)},
+        )
+    )
+    made = replace(
+        base,
+        config=config(HOSTILE, mode="semantic"),
+        notes=(HOSTILE,),
+        observed=replace(base.observed, observations=(asked,)),
+        validation=report_of([verdict("evil", "FAILURE", HOSTILE)]),
+    )
+    return report(made, facts(dataset=HOSTILE))
+
+
+@pytest.fixture(scope="module")
+def grid_page(grid: Measured) -> str:
+    return render_page(report(grid))
+
+
+def test_every_element_is_closed_and_nothing_is_loaded(grid_page: str) -> None:
+    for page in (render_page(report()), grid_page):
+        found = Tags(page)
+        assert (found.unmatched, found.opened, found.handlers) == ([], [], [])
+        assert set(found.loads) <= {"#"}  # a link within the page
+        ids = re.findall(r'\bid="([^"]+)"', page)
+        assert len(ids) == len(set(ids))
+
+
+def test_what_is_quoted_is_text() -> None:
+    page = render_page(hostile())
+    found = Tags(page)
+    assert found.seen.count("script") == 2
+    assert "img" not in found.seen and found.handlers == []
+    assert page.count("&lt;script&gt;alert") >= 9
+    assert printable(page) == page and page.count(r"\x1b[2J\u202e") >= 9
+
+
+def test_a_judges_verdicts_stand_beside_the_chunks_and_the_claims() -> None:
+    verdicts = {("right", "a"): ChunkVerdict(verdict=1, reason="it says so")}
+    claims = {("right", RIGHT.ranked_ids): (Claim(statement="A thing.", attributed=1, reason="read it"),)}
+    page = render_page(report(result(judging=judging(verdicts=verdicts, claims=claims))))
+    assert "Judge: <b>useful</b>. it says so" in page and '<b class="good">supported</b> A thing.' in page
+
+
+def test_what_figures_quote_cannot_end_their_data() -> None:
+    name = "</script><!--<script>"
+    data = embedded({"moved": [[name, 0.5]]})
+    assert "<" not in data and json.loads(data)["moved"] == [[name, 0.5]]
+
+
+def test_the_policy_lets_its_own_script_run_and_nothing_be_loaded(grid_page: str) -> None:
+    [policy] = re.findall(r'Content-Security-Policy" content="([^"]*)"', grid_page)
+    script = grid_page.rpartition("<script>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy.split("; ") == [
+        "default-src 'none'", "style-src 'unsafe-inline'", "img-src data:", f"script-src 'sha256-{digest}'",
+        "base-uri 'none'", "form-action 'none'",
+    ]  # fmt: skip
+
+
+# Figures; what they draw of it is tested in a browser
+
+
+def drawn(made: Measured, **changes: Any) -> Any:
+    """Return the columns of the cells of a grid, with another choice or ranking."""
+    return figure_data(report(with_swept(made, **changes)))["grid"]
+
+
+def test_cells_have_the_interval_of_their_standing_and_what_the_choice_says_of_them(grid: Measured) -> None:
+    choice, ranking = choice_of(grid), swept_of(grid).ranking
+    first, *rest = choice.standings
+    known = replace(first, interval=Interval(low=0.25, high=0.1234567))
+    intervals = drawn(grid, choice=replace(choice, standings=(known, *rest)))["intervals"]
+    assert {tuple(intervals[cell]) for cell in first.members} == {(0.25, 0.1234567)}
+    assert drawn(grid, ranking=replace(ranking, order=ranking.order[:7]))["allowed"] == sorted(ranking.order[:7])
+    best = sorted(cell for one in choice.best_set for cell in one.members)
+    for note, wanted in (("too few", []), ("", best)):
+        assert drawn(grid, choice=replace(choice, note=note))["may_be_best"] == wanted
+    assert drawn(grid, choice=None) is None
+
+
+def test_best_scores_are_those_before_the_threshold_and_ranks_those_of_labelled_queries() -> None:
+    """The threshold is drawn on its own scale alone."""
+    made = report()
+    found = figure_data(made)["scores"]
+    assert found == {
+        "scale": "cosine similarity", "threshold": 0.3, "in_scope": [0.9, 0.29], "out_of_scope": [0.8],
+    }  # fmt: skip
+    final = config(mode="hybrid", fusion="weighted", threshold=0.3, threshold_on="final")
+    assert figure_data(report(result(config=final)))["scores"] == found | {"threshold": None}
+    nothing = [row.model_copy(update={"top_score": None, "retrieved": []}) for row in made.queries]
+    for without in (report(without_scores(), UNLISTED), made.model_copy(update={"queries": nothing})):
+        assert figure_data(without)["scores"] is None
+    assert figure_data(made)["ranks"] == {"ranks": [1, 5], "top_k": 3, "depth": 5}
+    unlabelled = [row.model_copy(update={"relevant": {}}) for row in made.queries]
+    assert figure_data(made.model_copy(update={"queries": unlabelled}))["ranks"] is None

@@ -1,0 +1,321 @@
+"""Runs with a judge, from plan to report: what is asked and paid, kept and told; and ragas' own classes on the figures.
+
+ragas' figures are equal, or the run ends with 3 and says where they differ.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from evals import Outputs, evaluate
+from evals.metrics import METRICS
+from evals.metrics.declaration import QueryMetric
+from evals.metrics.results import Values
+from evals.run import main
+from tests.support.chat_faults import When
+from tests.support.chat_server import ChatServer, CohereChatServer
+from tests.support.child import python
+from tests.support.command import Done, call
+from tests.support.experiment import Experiment, load_report, settings
+from tests.support.judged_experiment import (
+    calls_of,
+    judge_flags,
+    known_of,
+    labelled_precision,
+    labelled_recall,
+    make_judged,
+)
+from tests.support.judges import keys
+from tests.support.judging import Oracle
+from tests.support.openai_server import OpenAIChatServer
+
+Run = Callable[..., Done]
+Report = Callable[[], dict[str, Any]]
+Known = tuple[Oracle, Mapping[str, str]]
+PRECISION, RECALL = "ragas/llm_context_precision", "ragas/llm_context_recall"
+OF_IDS = "ragas/id_context_precision"
+WITHOUT_MODEL = "ragas/id_*,ragas/nonllm_*"
+SWEEP = ("--sweep.top-k", "1:3", "--sweep.threshold", "0,0.3", "--sweep.mode", "semantic,keyword")
+BOTH = pytest.mark.parametrize(
+    "server",
+    [pytest.param(CohereChatServer, id="cohere"), pytest.param(OpenAIChatServer, id="openai", marks=pytest.mark.slow)],
+    indirect=True,
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return make_judged(tmp_path_factory.mktemp("judged"))
+
+
+@pytest.fixture(scope="module")
+def known(made: Experiment) -> Known:
+    """Return the oracle of the golden labels, and chunk id to text."""
+    _, chunks, oracle = known_of(settings(made))
+    return oracle, {chunk.chunk_id: chunk.text for chunk in chunks}
+
+
+@pytest.fixture
+def plain(made: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run without a judge, in an empty folder, with further arguments."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    flags = ["--config", made.config, "--output", "report.json"]
+    return lambda *arguments: call(main, [*flags, *arguments], capsys)
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, known: Known) -> Iterator[ChatServer]:
+    """Cohere's, unless the test is for both."""
+    kind: type[ChatServer] = getattr(request, "param", CohereChatServer)
+    with kind(known[0]) as running:
+        yield running
+
+
+@pytest.fixture
+def run(plain: Run, server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run with the judge behind the server."""
+    monkeypatch.setattr("evals.judge.asking.BASE_S", 0.0)
+    for name, value in keys(server).items():
+        monkeypatch.setenv(name, value)
+    return lambda *arguments: plain(*judge_flags(server, tmp_path), *arguments)
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Report:
+    return lambda: load_report(tmp_path / "report.json")
+
+
+# What it is worth and costs
+
+
+@BOTH
+def test_a_judged_run_is_worth_what_the_labels_say_and_tells_why(
+    run: Run, report: Report, server: ChatServer, known: Known
+) -> None:
+    done = run()
+    assert (done.code, done.err) == (0, "")
+    whole = report()
+    inside = [row for row in whole["queries"] if row["in_scope"]]
+    expected = {
+        PRECISION: [labelled_precision(row) for row in inside],
+        RECALL: [labelled_recall(row, *known) if row["retrieved"] else 0.0 for row in inside],
+    }
+    for metric, values in expected.items():
+        assert [row["scores"][metric] for row in inside] == pytest.approx(values, abs=1e-9)
+        assert whole["metrics"][metric]["value"] == pytest.approx(fmean(values), abs=1e-9)
+        assert whole["metrics"][metric]["n"] == 4 and whole["metrics"][metric]["n_failed"] == 0
+        assert 0 < fmean(values) < 1
+    calls, usage = calls_of(whole["queries"]), whole["judge"]["usage"]["calls"]
+    assert len(server.chats) == calls == usage == whole["metrics"]["cost/judge_calls"]["value"]
+    assert whole["metrics"]["judge/agreement"]["value"] == 1.0
+    for row in inside:
+        for hit in row["retrieved"]:
+            assert hit["judge"]["verdict"] == int(hit["grade"] > 0)
+            assert hit["judge"]["reason"].endswith(f"for {row['query']!r}.")
+    channel = next(row for row in inside if row["id"] == "channel")
+    assert [claim["statement"] for claim in channel["claims"]][1] == "Reliable publishers resend."
+
+
+def test_the_second_run_asks_nothing(run: Run, report: Report, server: ChatServer) -> None:
+    run()
+    first, asked = report(), len(server.chats)
+    assert run().code == 0 and len(server.chats) == asked
+    usage = report()["judge"]["usage"]
+    assert (usage["calls"], usage["hits"], usage["tokens_in"]) == (0, asked, 0)
+    for metric in (PRECISION, RECALL):
+        assert report()["metrics"][metric] == first["metrics"][metric]
+
+
+def test_a_spent_budget_is_exit_code_3_with_what_was_judged(run: Run, report: Report, server: ChatServer) -> None:
+    done = run("--judge.budget.calls", "6", "--judge.max-concurrency", "1")
+    assert (done.code, len(server.chats)) == (3, 6)
+    assert done.err.strip().startswith("incomplete: the budget of 6 calls is spent (the report is at ")
+    whole = report()
+    assert whole["judge"]["incomplete"] == "the budget of 6 calls is spent"
+    assert "not everything was judged: the budget of 6 calls is spent" in whole["notes"]
+    precision = whole["metrics"][PRECISION]
+    assert precision["n"] + precision["n_unscored"] == 4 and precision["n_unscored"] > 0
+    last = [row["scores"][PRECISION] for row in whole["queries"] if row["in_scope"]][-1]
+    assert last == {"unscored": "the budget of 6 calls is spent"}  # an empty result behind the end is no zero
+    assert run().code == 0
+    assert len(server.chats) == calls_of(report()["queries"])  # what was bought is not bought again
+
+
+# What a plan says of it
+
+
+def figures(out: str, start: str) -> list[int]:
+    """Questions, cached, calls, and tokens of a line of the plan."""
+    line = next(one.strip() for one in out.splitlines() if one.strip().startswith(start))
+    return [int(word.replace(",", "")) for word in line.removeprefix(start).split()]
+
+
+def test_a_plan_counts_the_searches_that_metrics_need(plain: Run) -> None:
+    alone = plain("--plan", "--metrics", "ranking/*")
+    assert alone.code == 0
+    assert "6 query embeddings by wordllama:l2_supercat_256 (local, free): 6 for candidates" in alone.out
+    assert "0 to measure latency, 0 to repeat queries" in alone.out
+    assert "none (judge.model): no LLM-graded metric, no call" in alone.out
+    more = plain("--plan", "--metrics", "latency/*,determinism/*").out
+    assert "6 for candidates (this plan has made them), 11 to measure latency, 12 to repeat queries" in more
+    one = plain("--plan", "--metrics", "ranking/*", "--ids", "forward").out
+    assert one.strip().startswith("Retrieval\n  1 query embeddings")
+
+
+@pytest.mark.parametrize("flags", [(), ("--judge.rejudge", "2"), SWEEP], ids=["one run", "judged again", "sweep"])
+def test_a_plan_counts_what_the_run_will_ask(run: Run, server: ChatServer, flags: tuple[str, ...]) -> None:
+    judged = ["--metrics", "ragas/llm_*,ranking/hit_rate_at_5", *flags]
+    planned = run("--plan", *judged)
+    assert (planned.code, planned.err, server.chats) == (0, "", [])
+    assert ("judged again" in planned.out) == ("--judge.rejudge" in flags)
+    questions, cached, calls, *_ = figures(planned.out, "all")
+    assert (cached, questions) == (0, calls)
+    assert run(*judged).code in (0, 3)
+    assert len(server.chats) == calls > 20
+    questions, cached, calls, *_ = figures(run("--plan", *judged, "--judge.rejudge", "0").out, "all")
+    assert (cached, calls) == (questions, 0)
+
+
+def test_a_plan_says_what_its_table_does_not_count(run: Run, server: ChatServer) -> None:
+    judged = ["--metrics", PRECISION, "--objective.metrics", PRECISION, "--judge.stop.margin", "0.05"]
+    planned = run("--plan", *judged, *SWEEP, "--judge.budget.calls", "1")
+    assert (planned.code, server.chats) == (0, []), planned.err
+    for said in ("within 0.05 of the best", "no price for", "Time at the given limits: about ", "would stop early: "):
+        assert said in planned.out
+    assert "  all " in planned.out and "semantic: 6 query embeddings" in planned.out
+
+
+@pytest.mark.parametrize("flags", [(), SWEEP, (*SWEEP, "--judge.model", "cohere:command")])
+def test_judging_in_rounds_needs_cells_a_judge_and_a_judged_objective(plain: Run, flags: tuple[str, ...]) -> None:
+    by_labels = ("--metrics", "ranking/*", "--objective.metrics", "ranking/ndcg_at_3")
+    done = plain(*by_labels, "--judge.stop.margin", "0.03", *flags)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "judge.stop.margin: expected a sweep whose objective a judge scores" in done.err
+
+
+# A judge that cannot be asked, fails, or finds nothing of use
+
+
+@BOTH
+def test_a_wrong_key_is_one_request_exit_code_2_and_no_report(
+    run: Run, server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in keys(server):
+        monkeypatch.setenv(name, "wrong")
+    done = run()
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert done.err.startswith("error: the judge ") and "judge.api_key_env" in done.err
+    assert len(server.chats) == 1 and not (tmp_path / "report.json").exists()
+    monkeypatch.delenv(next(iter(keys(server))))
+    before = len(server.requests)
+    assert run("--judge.api-key-env", "MY_KEY", "--judge.base-url", "").code == 2
+    assert len(server.requests) == before
+
+
+def test_over_a_twentieth_failed_is_exit_code_3(run: Run, report: Report, server: ChatServer, tmp_path: Path) -> None:
+    run("--judge.cache-path", tmp_path / "other.sqlite", "--ids", "forward")
+    with server.faulty("prose", When(share=0.5, by_prompt=True)):
+        done = run("--log-file", "log.jsonl", "--html", "page.html", "--junit", "junit.xml")
+    assert done.code == 3 and "failed" in done.err
+    whole, page, suites = report(), Path("page.html").read_text(), Path("junit.xml").read_text()
+    assert not whole["passed"] and whole["incomplete"].startswith("ragas/llm")
+    assert "Incomplete: ragas/llm" in done.out and "criteria are met" not in done.out
+    first_line = f"{whole['verdict']} Incomplete: {whole['incomplete']}."
+    assert 'class="badge bad">incomplete<' in page and first_line in unescape(page)
+    assert 'type="incomplete"' in suites and 'failures="1"' in suites.partition('name="queries"')[0]
+    failing = [m for name, m in whole["metrics"].items() if name.startswith("ragas/llm") and m["n_failed"]]
+    assert failing and all(m["note"].startswith("unusable, as more than 5% failed") for m in failing)
+    assert all(m["bound_low"] < m["bound_high"] for m in failing)
+    logged = [json.loads(line) for line in Path("log.jsonl").read_text().splitlines()]
+    failures = [one for one in logged if one.get("stage") == "judge" and one["level"] == "ERROR"]
+    assert failures and all(one["query_id"] in ("forward", "inverse", "channel") for one in failures)
+
+
+def test_the_worst_queries_show_why_chunks_were_found_useless(run: Run, server: ChatServer) -> None:
+    server.oracle = Oracle({})
+    done = run("--metrics", PRECISION, "--retriever.threshold", "0.05", "--retriever.top-k", "1")
+    assert "judged useless: The context is of no use for " in done.out
+
+
+def test_without_a_judge_no_llm_metric_and_a_note(plain: Run, report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COHERE_API_KEY", "lies about")
+    done = plain("--metrics", "ranking/*,ragas/*")
+    assert done.code == 0 and "there is no judge (judge.model): no LLM-graded metric was computed" in done.out
+    whole = report()
+    assert whole["judge"] is None and whole["facts"]["judge"] is None and PRECISION not in whole["metrics"]
+
+
+# ragas' own classes
+
+
+def test_metrics_without_a_model_are_scored_by_ragas_after_the_first_screen(plain: Run, report: Report) -> None:
+    done = plain("--metrics", WITHOUT_MODEL, "--html", "page.html")
+    assert (done.code, report()["ragas_check"]["status"]) == (0, "equal")
+    assert done.out.splitlines()[-2:] == ["ragas 0.4.3: equal (12 scores by its 4 classes)", "Page: page.html"]
+    assert "ragas 0.4.3: equal" in Path("page.html").read_text(encoding="utf-8")
+    assert plain("--metrics", f"ranking/*,{WITHOUT_MODEL}", "--sweep.top-k", "1,3").code == 0
+    assert report()["ragas_check"]["status"] == "equal"
+    assert "ragas" not in plain("--metrics", "ranking/*").out and "ragas_check" not in report()
+
+
+def test_judged_metrics_get_their_verdicts_from_the_store_and_ask_nothing(
+    run: Run, report: Report, server: ChatServer
+) -> None:
+    done, whole = run("--metrics", "ragas/*"), report()
+    check, calls = whole["ragas_check"], whole["judge"]["usage"]["calls"]
+    assert (done.code, check["status"], len(server.chats)) == (0, "equal", calls)
+    assert len(check["metrics"]) == 8 and check["line"] == "ragas 0.4.3: equal (24 scores by its 8 classes)"
+
+
+def test_the_report_is_saved_and_shown_before_ragas_is_asked_and_the_page_written(
+    made: Experiment, tmp_path: Path
+) -> None:
+    file, page, seen = tmp_path / "report.json", tmp_path / "page.html", list[Any]()
+
+    def look(shown: Any) -> None:
+        seen.append((shown.report.ragas_check.status, load_report(file), page.exists()))
+
+    config = settings(made, metrics=WITHOUT_MODEL.split(","))
+    result = evaluate(experiment=config, outputs=Outputs(report=file, html=page), measured=look)
+    [(status, written, page_was_there)], check = seen, load_report(file)["ragas_check"]
+    assert (status, written["ragas_check"]["status"], page_was_there) == ("pending", "pending", False)
+    assert result.report.ragas_check is not None and result.report.ragas_check.status == "equal"
+    assert load_report(file) == written | {"ragas_check": check} and page.exists()
+
+
+@pytest.mark.slow
+def test_nothing_is_written_into_the_home_folder(made: Experiment, tmp_path: Path, report: Report) -> None:
+    """Public methods of ragas' classes keep an id of the user there, even where they may send nothing."""
+    home = tmp_path / "home"
+    home.mkdir()
+    flags = ["--config", made.config, "--metrics", WITHOUT_MODEL, "--output", tmp_path / "report.json"]
+    done = python(["-m", "evals.run", *flags], tmp_path, {"HOME": str(home), "XDG_DATA_HOME": str(home / "data")})
+    assert done.returncode == 0 and report()["ragas_check"]["status"] == "equal"
+    assert list(home.iterdir()) == []
+
+
+def test_a_score_that_ragas_gives_otherwise_is_named_and_the_run_ends_with_3(
+    plain: Run, report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = METRICS[OF_IDS]
+    assert isinstance(right, QueryMetric)
+    wrong = replace(right, score=lambda r, c: Values.of(right.values(r, c).values * (1 - 1e-8)))
+    monkeypatch.setitem(METRICS, OF_IDS, wrong)
+    done, check = plain("--metrics", OF_IDS), report()["ragas_check"]
+    assert (done.code, check["status"]) == (3, "differs")
+    assert "ragas 0.4.3 scores 3 of 3 otherwise: ragas/id_context_precision of forward is" in done.err
+    assert all(f"{OF_IDS} of {name} is" in check["line"] for name in ("forward", "inverse", "channel"))
+
+
+def test_an_error_of_ragas_loses_no_figure(plain: Run, report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragas.dataset_schema.SingleTurnSample", None)
+    done, whole = plain("--metrics", OF_IDS), report()
+    assert (done.code, whole["ragas_check"]["status"], whole["metrics"][OF_IDS]["n"]) == (0, "unchecked", 4)
+    assert "ragas 0.4.3 compared nothing: TypeError: " in done.out
