@@ -131,7 +131,7 @@ def test_a_spreadsheet_is_read_without_its_formulas_and_empty_grades(
         writer.writeheader()
         row = {"case": "q1", "query": "why?", "asked": ASKED, "chunk_text": "'=1+1", "source_url": PAGE}
         writer.writerow(row | {"chunk": "a", "grade": 3})
-        writer.writerow(row | {"chunk": "b", "chunk_text": "b", "grade": 2, "quotes": "first\nsecond"})
+        writer.writerow(row | {"chunk": "b", "chunk_text": "first, second", "grade": 2, "quotes": "first\nsecond"})
         writer.writerow(row | {"chunk": "c", "grade": ""})
     done = label(tmp_path / "bob.csv", "--annotator", "bob", "--write")
     assert "2 labels by bob" in done.out, done.err

@@ -27,12 +27,12 @@ from retrievers.store.opening import portable_settings
 from tests.support import cohere_server, qdrant_server
 from tests.support.checked import TABLE, at, described, texts
 from tests.support.clock import ATTEMPTS, TRIED, Clock, patient
+from tests.support.cohere_server import reranked
 from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages
 from tests.support.hybrid import variant
 from tests.support.loopback import Fault, Reply, Request
 from tests.support.qdrant_server import KEY, QdrantServer
 from tests.support.raw_server import HEAD, drip, raw_server
-from tests.support.rerank_server import reranked
 from tests.support.tls import authority
 
 # The Cohere libraries call what Pydantic deprecates; it is silenced where they are built, here once for many tests.
