@@ -1,4 +1,4 @@
-"""`golden check` on golden data with known faults, and on the handbook."""
+"""`golden check` on golden data with known faults; `tests/test_data_sets.py` has what it says of the handbook."""
 
 import json
 from collections.abc import Callable
@@ -122,12 +122,6 @@ def test_reports_tell_what_is_never_found(check: Check, tmp_path: Path, capsys: 
     for file, said in ((report, "has none of these golden queries as they are now"), (world.golden, "expected a rep")):
         done = check(case("forward", "how quick?", STEPPER, "motors"), flags=("--report", file))
         assert done.code == 2 and said in done.err
-
-
-def test_the_handbook_by_its_packaged_experiment(handbook: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    done = call(main, ["check", handbook / "golden.jsonl", "--docs", handbook / "docs"], capsys)
-    assert done.code == 0, done.err
-    assert "48 of 48 pages (100%)" in done.out and "0 pairs with a cosine" in done.out
 
 
 # Provable differences against a simulation, and against the tests that runs are compared with
