@@ -124,19 +124,18 @@ def test_passages_are_found_in_the_pages_exactly_or_nearly_or_told_and_left_out(
     ("text", "flags", "said"),
     [
         ("question\nhow?\n", [], "table.csv: no column 'query'"),
-        ("query\nhow?\n", ["--column", "query=questions"], "no column 'questions'"),
-        ("query\nhow?\n", ["--column", "qury=query"], "got 'qury=query'; did you mean 'query'"),
-        ("query\nhow?\n", ["--column", "query"], "expected FIELD=COLUMN, such as query=question, got 'query'"),
+        ("query\nhow?\n", ["query=questions"], "no column 'questions'"),
+        ("query\nhow?\n", ["qury=query"], "got 'qury=query'; did you mean 'query'"),
+        ("query\nhow?\n", ["query"], "expected FIELD=COLUMN, such as query=question, got 'query'"),
         ("query,tags\nhow?,x\n,y\n", [], "table.csv:3: query: this field is required"),
         ("query\n", [], "the golden data holds no case"),
-        ("query\nhow?\n", ["--revision"], "argument --revision: expected one argument"),
     ],
 )
 def test_faults_are_named_and_nothing_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, flags: list[str], said: str
 ) -> None:
     (tmp_path / "table.csv").write_text(text)
-    done = imported(tmp_path, tmp_path / "table.csv", capsys, *flags)
+    done = imported(tmp_path, tmp_path / "table.csv", capsys, *(f"--column={flag}" for flag in flags))
     assert done.code == 2 and said in done.err and "Traceback" not in done.err
     assert not (tmp_path / "out.jsonl").exists()
     done = imported(tmp_path, "someone/data", capsys)
@@ -171,11 +170,9 @@ def test_the_users_own_retriever_is_sampled_where_its_chunks_can_be_listed(
     assert [len(row.get("evidence", [])) for row in cases(tmp_path)] == [1, 1, 1, *[0] * 10]
 
 
-@pytest.mark.parametrize("number", ["-5", "two", "1.5", "9" * 5_000, ""])
+@pytest.mark.parametrize("number", ["-5", "two", "9" * 5_000])
 def test_a_number_that_is_none_is_refused(number: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["init", "--count", number])
-    said = capsys.readouterr().err
+    said = call(main, ["init", "--count", number], capsys).err
     assert "argument --count: expected a whole number of 1 or more, got '" in said and len(said) < 400
 
 
@@ -194,16 +191,13 @@ CHUNKS = [
 CODE = Chunk(chunk_id="code", point_id="p", text="```python\nx = f(y[0])\n```", source_url="/docs/9")
 
 
-def test_each_page_has_its_turn_before_any_has_a_second_one() -> None:
+def test_each_page_has_its_turn_before_any_has_a_second_one_and_code_only_where_there_is_nothing_else() -> None:
     order = spread([CODE, *CHUNKS], 0)
     by_id = {one.chunk_id: one for one in CHUNKS}
     assert {one.chunk_id: one for one in order} == by_id and len(order) == len(CHUNKS), "code has no prose"
     turns = [Counter(page_of(one) for one in order[:count]) for count in range(0, 44, 4)]
     assert all(set(turn.values()) == {number} for number, turn in enumerate(turns) if number)
     assert spread(CHUNKS[::-1], 0) == order != spread(CHUNKS, 1)
-
-
-def test_skeletons_sample_every_page_before_any_twice_and_code_only_where_there_is_nothing_else() -> None:
     rows = skeletons(CHUNKS, 4, 2, seed=1)
     assert len({row["evidence"][0]["source_url"] for row in rows[:4]}) == 4
     assert all(Case.model_validate(row | {"query": "what is it?"}).split in ("dev", "test") for row in rows)
@@ -220,17 +214,11 @@ SENTENCE = "An encoder counts the turns of a joint, and a resolver gives its ang
         (f"---\ntitle: Encoders\ntags: [a, b]\n---\n\n# Encoders\n\n{SENTENCE}", SENTENCE),
         (f"```python\nx = 1\n```\n\n{SENTENCE}\n```python\nangle of the joint\n", SENTENCE),
         (f"x = read(port)[0]\nreturn x\n```\n\n{SENTENCE}", SENTENCE),  # cut inside a block of code
-        (
-            f"| a | b |\n|---|---|\n| 1 | 2 |\n\n- [Encoders](/a.md)\n- [Joints](/b.md)\n\nShort one.\n\n{SENTENCE}",
-            SENTENCE,
-        ),
+        (f"| a | b |\n|---|---|\n\n- [Encoders](/a.md)\n- [Joints](/b.md)\n\nShort one.\n\n{SENTENCE}", SENTENCE),
         (f"{SENTENCE}\n\n## References\n\nSome book about the encoders of many joints and their makers.", SENTENCE),
         ("It is so.\n\nIt is.", "It is so."),
-        ("# Encoders", ""),
         ("def read(port, *, raw=False):\n    return f(port)[0] if raw else None", ""),
-        ("References\n\nDoe, J. Encoders and their use in many machines.", ""),
         ("[1] Doe, Encoders and their use in many machines\n[2] Roe, Joints", ""),
-        ("See https://example.org/encoders", ""),
     ],
 )
 def test_prose_is_told_from_code_tables_and_references(text: str, found: str) -> None:

@@ -39,26 +39,31 @@ def written(folder: Path, name: str = "golden.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / name).read_text().splitlines()]
 
 
-def test_a_model_that_writes_well_gives_a_valid_file(
+def test_a_model_that_writes_well_gives_a_valid_file_at_the_planned_price_and_once(
     synthesize: Synthesize, tmp_path: Path, handbook: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    whole, file = handbook / "docs", tmp_path / "golden.jsonl"
+    prices = ["--judge.prices", "{openai:command-a-03-2025: {input: 1, output: 10}}"]
     with WritingModel() as model:
-        done = synthesize(model, docs=handbook / "docs")
-    assert (done.code, done.err) == (0, "")
-    cases = written(tmp_path)
-    assert Counter(case["query_type"] for case in cases) == {
-        "factual": 6, "comparison": 3, "near_domain": 3, "general": 1
-    }  # fmt: skip
-    by_split = {
-        split: {
-            evidence["source_url"] for case in cases if case["split"] == split for evidence in case.get("evidence", [])
-        }
-        for split in ("dev", "test")
-    }
-    assert by_split["dev"] and by_split["test"] and not by_split["dev"] & by_split["test"]
+        plan = synthesize(model, "--plan", *prices, docs=whole)
+        assert (plan.code, len(model.chats), file.exists()) == (0, 0, False)
+        assert "13 queries to " in plan.out and ": 26 calls of openai:command-a-03-2025\n" in plan.out
+        done = synthesize(model, *prices, docs=whole)
+        assert (done.code, done.err, len(model.chats)) == (0, "", 26)
+        assert len({chat.prompt for chat in model.chats}) == 26
+        planned, paid = (float(re.findall(r"([\d.]+) USD", out)[0]) for out in (plan.out, done.out))
+        assert 0.3 < planned / paid < 3
+        cases = written(tmp_path)
+        assert synthesize(model, "--force", docs=whole).code == 0
+        assert (len(model.chats), written(tmp_path)) == (26, cases)
+    types = Counter(case["query_type"] for case in cases)
+    assert ",".join(f"{name}={count}" for name, count in types.items()) == COUNTS
+    pages: dict[str, set[str]] = {"dev": set(), "test": set()}
+    for case in cases:
+        pages[case["split"]] |= {evidence["source_url"] for evidence in case.get("evidence", [])}
+    assert pages["dev"] and pages["test"] and not pages["dev"] & pages["test"]
     assert all(len(case["evidence"]) == 2 for case in cases if case["query_type"] == "comparison")
-    assert len({chat.prompt for chat in model.chats}) == len(model.chats)
-    valid = call(main, ["check", tmp_path / "golden.jsonl", "--docs", handbook / "docs"], capsys)
+    valid = call(main, ["check", file, "--docs", whole], capsys)
     assert (valid.code, "13 cases are valid (every piece of evidence found" in valid.out) == (0, True)
 
 
@@ -121,37 +126,18 @@ def test_more_of_a_type_leave_the_first_as_they_are_and_begin_at_other_passages(
 
 
 @pytest.mark.parametrize("text", ["The passage looks useful.", "", '{"answer": 42}'], ids=["prose", "empty", "keys"])
-def test_a_model_without_a_usable_answer_writes_no_file(synthesize: Synthesize, tmp_path: Path, text: str) -> None:
+def test_a_model_without_a_usable_answer_or_refusing_its_key_writes_no_file(
+    synthesize: Synthesize, tmp_path: Path, text: str
+) -> None:
     with WritingModel(says(text)) as model:
         done = synthesize(model, "--per-type", "factual=4")
-    assert done.code == 2
-    assert "dropped 4: the model gave no usable answer" in done.out
-    assert "not written: none of the 4 queries passed its checks" in done.err
+        assert done.code == 2 and "dropped 4: the model gave no usable answer" in done.out
+        assert "not written: none of the 4 queries passed its checks" in done.err
+        model.requests.clear()
+        with model.faulty("401"):
+            refused = synthesize(model, "--per-type", "factual=9")
+        assert (refused.code, len(model.chats)) == (2, 1) and "failed at the first call" in refused.err
     assert not (tmp_path / "golden.jsonl").exists()
-
-
-def test_a_model_that_cannot_be_reached_ends_it_at_the_first_call(synthesize: Synthesize, tmp_path: Path) -> None:
-    with WritingModel() as model, model.faulty("401"):
-        done = synthesize(model)
-    assert (done.code, len(model.chats)) == (2, 1)
-    assert "failed at the first call" in done.err
-    assert not (tmp_path / "golden.jsonl").exists()
-
-
-def test_a_plan_tells_the_price_and_a_second_run_buys_nothing(synthesize: Synthesize, tmp_path: Path) -> None:
-    prices = ["--judge.prices", "{openai:command-a-03-2025: {input: 1, output: 10}}"]
-    with WritingModel() as model:
-        plan = synthesize(model, "--plan", *prices)
-        assert (plan.code, len(model.chats), (tmp_path / "golden.jsonl").exists()) == (0, 0, False)
-        assert "13 queries to " in plan.out and ": 26 calls of openai:command-a-03-2025\n" in plan.out
-        assert " USD\n" in plan.out
-        done = synthesize(model, *prices)
-        bought, first = len(model.chats), written(tmp_path)
-        assert (done.code, bought) == (0, 26)
-        planned, paid = (float(re.findall(r"([\d.]+) USD", out)[0]) for out in (plan.out, done.out))
-        assert 0.3 < planned / paid < 3
-        assert synthesize(model, "--force").code == 0
-        assert (len(model.chats), written(tmp_path)) == (bought, first)
 
 
 def test_a_spent_budget_keeps_what_is_finished_and_the_next_run_buys_the_rest(
