@@ -38,6 +38,7 @@ MOST_MB = 200.0
 """How far all inputs together may raise the peak of the process's memory."""
 ODD = ("\x00", "\x1b", "\ufeff", "\u2028", "\u202e", "\ud800", "é", "𝒳", "\t", "\r", "\n", "9" * 5_000, " " * 1_000)
 SHARE = st.floats(0, 1)
+SEEDS = Path(__file__).with_name("seeds")
 
 
 def mutations(seeds: Sequence[str], more: str = "") -> st.SearchStrategy[str]:
@@ -100,13 +101,8 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-FILTERS = (
-    "module = arms",
-    "module = arms and (tags contains [qos, 'a b'] or chunk_token_count >= 200) and not sidebar_position > 5",
-    'a in [1, 2.5, true, x] or not (b != "say \\"hi\\"")',
-    "a == 1 or b <= -2 and c < 3",
-)
-RANGES = ("5", "1:20", "0:0.95:0.05", "1, 2, 5:9", "[0.1, 0.2]", "-1:1:0.25", "1e2:1e3:1e2")
+FILTERS = (SEEDS / "filters.txt").read_text("utf-8").splitlines()
+RANGES = (SEEDS / "ranges.txt").read_text("utf-8").splitlines()
 
 
 @pytest.mark.slow
@@ -121,18 +117,8 @@ def test_any_text_is_a_range_or_refused() -> None:
     assert min(read, refused) > COUNT / 20
 
 
-LINES = (
-    '{"id": "a", "query": "How fast?", "evidence": [{"source_url": "/docs/a", "quote": "fast", "grade": 3}]}',
-    '{"id": "b", "query": "Weather?", "in_scope": false, "min_results": 1, "split": "dev"}\n'
-    '{"id": "c", "query": "Arms", "relevant_ids": {"d1": 2, "d2": 0}, "expected_topics": ["arm"]}',
-    '{"id": "d", "query": "q", "reference_answer": "r", "evidence": [{"source_url": "/docs/a", "heading": "H"}], '
-    '"human_verdicts": {"3f2a": 1}, "source_url_pattern": "^/docs/[a-z]+$"}',
-    '[{"query": "a", "relevant_ids": ["x"]},\n {"query": "b", "in_scope": false}]',
-)
-TABLES = (
-    "query,quote,tags,grade,in_scope\nHow fast?,ten rpm,\"['a', 'b']\",3,\nWho?,,x;y,,no\n",
-    'user_input;reference_contexts;reference\nHow fast?;"[\'ten\', ""it\'s""]";ten\n',
-)
+LINES = [file.read_text("utf-8") for file in sorted(SEEDS.glob("*.jsonl"))]
+TABLES = [file.read_text("utf-8") for file in sorted(SEEDS.glob("*.csv"))]
 BEIR = ('{"_id": "1", "text": "one"}\n{"_id": "2", "text": "two", "metadata": {}}',)
 JSON = "\\ud800 \\u0000 null NaN 1e999 -1 a{99} (?= +)+ ( \\"
 
@@ -164,24 +150,9 @@ def test_any_test_collection_is_imported_or_refused(tmp_path: Path) -> None:
     assert min(read, refused) > COUNT / 40
 
 
-MARKDOWN = (
-    "---\ntitle: Topics\nslug: /t\nid: t\ntags: [ros2, {label: bus}]\nsidebar_position: 2\n---\n\n"
-    "Nodes *exchange* [messages](x.md) on `topics`.\n\n# Topics {#top}\n\nA named bus.\n\n## Rates\n\n"
-    "Ask often. Wait.\n",
-    "import Tabs from '@theme/Tabs';\n\nexport const a = (\n  1\n\n);\n\n<Tabs groupId={x => y}>\n\n- one\n  - two\n\n"
-    "1. three\n\n</Tabs>\n\n{/* hidden\n\n*/}\n\n> quoted\n",
-    "Title\n=====\n\n| a | b |\n|---|:-:|\n| 1 | 2 |\n\n```bash\n# no heading\nros2 topic list\n```\n\n"
-    "    code\n\n[ref]: /x 'y'\n",
-    "<div>\n\ntext &amp; \\* **more** ![i](j)\n\n</div>\n\n<!-- c -->\n\n***\n\n[ref] and <https://a.example>\n",
-)
+MARKDOWN = [file.read_text("utf-8") for file in sorted(SEEDS.glob("*.md"))]
 MARKDOWN_MORE = "![ ~~~ <A <!-- &# [a]: export import &a *a <<: ../ \\uD800 a."
-HTML = (
-    "<!doctype html><html><head><title>T | H</title><style>p{}</style></head><body><nav>x</nav><main><h1>T</h1>"
-    "<p>A <b>named</b> bus.</p><h2>R<a href='#r'>\u200b</a></h2><ul><li>a &amp; b</ul></main>"
-    "<script>1<2</script></body>",
-    "<table><tr><td>a<td>b</table><pre>c\n d</pre><svg><text>x</text></svg><template>t</template><br/>end",
-    "<![CDATA[x]]><?pi?><!--c--><p title='q\">r'>&#x41;&nope;&#99999999;<h3>s",
-)
+HTML = [file.read_text("utf-8") for file in sorted(SEEDS.glob("*.html"))]
 HTML_MORE = (
     "<! <![ <![foo[ ]]> <? & &# </ /> <plaintext> <textarea> <select><option> <frameset> <template> <svg> <table> <td>"
     " <script> </script> <title> <nav> <p> </p> <a href= <h1> <b> <div>"
