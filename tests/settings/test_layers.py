@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from evals.config.experiment import ExperimentConfig
 from retrievers.config import EmbeddingConfig, RetrieverConfig, dump
@@ -151,25 +152,19 @@ def test_the_tilde_is_the_users_home_wherever_a_path_comes_from(file: Path, monk
     assert "home directory" in faults(flags("--store.path", "~nobody-of-that-name/db"))[0]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("top_k: 3\ntop_k: 4", ":2: not valid YAML: 'top_k' is given twice; leave one of them out"),
-        ("{store: {path: a, path: b}}", ":1: not valid YAML: 'path' is given twice"),
-        ("store.path: x\nstore:\n  path: y", ": store.path is given twice, nested and dotted"),
-        ("store: x\nstore.path: y", ": store is given twice"),
-        ("a: [1", ":1: not valid YAML: expected ',' or ']'"),
-        ("a: !!python/object:os.system x", ":1: not valid YAML: could not determine a constructor"),
-        ("threshold: 2024-13-45", "not valid YAML: month must be in 1..12"),
-        ("- a", ": expected a mapping of settings, got ['a']"),
-        ("", ": expected a mapping of settings, and the file is empty"),
-        ("a: \x07", "not valid YAML"),
-    ],
-)
-def test_a_file_that_is_none_of_settings_is_named_with_its_line(text: str, said: str, file: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
-        read(file, text)
-    assert str(caught.value).startswith(str(file)) and said in str(caught.value)
+NO_SETTINGS = (
+    "top_k: 3\ntop_k: 4", "{store: {path: a, path: b}}", "store.path: x\nstore:\n  path: y", "store: x\nstore.path: y",
+    "a: [1", "a: !!python/object:os.system x", "threshold: 2024-13-45", "- a", "", "a: \x07",
+)  # fmt: skip
+
+
+def test_a_file_that_is_none_of_settings_is_named_with_its_line(file: Path, snapshot: SnapshotAssertion) -> None:
+    told = []
+    for text in NO_SETTINGS:
+        with pytest.raises(ConfigError) as caught:
+            read(file, text)
+        told.append(str(caught.value).replace(str(file), "FILE"))
+    assert told == snapshot
 
 
 @pytest.mark.parametrize(

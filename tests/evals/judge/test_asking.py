@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from ragas.metrics.collections.context_relevance.util import ContextRelevanceOutput as Rating
 
 from evals.collect.observations import Failure, Unscored
 from evals.errors import JudgeError
@@ -24,9 +23,9 @@ from evals.judge.asking import FAILURES_IN_A_ROW
 from evals.judge.budget import Usage
 from evals.judge.store import VerdictStore
 from retrievers.embedding.tokens import count_tokens
-from tests.support.chat_faults import ALWAYS, FILTERED, SPOKEN, ChatFault, Output, When, says, too_many
+from tests.support.chat_faults import ALWAYS, FILTERED, SPOKEN, ChatFault, Output, When, too_many
 from tests.support.chat_requests import ChatRequest, tokens
-from tests.support.chat_server import MODEL, ChatServer
+from tests.support.chat_server import ChatServer
 from tests.support.judges import TEXTS, Said, ask, engine, later_engine, settings, verdicts
 from tests.support.judging import Oracle
 from tests.support.loopback import Reply
@@ -76,24 +75,6 @@ def test_a_question_is_bought_once_in_a_run_and_in_all_runs_on_a_store(server: C
     failed = asked(server, ["prose"] * 3, ["prose"], fault="prose", store=file)
     assert failed.verdicts == ["Malformed"] * 4 and (len(failed.sent), failed.usage.failed) == (2, 1)
     assert asked(server, ["prose"], store=file).verdicts == [0], "a failure is not stored"
-
-
-@pytest.mark.parametrize("change", ["temperature", "max_output_tokens", "model", "base_url", "schema"])
-def test_a_verdict_is_of_its_model_parameters_address_and_schema(
-    server: ChatServer, file: Path, change: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "models", (MODEL, "another"))
-    own = settings(server)
-    changed = {
-        "temperature": 0.5, "max_output_tokens": 100, "model": f"{own.provider}:another", "schema": Rating,
-        "base_url": (own.base_url or "").replace("127.0.0.1", "localhost"),
-    }[change]  # fmt: skip
-    asked(server, [USEFUL], store=file)
-    other = '{"rating": 2}' if change == "schema" else '{"reason": "changed its mind", "verdict": 0}'
-    found = asked(server, [USEFUL], fault=says(other), store=file, **{change: changed})
-    assert len(found.sent) == 1 and getattr(found.said[0], "rating", found.verdicts[0]) in (0, 2)
-    same = asked(server, [USEFUL], store=file, timeout_s=5, max_concurrency=3, requests_per_minute=1000)
-    assert (same.verdicts, same.sent) == ([1], [])
 
 
 def test_two_runs_that_begin_together_on_a_store_buy_nothing_twice(server: ChatServer, file: Path) -> None:
