@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -81,15 +80,6 @@ def test_all_that_the_metrics_need_is_asked_once_and_kept(server: ChatServer, fi
     assert (second.verdicts, second.scores, second.claims) == (first.verdicts, first.scores, first.claims)
     judged(server, observe("pose", ["forward", "topic"]), store=file)
     assert len(server.chats) == CALLS + 1 + 2 + 1  # recall, both ratings, entities of the joined texts; no chunk
-
-
-def test_a_failure_is_logged_once_with_its_query(server: ChatServer, caplog: Any) -> None:
-    with caplog.at_level(logging.ERROR, "evals"), server.faulty("prose"):
-        said = judged(server, RUN[0], metrics=[PRECISION, RELEVANCE])
-    assert useful(said) == {("pose", "topic"): "Failure", ("pose", "forward"): "Failure"}
-    own = [record for record in caplog.records if record.name.startswith("evals")]
-    assert [(record.query_id, record.stage) for record in own] == [("pose", "judge")] * 3
-    assert "ragas/llm_context_precision of pose failed: Malformed: expected a JSON object" in caplog.text
 
 
 def test_a_budget_ends_between_queries_in_judging_order(server: ChatServer) -> None:
