@@ -210,6 +210,9 @@ def test_a_search_raises_the_error_of_its_stage_after_so_many_requests(
     assert str(failed).startswith(client.said) and str(failed).endswith(TRIED) == passes
     assert re.search(row.store if client.error is StoreError else row.model, str(failed))
     assert "SECRET" not in str(failed)
+    with patient(0), asked.server.failing(replace(row.fault, on=client.path)):
+        session = asked.retriever.search(query, use_cache=False)
+    assert (session.status, session.chunks) == ("timeout" if row.fault.slow else "error", ())
     if passes and not row.fault.slow:
         with asked.server.failing(replace(row.fault, on=client.path, times=3)):
             got_over = asked.found(query)

@@ -282,21 +282,18 @@ def test_which_cases_are_chosen(settings: dict[str, Any], chosen: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("source", "settings", "said"),
     [
-        ({"split": "train"}, "no split 'train'; it has 'dev', 'test'"),
-        ({"ids": ("aa", "x")}, "no case with id 'aa', 'x'; did you mean 'a'?"),
+        (CASES, {"split": "train"}, "no split 'train'; it has 'dev', 'test'"),
+        (CASES, {"ids": ("aa", "x")}, "no case with id 'aa', 'x'; did you mean 'a'?"),
+        (5, {}, "expected a path, a list of dictionaries, a DataFrame or a dataset, got int"),
     ],
 )
-def test_what_cannot_be_chosen(settings: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_chosen(source: Any, settings: dict[str, Any], said: str) -> None:
     with pytest.raises(DatasetError, match=re.escape(said)):
-        golden_set(CASES, DatasetConfig(**settings))
+        golden_set(source, DatasetConfig(**settings))
     with pytest.raises(DatasetError, match=r"set dataset\.path"):
         load_golden(DatasetConfig())
-    with pytest.raises(
-        DatasetError, match="expected a path, a list of dictionaries, a DataFrame or a dataset, got int"
-    ):
-        golden_set(5)
 
 
 @given(st.permutations(range(4)), st.randoms())
