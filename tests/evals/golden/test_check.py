@@ -12,7 +12,6 @@ from scipy import stats
 from syrupy.assertion import SnapshotAssertion
 
 from evals.golden.check import FEWEST_CHANGED, LARGEST, copied_share, deviation_of, power, smallest_difference
-from evals.golden.command import main
 from evals.run import main as run
 from evals.stats.paired import sign_flip
 from retrievers.__main__ import main as retrievers
@@ -61,11 +60,11 @@ def docs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def check(tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str]) -> Check:
+def check(golden: Check, tmp_path: Path, docs: Path) -> Check:
     def checked(*rows: Row, flags: tuple[str | Path, ...] = ("--docs", docs)) -> Done:
         file = tmp_path / "checked.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return call(main, ["check", file, *flags], capsys)
+        return golden("check", file, *flags)
 
     return checked
 

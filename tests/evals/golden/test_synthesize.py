@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from evals.golden.command import main
 from evals.golden.prompts import DraftCase
 from evals.golden.writing import NO_QUERY, NO_QUOTE, UNSUPPORTED, text_objection
 from retrievers.__main__ import main as retrievers
 from retrievers.records import Chunk
-from tests.support.command import Done, call
+from tests.support.command import Done
 from tests.support.writing_model import PASSAGE, Manner, WritingModel, copies, judges, says, well, writes
 
 COUNTS = "factual=6,comparison=3,near_domain=3,general=1"
@@ -23,15 +22,13 @@ Synthesize = Callable[..., Done]
 
 
 @pytest.fixture
-def synthesize(
-    tmp_path: Path, handbook: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Synthesize:
+def synthesize(golden: Synthesize, tmp_path: Path, handbook: Path, monkeypatch: pytest.MonkeyPatch) -> Synthesize:
     def run(model: WritingModel, *flags: str, docs: Path = handbook / "docs" / "module-0-foundations") -> Done:
         monkeypatch.setenv("OPENAI_API_KEY", model.key)
         given = ["--per-type", COUNTS, "--out", str(tmp_path / "golden.jsonl"), *flags]
         where = [] if "--collection" in flags else ["--docs", str(docs)]
         store = ["--judge.cache-path", str(tmp_path / "verdicts.sqlite")]
-        return call(main, ["synthesize", *model.flags, *store, *where, *given], capsys)
+        return golden("synthesize", *model.flags, *store, *where, *given)
 
     return run
 
@@ -41,7 +38,7 @@ def written(folder: Path, name: str = "golden.jsonl") -> list[dict[str, Any]]:
 
 
 def test_a_model_that_writes_well_gives_a_valid_file_at_the_planned_price_and_once(
-    synthesize: Synthesize, tmp_path: Path, handbook: Path, capsys: pytest.CaptureFixture[str]
+    golden: Synthesize, synthesize: Synthesize, tmp_path: Path, handbook: Path
 ) -> None:
     whole, file = handbook / "docs", tmp_path / "golden.jsonl"
     prices = ["--judge.prices", "{openai:command-a-03-2025: {input: 1, output: 10}}"]
@@ -64,7 +61,7 @@ def test_a_model_that_writes_well_gives_a_valid_file_at_the_planned_price_and_on
         pages[case["split"]] |= {evidence["source_url"] for evidence in case.get("evidence", [])}
     assert pages["dev"] and pages["test"] and not pages["dev"] & pages["test"]
     assert all(len(case["evidence"]) == 2 for case in cases if case["query_type"] == "comparison")
-    valid = call(main, ["check", file, "--docs", whole], capsys)
+    valid = golden("check", file, "--docs", whole)
     assert (valid.code, "13 cases are valid (every piece of evidence found" in valid.out) == (0, True)
 
 
@@ -174,7 +171,7 @@ def test_queries_to_a_collection(synthesize: Synthesize, tmp_path: Path, handboo
 
 
 def test_bad_input_is_refused_before_any_call_and_no_file_is_replaced_unasked(
-    synthesize: Synthesize, tmp_path: Path, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
+    golden: Synthesize, synthesize: Synthesize, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
     refused = [f"--per-type={given}" for given in ("factul=3", "factual", "factual=0", "factual=1,factual=2")]
     with WritingModel() as model:
@@ -183,7 +180,7 @@ def test_bad_input_is_refused_before_any_call_and_no_file_is_replaced_unasked(
         done.append(synthesize(model))
         assert model.chats == []
     assert (tmp_path / "golden.jsonl").read_text() == "mine"
-    done.append(call(main, ["synthesize", "--docs", tmp_path, "--out", tmp_path / "g.jsonl"], capsys))
+    done.append(golden("synthesize", "--docs", tmp_path, "--out", tmp_path / "g.jsonl"))
     assert [each.err.replace(str(tmp_path), "FOLDER") for each in done] == snapshot
     assert {each.code for each in done} == {2}
 
