@@ -2,7 +2,7 @@
 
 A row is a fault, a column a client. The clients of a search (Qdrant over REST, embeddings of Cohere and of OpenAI,
 Cohere's reranker) are tried alike. The judge, over Cohere's protocol and over OpenAI's, fails at the first call of a
-run, which ends it (exit code 2), or later, which is one failure (exit code 3).
+run, which ends it (exit code 2), or later, which is one failure (exit code 3). What may pass is got over in the end.
 """
 
 import logging
@@ -92,6 +92,7 @@ TABLE = {
     "413": Row(error(413), 1, 1, 1, "413 Request Entity Too Large: refused", r"status 413, refused \*\*\*"),
     "429": Row(error(429), ATTEMPTS, 1, 1, "429 Too Many Requests: .*come too fast", "429, the rate limit was hit"),
     "500": Row(error(500), ATTEMPTS, 8, 8, "500 Internal Server Error: .*see the log", r"status 500, refused \*\*\*"),
+    "503": Row(error(503), ATTEMPTS, 8, 8, "503 Service Unavailable: .*see the log", r"status 503, refused \*\*\*"),
     "a proxy's 502": Row(page(502), ATTEMPTS, 8, 8, "502 Bad Gateway: see the log", "status 502"),
     "a proxy's 200": Row(page(200), 1, 8, 8, UNREAD, "base_url right|'str' object|a page of the proxy's"),
     "JSON cut off": Row(body(b'{"a": ['), 1, 8, 8, UNREAD, "base_url right|Expecting value"),
