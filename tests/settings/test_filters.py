@@ -1,10 +1,14 @@
-"""The three forms of a filter, read into filters of Qdrant, every fault told in one line."""
+"""The three forms of a filter, read into filters of Qdrant, every fault told in one line.
 
+`tests/retrievers/search/test_filters.py` has random filters beside brute force.
+"""
+
+from datetime import date
 from typing import Any
 
 import pytest
-import yaml
 from qdrant_client import models
+from syrupy.assertion import SnapshotAssertion
 
 from retrievers.config.filters import conditions, is_qdrants, to_filter
 
@@ -29,25 +33,17 @@ def plain(source: Any) -> str:
     ("text", "same"),
     [
         ("module = module-1-ros2", "module='module-1-ros2'"),
-        ("module != x", "not(module='x')"),
-        ("n < -5", "n {'lt': -5.0}"),
-        ("n <= 2.5", "n {'lte': 2.5}"),
+        ("n < -5\n AND NOT n >= 2.5", "n {'lt': -5.0} and not(n {'gte': 2.5})"),
         ("tags in [a, b,]", "tags='a' or tags='b'"),
         ("tags in a", "tags='a'"),
         ("tags contains [a, 2, true]", "tags='a' and tags=2 and tags=True"),
         ("draft = FALSE", "draft=False"),
-        ("draft == 'true'", "draft='true'"),
         ("n = '5'", "n='5'"),
         (r'x = "say \"hi\" \\ bye"', "x='say \"hi\" \\\\ bye'"),
-        ("x = ''", "x=''"),
         ("source_url = /docs/größe-b_c.d", "source_url='/docs/größe-b_c.d'"),
         ("'page title' = 🤖", "page title='🤖'"),
         ('"not" = x', "not='x'"),
-        ("a=1 and b=2 and c=3", "a=1 and b=2 and c=3"),
         ("not a=1 and b=2", "not(a=1) and b=2"),
-        ("NOT (a=1 AND b=2)", "not(a=1 and b=2)"),
-        ("not not a=1", "not(not(a=1))"),
-        ("n >= 1\n and n < 5", "n {'gte': 1.0} and n {'lt': 5.0}"),
         ({"module": "a", "tags": ["b", "c"], "n": 5}, "module='a' and tags='b' or tags='c' and n=5"),
     ],
 )  # fmt: skip
@@ -67,28 +63,25 @@ def test_what_only_begins_like_a_number_is_a_word(word: str) -> None:
     assert plain(f"x in [{word}, 5, 5.0]") == f"x={word!r} or x=5 or x=5"
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        *((text, "expected conditions such as `module = a`, joined by and, or, not and parentheses, got ")
-          for text in ("", "module", "module ros2", "module like ros2", "module =", "module = )", "= 5", "a = 1 b = 2",
-                       "a = 1 and", "and a = 1", "(a = 1", "a = 1)", "tags in [a", "tags in [a b]", "tags in [,]",
-                       'title = "open', "a = wow!", "()", "a b " + "x" * 100_000, "tags in [" + "a " * 50_000)),
-        *((text, "nested too deep") for text in ("not " * 10_000 + "a = 1", "(not " * 10_000 + "a = 1" + ")" * 10_000)),
-        ("title = what's new", "got \"'s new\""),
-        ("tags in []", "no values are given, so nothing could match"),
-        ({"tags": []}, "no values are given, so nothing could match"),
-        *((text, "a range needs a number, got") for text in ("n > abc", "n <= '5'", "n >= true")),
-        ({}, "expected at least one condition, got {}"),
-        *(({"a": value}, "a: expected text, a finite number, true or false, or a list of them")
-          for value in (None, [["b"]], {"gte": 5}, [{"b": 1}], yaml.safe_load("2024-01-01"), float("nan"), 10**400)),
-        ({"must": [{"key": "a", "match": {"valu": 1}}]}, "no filter of Qdrant: "),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_read_is_told_in_one_short_line(source: Any, said: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        to_filter(source)
-    assert said in str(caught.value) and len(str(caught.value)) < 500 and "\n" not in str(caught.value)
+REFUSED: list[Any] = [
+    "", "module", "module ros2", "module like ros2", "module =", "module = )", "= 5", "a = 1 b = 2", "a = 1 and",
+    "and a = 1", "(a = 1", "a = 1)", "tags in [a", "tags in [a b]", "tags in [,]", 'title = "open', "a = wow!", "()",
+    "a b " + "x" * 100_000, "tags in [" + "a " * 50_000, "not " * 10_000 + "a = 1",
+    "(not " * 10_000 + "a = 1" + ")" * 10_000,
+    "title = what's new", "tags in []", "n > abc", "n <= '5'", "n >= true", {}, {"tags": []}, {"a": None},
+    {"a": [["b"]]}, {"a": {"gte": 5}}, {"a": [{"b": 1}]}, {"a": date(2024, 1, 1)}, {"a": float("nan")},
+    {"a": 10**400}, {"must": [{"key": "a", "match": {"valu": 1}}]},
+]  # fmt: skip
+
+
+def test_what_cannot_be_read_is_told_in_one_short_line(snapshot: SnapshotAssertion) -> None:
+    told = []
+    for source in REFUSED:
+        with pytest.raises(ValueError) as caught:
+            to_filter(source)
+        told.append(str(caught.value))
+    assert told == snapshot
+    assert all(len(line) < 500 and "\n" not in line for line in told)
 
 
 def test_a_filter_of_qdrant_goes_to_it_as_it_is() -> None:

@@ -1,15 +1,19 @@
 """Tables of values: what each setting takes, and what is said of what it does not."""
 
 import os
+import re
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from runpy import run_path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
+from syrupy.assertion import SnapshotAssertion
 
 from evals.cases.reading import load_golden
 from evals.config.experiment import ExperimentConfig
@@ -17,7 +21,7 @@ from evals.config.files import PRESETS, check_writable, named_folders, probe, wr
 from evals.config.judge import JudgeConfig
 from evals.config.patterns import compiled, found
 from evals.config.telemetry import OFFLINE, SILENCED, silence
-from evals.config.values import MOST, conditions, numbers
+from evals.config.values import conditions, numbers
 from evals.metrics import VERDICT_METRIC, choose
 from evals.metrics.criteria import check_names
 from evals.run import load_config, parser
@@ -25,121 +29,33 @@ from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig, du
 from retrievers.config.factory import build as build_factory
 from retrievers.config.files import load_json, make_private, read_text, user_path
 from retrievers.config.indexing import DEFAULTS, recorded_settings
-from retrievers.config.layers import leaves, nest
+from retrievers.config.layers import Layer, build, leaves, nest
 from retrievers.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
-RETRIEVER, EXPERIMENT, JUDGE, INDEX = RetrieverConfig, ExperimentConfig, JudgeConfig, IndexSettings
+VALUES = yaml.safe_load(Path(__file__).with_name("values.yaml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(
-    ("model", "name", "given", "kept"),
-    [
-        (RETRIEVER, "store.url", "https://xyz.cloud.qdrant.io/", "https://xyz.cloud.qdrant.io"),
-        (RETRIEVER, "store.url", "http://[::1]:6333", "http://[::1]:6333"),
-        (RETRIEVER, "collection", "Handbuch für Roboter", "Handbuch für Roboter"),
-        (RETRIEVER, "top_k", 100, 100),
-        (RETRIEVER, "threshold", 1, 1.0),
-        (RETRIEVER, "metadata.map", {"url": "href", "document_id": "doc"}, {"source_url": "href",
-         "source_document_id": "doc"}),
-        (RETRIEVER, "metadata.required", ["url", "source_url", "vector_id"], ["source_url", "point_id"]),
-        (RETRIEVER, "keyword.encoder", "python:my.module:make", "python:my.module:make"),
-        (RETRIEVER, "search_params", {"hnsw_ef": 64}, {"hnsw_ef": 64}),
-        (RETRIEVER, "group_by", "url", "source_url"),
-        (EXPERIMENT, "latency.concurrency", [8, 4, 8], [1, 4, 8]),
-        (EXPERIMENT, "sources.base_url", "https://docs.example.com/en", "https://docs.example.com/en"),
-        (EXPERIMENT, "sources.http", ["localhost:3000", "[::1]:80"], ["localhost:3000", "[::1]:80"]),
-        (EXPERIMENT, "sweep.top_k", "1:3", [1, 2, 3]),
-        (EXPERIMENT, "sweep.top_k", ["1:2", 3], [1, 2, 3]),
-        (EXPERIMENT, "sweep.threshold", "0:0.2:0.05", [0.0, 0.05, 0.1, 0.15, 0.2]),
-        (EXPERIMENT, "sweep.mode", "semantic, hybrid,semantic", ["semantic", "hybrid"]),
-        (EXPERIMENT, "objective.metrics", "ranking/mrr_at_5, scope/abstention", {"ranking/mrr_at_5": 1.0,
-         "scope/abstention": 1.0}),
-        (EXPERIMENT, "objective.constraints", "scope/false_answer <= 0.1", {"scope/false_answer": "<= 0.1"}),
-        (EXPERIMENT, "criteria", ["ranking/mrr_at_10>=0.8", "determinism/rate == 1"], {"ranking/mrr_at_10": ">=0.8",
-         "determinism/rate": "== 1"}),
-        (EXPERIMENT, "tracking.uri", "https://me:s3cret@mlflow.example", "https://***@mlflow.example"),
-        (EXPERIMENT, "tracking.uri", "sqlite:////var/runs.db", "sqlite:////var/runs.db"),
-        (JUDGE, "model", "", None),
-        (JUDGE, "sample", "0.1", 0.1),
-        (JUDGE, "sample", 40.0, 40),
-    ],
-)  # fmt: skip
-def test_a_value_is_kept(model: type[BaseModel], name: str, given: Any, kept: Any) -> None:
-    plain: Any = dump(model.model_validate(nest({name: given})))
+def read(values: Mapping[str, Any]) -> ExperimentConfig:
+    return build(ExperimentConfig, [Layer(label="a file", values=values)])
+
+
+@pytest.mark.parametrize(("name", "written", "kept"), VALUES["kept"])
+def test_a_value_is_kept_in_one_form(name: str, written: Any, kept: Any) -> None:
+    plain: Any = dump(read(nest({name: written})))
     for part in name.split("."):
         plain = plain[part]
     assert plain == kept
 
 
-HYBRID, FINAL = {"mode": "hybrid"}, {"threshold_on": "final"}
-SECOND = {"model": "cohere:large", "sample": 0.1}
-
-
-@pytest.mark.parametrize(
-    ("model", "values", "place", "said"),
-    [
-        *((RETRIEVER, {"top_k": value}, "top_k", "Input should be") for value in (0, 101, 2.5)),
-        *((RETRIEVER, {"collection": name}, "collection", "expected a name without < > :")
-          for name in ("  ", "..", "a/b", "a\\b", "a?b", "<a>", "a\nb")),
-        *((RETRIEVER, {"store": {"url": url}}, "store.url", "expected an http:// or https:// address")
-          for url in ("localhost:6333", "ftp://host", "http://", "http://ho st", "")),
-        (RETRIEVER, {"store": {"url": "http://h:99999"}}, "store.url", "expected an http:// or https:// address"),
-        (RETRIEVER, {"store": {"url": "http://[bad"}}, "store.url", "expected an http:// or https:// address"),
-        (RETRIEVER, {"store": {"path": "a", "url": "http://h"}}, "store", "give either url or path, got both"),
-        (RETRIEVER, {"store": {"timeout_s": float("inf")}}, "store.timeout_s", "less than or equal to 3600"),
-        (RETRIEVER, {"threshold": float("nan")}, "threshold", "expected a number from 0 to 1"),
-        (RETRIEVER, {"threshold": 2, **FINAL, "mode": "hybrid"}, "threshold", "expected a number from 0 to 1"),
-        (RETRIEVER, {"mode": "fuzzy"}, "mode", "'semantic', 'keyword' or 'hybrid'"),
-        (RETRIEVER, {"rerank": "crossencoder"}, "rerank", "did you mean 'cross-encoder'"),
-        (RETRIEVER, {"semantic_weight": 1.1}, "semantic_weight", "less than or equal to 1"),
-        (RETRIEVER, {"metadata": {"map": {"titel": "t"}}}, "metadata.map.titel.[key]", "did you mean 'title'"),
-        (RETRIEVER, {"metadata": {"required": ["problems"]}}, "metadata.required.0", "is not a field of a chunk"),
-        (RETRIEVER, {"group_by": "page"}, "group_by", "'page' is not a field of a chunk"),
-        (RETRIEVER, {"keyword": {"language": "klingon"}}, "keyword.language", "no stop words and stemmer"),
-        (RETRIEVER, {"keyword": {"encoder": "python:x"}}, "keyword.encoder", "expected bm25, or python"),
-        (RETRIEVER, {"keyword": {"encoder": "python:m:f", "synonyms": {"a": ["b"]}}}, "keyword.synonyms", "leave syn"),
-        (RETRIEVER, {"search_params": {"hnsw_ef": "x"}}, "search_params", "no SearchParams of Qdrant: hnsw_ef"),
-        (RETRIEVER, {"python": "module"}, "python", "expected 'module:factory'"),
-        (RETRIEVER, {"embedding": {"model": "embed-v4.0"}}, "embedding", "write model: PROVIDER:NAME, got"),
-        (RETRIEVER, {"python": "m:f", "store": {"path": "p"}}, "", "name the collection that python 'm:f' reads"),
-        (RETRIEVER, {"top_k": 6, "candidates": 5}, "", "top_k is 6 and exceeds the candidate depth 5"),
-        (RETRIEVER, {**HYBRID, "fusion": "rrf", **FINAL}, "", "would compare the threshold with rrf scores"),
-        (RETRIEVER, {"colection": "x"}, "colection", "Extra inputs"),
-        (INDEX, {"overlap": 256}, "overlap", "expected less than max_tokens, which is 256"),
-        (INDEX, {"max_tokens": 15}, "max_tokens", "greater than or equal to 16"),
-        (INDEX, {"context": "heading"}, "context", "'none', 'title' or 'path'"),
-        *((EXPERIMENT, {"sources": {"base_url": url}}, "sources.base_url", "expected a path such as /docs")
-          for url in ("https://me:s3cret@h", "//s3cret@h/x", "https://h?token=s3cret", "/docs#s3cret", "ftp://h")),
-        *((EXPERIMENT, {"sources": {"http": [name]}}, "sources.http.0", "expected hosts such as docs.example.com")
-          for name in ("https://h", "me:s3cret@h", "host/path", "", "host:port")),
-        (EXPERIMENT, {"sources": {"dir": "a", "http": ["h"]}}, "sources", "either dir or http"),
-        (EXPERIMENT, {"latency": {"concurrency": [65]}}, "latency.concurrency.0", "less than or equal to 64"),
-        (EXPERIMENT, {"dataset": {"hub": "a/b"}}, "dataset", "hub needs a revision"),
-        (EXPERIMENT, {"dataset": {"ids": ["q1", " "]}}, "dataset.ids.1", "at least 1 character"),
-        (EXPERIMENT, {"criteria": {"a": "high"}}, "criteria", "a: expected a condition such as '>= 0.8', got 'high'"),
-        (EXPERIMENT, {"sweep": {"top_k": "1:2:0.5"}}, "sweep.top_k.1", "valid integer"),
-        (EXPERIMENT, {"sweep": {"threshold": [0, float("inf")]}}, "sweep.threshold", "expected numbers"),
-        (EXPERIMENT, {"sweep": {"mode": "semantik"}}, "sweep.mode.0", "'semantic', 'keyword' or 'hybrid'"),
-        (EXPERIMENT, {"objective": {"metrics": {"a": 0}}}, "objective.metrics", "a: expected a weight above or below"),
-        (EXPERIMENT, {"index": {"collection": "c"}, "retriever": {"threshold": 30}}, "", "retriever.threshold: exp"),
-        (EXPERIMENT, {"index": {"collection": "c"}, "sweep": {"threshold": "0:2"}}, "", "retriever.threshold: exp"),
-        *((JUDGE, {"model": name}, "model", "expected p") for name in ("command-a", "cohere:", "python:module")),
-        *((JUDGE, {"sample": value}, "sample", "expected all, auto, a share") for value in (True, 1.5, "some", 0)),
-        *((JUDGE, {"second": given}, "", "expected a stronger judge in second.model above") for given in
-          ({"sample": 0.1}, SECOND)),
-        (JUDGE, {"model": "a:b", "second": SECOND, "sample": 0.5}, "", "write sample: 0.5 into judge.second"),
-        (JUDGE, {"model": "a:b", "second": {"model": "a:c"}}, "", "give it a sample, such as sample: 0.1"),
-        (JUDGE, {"model": "a:b", "budget": {"usd": 1}}, "", "write into prices: {a:b: {input"),
-        (JUDGE, {"prices": {"m": {"input": -1, "output": 0}}}, "prices.m.input", "greater than or equal to 0"),
-    ],
-)  # fmt: skip
-def test_a_value_that_cannot_be_is_refused(model: type[BaseModel], values: Any, place: str, said: str) -> None:
-    with pytest.raises(ValidationError) as caught:
-        model.model_validate(values)
-    [fault] = caught.value.errors()
-    assert ".".join(map(str, fault["loc"])) == place
-    assert said in fault["msg"] and "s3cret" not in fault["msg"]
+def test_a_value_that_cannot_be_is_refused_with_what_is_expected(snapshot: SnapshotAssertion) -> None:
+    told = []
+    for values in VALUES["refused"]:
+        with pytest.raises(ConfigError) as caught:
+            read(values)
+        told.append(str(caught.value))
+    assert told == snapshot
+    assert "s3cret" not in "".join(told)
 
 
 def test_defaults_and_what_is_in_force() -> None:
@@ -160,7 +76,12 @@ def test_defaults_and_what_is_in_force() -> None:
 
 def test_a_second_judge_takes_over_what_fits_its_provider() -> None:
     where = {"base_url": "http://localhost:1/v1", "api_key_env": "KEY"}
-    config = {"model": "cohere:small", "second": SECOND, "max_output_tokens": 100, **where}
+    config = {
+        "model": "cohere:small",
+        "second": {"model": "cohere:large", "sample": 0.1},
+        "max_output_tokens": 100,
+        **where,
+    }
     first, second = JudgeConfig.model_validate(config).by_tier
     assert (first.model, first.sample, first.second.model) == ("cohere:small", "all", None)
     assert (second.model, second.sample, second.max_output_tokens) == ("cohere:large", 0.1, 100)
@@ -190,48 +111,34 @@ def test_a_range_is_exact_in_decimals(first: int, steps: int, step: int, places:
     assert numbers(f"{exact[0]:.{places}f}:{exact[-1]:.{places}f}:{step / 10**places:.{places}f}") == tuple(exact)
 
 
-@pytest.mark.parametrize(
-    ("written", "said"),
-    [
-        ("0:1:0.3", "0:1:0.3: steps of 0.3 lead from 0 to 0.9 and miss 1"),
-        *((text, "expected numbers such as 5, a list of them, or a range such as 1:20 or 0:0.95:0.05 (from the lowest")
-          for text in ("2:1", "1:2:0", "5:1:-1", "a", "", "1,,2", "nan", "1e400", "1" * 5_000, "0:20:1e-999999")),
-        ("1:2:3:4", "found '1:2:3:4'"),
-        (["0:1:0.001"] * 11, f"holds more than {MOST:,} values"),
-        ("0:1e9", f"0:1e9: holds more than {MOST:,} values"),
-        (True, "found 'True'"),
-        (None, "found 'None'"),
-    ],
-)  # fmt: skip
-def test_what_is_no_range_is_refused_with_what_was_found(written: Any, said: str) -> None:
-    with pytest.raises(ValueError) as raised:
-        numbers(written)
-    assert said in str(raised.value) and len(str(raised.value)) < 300
+NO_RANGES: list[Any] = [
+    "0:1:0.3", "2:1", "1:2:0", "5:1:-1", "a", "", "1,,2", "nan", "1e400", "1" * 5_000, "0:20:1e-999999", "1:2:3:4",
+    True, None, ["0:1:0.001"] * 11, "0:1e9",
+]  # fmt: skip
+NO_CONDITIONS: list[Any] = [
+    "", "<= 0.1", ["a >= 0.8", ""], "a >= 0.1, b >= 1, a <= 0.9", "a ", "a => 0.8", "a != 1", "a >= 80%", "a 0.8",
+    "a >= low", "a >= " + "1" * 100_000, "a >= 1e999", "a >= nan", "a >= 0x1", {"a": 0.8},
+]  # fmt: skip
+NO_JSON = [
+    '{"a": 1, "b": 2, "a": 1}', '{\n "a": }', "NaN", "1e999", "9" * 5_000, "[" * 100_000, '{"a": "\\ud800"}'
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("written", "said"),
-    [
-        *((text, "expected a condition for each metric, once, such as")
-          for text in ("", "<= 0.1", ["a >= 0.8", ""], "a >= 0.1, b >= 1, a <= 0.9")),
-        *(
-            (f"a >= {text}", "a: expected a condition such as")
-            for text in ("low", "1" * 100_000, "1e999", "nan", "0x1")
-        ),
-        *((f"a {text}", "a: expected a condition such as") for text in ("", "=> 0.8", "!= 1", ">= 80%", "0.8")),
-        ({"a": 0.8}, "a: expected a condition such as"),
-    ],
-)  # fmt: skip
-def test_what_is_no_condition_is_shown_with_an_example(written: Any, said: str) -> None:
-    with pytest.raises(ValueError) as raised:
-        conditions(written)
-    assert said in str(raised.value) and len(str(raised.value)) < 300
+def test_what_is_no_range_no_condition_and_no_json_is_told_with_what_was_found(snapshot: SnapshotAssertion) -> None:
+    told = []
+    readers: dict[Callable[[Any], object], Any] = {numbers: NO_RANGES, conditions: NO_CONDITIONS, load_json: NO_JSON}
+    for read, refused in readers.items():
+        for written in refused:
+            with pytest.raises(ValueError) as caught:
+                read(written)
+            told.append(str(caught.value))
+    assert told == snapshot
+    assert max(map(len, told)) < 300
+    assert load_json('{"a": [1, -1.5e3, "\\ud83e\\udd16"], "b": {}}') == {"a": [1, -1500.0, "🤖"], "b": {}}
 
 
 @given(st.from_regex(r"\A(?:[ab/.]|[ab][*+?]|\([ab]\|[ab]\)){0,6}\Z"), st.text("ab/\n", max_size=12))
 def test_a_pattern_of_golden_data_finds_what_the_standard_library_finds(pattern: str, text: str) -> None:
-    import re
-
     assert found(pattern, text) == bool(re.search(pattern, text))
 
 
@@ -296,21 +203,6 @@ def test_a_file_of_the_users_is_read_or_told(tmp_path: Path) -> None:
     for text in ("r" * 256, "r/" * 2_100, "a\0b", "~nobody-of-that-name"):
         with pytest.raises(ValueError, match="expected "):
             user_path(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"a": 1, "b": 2, "a": 1}', "'a' is given twice"), ('{\n "a": }', "Expecting value: line 2 column 7"),
-        ("NaN", "'NaN' is no finite number"), ("1e999", "is no finite number"), ("9" * 5_000, "is no finite number"),
-        ("[" * 100_000, "nested too deep"), ('{"a": "\\ud800"}', "surrogates not allowed"),
-    ],
-)  # fmt: skip
-def test_what_is_not_json_or_ambiguous_is_told(text: str, said: str) -> None:
-    assert load_json('{"a": [1, -1.5e3, "\\ud83e\\udd16"], "b": {}}') == {"a": [1, -1500.0, "🤖"], "b": {}}
-    with pytest.raises(ValueError, match=r"^not valid JSON: ") as caught:
-        load_json(text)
-    assert said in str(caught.value) and len(str(caught.value)) < 300
 
 
 @pytest.mark.parametrize(

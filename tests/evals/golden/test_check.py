@@ -1,4 +1,4 @@
-"""`golden check` on golden data with known faults, and on the handbook."""
+"""`golden check` on golden data with known faults; `tests/test_data_sets.py` has what it says of the handbook."""
 
 import json
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from syrupy.assertion import SnapshotAssertion
 
 from evals.golden.check import FEWEST_CHANGED, LARGEST, copied_share, deviation_of, power, smallest_difference
-from evals.golden.command import main
 from evals.run import main as run
 from evals.stats.paired import sign_flip
 from retrievers.__main__ import main as retrievers
@@ -19,18 +19,35 @@ from tests.support.command import Done, call
 from tests.support.experiment import make_experiment
 from tests.support.observed import make_case
 
+STEPPER = "A stepper turns at up to a thousand revolutions each minute before it loses steps."
+RATE = "Ask for the rate of a channel with the hz verb and wait for ten seconds."
 PAGES = {
-    "motors": "## Speed\n\nA stepper turns at up to a thousand revolutions each minute before it loses steps.\n",
-    "topics": "## Rates\n\nAsk for the rate of a channel with the hz verb and wait for ten seconds.\n",
+    "motors": f"## Speed\n\n{STEPPER}\n",
+    "again": f"## Speed\n\n{STEPPER.replace('loses', 'loses its')}\n",
+    "topics": f"## Rates\n\n{RATE}\n",
     "unread": "## Nothing\n\nThis page is about something that no query asks about at all.\n",
 }
-STEPPER, RATE = PAGES["motors"].split("\n\n")[1].strip(), PAGES["topics"].split("\n\n")[1].strip()
 Check = Callable[..., Done]
+Row = dict[str, Any]
 
 
-def case(name: str, query: str, quote: str, page: str, split: str = "dev", **more: Any) -> dict[str, Any]:
+def case(name: str, query: str, quote: str, page: str, split: str = "dev", **more: Any) -> Row:
     evidence = [{"source_url": f"/docs/{page}", "quote": quote}]
     return {"id": name, "query": query, "evidence": evidence, "split": split, "query_type": "factual", **more}
+
+
+DOUBTFUL = [
+    case("same", "How fast does a stepper motor turn?", STEPPER, "motors"),
+    case("across", "how fast does a stepper motor turn", STEPPER, "motors", "test"),
+    case("nearly", "How fast does the stepper motor turn?", STEPPER, "motors"),
+    case("copied", "Who turns at up to a thousand revolutions each minute?", STEPPER, "motors"),
+    case("stands", "wait for TEN seconds?", RATE, "topics"),
+    case("short", "ten seconds", RATE, "topics"),
+    case("twice", "What is the top pace of that drive?", STEPPER, "motors"),
+    {"id": "outside", "query": "who won?", "in_scope": False, "query_type": "general", "split": "test"},
+    {"id": "bare", "query": "and this one?"},
+]
+DOUBTFUL[6]["evidence"].append({"source_url": "/docs/again", "heading": "Speed"})
 
 
 @pytest.fixture
@@ -43,95 +60,47 @@ def docs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def check(tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str]) -> Check:
-    def checked(*rows: dict[str, Any], flags: tuple[str | Path, ...] = ("--docs", docs)) -> Done:
+def check(golden: Check, tmp_path: Path, docs: Path) -> Check:
+    def checked(*rows: Row, flags: tuple[str | Path, ...] = ("--docs", docs)) -> Done:
         file = tmp_path / "checked.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return call(main, ["check", file, *flags], capsys)
+        return golden("check", file, *flags)
 
     return checked
 
 
-def test_coverage_types_and_scope(check: Check) -> None:
-    out = {"id": "o", "query": "who won?", "in_scope": False, "query_type": "general", "split": "test"}
-    bare = {"id": "bare", "query": "and this one?"}
-    done = check(case("a", "how quick?", STEPPER, "motors"), out, bare)
-    assert "3 cases are valid (every piece of evidence found in 3 chunks)" in done.out
-    assert "3 queries: 2 in scope, 1 out of scope" in done.out and "few queries are out of scope" in done.out
-    assert "1 have no labels, the first at " in done.out and "checked.jsonl:3: only a judge" in done.out
-    assert "1 of 3 pages (33%) and 1 of 3 chunks are relevant to some query" in done.out
-    assert "! Coverage of the collection" in done.out
-    assert "2 pages are without, the largest first\n    /docs/topics\n    /docs/unread\n" in done.out
-    bare_check = check(out, flags=()).out
-    assert "Coverage" not in bare_check and "no report" not in bare_check, "neither chunks nor reports were named"
-
-
-def test_repeated_queries_and_shared_evidence_across_splits(check: Check) -> None:
-    done = check(
-        case("a", "How fast does a stepper motor turn?", STEPPER, "motors"),
-        case("b", "how fast does a stepper motor turn", STEPPER, "motors", "test"),
-        case("c", "How fast does the stepper motor turn?", STEPPER, "motors"),
-        case("d", "Which verb measures a channel?", RATE, "topics"),
-    )
-    assert "3 pairs with a cosine of 0.85 and above, 2 of them across splits, so that" in done.out
-    pairs = [line.split(" (")[0].strip() for line in done.out.splitlines() if " and " in line and "): " in line]
-    assert pairs == ["a and b", "b and c", "a and c"]
-    assert (
-        "! Evidence on both sides of a split\n  1 quotes are evidence in several splits\n    a and b: 'A stepper"
-        in done.out
-    )
-
-
-def test_queries_that_copy_their_passage_or_stand_in_a_chunk(check: Check) -> None:
-    done = check(
-        case("copy", "Who turns at up to a thousand revolutions each minute?", STEPPER, "motors"),
-        case("in", "wait for TEN seconds?", RATE, "topics"),
-        case("own", "What is the top pace of that drive?", STEPPER, "motors"),
-        case("short", "ten seconds", RATE, "topics"),
-    )
-    assert "2 of 4 queries copy more than 30% of themselves from it" in done.out
-    assert "    copy: 86% of its stretches of four words: 'Who turns" in done.out
-    assert "! Queries whose text stands in the corpus\n  1 of 3 queries of four words" in done.out
-    assert "    in: 'wait for TEN seconds?' in topics.md:" in done.out
+def test_every_doubt_is_told_with_its_queries(check: Check, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    """Repeats, also across splits, queries copied from their evidence, near copies of a chunk, pages without query."""
+    for name, flags in {"with pages": {}, "alone": {"flags": ()}}.items():
+        done = check(*DOUBTFUL, **flags)
+        assert (done.code, done.err) == (0, "")
+        assert done.out.replace(str(tmp_path), "FOLDER") == snapshot(name=name)
     assert copied_share("one two three four five", "Zero one two, three four. Six") == 0.5
     assert copied_share("one two three", "one two three") == copied_share("什么是机器人", "机器人是什么") == 0
     assert copied_share("机器人是", "这里机器人是什么") == 1
 
 
-def test_near_copies_of_a_chunk_are_named_where_they_share_a_label_or_lack_it(check: Check, docs: Path) -> None:
-    (docs / "again.md").write_text((docs / "motors.md").read_text().replace("loses steps", "loses its steps"))
-    one = case("one", "how quick?", STEPPER, "motors")
-    done = check({**one, "evidence": [*one["evidence"], {"source_url": "/docs/again", "heading": "Speed"}]})
-    assert "1 pairs of near copies are both relevant" in done.out and "0 near copies of relevant" in done.out
-    done = check(one)
-    assert "0 pairs of near copies" in done.out and "1 near copies of relevant chunks are unlabelled" in done.out
-    assert "    one: motors.md:" in done.out and " and again.md:" in done.out
-
-
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("row", "said"),
     [
-        (
-            [case("a", "how?", "Elephants never forget", "motors")],
-            "jsonl:1: evidence.0: no chunk of '/docs/motors' holds",
-        ),
-        ([case("a", "how?", RATE, "motors"), {"id": "b"}], "jsonl:2: query: this field is required"),
+        (case("a", "how?", "Elephants never forget", "motors"), "evidence.0: no chunk of '/docs/motors' holds"),
+        ({"id": "b"}, "query: this field is required"),
     ],
 )
-def test_faults_are_named_with_their_line(check: Check, rows: list[dict[str, Any]], said: str) -> None:
-    done = check(*rows)
-    assert (done.code, done.out) == (2, "") and said in done.err
+def test_faults_are_named_with_their_line(check: Check, row: Row, said: str) -> None:
+    done = check(case("good", "how?", RATE, "topics"), row)
+    assert (done.code, done.out) == (2, "") and f"checked.jsonl:2: {said}" in done.err
 
 
 def test_evidence_is_looked_for_in_a_collection_which_an_experiment_makes(
-    check: Check, docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    check: Check, docs: Path, tmp_path: Path
 ) -> None:
     good, config = case("a", "how quick?", STEPPER, "motors"), tmp_path / "mine.yaml"
     flags = ("--config", config)
     config.write_text("retriever: {collection: mine, store: {path: store}}\n")
     assert check(good, flags=flags).code == 2, "there is none yet"
     config.write_text(config.read_text() + "index: {collection: mine}\nsources: {dir: docs}\n")
-    assert "every piece of evidence found in 3 chunks" in check(good, flags=flags).out
+    assert "every piece of evidence found in 4 chunks" in check(good, flags=flags).out
     assert "no collection 'other'" in check(good, flags=(*flags, "--collection", "other")).err
     assert "no chunk of '/docs/motors' holds" in check(case("a", "how?", "zzzz qqqq xxxx", "motors"), flags=flags).err
     assert retrievers(["index", str(docs), "--store.path", str(tmp_path / "s"), "--collection", "own", "--quiet"]) == 0
@@ -149,22 +118,9 @@ def test_reports_tell_what_is_never_found(check: Check, tmp_path: Path, capsys: 
     written = [row for row in json.loads(report.read_text())["queries"] if row["in_scope"]]
     lost = [row["id"] for row in written if row["first_relevant"] is None]
     assert f"{len(lost)} of {len(written)} queries have no relevant chunk among the candidates of 1 run" in done.out
-    done = check(case("forward", "how quick?", STEPPER, "motors"), flags=("--report", report))
-    assert done.code == 2 and "has none of these golden queries as they are now" in done.err
-    done = check(case("a", "how?", STEPPER, "motors"), flags=("--report", tmp_path / "checked.jsonl"))
-    assert done.code == 2 and "expected a report of evals.run" in done.err
-
-
-def test_the_handbook_by_its_packaged_experiment(handbook: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    done = call(main, ["check", handbook / "golden.jsonl", "--docs", handbook / "docs"], capsys)
-    assert done.code == 0, done.err
-    assert "48 of 48 pages (100%)" in done.out and "0 pairs with a cosine" in done.out
-
-
-@pytest.mark.parametrize("old", ["validate", "audit", "export"])
-def test_a_subcommand_that_is_gone_says_what_took_its_place(old: str, capsys: pytest.CaptureFixture[str]) -> None:
-    done = call(main, [old, "golden.jsonl"], capsys)
-    assert done.code == 2 and f"golden {old} is gone: " in done.err and done.err.count("\n") == 1
+    for file, said in ((report, "has none of these golden queries as they are now"), (world.golden, "expected a rep")):
+        done = check(case("forward", "how quick?", STEPPER, "motors"), flags=("--report", file))
+        assert done.code == 2 and said in done.err
 
 
 # Provable differences against a simulation, and against the tests that runs are compared with
@@ -179,9 +135,8 @@ def test_a_difference_of_that_size_is_proved_in_80_percent_of_simulated_comparis
 
 def test_hit_rates_differ_provably_only_where_six_queries_change() -> None:
     assert sign_flip(np.ones(FEWEST_CHANGED), 0)[0] < 0.05 < sign_flip(np.ones(FEWEST_CHANGED - 1), 0)[0]
-    assert (
-        smallest_difference(0.01, 60, binary=True) == FEWEST_CHANGED / 60 > smallest_difference(0.01, 60, binary=False)
-    )
+    few = [smallest_difference(0.01, 60, binary=binary) for binary in (True, False)]
+    assert few[0] == FEWEST_CHANGED / 60 > few[1]
     assert smallest_difference(0.5, 4, binary=True) == 1.0
 
 

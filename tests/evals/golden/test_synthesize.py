@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
-from evals.golden.command import main
 from evals.golden.prompts import DraftCase
 from evals.golden.writing import NO_QUERY, NO_QUOTE, UNSUPPORTED, text_objection
 from retrievers.__main__ import main as retrievers
 from retrievers.records import Chunk
-from tests.support.command import Done, call
+from tests.support.command import Done
 from tests.support.writing_model import PASSAGE, Manner, WritingModel, copies, judges, says, well, writes
 
 COUNTS = "factual=6,comparison=3,near_domain=3,general=1"
@@ -22,15 +22,13 @@ Synthesize = Callable[..., Done]
 
 
 @pytest.fixture
-def synthesize(
-    tmp_path: Path, handbook: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Synthesize:
+def synthesize(golden: Synthesize, tmp_path: Path, handbook: Path, monkeypatch: pytest.MonkeyPatch) -> Synthesize:
     def run(model: WritingModel, *flags: str, docs: Path = handbook / "docs" / "module-0-foundations") -> Done:
         monkeypatch.setenv("OPENAI_API_KEY", model.key)
         given = ["--per-type", COUNTS, "--out", str(tmp_path / "golden.jsonl"), *flags]
         where = [] if "--collection" in flags else ["--docs", str(docs)]
         store = ["--judge.cache-path", str(tmp_path / "verdicts.sqlite")]
-        return call(main, ["synthesize", *model.flags, *store, *where, *given], capsys)
+        return golden("synthesize", *model.flags, *store, *where, *given)
 
     return run
 
@@ -39,26 +37,31 @@ def written(folder: Path, name: str = "golden.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / name).read_text().splitlines()]
 
 
-def test_a_model_that_writes_well_gives_a_valid_file(
-    synthesize: Synthesize, tmp_path: Path, handbook: Path, capsys: pytest.CaptureFixture[str]
+def test_a_model_that_writes_well_gives_a_valid_file_at_the_planned_price_and_once(
+    golden: Synthesize, synthesize: Synthesize, tmp_path: Path, handbook: Path
 ) -> None:
+    whole, file = handbook / "docs", tmp_path / "golden.jsonl"
+    prices = ["--judge.prices", "{openai:command-a-03-2025: {input: 1, output: 10}}"]
     with WritingModel() as model:
-        done = synthesize(model, docs=handbook / "docs")
-    assert (done.code, done.err) == (0, "")
-    cases = written(tmp_path)
-    assert Counter(case["query_type"] for case in cases) == {
-        "factual": 6, "comparison": 3, "near_domain": 3, "general": 1
-    }  # fmt: skip
-    by_split = {
-        split: {
-            evidence["source_url"] for case in cases if case["split"] == split for evidence in case.get("evidence", [])
-        }
-        for split in ("dev", "test")
-    }
-    assert by_split["dev"] and by_split["test"] and not by_split["dev"] & by_split["test"]
+        plan = synthesize(model, "--plan", *prices, docs=whole)
+        assert (plan.code, len(model.chats), file.exists()) == (0, 0, False)
+        assert "13 queries to " in plan.out and ": 26 calls of openai:command-a-03-2025\n" in plan.out
+        done = synthesize(model, *prices, docs=whole)
+        assert (done.code, done.err, len(model.chats)) == (0, "", 26)
+        assert len({chat.prompt for chat in model.chats}) == 26
+        planned, paid = (float(re.findall(r"([\d.]+) USD", out)[0]) for out in (plan.out, done.out))
+        assert 0.3 < planned / paid < 3
+        cases = written(tmp_path)
+        assert synthesize(model, "--force", docs=whole).code == 0
+        assert (len(model.chats), written(tmp_path)) == (26, cases)
+    types = Counter(case["query_type"] for case in cases)
+    assert ",".join(f"{name}={count}" for name, count in types.items()) == COUNTS
+    pages: dict[str, set[str]] = {"dev": set(), "test": set()}
+    for case in cases:
+        pages[case["split"]] |= {evidence["source_url"] for evidence in case.get("evidence", [])}
+    assert pages["dev"] and pages["test"] and not pages["dev"] & pages["test"]
     assert all(len(case["evidence"]) == 2 for case in cases if case["query_type"] == "comparison")
-    assert len({chat.prompt for chat in model.chats}) == len(model.chats)
-    valid = call(main, ["check", tmp_path / "golden.jsonl", "--docs", handbook / "docs"], capsys)
+    valid = golden("check", file, "--docs", whole)
     assert (valid.code, "13 cases are valid (every piece of evidence found" in valid.out) == (0, True)
 
 
@@ -121,37 +124,18 @@ def test_more_of_a_type_leave_the_first_as_they_are_and_begin_at_other_passages(
 
 
 @pytest.mark.parametrize("text", ["The passage looks useful.", "", '{"answer": 42}'], ids=["prose", "empty", "keys"])
-def test_a_model_without_a_usable_answer_writes_no_file(synthesize: Synthesize, tmp_path: Path, text: str) -> None:
+def test_a_model_without_a_usable_answer_or_refusing_its_key_writes_no_file(
+    synthesize: Synthesize, tmp_path: Path, text: str
+) -> None:
     with WritingModel(says(text)) as model:
         done = synthesize(model, "--per-type", "factual=4")
-    assert done.code == 2
-    assert "dropped 4: the model gave no usable answer" in done.out
-    assert "not written: none of the 4 queries passed its checks" in done.err
+        assert done.code == 2 and "dropped 4: the model gave no usable answer" in done.out
+        assert "not written: none of the 4 queries passed its checks" in done.err
+        model.requests.clear()
+        with model.faulty("401"):
+            refused = synthesize(model, "--per-type", "factual=9")
+        assert (refused.code, len(model.chats)) == (2, 1) and "failed at the first call" in refused.err
     assert not (tmp_path / "golden.jsonl").exists()
-
-
-def test_a_model_that_cannot_be_reached_ends_it_at_the_first_call(synthesize: Synthesize, tmp_path: Path) -> None:
-    with WritingModel() as model, model.faulty("401"):
-        done = synthesize(model)
-    assert (done.code, len(model.chats)) == (2, 1)
-    assert "failed at the first call" in done.err
-    assert not (tmp_path / "golden.jsonl").exists()
-
-
-def test_a_plan_tells_the_price_and_a_second_run_buys_nothing(synthesize: Synthesize, tmp_path: Path) -> None:
-    prices = ["--judge.prices", "{openai:command-a-03-2025: {input: 1, output: 10}}"]
-    with WritingModel() as model:
-        plan = synthesize(model, "--plan", *prices)
-        assert (plan.code, len(model.chats), (tmp_path / "golden.jsonl").exists()) == (0, 0, False)
-        assert "13 queries to " in plan.out and ": 26 calls of openai:command-a-03-2025\n" in plan.out
-        assert " USD\n" in plan.out
-        done = synthesize(model, *prices)
-        bought, first = len(model.chats), written(tmp_path)
-        assert (done.code, bought) == (0, 26)
-        planned, paid = (float(re.findall(r"([\d.]+) USD", out)[0]) for out in (plan.out, done.out))
-        assert 0.3 < planned / paid < 3
-        assert synthesize(model, "--force").code == 0
-        assert (len(model.chats), written(tmp_path)) == (bought, first)
 
 
 def test_a_spent_budget_keeps_what_is_finished_and_the_next_run_buys_the_rest(
@@ -186,35 +170,19 @@ def test_queries_to_a_collection(synthesize: Synthesize, tmp_path: Path, handboo
     assert ".md:" in line, "the nearest chunk is named"
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--per-type", "factul=3"], "unknown query type 'factul'; did you mean 'factual'"),
-        (["--per-type", "factual"], "expected TYPE=NUMBER once a type, such as factual=20, got 'factual'"),
-        (["--per-type", "factual=0"], "asks for no query"),
-        (["--per-type", "factual=1,factual=2"], "got 'factual=2'"),
-        (["--docs", "/nowhere"], "expected a folder of"),
-        (["--personas", "f"], "--personas is gone: "),
-        (["--judge.model", "nope"], "expected provider:model"),
-    ],
-)
-def test_bad_input_is_refused_before_any_call(synthesize: Synthesize, flags: list[str], message: str) -> None:
-    with WritingModel() as model:
-        done = synthesize(model, *flags)
-        assert model.chats == []
-    assert done.code == 2
-    assert message in done.err and "Traceback" not in done.err
-
-
-def test_no_file_is_replaced_unasked_and_none_is_written_without_a_model(
-    synthesize: Synthesize, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_bad_input_is_refused_before_any_call_and_no_file_is_replaced_unasked(
+    golden: Synthesize, synthesize: Synthesize, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
-    (tmp_path / "golden.jsonl").write_text("mine")
+    refused = [f"--per-type={given}" for given in ("factul=3", "factual", "factual=0", "factual=1,factual=2")]
     with WritingModel() as model:
-        assert "exists already" in synthesize(model).err and model.chats == []
+        done = [synthesize(model, flag) for flag in (*refused, "--docs=/nowhere", "--judge.model=nope")]
+        (tmp_path / "golden.jsonl").write_text("mine")
+        done.append(synthesize(model))
+        assert model.chats == []
     assert (tmp_path / "golden.jsonl").read_text() == "mine"
-    done = call(main, ["synthesize", "--docs", tmp_path, "--out", tmp_path / "g.jsonl"], capsys)
-    assert done.code == 2 and "needs a chat model that writes and judges: --judge.model" in done.err
+    done.append(golden("synthesize", "--docs", tmp_path, "--out", tmp_path / "g.jsonl"))
+    assert [each.err.replace(str(tmp_path), "FOLDER") for each in done] == snapshot
+    assert {each.code for each in done} == {2}
 
 
 def test_a_collection_whose_text_is_under_another_key(synthesize: Synthesize, tmp_path: Path, handbook: Path) -> None:

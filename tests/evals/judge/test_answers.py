@@ -7,6 +7,7 @@ import pytest
 from ragas.metrics.collections.context_precision.util import ContextPrecisionOutput as Verdict
 from ragas.metrics.collections.context_recall.util import ContextRecallOutput as Recall
 from ragas.metrics.collections.context_relevance.util import ContextRelevanceOutput as Rating
+from syrupy.assertion import SnapshotAssertion
 
 from evals.judge.answers import Answer, MalformedError, read_verdict
 from tests.support.one_question import prompt
@@ -43,34 +44,31 @@ def test_an_object_within_the_verdict_is_not_taken_for_it() -> None:
     assert [one.attributed for one in said.classifications] == [1, 0]
 
 
-@pytest.mark.parametrize(
-    ("text", "finish", "schema", "said"),
-    [
-        ("  \n", "", Verdict, "empty"),
-        ("Looks useful to me.", "", Verdict, "got 'Looks useful to me.'"),
-        ('{"reason": "it he', "", Verdict, "expected a JSON object, got '{"),
-        (RIGHT, "length", Verdict, "cut off at judge.max_output_tokens"),
-        (RIGHT, "max_tokens", Verdict, "it ends: "),
-        ("{'reason': 'python', 'verdict': 1}", "", Verdict, "python"),
-        ("[1, 0]", "", Verdict, "[1, 0]"),
-        ('{"answer": "yes"}', "", Verdict, "Field required"),
-        ('{"reason": "r", "verdict": 0.5}', "", Verdict, "verdict: "),
-        ('{"reason": "r", "verdict": -1}', "", Verdict, "verdict is -1, expected one of 0, 1"),
-        (RIGHT, "content_filter", Verdict, "refused to answer (content_filter)"),
-        ("I can't help.", "refusal", Verdict, '(refusal): "I can\'t help."'),
-        ("{" * 100_000, "", Verdict, "expected a JSON object, got '{"),
-        ('{"reason": "r", "verdict": %s}' % ("1" * 4_000), "", Verdict, "verdict"),
-        ('{"reason": "r", "verdict": %s}' % ("1" * 5_000), "", Verdict, "expected a JSON object"),
-        ('{"rating": 3}', "", Rating, "rating is 3, expected one of 0, 1, 2"),
-        (claims(), "", Recall, "no statement of the reference was classified"),
-        (claims(1, 2), "", Recall, "attributed is 2, expected one of 0, 1"),
-    ],
-    ids=lambda one: str(one)[:30],
-)
-def test_what_is_no_verdict_says_why(text: str, finish: str, schema: Any, said: str) -> None:
-    with pytest.raises(MalformedError) as caught:
-        read_verdict(Answer(text=text, finish=finish), schema)
-    assert said in str(caught.value) and len(str(caught.value)) < 400
+NO_VERDICTS: list[tuple[Any, str, str]] = [
+    (Verdict, "  \n", ""),
+    (Verdict, "Looks useful to me.", ""),
+    (Verdict, '{"reason": "it he', ""),
+    (Verdict, "[1, 0]", ""),
+    (Verdict, "{" * 100_000, ""),
+    (Verdict, "{'reason': 'python', 'verdict': 1}", ""),
+    (Verdict, '{"answer": "yes"}', ""),
+    *((Verdict, f'{{"reason": "r", "verdict": {value}}}', "") for value in ("0.5", "-1", "1" * 4_000, "1" * 5_000)),
+    *((Verdict, RIGHT, finish) for finish in ("length", "max_tokens", "content_filter")),
+    (Verdict, "I can't help.", "refusal"),
+    (Rating, '{"rating": 3}', ""),
+    (Recall, claims(), ""),
+    (Recall, claims(1, 2), ""),
+]
+
+
+def test_what_is_no_verdict_says_why(snapshot: SnapshotAssertion) -> None:
+    told = []
+    for schema, text, finish in NO_VERDICTS:
+        with pytest.raises(MalformedError) as caught:
+            read_verdict(Answer(text=text, finish=finish), schema)
+        told.append(str(caught.value))
+    assert told == snapshot
+    assert max(map(len, told)) < 400
 
 
 @pytest.mark.parametrize(

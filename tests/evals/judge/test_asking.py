@@ -1,4 +1,7 @@
-"""From prompts to verdicts, behind both protocols and the real clients: what is asked, how often, for how much."""
+"""From prompts to verdicts, behind both protocols and the real clients: what is asked, how often, for how much.
+
+Faults of the network are in `tests/faults/test_clients.py`, what is a verdict and what is none in `test_answers.py`.
+"""
 
 import json
 import logging
@@ -13,25 +16,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from ragas.metrics.collections.context_relevance.util import ContextRelevanceOutput as Rating
 
 from evals.collect.observations import Failure, Unscored
 from evals.errors import JudgeError
-from evals.judge import asking
-from evals.judge.asking import ATTEMPTS, FAILURES_IN_A_ROW
+from evals.judge.asking import FAILURES_IN_A_ROW
 from evals.judge.budget import Usage
 from evals.judge.store import VerdictStore
 from retrievers.embedding.tokens import count_tokens
-from tests.support.chat_faults import ALWAYS, FILTERED, PROTOCOL, SPOKEN, ChatFault, Output, When, says, too_many
+from tests.support.chat_faults import ALWAYS, FILTERED, SPOKEN, ChatFault, Output, When, too_many
 from tests.support.chat_requests import ChatRequest, tokens
-from tests.support.chat_server import MODEL, ChatServer
+from tests.support.chat_server import ChatServer
 from tests.support.judges import TEXTS, Said, ask, engine, later_engine, settings, verdicts
 from tests.support.judging import Oracle
-from tests.support.loopback import Reply, free_port
+from tests.support.loopback import Reply
 from tests.support.one_question import ORACLE, USEFUL, USELESS
 from tests.support.openai_server import OpenAIChatServer
 
-WRONG = says('{"reason": "changed its mind", "verdict": 0}')
 FIRST = When(calls={1})
 
 
@@ -63,98 +63,124 @@ def asked(
     return Asked(said, verdicts(said), judge.account.usage, judge.fatal, server.chats[before:])
 
 
-class TestOnce:
-    def test_a_question_is_bought_once_in_a_run_and_in_all_runs_on_a_store(
-        self, server: ChatServer, file: Path
-    ) -> None:
-        first = asked(server, [USEFUL, USELESS] * 5, [USELESS, USEFUL], store=file)
-        assert first.verdicts == [1, 0] * 5 + [0, 1]
-        assert (first.usage.calls, first.usage.hits, len(first.sent)) == (2, 10, 2)
-        again = asked(server, [USEFUL, USELESS], store=file)
-        assert (again.verdicts, again.usage, again.sent) == ([1, 0], Usage(hits=2), [])
-
-    def test_a_failure_is_not_asked_again_in_a_run_and_not_stored(self, server: ChatServer, file: Path) -> None:
-        failed = asked(server, [USEFUL] * 3, [USEFUL], fault="prose", store=file)
-        assert failed.verdicts == ["Malformed"] * 4 and (len(failed.sent), failed.usage.failed) == (2, 1)
-        assert asked(server, [USEFUL], store=file).verdicts == [1]
-
-    @pytest.mark.parametrize("change", ["temperature", "max_output_tokens", "model", "base_url", "schema"])
-    def test_a_verdict_is_of_its_model_parameters_address_and_schema(
-        self, server: ChatServer, file: Path, change: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(server, "models", (MODEL, "another"))
-        own = settings(server)
-        changed = {
-            "temperature": 0.5, "max_output_tokens": 100, "model": f"{own.provider}:another", "schema": Rating,
-            "base_url": (own.base_url or "").replace("127.0.0.1", "localhost"),
-        }[change]  # fmt: skip
-        asked(server, [USEFUL], store=file)
-        other = says('{"rating": 2}') if change == "schema" else WRONG
-        found = asked(server, [USEFUL], fault=other, store=file, **{change: changed})
-        assert len(found.sent) == 1 and getattr(found.said[0], "rating", found.verdicts[0]) in (0, 2)
-        same = asked(server, [USEFUL], store=file, timeout_s=5, max_concurrency=3, requests_per_minute=1000)
-        assert (same.verdicts, same.sent) == ([1], [])
-
-    def test_two_runs_that_begin_together_on_a_store_buy_nothing_twice(self, server: ChatServer, file: Path) -> None:
-        server.latency = 0.02
-        with ThreadPoolExecutor(2) as pool:
-            both = [*pool.map(lambda _: asked(server, [USEFUL, *TEXTS[:40]], store=file, max_concurrency=4), range(2))]
-        assert [run.verdicts for run in both] == [[1] + [0] * 40] * 2
-        assert len(server.chats) == sum(run.usage.calls for run in both) == sum(run.usage.hits for run in both) == 41
-
-    def test_no_more_are_asked_at_once_than_allowed_and_the_first_alone(self, server: ChatServer) -> None:
-        server.latency = 0.02
-        run = asked(server, TEXTS[:40], max_concurrency=4)
-        assert run.verdicts == [0] * 40 and len(run.sent) == 40 and 2 <= server.peak <= 4
-        assert len(asked(server, TEXTS[:40], fault="401").sent) == 1
+# Each question once
 
 
-class TestStore:
-    def test_its_files_are_their_owners_alone_and_hold_json(self, server: ChatServer, file: Path) -> None:
-        asked(server, [USEFUL], store=file)
-        modes = {own.name: stat.S_IMODE(own.stat().st_mode) for own in file.parent.iterdir()}
-        assert len(modes) >= 3 and set(modes.values()) == {0o600}, modes
-        with closing(sqlite3.connect(file)) as database:
-            [(answer, kind)] = database.execute("SELECT answer, kind FROM verdicts").fetchall()
-        assert json.loads(answer)["verdict"] == 1 and kind == "ContextPrecisionOutput"
+def test_a_question_is_bought_once_in_a_run_and_in_all_runs_on_a_store(server: ChatServer, file: Path) -> None:
+    first = asked(server, [USEFUL, USELESS] * 5, [USELESS, USEFUL], store=file)
+    assert first.verdicts == [1, 0] * 5 + [0, 1]
+    assert (first.usage.calls, first.usage.hits, len(first.sent)) == (2, 10, 2)
+    again = asked(server, [USEFUL, USELESS], store=file)
+    assert (again.verdicts, again.usage, again.sent) == ([1, 0], Usage(hits=2), [])
+    failed = asked(server, ["prose"] * 3, ["prose"], fault="prose", store=file)
+    assert failed.verdicts == ["Malformed"] * 4 and (len(failed.sent), failed.usage.failed) == (2, 1)
+    assert asked(server, ["prose"], store=file).verdicts == [0], "a failure is not stored"
 
-    @pytest.mark.parametrize("answer", ['{"reason": "", "verdict": 7}', '{"reason": ""', b"\xff\x00", 5], ids=str)
-    def test_a_row_that_is_no_verdict_is_bought_again(self, server: ChatServer, file: Path, answer: object) -> None:
-        for _ in range(2):
-            run = asked(server, [USEFUL, USELESS], store=file)
-            assert (run.verdicts, len(run.sent)) == ([1, 0], 2)
-            with closing(sqlite3.connect(file)) as database, database:
-                database.execute("UPDATE verdicts SET answer = ?", (answer,))
 
-    def test_one_that_is_full_ends_judging_with_what_was_paid_for(self, server: ChatServer, file: Path) -> None:
-        with closing(VerdictStore(file)) as store:
-            pages = store._database.execute("PRAGMA page_count").fetchone()[0]
-            store._database.execute(f"PRAGMA max_page_count = {pages}")
-            run = asked(server, TEXTS[:300], store=store, max_concurrency=2)
-        bought = run.verdicts.count(0)
-        assert bought == len(run.sent) < 300 and run.verdicts.count("unscored") == 300 - bought
-        assert re.match(f"the verdict store {file} cannot be used .*make room", run.usage.stopped)
+def test_two_runs_that_begin_together_on_a_store_buy_nothing_twice(server: ChatServer, file: Path) -> None:
+    server.latency = 0.02
+    with ThreadPoolExecutor(2) as pool:
+        both = [*pool.map(lambda _: asked(server, [USEFUL, *TEXTS[:40]], store=file, max_concurrency=4), range(2))]
+    assert [run.verdicts for run in both] == [[1] + [0] * 40] * 2
+    assert len(server.chats) == sum(run.usage.calls for run in both) == sum(run.usage.hits for run in both) == 41
 
-    @pytest.mark.parametrize("content", [b"not a database at all, but a text of some length" * 20, None])
-    def test_a_file_of_something_else_stays_as_it_is(self, tmp_path: Path, content: bytes | None) -> None:
-        file = tmp_path / "mine"
-        file.mkdir() if content is None else file.write_bytes(content)
-        with pytest.raises(JudgeError, match=r"cannot be used .* or name another file with judge\.cache_path"):
-            VerdictStore(file)
-        assert content is None or file.read_bytes() == content
+
+def test_no_more_are_asked_at_once_than_allowed_and_the_first_alone(server: ChatServer) -> None:
+    server.latency = 0.02
+    run = asked(server, TEXTS[:40], max_concurrency=4)
+    assert run.verdicts == [0] * 40 and len(run.sent) == 40 and 2 <= server.peak <= 4
+    refused = asked(server, TEXTS[:40], fault="401")
+    assert len(refused.sent) == 1 and refused.verdicts[1:] == ["unscored"] * 39
+
+
+# The store
+
+
+def test_its_files_are_their_owners_alone_and_hold_json(server: ChatServer, file: Path) -> None:
+    asked(server, [USEFUL], store=file)
+    modes = {own.name: stat.S_IMODE(own.stat().st_mode) for own in file.parent.iterdir()}
+    assert len(modes) >= 3 and set(modes.values()) == {0o600}, modes
+    with closing(sqlite3.connect(file)) as database:
+        [(answer, kind)] = database.execute("SELECT answer, kind FROM verdicts").fetchall()
+    assert json.loads(answer)["verdict"] == 1 and kind == "ContextPrecisionOutput"
+
+
+@pytest.mark.parametrize("answer", ['{"reason": "", "verdict": 7}', '{"reason": ""', b"\xff\x00", 5], ids=str)
+def test_a_row_that_is_no_verdict_is_bought_again(server: ChatServer, file: Path, answer: object) -> None:
+    asked(server, [USEFUL], store=file)
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE verdicts SET answer = ?", (answer,))
+    run = asked(server, [USEFUL], store=file)
+    assert (run.verdicts, len(run.sent)) == ([1], 1)
+
+
+def test_one_that_is_full_ends_judging_with_what_was_paid_for(server: ChatServer, file: Path) -> None:
+    with closing(VerdictStore(file)) as store:
+        pages = store._database.execute("PRAGMA page_count").fetchone()[0]
+        store._database.execute(f"PRAGMA max_page_count = {pages}")
+        run = asked(server, TEXTS[:300], store=store, max_concurrency=2)
+    bought = run.verdicts.count(0)
+    assert bought == len(run.sent) < 300 and run.verdicts.count("unscored") == 300 - bought
+    assert re.match(f"the verdict store {file} cannot be used .*make room", run.usage.stopped)
+
+
+@pytest.mark.parametrize("content", [b"not a database at all, but a text of some length" * 20, None])
+def test_a_file_of_something_else_stays_as_it_is(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "mine"
+    file.mkdir() if content is None else file.write_bytes(content)
+    with pytest.raises(JudgeError, match=r"cannot be used .* or name another file with judge\.cache_path"):
+        VerdictStore(file)
+    assert content is None or file.read_bytes() == content
 
 
 # Money
 
 
-def a_dollar_a_million(server: ChatServer) -> dict[str, Any]:
-    return {f"{settings(server).model}": {"input": 1.0, "output": 1.0}}
+def priced(server: ChatServer, read: float = 1.0, written: float = 1.0) -> dict[str, Any]:
+    """Prices of a million tokens, of either kind."""
+    return {"prices": {f"{settings(server).model}": {"input": read, "output": written}}}
 
 
 def writes(least: int, most: int) -> ChatFault:
     """Verdicts of so many characters."""
     draw = random.Random(0)
     return ChatFault(says=lambda _: Output(text=json.dumps({"reason": "x" * draw.randint(least, most), "verdict": 0})))
+
+
+def test_usage_is_what_the_server_counted_of_answers_of_any_kind(server: ChatServer) -> None:
+    run = asked(server, [USEFUL, USELESS], fault="verdict 7", when=When(calls={2}), **priced(server, 2.0, 8.0))
+    read, usage = sum(tokens(chat.prompt) for chat in run.sent), run.usage
+    assert (usage.calls, usage.tokens_in) == (3, read) and usage.tokens_out > 30
+    assert usage.usd == pytest.approx((read * 2 + usage.tokens_out * 8) / 1e6)
+
+
+def test_calls_are_spent_to_the_last_and_attempts_count(server: ChatServer) -> None:
+    run = asked(server, TEXTS[:20], fault="500", when=FIRST, budget={"calls": 5})
+    spent = "the budget of 5 calls is spent"
+    assert len(run.sent) == run.usage.calls == 5 and run.verdicts.count(0) == 4 and run.fatal is None
+    assert [why for why in run.said if isinstance(why, Unscored)] == [Unscored(reason=spent, missing=True)] * 16
+    assert run.usage.stopped == spent
+
+
+def test_sixteen_at_once_spend_it_up_to_less_than_one_call_and_never_more(server: ChatServer) -> None:
+    """Sums of prices leave remainders, and nobody waits for ever."""
+    server.latency = 0.1
+    run = asked(server, TEXTS[:60], fault=writes(6_000, 7_900), budget={"usd": 0.05}, **priced(server))
+    assert server.peak > 1 and 50_000 - 6_000 < run.usage.tokens <= 50_000
+    assert run.verdicts.count(0) == len(run.sent) == 60 - run.verdicts.count("unscored")
+    assert "does not hold another call" in run.usage.stopped
+
+
+def test_after_an_answer_over_its_limit_no_call_starts_before_the_reserve_is_what_was_seen(server: ChatServer) -> None:
+    """24,000 tokens where 100 are allowed: first the very first answer, then those from the thirtieth on."""
+    server.latency, long = 0.05, writes(96_000, 96_000)
+    limits: dict[str, Any] = {"max_output_tokens": 100, **priced(server)}
+    run = asked(server, TEXTS[:60], fault=long, budget={"usd": 0.04}, **limits)
+    assert len(run.sent) == 1 and (run.usage.usd or 0) <= 0.04
+    limits |= {"budget": {"usd": 0.5}, "max_concurrency": 4}
+    run = asked(server, TEXTS[:300], fault=long, when=When(calls=range(30, 1000)), **limits)
+    # 29 of about a thousand tokens, 18 of 25,000 as 0.5 USD holds, and those in flight beyond it.
+    assert len(run.sent) < 29 + 18 + 4 and (run.usage.usd or 0) < 0.5 + 4 * 0.026
 
 
 class Miscounting(OpenAIChatServer):
@@ -170,205 +196,92 @@ class Miscounting(OpenAIChatServer):
         return Reply.json(body)
 
 
-class TestBudget:
-    def test_usage_is_what_the_server_counted_of_answers_of_any_kind(self, server: ChatServer) -> None:
-        price = {f"{settings(server).model}": {"input": 2.0, "output": 8.0}}
-        run = asked(server, [USEFUL, USELESS], fault="verdict 7", when=When(calls={2}), prices=price)
-        read, usage = sum(tokens(chat.prompt) for chat in run.sent), run.usage
-        assert (usage.calls, usage.tokens_in) == (3, read) and usage.tokens_out > 30
-        assert usage.usd == pytest.approx((read * 2 + usage.tokens_out * 8) / 1e6)
-
-    def test_calls_are_spent_to_the_last_and_attempts_count(self, server: ChatServer) -> None:
-        run = asked(server, TEXTS[:20], fault="500", when=FIRST, budget={"calls": 5})
-        spent = "the budget of 5 calls is spent"
-        assert len(run.sent) == run.usage.calls == 5 and run.verdicts.count(0) == 4 and run.fatal is None
-        assert [why for why in run.said if isinstance(why, Unscored)] == [Unscored(reason=spent, missing=True)] * 16
-        assert run.usage.stopped == spent
-
-    def test_sixteen_at_once_spend_it_up_to_less_than_one_call_and_never_more(self, server: ChatServer) -> None:
-        """Sums of prices leave remainders, and nobody waits for ever."""
-        server.latency, limits = 0.1, {"budget": {"usd": 0.05}, "prices": a_dollar_a_million(server)}
-        run = asked(server, TEXTS[:60], fault=writes(6_000, 7_900), **limits)  # type: ignore[arg-type]
-        assert server.peak > 1 and 50_000 - 6_000 < run.usage.tokens <= 50_000
-        assert run.verdicts.count(0) == len(run.sent) == 60 - run.verdicts.count("unscored")
-        assert "does not hold another call" in run.usage.stopped
-
-    def test_after_an_answer_over_its_limit_no_call_starts_before_the_reserve_is_what_was_seen(
-        self, server: ChatServer
-    ) -> None:
-        """24,000 tokens where 100 are allowed: first the very first answer, then those from the thirtieth on."""
-        server.latency, long = 0.05, writes(96_000, 96_000)
-        limits: dict[str, Any] = {"max_output_tokens": 100, "prices": a_dollar_a_million(server)}
-        run = asked(server, TEXTS[:60], fault=long, budget={"usd": 0.04}, **limits)
-        assert len(run.sent) == 1 and (run.usage.usd or 0) <= 0.04
-        limits |= {"budget": {"usd": 0.5}, "max_concurrency": 4}
-        run = asked(server, TEXTS[:300], fault=long, when=When(calls=range(30, 1000)), **limits)
-        # 29 of about a thousand tokens, 18 of 25,000 as 0.5 USD holds, and those in flight beyond it.
-        assert len(run.sent) < 29 + 18 + 4 and (run.usage.usd or 0) < 0.5 + 4 * 0.026
-
-    @pytest.mark.parametrize(
-        "count", [-5, 10**12, 10**400, 1.5, math.nan, None, {"a": 1}], ids=lambda count: str(count)[:8]
-    )
-    def test_counts_that_no_server_can_mean_are_estimated_from_the_texts(self, count: Any) -> None:
-        with Miscounting(ORACLE, count) as server:
-            run = asked(server, [USEFUL, USELESS], prices=a_dollar_a_million(server))
-        read = sum(count_tokens(chat.prompt) for chat in run.sent)
-        assert (run.verdicts, run.usage.tokens_in, run.usage.unanswered) == ([1, 0], read, 0)
-        assert 0 < run.usage.tokens_out < 100
-
-    def test_a_request_without_an_answer_is_held_against_it_and_a_refused_one_costs_nothing(
-        self, server: ChatServer
-    ) -> None:
-        limits: dict[str, Any] = {"budget": {"usd": 0.02}, "prices": a_dollar_a_million(server)}
-        run = asked(server, [USEFUL], fault="torn", later=True, **limits)
-        assert run.verdicts == ["unscored"] and 2 <= len(run.sent) == run.usage.unanswered < 8
-        assert run.usage.tokens == 2
-        assert f", {len(run.sent)} requests without an answer at their most" in run.usage.stopped
-        for fault in ("500", "429"):
-            run = asked(server, [USEFUL], fault=fault, when=When(calls=range(1, 3)), **limits)
-            assert (run.verdicts, run.usage.unanswered) == ([1], 0)
+@pytest.mark.parametrize("count", [-5, 10**12, 1.5, math.nan, None, {"a": 1}], ids=str)
+def test_counts_that_no_server_can_mean_are_estimated_from_the_texts(count: Any) -> None:
+    with Miscounting(ORACLE, count) as server:
+        run = asked(server, [USEFUL, USELESS], **priced(server))
+    read = sum(count_tokens(chat.prompt) for chat in run.sent)
+    assert (run.verdicts, run.usage.tokens_in, run.usage.unanswered) == ([1, 0], read, 0)
+    assert 0 < run.usage.tokens_out < 100
 
 
-# Faults of the model; test_answers.py has what is a verdict, and what is none
+def test_a_request_without_an_answer_is_held_against_it_and_a_refused_one_costs_nothing(server: ChatServer) -> None:
+    limits: dict[str, Any] = {"budget": {"usd": 0.02}, **priced(server)}
+    run = asked(server, [USEFUL], fault="torn", later=True, **limits)
+    assert run.verdicts == ["unscored"] and 2 <= len(run.sent) == run.usage.unanswered < 8
+    assert run.usage.tokens == 2
+    assert f", {len(run.sent)} requests without an answer at their most" in run.usage.stopped
+    for fault in ("500", "429"):
+        run = asked(server, [USEFUL], fault=fault, when=When(calls=range(1, 3)), **limits)
+        assert (run.verdicts, run.usage.unanswered) == ([1], 0)
 
 
-class TestAnswers:
-    @pytest.mark.parametrize("name", ["prose around", "fenced"])
-    def test_what_stands_around_a_verdict_does_no_harm(self, server: ChatServer, name: str) -> None:
-        run = asked(server, [USEFUL], fault=name)
-        assert (run.verdicts, len(run.sent)) == ([1], 1)
-
-    @pytest.mark.parametrize(
-        ("name", "cause"),
-        {
-            "cut": "cut off at judge.max_output_tokens",
-            "verdict 7": "verdict is 7, expected one of 0, 1",
-            "refusal": "I'm sorry, but I can't help",
-            "filtered": "the model refused to answer",
-            "empty": "the answer is empty",
-            "prose": "expected a JSON object, got 'The passage looks rather useful to me.'",
-            "null": "expected a JSON object, got 'null'",
-            "NaN": "verdict: ",
-        }.items(),
-    )
-    def test_one_that_is_no_verdict_is_repaired_once_and_then_a_failure_with_its_cause(
-        self, server: ChatServer, name: str, cause: str
-    ) -> None:
-        fault = FILTERED if name == "filtered" else SPOKEN[name]
-        run = asked(server, [USEFUL], fault=fault, when=FIRST)
-        first, again = (chat.prompt for chat in run.sent)
-        assert run.verdicts == [1] and again.startswith(first) and "Your last answer could not be used: " in again
-        run = asked(server, [USEFUL], fault=fault)
-        [failure] = run.said
-        assert isinstance(failure, Failure) and failure.type == "Malformed"
-        assert cause in failure.message.replace("\\'", "'")
-        assert (len(run.sent), run.usage.failed, run.fatal) == (2, 1, None)
-
-    def test_a_server_without_json_mode_is_found_out_by_one_request(self, server: ChatServer) -> None:
-        server.json_mode = False
-        run = asked(server, [USEFUL, *TEXTS[:9]])
-        assert run.verdicts == [1] + [0] * 9
-        assert [bool(chat.response_format) for chat in run.sent] == [True] + [False] * 10
-
-    @pytest.mark.parametrize("before", [0, 20])
-    def test_a_judge_that_gives_no_verdicts_any_more_is_soon_asked_no_more(
-        self, server: ChatServer, before: int
-    ) -> None:
-        later = When(calls=range(before + 1, 1000))
-        run = asked(server, TEXTS[:100], fault="refusal", when=later, max_concurrency=4)
-        assert run.verdicts.count(0) == before and (run.fatal is None) == bool(before)
-        assert before + FAILURES_IN_A_ROW <= len(run.sent) <= before + FAILURES_IN_A_ROW + 8
-        assert "failed 32 times in a row, at last: Malformed: " in run.usage.stopped
+# Faults of the model, and several of them
 
 
-# Faults of the protocol
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [
+        (SPOKEN["cut"], "cut off at judge.max_output_tokens"),
+        (SPOKEN["refusal"], "I'm sorry, but I can't help"),
+        (FILTERED, "the model refused to answer"),
+        (SPOKEN["verdict 7"], "verdict is 7, expected one of 0, 1"),
+    ],
+    ids=["cut", "refusal", "filtered", "verdict 7"],
+)
+def test_what_is_no_verdict_is_repaired_once_and_then_a_failure_with_its_cause(
+    server: ChatServer, fault: ChatFault, cause: str
+) -> None:
+    run = asked(server, [USEFUL], fault=fault, when=FIRST)
+    first, again = (chat.prompt for chat in run.sent)
+    assert run.verdicts == [1] and again.startswith(first) and "Your last answer could not be used: " in again
+    run = asked(server, [USEFUL], fault=fault)
+    [failure] = run.said
+    assert isinstance(failure, Failure) and failure.type == "Malformed"
+    assert cause in failure.message.replace("\\'", "'")
+    assert (len(run.sent), run.usage.failed, run.fatal) == (2, 1, None)
 
-REFUSED = {
-    "401": "status 401, the API key was refused; check judge.model",
-    "404": "status 404",
-    "seed": "unknown field 'seed'",
-    "200 HTML": "check judge.model, judge.base_url",
-}
-UNKNOWN_SEED = ChatFault(status=422, message="unknown field 'seed'")
-TOO_LONG = ChatFault(status=400, message="This model's maximum context length is 8192 tokens")
+
+def test_a_server_without_json_mode_is_found_out_by_one_request(server: ChatServer) -> None:
+    server.json_mode = False
+    run = asked(server, [USEFUL, *TEXTS[:9]])
+    assert run.verdicts == [1] + [0] * 9
+    assert [bool(chat.response_format) for chat in run.sent] == [True] + [False] * 10
 
 
-class TestFaults:
-    @pytest.mark.parametrize("name", [name for name in PROTOCOL if name not in ("401", "404", "429")])
-    def test_one_that_passes_costs_a_request_and_one_that_stays_is_a_failure(
-        self, server: ChatServer, name: str
-    ) -> None:
-        is_slow = name == "slow"
-        run = asked(server, [USEFUL], fault=name, when=FIRST, timeout_s=0.5 if is_slow else 10)
-        assert run.verdicts == [1] and len(run.sent) == run.usage.calls == 2
-        run = asked(server, [USEFUL], fault=name, later=True, timeout_s=0.1 if is_slow else 10)
-        attempts, [failure] = ATTEMPTS["late" if is_slow else "passing"], run.said
-        assert isinstance(failure, Failure) and failure.message.endswith(f"({attempts} attempts)")
-        assert len(run.sent) == run.usage.calls == attempts and run.usage.failed == 1
-        assert (failure.type == "Timeout") == is_slow
+@pytest.mark.parametrize(("fault", "before"), [("refusal", 0), ("refusal", 20), ("401", 10)])
+def test_a_judge_that_gives_no_verdicts_any_more_is_soon_asked_no_more(
+    server: ChatServer, fault: str, before: int
+) -> None:
+    later = When(calls=range(before + 1, 1000))
+    run = asked(server, TEXTS[:100], fault=fault, when=later, max_concurrency=4)
+    assert run.verdicts.count(0) == before and (run.fatal is None) == bool(before)
+    assert before + FAILURES_IN_A_ROW <= len(run.sent) <= before + FAILURES_IN_A_ROW + 8
+    assert "failed 32 times in a row, at last: " in run.usage.stopped
 
-    def test_faults_of_several_kinds_are_attempts_together_and_a_repair_follows_any(self, server: ChatServer) -> None:
-        with server.faulty("prose", When(calls={2})):
-            assert asked(server, [USEFUL], fault="500", when=FIRST, later=True).verdicts == [1]
-        with server.faulty("slow"):
-            run = asked(server, [USEFUL], fault="500", when=When(calls={1, 2, 3}), later=True, timeout_s=0.1)
-        assert (run.verdicts, len(run.sent)) == (["Timeout"], 4)
 
-    def test_a_rate_limit_is_waited_for_which_is_no_attempt(self, server: ChatServer) -> None:
-        run = asked(server, TEXTS[:2], fault=too_many(0.02), when=When(calls=range(2, 40)), max_concurrency=1)
-        assert (run.verdicts, len(run.sent)) == ([0, 0], 40)
+def test_failures_among_answers_end_nothing(server: ChatServer) -> None:
+    half, refused = When(share=0.5, seed=1), ChatFault(status=400)
+    run = asked(server, TEXTS[:100], fault=refused, when=half, later=True, max_concurrency=2)
+    assert 100 == run.verdicts.count(0) + run.usage.failed and len(run.sent) < 200
+    assert run.usage.stopped == "" and 10 < run.usage.failed < 80
+    too_long = ChatFault(status=400, message="This model's maximum context length is 8192 tokens")
+    run = asked(server, TEXTS[:10], fault=too_long, when=FIRST)
+    assert (len(run.sent), run.verdicts.count(0), run.fatal, run.usage.stopped) == (10, 9, None, "")
 
-    @pytest.mark.parametrize("before", [0, 1])
-    def test_a_server_that_lets_no_call_through_ends_judging(
-        self, server: ChatServer, before: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(asking, "PATIENCE_S", 1.0)
-        run = asked(server, TEXTS[:20], fault=too_many(0.3), when=When(calls=range(before + 1, 1000)))
-        assert run.verdicts.count(0) == before and "let no call through for 1 s" in run.usage.stopped
-        assert (run.fatal is None) == bool(before)
 
-    @pytest.mark.parametrize(("name", "cause"), REFUSED.items())
-    def test_one_of_the_first_call_that_all_would_have_ends_judging(
-        self, server: ChatServer, name: str, cause: str
-    ) -> None:
-        run = asked(server, TEXTS[:50], fault=UNKNOWN_SEED if name == "seed" else name)
-        first, *others = run.said
-        assert len(run.sent) == (ATTEMPTS["passing"] if name == "200 HTML" else 1) and isinstance(first, Failure)
-        assert all(isinstance(other, Unscored) for other in others)
-        assert re.match(f"the judge {settings(server).model} failed at the first call: .*{cause}", str(run.fatal))
+def test_faults_of_several_kinds_are_attempts_together_a_repair_follows_any_and_each_is_logged(
+    server: ChatServer, caplog: Any
+) -> None:
+    with caplog.at_level(logging.INFO, "evals"), server.faulty("prose", When(calls={2})):
+        assert asked(server, [USEFUL], fault="500", when=FIRST, later=True).verdicts == [1]
+    told = [(record.stage, record.attempt) for record in caplog.records if "trying again" in record.message]
+    assert told == [("judge", 1), ("judge", 2)] and "status 500, internal error" in caplog.text
+    with server.faulty("slow"):
+        run = asked(server, [USEFUL], fault="500", when=When(calls={1, 2, 3}), later=True, timeout_s=0.1)
+    assert (run.verdicts, len(run.sent)) == (["Timeout"], 4)
 
-    def test_a_server_that_is_not_there_is_said_so(self, server: ChatServer) -> None:
-        run = asked(server, TEXTS[:5], base_url=f"http://127.0.0.1:{free_port()}/v1")
-        assert re.search(r"failed at the first call.*check judge\.model, judge\.base_url", str(run.fatal))
-        assert run.usage.unanswered == 0
 
-    def test_a_key_that_is_revoked_later_ends_judging_with_what_there_is(self, server: ChatServer) -> None:
-        run = asked(server, TEXTS[:100], fault="401", when=When(calls=range(11, 1000)), max_concurrency=4)
-        assert run.verdicts.count(0) == 10 and len(run.sent) <= 10 + FAILURES_IN_A_ROW + 8
-        assert run.fatal is None and "the API key was refused" in run.usage.stopped
-
-    @pytest.mark.parametrize("status", [401, 403])
-    def test_one_refusal_among_answers_is_tried_again_and_ends_nothing(self, server: ChatServer, status: int) -> None:
-        run = asked(server, TEXTS[:30], fault=ChatFault(status=status), when=When(calls={14}), max_concurrency=4)
-        assert (run.verdicts, len(run.sent), run.usage.stopped) == ([0] * 30, 31, "")
-
-    @pytest.mark.parametrize("place", [0, 1])
-    def test_a_prompt_that_is_too_long_is_one_failure_even_if_it_is_the_first(
-        self, server: ChatServer, place: int
-    ) -> None:
-        run = asked(server, [USELESS, *TEXTS[:9]], fault=TOO_LONG, when=When(calls={place + 1}))
-        [failure] = [said for said in run.said if isinstance(said, Failure)]
-        assert "maximum context length" in failure.message
-        assert (len(run.sent), run.fatal, run.usage.stopped) == (10, None, "")
-
-    def test_failures_among_answers_end_nothing(self, server: ChatServer) -> None:
-        half, refused = When(share=0.5, seed=1), ChatFault(status=400)
-        run = asked(server, TEXTS[:100], fault=refused, when=half, later=True, max_concurrency=2)
-        assert 100 == run.verdicts.count(0) + run.usage.failed and len(run.sent) < 200
-        assert run.usage.stopped == "" and 10 < run.usage.failed < 80
-
-    def test_attempts_are_logged_with_stage_and_number(self, server: ChatServer, caplog: Any) -> None:
-        with caplog.at_level(logging.INFO, "evals"):
-            asked(server, [USEFUL], fault="500", when=FIRST, later=True)
-        [record] = [record for record in caplog.records if "trying again" in record.message]
-        assert (record.stage, record.attempt) == ("judge", 1) and "status 500, internal error" in record.message
+def test_a_rate_limit_is_waited_for_which_is_no_attempt(server: ChatServer) -> None:
+    run = asked(server, TEXTS[:2], fault=too_many(0.02), when=When(calls=range(2, 40)), max_concurrency=1)
+    assert (run.verdicts, len(run.sent)) == ([0, 0], 40)

@@ -1,11 +1,12 @@
-"""The judge of a run, behind both protocols: what it asks, what it says, what it costs, against ragas and its plan."""
+"""The judge of a run, behind both protocols: what it asks, what it says, what it costs, and its plan.
+
+`tests/evals/metrics/test_llm.py` has its values beside those of ragas' own classes.
+"""
 
 import asyncio
-import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,11 @@ from evals.judge.judge import asking
 from evals.judge.plan import AGAIN, SECONDS_PER_CALL, JudgePlan, stopped
 from evals.judge.store import VerdictStore, log
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, foreign, grade, tasks
-from evals.judge.verdicts import ChunkVerdict, Claim, Judging, average_precision, sentences
+from evals.judge.verdicts import ChunkVerdict, Claim, Judging, sentences
 from evals.sampling.order import among, judging_order
 from retrievers.embedding.tokens import count_tokens
 from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
-from tests.support.judged import ALL, Known, by_ragas, judge_of, observe, oracle, random_observations
+from tests.support.judged import ALL, Known, judge_of, observe, oracle
 from tests.support.judges import settings
 from tests.support.openai_server import OpenAIChatServer
 from tests.support.results import observation
@@ -37,7 +38,6 @@ CALLS = (2 + 1 + 2 + 2) + (3 + 1 + 2 + 2) + 2
 """Of each query that returned something: a call a chunk, one for recall, two for relevance, two for entities; without
 a reference answer the two for relevance alone."""
 MANY = [observe("pose", ["topic", "forward"], query=f"How {n}?", id=f"q{n}") for n in range(40)]
-SECOND = {"model": f"openai:{MODEL}", "sample": 15}
 BROKEN = Failure(type="Timeout", message="no answer in time")
 
 
@@ -45,14 +45,6 @@ BROKEN = Failure(type="Timeout", message="no answer in time")
 def knowing(request: pytest.FixtureRequest) -> None:
     if "server" in request.fixturenames:
         request.getfixturevalue("server").oracle = oracle()
-
-
-@pytest.fixture
-def two(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ChatServer, ChatServer]]:
-    """The servers of a cheap judge and of a stronger one."""
-    with CohereChatServer(oracle()) as small, OpenAIChatServer(oracle()) as large:
-        monkeypatch.setenv("OPENAI_BASE_URL", large.base_url)
-        yield small, large
 
 
 def judged(server: ChatServer, *observations: Observation, metrics: Any = ALL, **settings: Any) -> Judging:
@@ -67,159 +59,140 @@ def useful(said: Judging) -> dict[tuple[str, str], int | str]:
     }
 
 
-class TestJudge:
-    def test_all_that_the_metrics_need_is_asked_once_and_kept(self, server: ChatServer, file: Path) -> None:
-        first, second = (judged(server, store=file) for _ in range(2))
-        assert len(server.chats) == first.usage.calls == CALLS
-        assert useful(first) == {
-            ("pose", "topic"): 0, ("pose", "forward"): 1,
-            ("talk", "topic"): 1, ("talk", "action"): 1, ("talk", "soup"): 0,
-        }  # fmt: skip
-        assert first.scores[RECALL, "pose", ("topic", "forward")] == 0.5
-        assert first.scores[RELEVANCE, "talk", ("topic", "action", "soup")] == 1.0
-        assert [claim.attributed for claim in first.claims["talk", ("topic", "action", "soup")]] == [1, 1, 0]
-        assert first.model == settings(server).model and first.incomplete == "" and first.again is None
-        assert (second.usage.calls, second.usage.hits) == (0, CALLS)
-        assert (second.verdicts, second.scores, second.claims) == (first.verdicts, first.scores, first.claims)
-        judged(server, observe("pose", ["forward", "topic"]), store=file)
-        assert len(server.chats) == CALLS + 1 + 2 + 1  # recall, both ratings, entities of the joined texts; no chunk
-
-    def test_only_what_is_wanted_is_asked_and_progress_tells_of_each_answer(self, server: ChatServer) -> None:
-        told: list[tuple[int, int, int]] = []
-        with judge_of(server, told=lambda done, total, usage: told.append((done, total, usage.calls))) as judge:
-            said = judge.judge([PRECISION, "ranking/mrr_at_10"], RUN)
-        assert len(server.chats) == 5 and said.scores == {} and said.claims == {}
-        assert [done for done, _, _ in told] == [1, 2, 3, 4, 5] and told[-1] == (5, 5, 5)
-
-    def test_a_failure_is_logged_once_with_its_query(self, server: ChatServer, caplog: Any) -> None:
-        with caplog.at_level(logging.ERROR, "evals"), server.faulty("prose"):
-            said = judged(server, RUN[0], metrics=[PRECISION, RELEVANCE])
-        assert useful(said) == {("pose", "topic"): "Failure", ("pose", "forward"): "Failure"}
-        own = [record for record in caplog.records if record.name.startswith("evals")]
-        assert [(record.query_id, record.stage) for record in own] == [("pose", "judge")] * 3
-        assert "ragas/llm_context_precision of pose failed: Malformed: expected a JSON object" in caplog.text
-
-    def test_a_budget_ends_between_queries_in_judging_order(self, server: ChatServer) -> None:
-        said = judged(server, *RUN[:2], metrics=[PRECISION], budget={"calls": 3}, max_concurrency=1)
-        first, other = judging_order((o.case for o in RUN[:2]), 0)
-        unjudged = {case for (case, _), verdict in useful(said).items() if verdict == "Unscored"}
-        assert unjudged == {other} != {first}
-        assert said.incomplete == "the budget of 3 calls is spent"
-
-    def test_judging_again_goes_past_the_store_and_leaves_it_alone(self, server: ChatServer, file: Path) -> None:
-        judged(server, store=file)
-        server.requests.clear()
-        server.oracle = oracle(false_useless=1.0)
-        with judge_of(server, store=file, rejudge=30) as judge:
-            both = judge.again(judge.judge(ALL, RUN), ALL, RUN, seed=0)
-        assert both.again is not None and both.usage.calls == both.usage.hits == len(server.chats) == CALLS
-        assert useful(both)["pose", "forward"] == 1 and set(useful(both.again).values()) == {0}
-        assert useful(judged(server, store=file)) == useful(both)
-
-    def test_a_key_revoked_before_the_second_pass_leaves_the_first(self, server: ChatServer) -> None:
-        many = [observe("pose", ["topic", "forward"], id=f"q{number}") for number in range(40)]
-        with judge_of(server, rejudge=10) as judge:
-            first = judge.judge([RECALL, RELEVANCE], many)
-            with server.faulty("401"):
-                both = judge.again(first, ALL, many, seed=0)
-        assert both.scores == first.scores and both.again is not None
-        assert len({case for case, _ in both.again.verdicts}) == 10
-        assert all(isinstance(one, Failure | Unscored) for one in both.again.verdicts.values())
-
-    @pytest.mark.parametrize("refusing", [0, 1])
-    def test_of_two_judges_one_that_refuses_its_key_ends_the_run_after_a_query(
-        self, two: tuple[ChatServer, ChatServer], refusing: int
-    ) -> None:
-        env = {"COHERE_API_KEY": two[0].key, "OPENAI_API_KEY": two[1].key}
-        two[refusing].key = "another"
-        with (
-            judge_of(two[0], env=env, second=SECOND) as judge,
-            pytest.raises(JudgeError, match=r"failed at the first call: .*judge\.api_key_env"),
-        ):
-            asking(judge, [PRECISION], MANY, 0)
-        # The stronger is asked first.
-        assert len(two[1 - refusing].chats) == (2 if refusing == 0 else 0)
-
-    def test_of_two_judges_the_price_of_what_both_buy_again_is_told_before_in_one_line(
-        self, two: tuple[ChatServer, ChatServer], file: Path, caplog: Any
-    ) -> None:
-        with closing(VerdictStore(file)) as store:
-            store.put(b"old", "cohere:command", "ContextPrecisionOutput", "{}", (1, 1))
-        with closing(sqlite3.connect(file)) as database:
-            database.execute("PRAGMA user_version = 1")
-        env = {"COHERE_API_KEY": two[0].key, "OPENAI_API_KEY": two[1].key}
-        with judge_of(two[0], store=file, env=env, second=SECOND) as judge:
-            asking(judge, [PRECISION], MANY, 0)
-        prices = [f"up to {n} calls of {name}, no price for {name} in judge.prices" for n, name in (
-            (80, judge.tiers[0].chat.label), (30, judge.chat.label)
-        )]  # fmt: skip
-        assert [record.message.partition("bought again: ")[2] for record in caplog.records] == ["; ".join(prices)]
+def test_all_that_the_metrics_need_is_asked_once_and_kept(server: ChatServer, file: Path) -> None:
+    told: list[tuple[int, int]] = []
+    with judge_of(server, told=lambda done, total, usage: told.append((done, total))) as judge:
+        said = judge.judge([PRECISION, "ranking/mrr_at_10"], RUN)
+    assert len(server.chats) == 5 and said.scores == {} and said.claims == {}, "only what is wanted"
+    assert told == [(n, 5) for n in range(1, 6)]
+    server.requests.clear()
+    first, second = (judged(server, store=file) for _ in range(2))
+    assert len(server.chats) == first.usage.calls == CALLS
+    assert useful(first) == {
+        ("pose", "topic"): 0, ("pose", "forward"): 1,
+        ("talk", "topic"): 1, ("talk", "action"): 1, ("talk", "soup"): 0,
+    }  # fmt: skip
+    assert first.scores[RECALL, "pose", ("topic", "forward")] == 0.5
+    assert first.scores[RELEVANCE, "talk", ("topic", "action", "soup")] == 1.0
+    assert [claim.attributed for claim in first.claims["talk", ("topic", "action", "soup")]] == [1, 1, 0]
+    assert first.model == settings(server).model and first.incomplete == "" and first.again is None
+    assert (second.usage.calls, second.usage.hits) == (0, CALLS)
+    assert (second.verdicts, second.scores, second.claims) == (first.verdicts, first.scores, first.claims)
+    judged(server, observe("pose", ["forward", "topic"]), store=file)
+    assert len(server.chats) == CALLS + 1 + 2 + 1  # recall, both ratings, entities of the joined texts; no chunk
 
 
-class TestTasks:
-    def test_thirty_queries_by_four_metrics_are_what_ragas_own_classes_say_to_the_last_bit(
-        self, server: ChatServer
-    ) -> None:
-        server.oracle = oracle(false_useful=0.3, false_useless=0.3)
-        thirty = enumerate(random_observations(30, seed=7))
-        many = [replace(one, case=one.case.model_copy(update={"id": f"q{number}"})) for number, one in thirty]
-        said = judged(server, *many)
-        for one in many:
-            ids = one.selection.chunk_ids
-            own = [said.verdicts[one.case.id, chunk].verdict for chunk in ids]  # type: ignore[union-attr]
-            assert average_precision(own) == by_ragas(PRECISION, one, server.oracle)
-            values = [said.scores[metric, one.case.id, ids] for metric in ALL[1:]]
-            assert values == [by_ragas(metric, one, server.oracle) for metric in ALL[1:]]
+def test_a_budget_ends_between_queries_in_judging_order(server: ChatServer) -> None:
+    said = judged(server, *RUN[:2], metrics=[PRECISION], budget={"calls": 3}, max_concurrency=1)
+    first, other = judging_order((o.case for o in RUN[:2]), 0)
+    unjudged = {case for (case, _), verdict in useful(said).items() if verdict == "Unscored"}
+    assert unjudged == {other} != {first}
 
-    def test_questions_come_query_by_query_in_an_order_of_the_seed_and_each_once(self) -> None:
-        cases = [observe("pose", ["topic", "topic"], id=f"case {number}") for number in range(40)]
-        orders = [[task.case_id for task in tasks([PRECISION], [*cases, *cases], seed)] for seed in (0, 1)]
-        assert len(orders[0]) == 40 and orders[0] != [o.case.id for o in cases] != orders[1] != orders[0]
-        half = [task.case_id for task in tasks([PRECISION], cases[::2], 0)]
-        assert half == [case_id for case_id in orders[0] if case_id in half]
 
-    @pytest.mark.parametrize("metric", ALL)
-    @pytest.mark.parametrize("reason", [BROKEN, Unscored(reason="spent", missing=True)], ids=["failed", "spent"])
-    def test_a_question_without_an_answer_says_why_also_where_ragas_averages_the_others(
-        self, metric: str, reason: Failure | Unscored
-    ) -> None:
-        [task] = tasks([metric], [observe("pose", ["forward"])])
-        complete = Known(oracle())
-        asyncio.run(grade(task, complete))
-        for number in range(1, len(complete.prompts) + 1):
-            failing = Known(oracle(), dict.fromkeys(range(number, 20), reason))
-            assert asyncio.run(grade(task, failing)) == Graded(value=reason)
+def test_judging_again_goes_past_the_store_and_a_key_revoked_before_it_leaves_the_first(
+    server: ChatServer, file: Path
+) -> None:
+    judged(server, store=file)
+    server.requests.clear()
+    server.oracle = oracle(false_useless=1.0)
+    with judge_of(server, store=file, rejudge=30) as judge:
+        both = judge.again(judge.judge(ALL, RUN), ALL, RUN, seed=0)
+    assert both.again is not None and both.usage.calls == both.usage.hits == len(server.chats) == CALLS
+    assert useful(both)["pose", "forward"] == 1 and set(useful(both.again).values()) == {0}
+    assert useful(judged(server, store=file)) == useful(both)
+    with judge_of(server, rejudge=10) as judge:
+        first = judge.judge([RECALL, RELEVANCE], MANY)
+        with server.faulty("401"):
+            both = judge.again(first, ALL, MANY, seed=0)
+    assert both.scores == first.scores and both.again is not None
+    assert len({case for case, _ in both.again.verdicts}) == 10
+    assert all(isinstance(one, Failure | Unscored) for one in both.again.verdicts.values())
 
-    @pytest.mark.parametrize(
-        ("metric", "failure"),
-        [
-            (PRECISION, Failure(type="ValueError", message="of ragas")),
-            (RECALL, Failure(type="ValueError", message="of ragas")),
-            (RELEVANCE, Failure(type="NotFinite", message="ragas returned nan")),  # it swallows errors
-        ],
-    )
-    def test_a_fault_within_a_metric_is_its_failure(self, metric: str, failure: Failure) -> None:
-        [task] = tasks([metric], [observe("pose", ["forward"])])
-        asker = Known(oracle(), dict.fromkeys(range(1, 20), ValueError("of ragas")))
-        assert asyncio.run(grade(task, asker)).value == failure
 
-    @pytest.mark.parametrize(
-        ("reference", "statements", "strangers"),
-        [
-            ("Calibrate each encoder at the mark.", ["Einstein was born in Ulm.", "He got a prize."], 2),
-            ("Calibrate each encoder at the mark.", ["Einstein was born.", "He got one.", "The encoder is old."], 2),
-            ("Calibrate each encoder at the mark.", ["Einstein was born in Ulm.", "The encoder is old."], 0),
-            ("Encoder werden kalibriert.", ["Die Kalibrierung der Encoder."], 0),
-            ("编码器需要校准", ["校准编码器"], 0),
-            ("It takes 5 V.", ["5 V are needed."], 0),
-            ("Yes.", ["No, never."], 0),
-        ],
-    )
-    def test_statements_copied_from_elsewhere_are_foreign(
-        self, reference: str, statements: list[str], strangers: int
-    ) -> None:
-        claims = [Claim(statement=one, attributed=1, reason="") for one in statements]
-        assert len(foreign(reference, claims)) == strangers
+# Two judges
+
+
+@pytest.fixture
+def two(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ChatServer, ChatServer]]:
+    """The servers of a cheap judge and of a stronger one."""
+    with CohereChatServer(oracle()) as small, OpenAIChatServer(oracle()) as large:
+        monkeypatch.setenv("OPENAI_BASE_URL", large.base_url)
+        yield small, large
+
+
+def ask_both(two: tuple[ChatServer, ChatServer], store: Path) -> None:
+    env = {"COHERE_API_KEY": CohereChatServer.key, "OPENAI_API_KEY": OpenAIChatServer.key}
+    with judge_of(two[0], store, env=env, second={"model": f"openai:{MODEL}", "sample": 15}) as judge:
+        asking(judge, [PRECISION], MANY, 0)
+
+
+@pytest.mark.parametrize("refusing", [0, 1])
+def test_of_two_judges_one_that_refuses_its_key_ends_the_run_after_a_query(
+    two: tuple[ChatServer, ChatServer], file: Path, refusing: int
+) -> None:
+    two[refusing].key = "another"
+    with pytest.raises(JudgeError, match=r"failed at the first call: .*judge\.api_key_env"):
+        ask_both(two, file)
+    # The stronger is asked first.
+    assert len(two[1 - refusing].chats) == (2 if refusing == 0 else 0)
+
+
+def test_of_two_judges_the_price_of_what_both_buy_again_is_told_before_in_one_line(
+    two: tuple[ChatServer, ChatServer], file: Path, caplog: Any
+) -> None:
+    with closing(VerdictStore(file)) as store:
+        store.put(b"old", "cohere:command", "ContextPrecisionOutput", "{}", (1, 1))
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("PRAGMA user_version = 1")
+    ask_both(two, file)
+    names = {f"cohere:{MODEL}": 80, f"openai:{MODEL}": 30}
+    prices = [f"up to {n} calls of {name}, no price for {name} in judge.prices" for name, n in names.items()]
+    assert [record.message.partition("bought again: ")[2] for record in caplog.records] == ["; ".join(prices)]
+
+
+# Its questions
+
+
+def test_questions_come_query_by_query_in_an_order_of_the_seed_and_each_once() -> None:
+    cases = [observe("pose", ["topic", "topic"], id=f"case {number}") for number in range(40)]
+    orders = [[task.case_id for task in tasks([PRECISION], [*cases, *cases], seed)] for seed in (0, 1)]
+    assert len(orders[0]) == 40 and orders[0] != [o.case.id for o in cases] != orders[1] != orders[0]
+    half = [task.case_id for task in tasks([PRECISION], cases[::2], 0)]
+    assert half == [case_id for case_id in orders[0] if case_id in half]
+
+
+@pytest.mark.parametrize("metric", ALL)
+@pytest.mark.parametrize("reason", [BROKEN, Unscored(reason="spent", missing=True)], ids=["failed", "spent"])
+def test_a_question_without_an_answer_says_why_also_where_ragas_averages_the_others(
+    metric: str, reason: Failure | Unscored
+) -> None:
+    [task] = tasks([metric], [observe("pose", ["forward"])])
+    complete = Known(oracle())
+    asyncio.run(grade(task, complete))
+    for number in range(1, len(complete.prompts) + 1):
+        failing = Known(oracle(), dict.fromkeys(range(number, 20), reason))
+        assert asyncio.run(grade(task, failing)) == Graded(value=reason)
+    broken = Known(oracle(), dict.fromkeys(range(1, 20), ValueError("of ragas")))
+    value = asyncio.run(grade(task, broken)).value
+    swallowed = Failure(type="NotFinite", message="ragas returned nan")
+    assert value == (swallowed if metric == RELEVANCE else Failure(type="ValueError", message="of ragas"))
+
+
+@pytest.mark.parametrize(
+    ("reference", "statements", "strangers"),
+    [
+        ("Calibrate each encoder at the mark.", ["Einstein was born in Ulm.", "He got a prize."], 2),
+        ("Calibrate each encoder at the mark.", ["Einstein was born.", "He got one.", "The encoder is old."], 2),
+        ("Calibrate each encoder at the mark.", ["Einstein was born in Ulm.", "The encoder is old."], 0),
+        ("Encoder werden kalibriert.", ["Die Kalibrierung der Encoder."], 0),
+        ("编码器需要校准", ["校准编码器"], 0),
+        ("It takes 5 V.", ["5 V are needed."], 0),
+        ("Yes.", ["No, never."], 0),
+    ],
+)
+def test_statements_copied_from_elsewhere_are_foreign(reference: str, statements: list[str], strangers: int) -> None:
+    claims = [Claim(statement=one, attributed=1, reason="") for one in statements]
+    assert len(foreign(reference, claims)) == strangers
 
 
 @pytest.mark.parametrize(
@@ -235,88 +208,82 @@ def test_sentences(reference: str, expected: list[str]) -> None:
     assert sentences(reference) == expected
 
 
-class TestPlan:
-    @pytest.fixture
-    def run(self) -> Iterator[list[Observation]]:
-        yield [*RUN, observe("talk", ["topic"]), observe("pose", ["forward", "twin"], id="other")]
+# The plan; `tests/evals/experiment/test_plan.py` has the command's
 
-    @staticmethod
-    def planned(server: ChatServer, run: list[Observation], metrics: Any = ALL, **settings: Any) -> JudgePlan:
-        with judge_of(server, **settings) as judge:
-            return judge.plan(metrics, run, run[:2], seed=0)
+PLANNED = [*RUN, observe("talk", ["topic"]), observe("pose", ["forward", "twin"], id="other")]
+PRICE = {"input": 2.0, "output": 8.0}
 
-    @staticmethod
-    def made(server: ChatServer, run: list[Observation], metrics: Any = ALL, **settings: Any) -> int:
-        """The requests that the run makes."""
-        server.requests.clear()
-        with judge_of(server, **settings) as judge:
-            said = judge.judge(metrics, run)
-            judge.again(said, metrics, run[:2], seed=0)
-        return len(server.chats)
 
-    @pytest.mark.parametrize("metrics", [*([one] for one in ALL), ALL, []], ids=str)
-    def test_a_run_makes_as_many_calls_as_were_planned(
-        self, server: ChatServer, run: list[Observation], metrics: list[str]
-    ) -> None:
-        found = self.planned(server, run, metrics)
-        assert server.chats == [] and found.total.calls == self.made(server, run, metrics)
-        assert [share.metric for share in found.shares] == [*metrics]
-        assert found.total.tokens_in == sum(count_tokens(chat.prompt) for chat in server.chats)
-        assert found.total.tokens_out == 150 * found.total.calls
+def planned(server: ChatServer, run: Any = PLANNED, metrics: Any = ALL, **settings: Any) -> JudgePlan:
+    with judge_of(server, **settings) as judge:
+        return judge.plan(metrics, run, run[:2], seed=0)
 
-    def test_what_is_stored_is_counted_and_not_planned_but_for_the_second_pass(
-        self, server: ChatServer, run: list[Observation], file: Path
-    ) -> None:
-        self.made(server, run[:1], store=file)
-        found = self.planned(server, run, store=file)
-        assert found.total.cached == 7 and found.total.calls == self.made(server, run, store=file)
-        rest = self.planned(server, run, store=file, rejudge=1)
-        assert rest.shares[-1].metric == AGAIN
-        assert rest.total.calls == rest.shares[-1].calls == self.made(server, run, store=file, rejudge=1) > 0
 
-    @pytest.mark.parametrize(("sample", "drawn"), [("all", 66), (0.1, 10), (0.5, 33), (40, 40), ("auto", 20)])
-    def test_a_sample_is_counted_beside_all(self, server: ChatServer, sample: Any, drawn: int) -> None:
-        run = [observe("pose", ["topic"], query=f"question {number}", id=f"q{number}") for number in range(66)]
-        found = self.planned(server, run, [PRECISION], sample=sample)
-        order = judging_order((o.case for o in run), 0)
-        assert found.drawn == drawn
-        assert found.total.calls == self.made(server, among(order[:drawn], run), [PRECISION]) == drawn
+def made(server: ChatServer, run: Any = PLANNED, metrics: Any = ALL, **settings: Any) -> int:
+    """The requests that the run makes."""
+    server.requests.clear()
+    with judge_of(server, **settings) as judge:
+        said = judge.judge(metrics, run)
+        judge.again(said, metrics, run[:2], seed=0)
+    return len(server.chats)
 
-    def test_price_and_time_are_those_of_the_settings(self, server: ChatServer, run: list[Observation]) -> None:
-        unpriced = self.planned(server, run)
-        whole, tokens = unpriced.total, unpriced.total.tokens_in + unpriced.total.tokens_out
-        prices = {f"{settings(server).model}": {"input": 2.0, "output": 8.0}}
-        usd = self.planned(server, run, prices=prices).usd
-        assert unpriced.usd is None and usd == pytest.approx((whole.tokens_in * 2 + whole.tokens_out * 8) / 1e6)
-        assert self.planned(server, run, max_concurrency=4).seconds == pytest.approx(whole.calls * SECONDS_PER_CALL / 4)
-        assert self.planned(server, run, requests_per_minute=6).seconds == pytest.approx(whole.calls * 10)
-        assert self.planned(server, run, requests_per_minute=600, tokens_per_minute=60).seconds == pytest.approx(tokens)
 
-    @pytest.mark.parametrize("price", [None, {"input": 2.0, "output": 8.0}])
-    def test_verdicts_under_keys_of_an_earlier_version_are_bought_again_at_a_price_that_is_told_before(
-        self, server: ChatServer, run: list[Observation], file: Path, monkeypatch: pytest.MonkeyPatch, price: Any
-    ) -> None:
-        model = settings(server).model
-        changes: dict[str, Any] = {"store": file, "prices": {model: price} if price else {}}
-        self.made(server, run[:1], **changes)
-        with closing(sqlite3.connect(file)) as database, database:
-            database.execute("UPDATE verdicts SET key = randomblob(32)")
-            database.execute("PRAGMA user_version = 0")
-        planned = self.planned(server, run, **changes)
-        told: list[tuple[str, int]] = []
-        monkeypatch.setattr(log, "warning", lambda text, *parts: told.append((text % parts, len(server.chats))))
-        calls = self.made(server, run, **changes)
-        assert planned.total.calls == calls
-        cost = f"about {planned.usd:.4f} USD" if price else f"no price for {model} in judge.prices"
-        again = f"the 7 verdicts in {file} have the keys of an earlier version and are bought again: "
-        assert told == [(f"{again}up to {calls} calls of {model}, {cost}", 0)], "once, before the first call"
-        assert self.made(server, run, **changes) == 0 and len(told) == 1
+def test_a_run_makes_as_many_calls_as_were_planned_but_for_what_is_stored(server: ChatServer, file: Path) -> None:
+    found = planned(server)
+    assert server.chats == [] and found.total.calls == made(server)
+    assert [share.metric for share in found.shares] == [*ALL]
+    assert found.total.tokens_in == sum(count_tokens(chat.prompt) for chat in server.chats)
+    assert found.total.tokens_out == 150 * found.total.calls
+    made(server, RUN[:1], store=file)
+    rest = planned(server, store=file)
+    assert rest.total.cached == 7 and rest.total.calls == made(server, store=file)
+    again = planned(server, store=file, rejudge=1)
+    assert again.shares[-1].metric == AGAIN
+    assert again.total.calls == again.shares[-1].calls == made(server, store=file, rejudge=1) > 0
 
-    def test_what_the_budget_leaves_out_is_said(self, server: ChatServer, run: list[Observation]) -> None:
-        prices = {f"{settings(server).model}": {"input": 1.0, "output": 1.0}}
-        both = [self.planned(server, run, prices=prices)] * 2
-        calls = 2 * both[0].total.calls
-        assert stopped(settings(server, budget={"calls": calls}).budget, both) == ""
-        tight = settings(server, budget={"calls": 3, "usd": 0.001}, prices=prices).budget
-        said = stopped(tight, both)
-        assert said.startswith(f"the budget holds 3 calls of {calls}; the budget holds 0.001 USD of 0.0")
+
+@pytest.mark.parametrize(("sample", "drawn"), [("all", 40), (0.1, 10), (0.5, 20), (30, 30), ("auto", 20)])
+def test_a_sample_is_counted_beside_all(server: ChatServer, sample: Any, drawn: int) -> None:
+    found, order = planned(server, MANY, [PRECISION], sample=sample), judging_order((o.case for o in MANY), 0)
+    assert found.drawn == drawn
+    assert found.total.calls == made(server, among(order[:drawn], MANY), [PRECISION]) == 2 * drawn
+
+
+def test_price_and_time_are_those_of_the_settings_and_what_the_budget_leaves_out_is_said(server: ChatServer) -> None:
+    unpriced, prices = planned(server), {f"{settings(server).model}": PRICE}
+    whole, tokens = unpriced.total, unpriced.total.tokens_in + unpriced.total.tokens_out
+    priced = planned(server, prices=prices)
+    assert unpriced.usd is None
+    assert priced.usd == pytest.approx((whole.tokens_in * 2 + whole.tokens_out * 8) / 1e6)
+    for limits, seconds in (
+        ({"max_concurrency": 4}, whole.calls * SECONDS_PER_CALL / 4),
+        ({"requests_per_minute": 6}, whole.calls * 10),
+        ({"requests_per_minute": 600, "tokens_per_minute": 60}, tokens),
+    ):
+        assert planned(server, **limits).seconds == pytest.approx(seconds)
+    calls = 2 * whole.calls
+    assert stopped(settings(server, budget={"calls": calls}).budget, [priced] * 2) == ""
+    tight = settings(server, budget={"calls": 3, "usd": 0.001}, prices=prices).budget
+    said = stopped(tight, [priced] * 2)
+    assert said.startswith(f"the budget holds 3 calls of {calls}; the budget holds 0.001 USD of 0.1")
+
+
+@pytest.mark.parametrize("price", [None, PRICE])
+def test_verdicts_under_keys_of_an_earlier_version_are_bought_again_at_a_price_that_is_told_before(
+    server: ChatServer, file: Path, monkeypatch: pytest.MonkeyPatch, price: Any
+) -> None:
+    model = settings(server).model
+    changes: dict[str, Any] = {"store": file, "prices": {model: price} if price else {}}
+    made(server, RUN[:1], **changes)
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE verdicts SET key = randomblob(32)")
+        database.execute("PRAGMA user_version = 0")
+    plan = planned(server, **changes)
+    told: list[tuple[str, int]] = []
+    monkeypatch.setattr(log, "warning", lambda text, *parts: told.append((text % parts, len(server.chats))))
+    calls = made(server, **changes)
+    assert plan.total.calls == calls
+    cost = f"about {plan.usd:.4f} USD" if price else f"no price for {model} in judge.prices"
+    again = f"the 7 verdicts in {file} have the keys of an earlier version and are bought again: "
+    assert told == [(f"{again}up to {calls} calls of {model}, {cost}", 0)], "once, before the first call"
+    assert made(server, **changes) == 0 and len(told) == 1

@@ -2,8 +2,8 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 import pytest
 
@@ -12,6 +12,7 @@ from evals.judge.budget import Pace
 
 Server = Callable[[float], float | None]
 """When a request comes, to the seconds that it asks to wait; None when it answers."""
+Result = TypeVar("Result")
 
 
 class QuickLoop(asyncio.SelectorEventLoop):
@@ -34,11 +35,17 @@ class QuickLoop(asyncio.SelectorEventLoop):
         return self.moment
 
 
-@pytest.fixture
-def loop() -> Iterator[QuickLoop]:
-    made = QuickLoop()
-    yield made
-    made.close()
+def run(work: Coroutine[Any, Any, Result]) -> Result:
+    with asyncio.Runner(loop_factory=QuickLoop) as runner:
+        return runner.run(work)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def pace(**limits: Any) -> Pace:
+    return Pace(JudgeConfig.model_validate(limits))
 
 
 def windows(calls: int, seconds: float) -> Server:
@@ -84,42 +91,32 @@ def bucket(calls: int, seconds: float) -> Server:
     return asked
 
 
-def run(loop: QuickLoop, server: Server, prompts: int, at_once: int, latency: float) -> tuple[float, int]:
-    """Return the seconds that a server took for so many prompts, and its number of refusals."""
-    refusals = 0
-
-    async def all_of_them() -> float:
-        nonlocal refusals
-        pace = Pace(JudgeConfig.model_validate({"max_concurrency": at_once}))
-        start, waiting = loop.time(), iter(range(prompts))
-
-        async def work() -> None:
-            nonlocal refusals
-            for _ in waiting:
-                while True:
-                    async with pace.turn(1):
-                        wait = server(loop.time())
-                        await asyncio.sleep(latency if wait is None else 0.001)
-                    if wait is None:
-                        pace.succeeded()
-                        break
-                    refusals += 1
-                    pace.refused(wait)
-
-        await asyncio.gather(*(work() for _ in range(4 * at_once)))
-        return loop.time() - start
-
-    return loop.run_until_complete(all_of_them()), refusals
-
-
-@pytest.mark.parametrize("server", [windows, sliding, bucket])
+@pytest.mark.parametrize("limited", [windows, sliding, bucket])
 @pytest.mark.parametrize(("at_once", "latency"), [(1, 0.03), (4, 0.2), (16, 0.03), (16, 1.0)])
 def test_sixty_a_minute_are_had_in_at_most_a_seventh_more_than_the_ideal(
-    loop: QuickLoop, server: Callable[[int, float], Server], at_once: int, latency: float
+    limited: Callable[[int, float], Server], at_once: int, latency: float
 ) -> None:
     """The first minute's calls come at once, the others over the next minute."""
-    seconds, refusals = run(loop, server(60, 60.0), 120, at_once, latency)
-    assert 60 <= seconds <= 1.15 * 60 and refusals <= 100
+    server, refusals, waiting = limited(60, 60.0), [0], iter(range(120))
+
+    async def work(pace: Pace) -> None:
+        for _ in waiting:
+            wait: float | None = 0.0
+            while wait is not None:
+                async with pace.turn(1):
+                    wait = server(now())
+                    await asyncio.sleep(latency if wait is None else 0.001)
+                if wait is not None:
+                    refusals[0] += 1
+                    pace.refused(wait)
+            pace.succeeded()
+
+    async def all_of_them() -> float:
+        shared, start = pace(max_concurrency=at_once), now()
+        await asyncio.gather(*(work(shared) for _ in range(4 * at_once)))
+        return now() - start
+
+    assert 60 <= run(all_of_them()) <= 1.15 * 60 and refusals[0] <= 100
 
 
 @pytest.mark.parametrize(
@@ -130,25 +127,23 @@ def test_sixty_a_minute_are_had_in_at_most_a_seventh_more_than_the_ideal(
         ({"tokens_per_minute": 6_000}, [100, 500, 200, 1], [0, 1, 6, 8]),
     ],
 )
-def test_limits_a_minute_space_the_calls(
-    loop: QuickLoop, limits: dict[str, Any], tokens: list[int], moments: list[float]
-) -> None:
+def test_limits_a_minute_space_the_calls(limits: dict[str, Any], tokens: list[int], moments: list[float]) -> None:
     async def one_by_one() -> list[float]:
-        pace, start, entered = Pace(JudgeConfig.model_validate(limits)), loop.time(), []
+        spaced, start, entered = pace(**limits), now(), []
         for one in tokens:
-            async with pace.turn(one):
-                entered.append(loop.time() - start)
+            async with spaced.turn(one):
+                entered.append(now() - start)
         return entered
 
-    assert loop.run_until_complete(one_by_one()) == pytest.approx(moments)
+    assert run(one_by_one()) == pytest.approx(moments)
 
 
-def test_places_are_given_in_the_order_of_asking_and_given_back_by_a_call_that_fails(loop: QuickLoop) -> None:
+def test_places_are_given_in_the_order_of_asking_and_given_back_by_a_call_that_fails() -> None:
     inside, most, order = 0, 0, []
 
-    async def call(pace: Pace, number: int) -> None:
+    async def call(shared: Pace, number: int) -> None:
         nonlocal inside, most
-        async with pace.turn(1):
+        async with shared.turn(1):
             order.append(number)
             inside += 1
             most = max(most, inside)
@@ -157,23 +152,23 @@ def test_places_are_given_in_the_order_of_asking_and_given_back_by_a_call_that_f
             raise ZeroDivisionError
 
     async def all_of_them() -> None:
-        pace = Pace(JudgeConfig.model_validate({"max_concurrency": 3}))
-        await asyncio.gather(*(call(pace, number) for number in range(20)), return_exceptions=True)
+        shared = pace(max_concurrency=3)
+        await asyncio.gather(*(call(shared, number) for number in range(20)), return_exceptions=True)
 
-    loop.run_until_complete(all_of_them())
+    run(all_of_them())
     assert most == 3 and order == list(range(20))
 
 
-def test_a_rate_limit_halves_the_places_once_for_all_that_it_hit_and_successes_open_them_again(loop: QuickLoop) -> None:
+def test_a_rate_limit_halves_the_places_once_for_all_that_it_hit_and_successes_open_them_again() -> None:
     async def refused() -> list[int]:
-        pace, limits = Pace(JudgeConfig.model_validate({"max_concurrency": 16})), list[int]()
+        shared, limits = pace(max_concurrency=16), list[int]()
         for _ in range(6):
             for _ in range(5):  # calls that were in flight together
-                pace.refused(1)
-            limits.append(pace.limit)
-            loop.moment += 1
+                shared.refused(1)
+            limits.append(shared.limit)
+            await asyncio.sleep(1)
         for _ in range(200):
-            pace.succeeded()
-        return [*limits, pace.limit]
+            shared.succeeded()
+        return [*limits, shared.limit]
 
-    assert loop.run_until_complete(refused()) == [8, 4, 2, 1, 1, 1, 16]
+    assert run(refused()) == [8, 4, 2, 1, 1, 1, 16]

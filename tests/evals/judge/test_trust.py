@@ -1,5 +1,6 @@
 """Trust in a judge: against scikit-learn and ppi-python, by hand, and by simulated coverage."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,8 +25,6 @@ from tests.support.observed import make_case, observe, results
 
 Floats = NDArray[np.float64]
 TIMEOUT = Failure(type="TimeoutError", message="30 s")
-
-
 Row = tuple[tuple[str, str], Any, Any]
 
 
@@ -44,92 +43,88 @@ def agreed(rows: Sequence[Row]) -> Agreement:
     return found
 
 
-# Verdict and label are 1 1 three times, 1 0 twice, 0 1 twice, 0 0 three times; chance agreement is 1/2.
-ROWS = [
-    *judged("a", [(1, 1), (1, 0), (0, 0), (0, 0)]),
-    *judged("b", [(0, 1), (1, 1), (1, 0)]),
-    *judged("c", [(0, 0), (1, 1)]),
-    *judged("d", [(0, 1)]),
-]
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 1), st.integers(0, 1)), min_size=1, max_size=60),
+    st.randoms(use_true_random=False),
+)
+def test_it_equals_scikit_learn_whatever_the_order(found: list[tuple[int, int, int]], random: Any) -> None:
+    rows = [row for place, (query, *pair) in enumerate(found) for row in judged(f"q{query}", [tuple(pair)], place)]  # type: ignore[list-item]
+    ours = agreed(rows)
+    _, verdicts, labels = zip(*found, strict=True)
+    assert ours.accuracy.value == pytest.approx(accuracy_score(labels, verdicts), abs=1e-12)
+    if len(set(labels)) == 2:
+        assert ours.kappa.value == pytest.approx(cohen_kappa_score(verdicts, labels), abs=1e-12)
+    else:
+        assert (ours.kappa.value, ours.kappa.note) == (None, f"undefined: all labels are {labels[0]}")
+    for one in (ours.accuracy, ours.kappa):
+        if one.value is not None and one.ci_low is not None and one.ci_high is not None:
+            assert one.ci_low <= one.value + 1e-12 and one.value - 1e-12 <= one.ci_high
+    shuffled = list(rows)
+    random.shuffle(shuffled)
+    assert agreed(shuffled).accuracy == ours.accuracy and agreed(shuffled).kappa == ours.kappa
 
 
-class TestAgreement:
-    def test_counts_by_hand(self) -> None:
-        found = agreed(ROWS)
-        assert found.n_verdicts == 10 == found.accuracy.n
-        assert found.accuracy.value == 0.6 and found.kappa.value == pytest.approx(0.2, abs=1e-15)
-        assert found.accuracy.note == "not computable: only 4 queries, 10 are needed"
-        assert agree(judging(), {}) is None
+def test_intervals_are_of_queries_that_have_the_label() -> None:
+    """Ten queries hold a chunk labelled 1, thirty one labelled 0: each rate has its own queries."""
+    rows = [row for query in range(20) for row in judged(f"q{query:02}", [(0, 0), (query % 4 == 0, 0)])]
+    rows += [row for query in range(20, 30) for row in judged(f"q{query}", [(query % 3 > 0, 1), (0, 0), (0, 0)])]
+    found = agreed(rows)
+    for one in (found.accuracy, found.kappa):
+        assert one.value is not None and one.ci_low is not None and one.ci_high is not None
+        assert one.ci_low < one.value < one.ci_high
+    without = agreed(rows[:-3])
+    assert without.kappa.note == "not computable: chunks labelled 1 in only 9 queries, 10 are needed"
 
-    @given(
-        st.lists(st.tuples(st.integers(0, 12), st.integers(0, 1), st.integers(0, 1)), min_size=1, max_size=60),
-        st.randoms(use_true_random=False),
-    )
-    def test_equals_scikit_learn_whatever_the_order(self, found: list[tuple[int, int, int]], random: Any) -> None:
-        rows = [row for place, (query, *pair) in enumerate(found) for row in judged(f"q{query}", [tuple(pair)], place)]  # type: ignore[list-item]
-        ours = agreed(rows)
-        _, verdicts, labels = zip(*found, strict=True)
-        assert ours.accuracy.value == pytest.approx(accuracy_score(labels, verdicts), abs=1e-12)
-        if len(set(labels)) == 2:
-            assert ours.kappa.value == pytest.approx(cohen_kappa_score(verdicts, labels), abs=1e-12)
-        else:
-            assert (ours.kappa.value, ours.kappa.note) == (None, f"undefined: all labels are {labels[0]}")
-        for one in (ours.accuracy, ours.kappa):
-            if one.value is not None and one.ci_low is not None and one.ci_high is not None:
-                assert one.ci_low <= one.value + 1e-12 and one.value - 1e-12 <= one.ci_high
-        shuffled = list(rows)
-        random.shuffle(shuffled)
-        assert agreed(shuffled).accuracy == ours.accuracy and agreed(shuffled).kappa == ours.kappa
 
-    def test_intervals_are_of_queries_that_have_the_label(self) -> None:
-        """Ten queries hold a chunk labelled 1, thirty one labelled 0: each rate has its own queries."""
-        rows = [row for query in range(20) for row in judged(f"q{query:02}", [(0, 0), (query % 4 == 0, 0)])]
-        rows += [row for query in range(20, 30) for row in judged(f"q{query}", [(query % 3 > 0, 1), (0, 0), (0, 0)])]
-        found = agreed(rows)
-        for one in (found.accuracy, found.kappa):
-            assert one.value is not None and one.ci_low is not None and one.ci_high is not None
-            assert one.ci_low < one.value < one.ci_high
-        without = agreed(rows[:-3])
-        assert without.kappa.note == "not computable: chunks labelled 1 in only 9 queries, 10 are needed"
+def test_repeating_every_verdict_tells_nothing_new() -> None:
+    rows = [row for query in range(30) for row in judged(f"q{query}", [(1, query % 5 > 0), (query % 7 == 0, 0)])]
+    once, often = agreed(rows), agreed([((key[0], f"{key[1]} {n}"), *row) for n in range(10) for key, *row in rows])
+    for one, other in ((once.accuracy, often.accuracy), (once.kappa, often.kappa)):
+        assert (other.ci_low, other.ci_high) == pytest.approx((one.ci_low, one.ci_high), abs=0.02)
 
-    def test_repeating_every_verdict_tells_nothing_new(self) -> None:
-        rows = [row for query in range(30) for row in judged(f"q{query}", [(1, query % 5 > 0), (query % 7 == 0, 0)])]
-        once, often = agreed(rows), agreed([((key[0], f"{key[1]} {n}"), *row) for n in range(10) for key, *row in rows])
-        for one, other in ((once.accuracy, often.accuracy), (once.kappa, often.kappa)):
-            assert (other.ci_low, other.ci_high) == pytest.approx((one.ci_low, one.ci_high), abs=0.02)
 
-    def test_full_agreement_counts_each_query_once(self) -> None:
-        found = agreed([row for query in range(30) for row in judged(f"q{query}", [(1, 1), (0, 0)])])
-        low = wilson(30, 30).low
-        assert low is not None
-        assert (found.accuracy.value, found.accuracy.ci_high, found.kappa.value, found.kappa.ci_high) == (1, 1, 1, 1)
-        assert found.accuracy.ci_low == pytest.approx(low) and found.kappa.ci_low == pytest.approx(2 * low - 1)
-        assert found.disagreements == ()
+def test_full_agreement_counts_each_query_once() -> None:
+    found = agreed([row for query in range(30) for row in judged(f"q{query}", [(1, 1), (0, 0)])])
+    low = wilson(30, 30).low
+    assert low is not None
+    assert (found.accuracy.value, found.accuracy.ci_high, found.kappa.value, found.kappa.ci_high) == (1, 1, 1, 1)
+    assert found.accuracy.ci_low == pytest.approx(low) and found.kappa.ci_low == pytest.approx(2 * low - 1)
+    assert found.disagreements == ()
 
-    def test_failures_are_counted_and_leave_bounds_open(self) -> None:
-        """To 6 right of 10 come one failed with label 1 and two with label 0, and one whose label failed."""
-        rows = [*ROWS, *judged("c", [(TIMEOUT, 1), (TIMEOUT, 0)], first=2), *judged("e", [(TIMEOUT, 0)])]
-        found = agreed(rows)
-        assert (found.accuracy.value, found.accuracy.n, found.accuracy.n_failed) == (0.6, 10, 3)
-        assert (found.accuracy.bound_low, found.accuracy.bound_high) == (6 / 13, 9 / 13)
-        low, high = found.kappa.bound_low, found.kappa.bound_high
-        assert found.kappa.n_failed == 3 and low is not None and high is not None and low < 0.2 < high
-        assert agreed([*rows, *judged("f", [(1, TIMEOUT)])]).accuracy.n_failed == 4
-        alone = agreed(judged("a", [(TIMEOUT, 1), (TIMEOUT, 0)]))
-        assert (alone.accuracy.value, alone.accuracy.note) == (None, "no verdict on a labelled chunk")
-        assert (alone.accuracy.n_failed, alone.kappa.value) == (2, None)
 
-    def test_disagreements_begin_with_the_query_that_has_most_and_the_chunk_that_is_labelled(self) -> None:
-        rows = [
+def test_failures_are_counted_and_leave_bounds_open() -> None:
+    """To 6 right of 10 come one failed with label 1 and two with label 0, and one whose label failed."""
+    rows = [
+        *judged("a", [(1, 1), (1, 0), (0, 0), (0, 0)]),
+        *judged("b", [(0, 1), (1, 1), (1, 0)]),
+        *judged("c", [(0, 0), (1, 1), (TIMEOUT, 1), (TIMEOUT, 0)]),
+        *judged("d", [(0, 1)]),
+        *judged("e", [(TIMEOUT, 0)]),
+    ]
+    found = agreed(rows)
+    assert (found.accuracy.value, found.accuracy.n, found.accuracy.n_failed) == (0.6, 10, 3)
+    assert found.accuracy.note == "not computable: only 4 queries, 10 are needed"
+    assert (found.accuracy.bound_low, found.accuracy.bound_high) == (6 / 13, 9 / 13)
+    low, high = found.kappa.bound_low, found.kappa.bound_high
+    assert found.kappa.n_failed == 3 and low is not None and high is not None and low < 0.2 < high
+    assert agreed([*rows, *judged("f", [(1, TIMEOUT)])]).accuracy.n_failed == 4
+    alone = agreed(judged("a", [(TIMEOUT, 1), (TIMEOUT, 0)]))
+    assert (alone.accuracy.value, alone.accuracy.note) == (None, "no verdict on a labelled chunk")
+    assert (alone.accuracy.n_failed, alone.kappa.value) == (2, None)
+    assert agree(judging(), {}) is None
+
+
+def test_disagreements_begin_with_the_query_that_has_most_and_the_chunk_that_is_labelled() -> None:
+    found = agreed(
+        [
             *judged("one", [(0, 0), (1, 0)]),
             *judged("three", [(1, 0), (1, 1), (0, 1), (1, 0)]),
             *judged("also one", [(0, 1)]),
         ]
-        found = agreed(rows).disagreements
-        assert [(row.query_id, row.chunk_id) for row in found] == [
-            ("three", "c2"), ("three", "c0"), ("three", "c3"), ("also one", "c0"), ("one", "c1"),
-        ]  # fmt: skip
-        assert (found[0].label, found[0].reason) == (1, "because three c2")
+    ).disagreements
+    places = [f"{row.query_id} {row.chunk_id}" for row in found]
+    assert places == ["three c2", "three c0", "three c3", "also one c0", "one c1"]
+    assert (found[0].label, found[0].reason) == (1, "because three c2")
 
 
 def drawn(rng: np.random.Generator, queries: int, base: float, hit: float, false: float, correlation: float) -> Floats:
@@ -222,67 +217,67 @@ def corrected(judge: Judging, run: Sequence[Observation]) -> Summary:
     return correction
 
 
-class TestPeople:
-    @pytest.mark.parametrize("n", [15, 40])
-    def test_their_mean_is_corrected_by_a_judge_of_all_queries_by_the_definition(self, n: int) -> None:
-        mean = corrected(said("small", SMALL), observations(people(ORDER[:n])))
-        own = np.array([[float(TRUE[key])] for key in ORDER[:n]])
-        proxy = np.array([[float(SMALL[key])] for key in ORDER])
-        weight = shrunk_weight(own, proxy[:n])
-        expected = own.mean() + weight * (proxy.mean() - proxy[:n].mean())
-        assert mean.value == pytest.approx(expected, abs=1e-8) and mean.n == n
-        assert mean.ci_low is not None and mean.ci_high is not None and mean.ci_low < expected < mean.ci_high
+@pytest.mark.parametrize("n", [15, 40])
+def test_their_mean_is_corrected_by_a_judge_of_all_queries_by_the_definition(n: int) -> None:
+    mean = corrected(said("small", SMALL), observations(people(ORDER[:n])))
+    own = np.array([[float(TRUE[key])] for key in ORDER[:n]])
+    proxy = np.array([[float(SMALL[key])] for key in ORDER])
+    weight = shrunk_weight(own, proxy[:n])
+    expected = own.mean() + weight * (proxy.mean() - proxy[:n].mean())
+    assert mean.value == pytest.approx(expected, abs=1e-8) and mean.n == n
+    assert mean.ci_low is not None and mean.ci_high is not None and mean.ci_low < expected < mean.ci_high
 
-    def test_a_stronger_judge_of_a_sample_is_compared_and_does_not_correct(self) -> None:
-        strong = said("large", LARGE, ORDER[:40], below=said("small", SMALL))
-        trust = measure(strong, observations(people(ORDER[:20])), 0)
-        between, with_people = trust.tiers
-        assert trust.correction == corrected(said("small", SMALL), observations(people(ORDER[:20])))
-        assert between is not None and between.n_verdicts == 80
-        assert with_people is not None and with_people.n_verdicts == 40
 
-    def test_without_a_judge_of_all_queries_labels_correct_them_if_they_say_the_same_of_all(self) -> None:
-        run = observations(people(ORDER[:20]), {key: {"a": 1} if TRUE[key] else {"x": 1} for key in IDS})
-        judge = said("large", LARGE, ORDER[:40])
-        assert corrected(judge, run).value == pytest.approx(np.mean([*TRUE.values()]), abs=0.01)
-        labelling = Labelling(by=["ada"], at="2026-11-23", pool=[], depth=3)
-        cases = [o.case.model_copy(update={"labelling": labelling} if o.case.human_verdicts else {}) for o in run]
-        marked = [replace(o, case=case) for o, case in zip(run, cases, strict=True)]
-        assert corrected(judge, marked).value == pytest.approx(np.mean([TRUE[key] for key in ORDER[:20]]))
+def test_a_stronger_judge_of_a_sample_is_compared_and_does_not_correct() -> None:
+    strong = said("large", LARGE, ORDER[:40], below=said("small", SMALL))
+    trust = measure(strong, observations(people(ORDER[:20])), 0)
+    between, with_people = trust.tiers
+    assert trust.correction == corrected(said("small", SMALL), observations(people(ORDER[:20])))
+    assert between is not None and between.n_verdicts == 80
+    assert with_people is not None and with_people.n_verdicts == 40
 
-    def test_what_the_judge_failed_on_is_as_its_other_verdicts_are(self) -> None:
-        judge = said("small", SMALL)
-        failed = {(key, "a"): TIMEOUT for key in ORDER[-2:]} | {(ORDER[0], "a"): Unscored(reason="budget")}
-        run = observations(people(ORDER[:40]))
-        whole, partly = (corrected(each, run).value for each in (
-            judge, replace(judge, verdicts={**judge.verdicts, **failed})
-        ))  # fmt: skip
-        assert partly == pytest.approx(whole, abs=0.02)
 
-    @pytest.mark.parametrize(
-        ("labelled", "said_of_it"),
-        [
-            (people(ORDER[:14]), "14 of 14 queries with human verdicts on all that was returned, 15 are needed"),
-            (people(ORDER[60:90]), "30 of 30 .*100 are needed where they are not the first of the judging order"),
-            (people(ORDER[2:120]), None),
-            (people(ORDER[:20]) | {key: {"b": 0} for key in ORDER[20:22]}, None),
-            (people(ORDER[:20]) | {key: {"b": 0} for key in ORDER[3:6]}, "17 of 20 queries"),
-        ],
-        ids=["few", "chosen", "many chosen", "unfinished at the end", "incomplete"],
-    )
-    def test_they_are_a_random_sample_or_it_is_said_why_not(
-        self, labelled: dict[str, dict[str, int]], said_of_it: str | None
-    ) -> None:
-        found = corrected(said("small", SMALL), observations(labelled))
-        assert (found.value is None) == bool(said_of_it)
-        if said_of_it:
-            with pytest.raises(AssertionError, match=said_of_it):
-                raise AssertionError(found.note)
+def test_without_a_judge_of_all_queries_labels_correct_them_if_they_say_the_same_of_all() -> None:
+    run = observations(people(ORDER[:20]), {key: {"a": 1} if TRUE[key] else {"x": 1} for key in IDS})
+    judge = said("large", LARGE, ORDER[:40])
+    assert corrected(judge, run).value == pytest.approx(np.mean([*TRUE.values()]), abs=0.01)
+    labelling = Labelling(by=["ada"], at="2026-11-23", pool=[], depth=3)
+    cases = [o.case.model_copy(update={"labelling": labelling} if o.case.human_verdicts else {}) for o in run]
+    marked = [replace(o, case=case) for o, case in zip(run, cases, strict=True)]
+    assert corrected(judge, marked).value == pytest.approx(np.mean([TRUE[key] for key in ORDER[:20]]))
 
-    def test_without_their_verdicts_there_is_no_correction(self) -> None:
-        trust = measure(said("small", SMALL), observations({}), 0)
-        assert trust.correction is None and trust.tiers == [] and trust.self_agreement is None
-        assert trust.agreement is not None and trust.agreement.n_verdicts == 260
+
+def test_what_the_judge_failed_on_is_as_its_other_verdicts_are() -> None:
+    judge = said("small", SMALL)
+    failed = {(key, "a"): TIMEOUT for key in ORDER[-2:]} | {(ORDER[0], "a"): Unscored(reason="budget")}
+    run = observations(people(ORDER[:40]))
+    whole, partly = (corrected(each, run).value for each in (
+        judge, replace(judge, verdicts={**judge.verdicts, **failed})
+    ))  # fmt: skip
+    assert partly == pytest.approx(whole, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("labelled", "note"),
+    [
+        (people(ORDER[:14]), "14 of 14 queries with human verdicts on all that was returned, 15 are needed"),
+        (people(ORDER[60:90]), "30 of 30 .*100 are needed where they are not the first of the judging order"),
+        (people(ORDER[:20]) | {key: {"b": 0} for key in ORDER[3:6]}, "17 of 20 queries"),
+        (people(ORDER[2:120]), ""),
+        (people(ORDER[:20]) | {key: {"b": 0} for key in ORDER[20:22]}, ""),
+    ],
+    ids=["few", "chosen", "incomplete", "many chosen", "unfinished at the end"],
+)
+def test_they_are_a_random_sample_or_it_is_said_why_not(labelled: dict[str, dict[str, int]], note: str) -> None:
+    found = corrected(said("small", SMALL), observations(labelled))
+    assert (found.value is None) == bool(note)
+    assert re.search(note, found.note)
+
+
+def test_without_their_verdicts_there_is_no_correction() -> None:
+    trust = measure(said("small", SMALL), observations({}), 0)
+    assert trust.correction is None and trust.tiers == [] and trust.self_agreement is None
+    assert trust.agreement is not None and trust.agreement.n_verdicts == 260
 
 
 def test_a_second_pass_is_compared_with_the_first() -> None:

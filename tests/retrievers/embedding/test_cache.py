@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -45,29 +46,22 @@ print(sum(cache.get("p", f"{sys.argv[2]} {number}") == [number, 0.1] for number 
 def test_a_vector_comes_back_bit_for_bit_for_its_own_model_input_type_and_text(
     tmp_path: Path, vector: list[float]
 ) -> None:
-    cache = EmbeddingCache(tmp_path / "new" / "v.sqlite")
-    cache.put(vector, *KEY)
-    for number, other in enumerate(OTHERS):
-        cache.put([float(number)], *other)
-    found = cache.get(*KEY)
-    assert found is not None
-    assert [struct.pack("<d", value) for value in found] == [struct.pack("<d", value) for value in vector]
-    assert [cache.get(*other) for other in OTHERS] == [[float(number)] for number in range(len(OTHERS))]
-    cache.close()
+    with closing(EmbeddingCache(tmp_path / "new" / "v.sqlite")) as cache:
+        cache.put(vector, *KEY)
+        for number, other in enumerate(OTHERS):
+            cache.put([float(number)], *other)
+    with closing(EmbeddingCache(tmp_path / "new" / "v.sqlite")) as again:
+        found = again.get(*KEY)
+        assert found is not None and struct.pack(f"{len(vector)}d", *found) == struct.pack(f"{len(vector)}d", *vector)
+        assert [again.get(*other) for other in OTHERS] == [[float(number)] for number in range(len(OTHERS))]
+        assert again.get(*KEY[:3], "never put") is None
+    assert all(b"what is a topic" not in file.read_bytes() for file in (tmp_path / "new").iterdir())
 
 
-def test_vectors_outlive_the_program_and_their_texts_are_not_kept(tmp_path: Path) -> None:
-    first = EmbeddingCache(tmp_path / "v.sqlite")
-    assert first.get(*KEY) is None
-    first.put([1.0], *KEY)
-    first.close()
-    again = EmbeddingCache(tmp_path / "v.sqlite")
-    assert again.get(*KEY) == [1.0]
-    assert all(b"what is a topic" not in file.read_bytes() for file in tmp_path.iterdir())
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda n: again.put([float(n)], str(n)), range(200)))
-        assert list(pool.map(lambda n: again.get(str(n)), range(200))) == [[float(n)] for n in range(200)]
-    again.close()
+def test_threads_share_a_cache(tmp_path: Path) -> None:
+    with closing(EmbeddingCache(tmp_path / "v.sqlite")) as cache, ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: cache.put([float(n)], str(n)), range(200)))
+        assert list(pool.map(lambda n: cache.get(str(n)), range(200))) == [[float(n)] for n in range(200)]
 
 
 @pytest.mark.slow
@@ -88,18 +82,14 @@ class Trap:
 
 
 def other_table(file: Path) -> None:
-    with sqlite3.connect(file) as database:
+    with closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE vectors (id INTEGER, payload BLOB)")
-    database.close()
 
 
 @pytest.mark.parametrize(
     "spoil",
-    [
-        other_table,
-        lambda file: file.write_bytes(pickle.dumps(Trap(file.with_name("trapped")))),
-        lambda file: file.mkdir(),
-    ],
+    [other_table, lambda file: file.write_bytes(pickle.dumps(Trap(file.with_name("trapped")))), Path.mkdir],
+    ids=["another table", "a pickle", "a folder"],
 )
 def test_a_file_of_another_kind_is_refused_and_left_as_it_is(tmp_path: Path, spoil: Callable[[Path], object]) -> None:
     file = tmp_path / "v.sqlite"
@@ -111,17 +101,14 @@ def test_a_file_of_another_kind_is_refused_and_left_as_it_is(tmp_path: Path, spo
     assert not (tmp_path / "trapped").exists()
 
 
-def test_a_file_that_fails_later_is_passed_by(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    cache = EmbeddingCache(tmp_path / "v.sqlite")
-    cache.close()
-    cache.put([1.0], *KEY)
-    assert cache.get(*KEY) is None
-    assert "the file of kept vectors failed and is passed by" in caplog.text
-
-
-def test_vectors_of_hosted_models_alone_are_kept_in_the_users_cache(tmp_path: Path) -> None:
+def test_vectors_of_hosted_models_alone_are_kept_in_the_users_cache_and_a_file_that_fails_later_is_passed_by(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     env = {"XDG_CACHE_HOME": str(tmp_path)}
     assert open_embedding_cache(env, hosted=False) is None and not [*tmp_path.iterdir()]
     opened = open_embedding_cache(env, hosted=True)
     assert opened is not None and (tmp_path / "retrieval-evals" / "vectors.sqlite").is_file()
     opened.close()
+    opened.put([1.0], *KEY)
+    assert opened.get(*KEY) is None
+    assert "the file of kept vectors failed and is passed by" in caplog.text

@@ -1,10 +1,11 @@
-"""Embeddings of every provider: what is sent, what comes back, and every fault as an EmbeddingError without the key."""
+"""Embeddings of every provider: what is sent, what comes back, and what is said of a model that cannot be had.
 
-import logging
+Faults of the providers' servers are in `tests/faults/test_clients.py`.
+"""
+
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,29 +14,28 @@ from langchain_core.embeddings import Embeddings
 
 from retrievers.config import EMBEDDING_PROVIDERS, EmbeddingConfig
 from retrievers.embedding import models, tokens
-from retrievers.embedding.models import CheckedEmbeddings, StaticEmbeddings, checked, make_embeddings
+from retrievers.embedding.models import CheckedEmbeddings, StaticEmbeddings, checked
 from retrievers.embedding.tokens import count_tokens, token_parts, tokenizer
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
 from tests.support import cohere_server, openai_embedding_server
 from tests.support.child import ROOT
-from tests.support.clock import ATTEMPTS, patient
 from tests.support.cohere_server import CohereServer, vector
 from tests.support.collections import TableEmbeddings
-from tests.support.loopback import Fault, Reply, free_port
 from tests.support.openai_embedding_server import OpenAIEmbeddingServer
 
 HELLO = [0.6, 0.8]
+COHERE, OPENAI = cohere_server.KEY, openai_embedding_server.KEY
 
 
-def config(**values: Any) -> EmbeddingConfig:
-    return EmbeddingConfig.model_validate(values)
+def make(env: dict[str, str] | None = None, **values: Any) -> CheckedEmbeddings:
+    return models.make_embeddings(EmbeddingConfig.model_validate(values), env or {})
 
 
 # The packaged model
 
 
 def test_the_packaged_model_makes_unit_vectors_of_256_of_any_characters() -> None:
-    packaged = make_embeddings(config(), {})
+    packaged = make()
     one, other = packaged.embed_documents(["robots walk", "a topic is a bus"])
     assert math.hypot(*one) == pytest.approx(1, abs=1e-5)
     assert one == packaged.embed_query("robots walk") == packaged.embed_queries(["robots walk"])[0] != other
@@ -69,7 +69,7 @@ def test_loading_the_packaged_model_leaves_the_root_logger_alone() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout == b"True []\n"
 
 
-# Any model, checked, and the user's own
+# The user's own
 
 
 class Broken(Embeddings):
@@ -83,8 +83,7 @@ class Broken(Embeddings):
             raise self.result
         return self.result
 
-    def embed_query(self, text: str) -> Any:
-        return self.embed_documents([text])[0]
+    embed_query = embed_documents  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize(
@@ -114,164 +113,76 @@ def make_nothing() -> None:
     return None
 
 
-def fail() -> None:
-    raise RuntimeError("no GPU")
-
-
 def test_a_users_own_class_is_loaded_by_name_and_checked_once() -> None:
-    own = make_embeddings(config(provider="python", model=f"{__name__}:make_hello"), {})
+    own = make(provider="python", model=f"{__name__}:make_hello")
     assert own.embed_query("hello") == own.embed_queries(["hello"])[0] == HELLO
-    assert (own.name, checked(own, config())) == (f"python:{__name__}:make_hello", own)
+    assert (own.name, checked(own, EmbeddingConfig())) == (f"python:{__name__}:make_hello", own)
+    target = f"{__name__}:make_nothing"
+    with pytest.raises(ConfigError, match=f"^embedding.model '{target}': expected a LangChain Embeddings, got None"):
+        make(provider="python", model=target)
 
 
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ("no_such_module:make", "cannot be loaded: ModuleNotFoundError, No module named 'no_such_module'"),
-        (f"{__name__}:no_such_name", "expected a function or class of "),
-        (f"{__name__}:fail", "cannot be loaded: RuntimeError, no GPU"),
-        (f"{__name__}:make_nothing", "expected a LangChain Embeddings, got NoneType"),
-    ],
-)
-def test_a_class_that_cannot_be_loaded_is_named(target: str, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        make_embeddings(config(provider="python", model=target), {})
-    assert str(caught.value).startswith(f"embedding.model {target!r}") and message in str(caught.value)
+# Providers
 
 
-# Providers on a server: the real clients against the loopback
+@pytest.mark.parametrize("provider", ["cohere", "openai"])
+def test_texts_and_queries_go_in_batches_of_96_with_prefixes_and_keep_their_order(provider: str) -> None:
+    is_cohere, texts = provider == "cohere", [f"text {number}" for number in range(100)]
+    with CohereServer() if is_cohere else OpenAIEmbeddingServer() as server:
+        url, prefixes = f"{server.url}{'' if is_cohere else '/v1'}", {"document_prefix": "p: ", "query_prefix": "q: "}
+        embeddings = make(
+            {"COHERE_API_KEY": COHERE, "OPENAI_API_KEY": f"{OPENAI}\n"}, provider=provider, base_url=url, **prefixes
+        )
+        assert embeddings.embed_documents(texts) == [pytest.approx(vector(f"p: {text}")) for text in texts]
+        assert embeddings.embed_queries(texts) == [pytest.approx(vector(f"q: {text}")) for text in texts]
+        assert embeddings.embed_query("where?") == pytest.approx(vector("q: where?"))
+    bodies = [request.body for request in server.requests]
+    assert [len(body["texts" if is_cohere else "input"]) for body in bodies] == [96, 4, 96, 4, 1]
+    assert bodies[0]["model"] == ("embed-english-v3.0" if is_cohere else "text-embedding-3-small")
+    kinds = ["search_document"] * 2 + ["search_query"] * 3
+    assert [body.get("input_type") for body in bodies] == (kinds if is_cohere else [None] * 5)
+    key = COHERE if is_cohere else OPENAI
+    assert {request.headers["authorization"] for request in server.requests} == {f"Bearer {key}"}
 
 
-class Hosted:
-    """A provider's double and its embeddings."""
-
-    def __init__(self, provider: str, server: Any) -> None:
-        self.provider, self.server = provider, server
-        self.double: Any = cohere_server if provider == "cohere" else openai_embedding_server
-        self.label = f"{provider}:{'embed-english-v3.0' if provider == 'cohere' else 'text-embedding-3-small'}"
-
-    def made(self, key: str | None = None, **values: Any) -> CheckedEmbeddings:
-        url = self.server.url + ("/v1" if self.provider == "openai" else "")
-        settings = config(**{"provider": self.provider, "base_url": url} | values)
-        return make_embeddings(settings, {settings.declared.key_env or "": key or self.double.KEY})
-
-    @property
-    def sent(self) -> list[list[str]]:
-        return [request.body["texts" if self.provider == "cohere" else "input"] for request in self.server.requests]
-
-
-@pytest.fixture(params=["cohere", "openai"])
-def hosted(request: pytest.FixtureRequest) -> Iterator[Hosted]:
-    with CohereServer() if request.param == "cohere" else OpenAIEmbeddingServer() as server:
-        yield Hosted(request.param, server)
-
-
-def test_texts_and_queries_go_in_batches_of_96_with_prefixes_and_keep_their_order(hosted: Hosted) -> None:
-    embeddings = hosted.made(document_prefix="p: ", query_prefix="q: ")
-    texts = [f"text {number}" for number in range(100)]
-    assert embeddings.embed_documents(texts) == [pytest.approx(vector(f"p: {text}")) for text in texts]
-    assert embeddings.embed_queries(texts) == [pytest.approx(vector(f"q: {text}")) for text in texts]
-    assert embeddings.embed_query("where?") == pytest.approx(vector("q: where?"))
-    assert [len(sent) for sent in hosted.sent] == [96, 4, 96, 4, 1]
-    first = hosted.server.requests[0]
-    assert first.body["model"] == hosted.label.partition(":")[2]
-    assert first.headers["authorization"] == f"Bearer {hosted.double.KEY}"
-    kinds = [request.body.get("input_type") for request in hosted.server.requests]
-    assert kinds == (["search_document"] * 2 + ["search_query"] * 3 if hosted.provider == "cohere" else [None] * 5)
-
-
-@pytest.mark.parametrize(
-    ("fault", "message", "requests"),
-    [
-        ("401", "status 401, the API key was refused", 1),
-        ("404", "status 404, ", 1),
-        ("429", "status 429, the rate limit was hit", ATTEMPTS),
-        ("500", "status 500, ", ATTEMPTS),
-        ("slow", "no answer in time", ATTEMPTS),
-        ("truncated", "", 1),
-        ("html", "", 1),
-        ("too few", "returned 1 vectors of ", 1),
-        ("ragged", "dimensions for 2 texts, expected one for each, of one number of dimensions", 1),
-    ],
-)
-def test_every_fault_is_told_after_a_bounded_number_of_requests_without_the_key(
-    hosted: Hosted,
-    fault: str,
-    message: str,
-    requests: int,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    monkeypatch.setattr(models, "TIMEOUT_S", 0.3 if fault == "slow" else 30.0)
-    with hosted.server.failing(hosted.double.FAULTS[fault]), pytest.raises(EmbeddingError) as caught:
-        hosted.made().embed_documents(["a", "b"])
-    assert str(caught.value).startswith(hosted.label) and message in str(caught.value)
-    assert len(hosted.server.requests) == requests
-    assert (f"({ATTEMPTS} attempts in " in str(caught.value)) == (requests == ATTEMPTS)
-    error: BaseException | None = caught.value
-    while error is not None:
-        assert hosted.double.KEY not in f"{error} {error!r}"
-        error = error.__cause__
-    assert "SECRET" in hosted.double.KEY and "SECRET" not in caplog.text + str(caught.value)
-
-
-def test_a_fault_that_passes_is_got_over_and_who_asks_to_wait_is_waited_for(
-    hosted: Hosted, caplog: pytest.LogCaptureFixture
-) -> None:
-    busy = Reply.json({"message": "busy"}, 429, **{"Retry-After": "7"})
-    with hosted.server.failing(Fault(reply=busy, times=1)), patient(60):
-        assert hosted.made().embed_query("a") == pytest.approx(vector("a"))
-    assert "embed: waiting 7 s, as asked: " in caplog.text
-    assert len(hosted.server.requests) == 2
-
-
-def test_the_key_stands_in_the_variable_of_the_provider(hosted: Hosted) -> None:
-    assert len(hosted.made(f"{hosted.double.KEY}\n").embed_query("a")) == len(vector("a"))
-    default = EMBEDDING_PROVIDERS[hosted.provider].key_env
-    for env in ({}, {"CO_API_KEY": "x"}, {str(default): " "}):
-        with pytest.raises(MissingKeyError, match=rf"expected it in {default}, which is not set.*provider wordllama\)"):
-            make_embeddings(config(provider=hosted.provider), env)
+@pytest.mark.parametrize("provider", ["cohere", "openai"])
+def test_the_key_stands_in_the_variable_of_the_provider(provider: str) -> None:
+    name = f"{provider.upper()}_API_KEY"
+    for env in ({}, {"CO_API_KEY": "x"}, {name: " "}):
+        with pytest.raises(MissingKeyError, match=rf"expected it in {name}, which is not set.*provider wordllama\)"):
+            make(env, provider=provider)
     for key in ("SECRET\nKEY", "SECRETé"):
         with pytest.raises(ConfigError) as caught:
-            hosted.made(key)
+            make({name: key}, provider=provider)
         assert "SECRET" not in str(caught.value)
-
-
-def test_nobody_listening_is_an_embedding_error() -> None:
-    nobody = config(provider="cohere", base_url=f"http://127.0.0.1:{free_port()}")
-    with pytest.raises(EmbeddingError, match="failed to embed: ConnectError, "):
-        make_embeddings(nobody, {"COHERE_API_KEY": "k"}).embed_query("a")
 
 
 def test_dimensions_are_asked_for_and_checked_and_a_server_of_ones_own_needs_no_key() -> None:
     with OpenAIEmbeddingServer() as server:
-        own = Hosted("openai", server)
-        assert own.made(dimensions=4).embed_query("where?") == pytest.approx(vector("where?")[:4])
+        own: dict[str, Any] = {"provider": "openai", "base_url": f"{server.url}/v1"}
+        short = make({"OPENAI_API_KEY": OPENAI}, **own, dimensions=4)
+        assert short.embed_query("where?") == pytest.approx(vector("where?")[:4])
         assert server.requests[0].body["dimensions"] == 4
-        with server.failing(own.double.FAULTS["too few"]), pytest.raises(EmbeddingError, match="of 4 dimensions"):
-            own.made(dimensions=4).embed_query("a")
-        settings = config(provider="openai", base_url=f"{server.url}/v1")
+        too_few = openai_embedding_server.FAULTS["too few"]
+        with server.failing(too_few), pytest.raises(EmbeddingError, match="of 4 dimensions"):
+            short.embed_query("a")
         with pytest.raises(EmbeddingError, match="status 401"):
-            make_embeddings(settings, {}).embed_query("a")
+            make(**own).embed_query("a")
         assert server.requests[-1].headers["authorization"] == "Bearer none"
 
 
-def test_the_environment_does_not_move_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_BASE", "http://elsewhere.example/v1")
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere.example/v1")
-    made: Any = make_embeddings(config(provider="openai"), {"OPENAI_API_KEY": "k"})
-    assert str(made.inner.client._client.base_url) == "https://api.openai.com/v1/"
-
-
-def test_options_reach_the_class_of_langchain_and_its_refusal_is_told() -> None:
-    azure = {"model": "azure_openai:deployed"}
+def test_options_reach_the_class_of_langchain_and_its_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as elsewhere:
+        for name in ("OPENAI_API_BASE", "OPENAI_BASE_URL"):
+            elsewhere.setenv(name, "http://elsewhere.example/v1")
+        made: Any = make({"OPENAI_API_KEY": "k"}, provider="openai")
+    assert str(made.inner.client._client.base_url) == "https://api.openai.com/v1/", "whatever the environment says"
     options = {"azure_endpoint": "https://mine.openai.azure.com", "api_version": "2024-10-21"}
     env = {"AZURE_OPENAI_API_KEY": "SECRET"}
-    made: Any = make_embeddings(config(**azure, options=options), env)
+    made = make(env, model="azure_openai:deployed", options=options)
     assert (made.inner.openai_api_version, made.inner.azure_endpoint) == ("2024-10-21", options["azure_endpoint"])
     with pytest.raises(ConfigError, match="cannot be built: chunk_size: Input should be a valid integer") as caught:
-        make_embeddings(config(**azure, options=options | {"chunk_size": "many"}), env)
+        make(env, model="azure_openai:deployed", options=options | {"chunk_size": "many"})
     assert "SECRET" not in str(caught.value)
 
 
@@ -280,4 +191,4 @@ def test_the_providers_are_those_of_langchain_and_a_missing_package_is_named() -
 
     assert {*EMBEDDING_PROVIDERS} == {*_BUILTIN_PROVIDERS, "wordllama", "python"}
     with pytest.raises(ConfigError, match=r"'bedrock:titan' cannot be built: .*pip install langchain-aws"):
-        make_embeddings(config(model="bedrock:titan"), {})
+        make(model="bedrock:titan")

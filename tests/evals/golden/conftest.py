@@ -1,0 +1,12 @@
+from collections.abc import Callable
+
+import pytest
+
+from evals.golden.command import main
+from tests.support.command import Done, call
+
+
+@pytest.fixture
+def golden(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """`golden` with a subcommand and its arguments."""
+    return lambda *arguments: call(main, arguments, capsys)

@@ -1,0 +1,331 @@
+"""Every fault of the network in every client: the requests that it costs, what becomes of it, what is said of it.
+
+A row is a fault, a column a client. The clients of a search (Qdrant over REST, embeddings of Cohere and of OpenAI,
+Cohere's reranker) are tried alike. The judge, over Cohere's protocol and over OpenAI's, fails at the first call of a
+run, which ends it (exit code 2), or later, which is one failure (exit code 3). What may pass is got over in the end.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from evals.collect.observations import Failure, Unscored
+from evals.errors import JudgeError
+from evals.judge import asking
+from evals.judge.judge import Judge
+from evals.judge.tasks import PRECISION
+from evals.judge.verdicts import ChunkVerdict
+from retrievers import QdrantRetriever
+from retrievers.embedding import models
+from retrievers.errors import EmbeddingError, RerankError, RetrievalError, StoreError
+from retrievers.search import rerank
+from retrievers.text import secrets
+from tests.support import cohere_server, openai_embedding_server, qdrant_server
+from tests.support.chat_server import CohereChatServer
+from tests.support.checked import described
+from tests.support.clock import ATTEMPTS, TRIED, Clock, patient
+from tests.support.collections import index_pages, settings, write_pages
+from tests.support.judged import judge_of, observe, oracle
+from tests.support.loopback import Fault, LoopbackServer, Reply, free_port
+from tests.support.openai_embedding_server import OpenAIEmbeddingServer
+from tests.support.openai_server import OpenAIChatServer
+from tests.support.qdrant_server import QdrantServer
+from tests.support.rerank_server import RerankServer
+
+ENV = {
+    "QDRANT_API_KEY": qdrant_server.KEY,
+    "COHERE_API_KEY": cohere_server.KEY,
+    "OPENAI_API_KEY": openai_embedding_server.KEY,
+}
+WAITS = [0.25, 0.5, 1, 2, 2]
+"""Seconds between the attempts of an application's search."""
+
+
+def error(status: int, **headers: str) -> Fault:
+    """An error as all of the servers word it, which quotes every key."""
+    told = f"refused {' '.join(ENV.values())}"
+    body = {"message": told, "status": {"error": told}, "error": {"message": told, "type": "t", "code": "c"}}
+    return Fault(reply=Reply.json(body, status, **headers))
+
+
+def page(status: int) -> Fault:
+    return Fault(reply=Reply.html("<html>a page of the proxy's</html>", status))
+
+
+def body(content: bytes) -> Fault:
+    return Fault(reply=Reply(body=content))
+
+
+class Row(NamedTuple):
+    """What a fault comes to.
+
+    Attributes:
+        searching: Requests of each client of a search.
+        first: Requests of the judge, asked for the first time in a run.
+        later: Requests of the judge, asked later.
+        store: What is said of Qdrant.
+        model: What is said of the server of a model.
+    """
+
+    fault: Fault
+    searching: int
+    first: int
+    later: int
+    store: str
+    model: str
+
+
+LOST, UNREAD = "cannot be reached .*; does it run", r"cannot be read or written \(.*\); is it Qdrant, and the address"
+TABLE = {
+    "dropped": Row(Fault(reset=True), ATTEMPTS, 8, 8, LOST, "ReadError|Connection error"),
+    "dropped in mid-answer": Row(Fault(torn=True), ATTEMPTS, 8, 8, LOST, "ReadError|Connection error"),
+    "no answer in time": Row(Fault(slow=True), ATTEMPTS, 3, 3, "no answer in time; raise store.timeout_s", "in time"),
+    "401": Row(error(401), 1, 1, 2, "401 Unauthorized: .*_API_KEY was refused", "401, the API key was refused"),
+    "403": Row(error(403), 1, 1, 2, "403 Forbidden: .*_API_KEY may not do this", "403, the API key may not do this"),
+    "404": Row(error(404), 1, 1, 2, "404 Not Found: .*is the address that of Qdrant", r"status 404, refused \*\*\*"),
+    "413": Row(error(413), 1, 1, 1, "413 Request Entity Too Large: refused", r"status 413, refused \*\*\*"),
+    "429": Row(error(429), ATTEMPTS, 1, 1, "429 Too Many Requests: .*come too fast", "429, the rate limit was hit"),
+    "500": Row(error(500), ATTEMPTS, 8, 8, "500 Internal Server Error: .*see the log", r"status 500, refused \*\*\*"),
+    "503": Row(error(503), ATTEMPTS, 8, 8, "503 Service Unavailable: .*see the log", r"status 503, refused \*\*\*"),
+    "a proxy's 502": Row(page(502), ATTEMPTS, 8, 8, "502 Bad Gateway: see the log", "status 502"),
+    "a proxy's 200": Row(page(200), 1, 8, 8, UNREAD, "base_url right|'str' object|a page of the proxy's"),
+    "JSON cut off": Row(body(b'{"a": ['), 1, 8, 8, UNREAD, "base_url right|Expecting value"),
+    "other JSON": Row(body(b'{"hello": "world"}'), 1, 8, 8, UNREAD, "Error, "),
+    "too large": Row(body(b" " * 200_000), 1, 8, 8, "more than 100,000 bytes", "base_url right|Expecting value"),
+    "nothing": Row(body(b""), 1, 8, 8, UNREAD, "base_url right|Expecting value"),
+}
+faults = pytest.mark.parametrize("row", TABLE.values(), ids=TABLE)
+
+
+@pytest.fixture(autouse=True)
+def keys_are_known(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Whatever is said and logged holds no key."""
+    secrets.remember_environment(ENV)
+    for name in ("evals", "retrievers"):
+        caplog.set_level(logging.DEBUG, name)
+    yield
+    assert "SECRET" not in caplog.text
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits long, and no more is read of Qdrant than is needed."""
+    monkeypatch.setattr("retrievers.store.opening.MOST_BYTES", 100_000)
+    monkeypatch.setattr(asking, "BASE_S", 0.0)
+    monkeypatch.setattr(asking, "PATIENCE_S", 0.5)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock().rules(monkeypatch)
+
+
+# The clients of a search
+
+
+class Client(NamedTuple):
+    """Where the server of a client is, what asks it, and what its fault is."""
+
+    server: LoopbackServer
+    retriever: QdrantRetriever
+    path: str
+    error: type[RetrievalError]
+    said: str
+
+    def asked(self) -> int:
+        return sum(request.path.endswith(self.path) for request in self.server.requests)
+
+    def found(self, query: str) -> list[tuple[str, float | None]]:
+        session = self.retriever.search(query, use_cache=False)
+        return [(one.chunk.chunk_id, one.score) for one in session.chunks]
+
+    def of_time(self, seconds: float, monkeypatch: pytest.MonkeyPatch) -> "Client":
+        """Return a client that waits so long for an answer."""
+        for module in (models, rerank):
+            monkeypatch.setattr(module, "TIMEOUT_S", seconds)
+        config = self.retriever.settings
+        store = config.store.model_copy(update={"timeout_s": seconds})
+        quick = QdrantRetriever.open(config.model_copy(update={"store": store}), env=ENV)
+        self.server.requests.clear()
+        return self._replace(retriever=quick)
+
+
+CLIENTS: dict[str, tuple[str, type[RetrievalError], str]] = {
+    "Qdrant": ("/points/query/batch", StoreError, "collection 'of cohere' at "),
+    "Cohere's embeddings": ("/v1/embed", EmbeddingError, "cohere:embed-english-v3.0 failed to embed: "),
+    "OpenAI's embeddings": ("/embeddings", EmbeddingError, "openai:text-embedding-3-small failed to embed: "),
+    "Cohere's reranker": ("/v2/rerank", RerankError, "cohere:rerank-v3.5 failed to rerank "),
+}
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Client]]:
+    pages = write_pages(tmp_path_factory.mktemp("pages"))
+    with QdrantServer(api_key=qdrant_server.KEY) as qdrant, RerankServer() as cohere, OpenAIEmbeddingServer() as openai:
+
+        def opened(provider: str, url: str) -> QdrantRetriever:
+            config = settings(
+                store={"url": qdrant.url},
+                collection=f"of {provider}",
+                embedding={"provider": provider, "base_url": url},
+                rerank="cross-encoder",
+                cross_encoder={"provider": "cohere", "base_url": cohere.url},
+            )
+            index_pages(config, pages, ENV)
+            return QdrantRetriever.open(config, env=ENV)
+
+        with opened("cohere", cohere.url) as one, opened("openai", f"{openai.url}/v1") as other:
+            asked: dict[str, tuple[LoopbackServer, QdrantRetriever]] = {
+                "Qdrant": (qdrant, one),
+                "OpenAI's embeddings": (openai, other),
+            }
+            yield {
+                name: Client(*asked.get(name, (cohere, one)), path, error, said)
+                for name, (path, error, said) in CLIENTS.items()
+            }
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request: pytest.FixtureRequest, clients: dict[str, Client]) -> Client:
+    found = clients[request.param]
+    found.server.requests.clear()
+    return found
+
+
+@faults
+def test_a_search_raises_the_error_of_its_stage_after_so_many_requests(
+    client: Client, row: Row, clock: Clock, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    asked, query = client.of_time(0.3, monkeypatch) if row.fault.slow else client, request.node.name
+    with asked.server.failing(replace(row.fault, on=client.path)), pytest.raises(client.error) as caught:
+        asked.retriever.invoke(query)
+    failed, passes = caught.value, row.searching > 1
+    assert (failed.attempts, failed.transient, failed.timed_out) == (asked.asked(), passes, row.fault.slow)
+    assert (asked.asked(), clock.waits) == (row.searching, WAITS if passes else [])
+    assert str(failed).startswith(client.said) and str(failed).endswith(TRIED) == passes
+    assert re.search(row.store if client.error is StoreError else row.model, str(failed))
+    assert "SECRET" not in str(failed)
+    with patient(0), asked.server.failing(replace(row.fault, on=client.path)):
+        session = asked.retriever.search(query, use_cache=False)
+    assert (session.status, session.chunks) == ("timeout" if row.fault.slow else "error", ())
+    if passes and not row.fault.slow:
+        with asked.server.failing(replace(row.fault, on=client.path, times=3)):
+            got_over = asked.found(query)
+        assert got_over == asked.found(query) != []
+    if asked is not client:
+        asked.retriever.close()
+
+
+def test_a_session_tells_the_fault_which_is_logged_once_a_kind(
+    client: Client, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with client.server.failing(replace(error(500), on=client.path)):
+        session = client.retriever.search("who sends?", use_cache=False)
+    assert (session.status, session.chunks) == ("error", ())
+    assert session.error is not None and session.error.startswith(client.said)
+    logged = [(record.levelname, record.__dict__["attempt"]) for record in caplog.records]
+    assert logged == [("WARNING", 1), ("ERROR", ATTEMPTS)]
+
+
+def test_who_asks_to_wait_is_waited_for_in_a_run_and_not_by_an_application(client: Client, clock: Clock) -> None:
+    busy = replace(error(429, **{"Retry-After": "7"}), on=client.path)
+    with client.server.failing(replace(busy, times=3)), patient(60):
+        session = client.retriever.search("who sends?", use_cache=False)
+    assert (session.status, client.asked(), clock.waits) == ("success", 4, [7, 7, 7])
+    with client.server.failing(busy):
+        session = client.retriever.search("who sends?", use_cache=False)
+    assert (session.status, client.asked(), clock.waits) == ("error", 5, [7, 7, 7])
+    assert str(session.error).endswith(" (asked to wait 7 s, more than 5 s)")
+
+
+def nobody(kind: str) -> Callable[[], object]:
+    """Return what asks a server that is not there."""
+    url = f"http://127.0.0.1:{free_port()}"
+    match kind:
+        case "Qdrant":
+            return lambda: described(settings(store={"url": url}, collection="of cohere"))
+        case "Cohere's reranker":
+            config = settings(rerank="cross-encoder", cross_encoder={"provider": "cohere", "base_url": url})
+            pool = rerank.Pool(query="q", cosines=np.zeros(1), texts=["a"], vectors=np.empty((0, 0)))
+            return lambda: rerank.cross_encoder(config, ENV)(pool)
+    config = settings(embedding={"provider": "cohere" if "Cohere" in kind else "openai", "base_url": url})
+    return lambda: models.make_embeddings(config.embedding, ENV).embed_query("a")
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_nobody_listening_is_tried_as_often(kind: str, clock: Clock) -> None:
+    _, expected, said = CLIENTS[kind]
+    with pytest.raises(expected, match=r"Connection refused|ConnectError|Connection error") as caught:
+        nobody(kind)()
+    assert str(caught.value).startswith(said) and str(caught.value).endswith(TRIED)
+    assert (caught.value.attempts, clock.waits) == (ATTEMPTS, WAITS)
+
+
+# The judge
+
+
+class Asked(NamedTuple):
+    """What a judge said of a passage, or of what ended the run; and the requests for it."""
+
+    said: object
+    told: str
+    requests: int
+
+
+def ask(judge: Judge, server: LoopbackServer, chunk: str) -> Asked:
+    before = len(server.requests)
+    try:
+        said = judge.judge([PRECISION], [observe("pose", [chunk])]).verdicts["pose", chunk]
+    except JudgeError as error:
+        return Asked(JudgeError, str(error), len(server.requests) - before)
+    told = said.message if isinstance(said, Failure) else getattr(said, "reason", "")
+    return Asked(type(said), told, len(server.requests) - before)
+
+
+def judge_behind(server: CohereChatServer | OpenAIChatServer, row: Row) -> AbstractContextManager[Judge]:
+    return judge_of(server, timeout_s=0.5 if row.fault.slow else 10)
+
+
+chats = pytest.mark.parametrize("chat", [CohereChatServer, OpenAIChatServer], ids=["Cohere", "OpenAI"])
+Chat = type[CohereChatServer] | type[OpenAIChatServer]
+
+
+@chats
+@faults
+def test_a_judge_that_fails_at_the_first_call_ends_the_run(chat: Chat, row: Row) -> None:
+    with chat(oracle()) as server, judge_behind(server, row) as judge, server.failing(row.fault):
+        asked = ask(judge, server, "topic")
+    of_one_prompt = row is TABLE["413"]
+    assert (asked.said, asked.requests) == (Failure if of_one_prompt else JudgeError, row.first)
+    assert re.search(row.model, asked.told) and "SECRET" not in asked.told
+    assert of_one_prompt or re.match("the judge .* (failed at the first call|let no call through for)", asked.told)
+
+
+@chats
+@faults
+def test_a_judge_that_fails_later_leaves_a_failure(chat: Chat, row: Row) -> None:
+    with chat(oracle()) as server, judge_behind(server, row) as judge:
+        assert ask(judge, server, "soup").said is ChunkVerdict
+        with server.failing(row.fault):
+            asked = ask(judge, server, "topic")
+        limited = row is TABLE["429"]
+        assert (asked.said, asked.requests) == (Unscored if limited else Failure, row.later)
+        assert re.search(row.model, asked.told) and "SECRET" not in asked.told
+        assert asked.told.endswith(f" ({row.later} attempts)") == (row.later > 1)
+        if row.later > 1 and not row.fault.slow:
+            with server.failing(replace(row.fault, times=row.later - 1)):
+                assert ask(judge, server, "forward")[::2] == (ChunkVerdict, row.later)
+
+
+@chats
+def test_a_judge_that_is_not_there_ends_the_run(chat: Chat) -> None:
+    with chat(oracle()) as server, judge_of(server, base_url=f"http://127.0.0.1:{free_port()}/v1") as judge:
+        asked = ask(judge, server, "topic")
+    assert asked.said is JudgeError
+    assert re.search("failed at the first call: .*Connect.*; check judge.model, judge.base_url", asked.told)
