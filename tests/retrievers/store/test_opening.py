@@ -15,7 +15,6 @@ import pytest
 from langchain_core.documents import Document
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient
-from syrupy.assertion import SnapshotAssertion
 
 from retrievers import QdrantRetriever
 from retrievers.__main__ import main
@@ -26,7 +25,7 @@ from retrievers.store import describe, embedded_folder, location, open_client
 from retrievers.store.opening import portable_settings
 from tests.support import cohere_server, qdrant_server
 from tests.support.checked import TABLE, at, described, texts
-from tests.support.clock import ATTEMPTS, TRIED, Clock, patient
+from tests.support.clock import ATTEMPTS, Clock
 from tests.support.cohere_server import reranked
 from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages
 from tests.support.hybrid import variant
@@ -128,16 +127,12 @@ def test_an_old_server_is_searched_and_not_written_to(server: QdrantServer, tmp_
         assert [c.chunk.text for c in retriever.search("b").chunks][:3] == ["b", "a", "c"]
 
 
-# Every fault in every stage: requests made, waits, what is logged and said
+# A fault in every stage of a search (tests/faults has every fault by every client)
 
 ENV = {"COHERE_API_KEY": cohere_server.KEY}
 QUERY = "who sends messages to listeners"
-PASSING = ("429", "500", "502 HTML", "reset", "torn")
-LASTING = ("401", "403", "404", "200 HTML", "200 truncated")
 PATHS = {"embed": "/v1/embed", "search": "/points/query/batch", "rerank": "/v2/rerank"}
 ERRORS = {"embed": EmbeddingError, "search": StoreError, "rerank": RerankError}
-OF_COHERE = {**cohere_server.FAULTS, "200 HTML": cohere_server.FAULTS["html"]}
-OF_COHERE["200 truncated"] = cohere_server.FAULTS["truncated"]
 
 
 class World(QdrantServer):
@@ -153,14 +148,8 @@ class World(QdrantServer):
         return super().answer(request)
 
     def failing_at(self, stage: str, name: str, times: int | None = None) -> AbstractContextManager[None]:
-        known = qdrant_server.FAULTS if stage == "search" else OF_COHERE
+        known = qdrant_server.FAULTS if stage == "search" else cohere_server.FAULTS
         return self.failing(replace(known[name], on=PATHS[stage], times=times))
-
-    def asked(self, stage: str) -> int:
-        return sum(request.path.endswith(PATHS[stage]) for request in self.requests)
-
-    def search(self) -> Any:
-        return self.retriever.search(QUERY, use_cache=False)
 
 
 @pytest.fixture(scope="module")
@@ -178,38 +167,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def world(running: World) -> World:
     running.requests.clear()
     return running
-
-
-@pytest.mark.parametrize("stage", PATHS)
-@pytest.mark.parametrize("fault", [*PASSING, *LASTING])
-def test_a_fault_that_may_pass_is_repeated_for_five_seconds_and_no_other(
-    world: World, clock: Clock, stage: str, fault: str, caplog: pytest.LogCaptureFixture, snapshot: SnapshotAssertion
-) -> None:
-    passes = fault in PASSING
-    with world.failing_at(stage, fault):
-        session = world.search()
-    assert (session.status, session.chunks, world.asked(stage)) == ("error", (), ATTEMPTS if passes else 1)
-    assert clock.waits == [0.25, 0.5, 1, 2, 2] * passes
-    assert [record.levelname for record in caplog.records] == ["WARNING"] * passes + ["ERROR"]
-    assert session.error.endswith(TRIED) == passes and cohere_server.KEY not in session.error
-    if fault not in ("reset", "torn"):  # whose words are those of the system
-        assert session.error.replace(world.url, "SERVER") == snapshot
-    if passes:
-        with world.failing_at(stage, fault, times=3):
-            passed = world.search()
-        expected = world.search()
-        assert [(c.chunk, c.score) for c in passed.chunks] == [(c.chunk, c.score) for c in expected.chunks] != []
-
-
-@pytest.mark.parametrize("stage", PATHS)
-def test_who_asks_to_wait_is_waited_for_in_a_run_alone(world: World, clock: Clock, stage: str) -> None:
-    with world.failing_at(stage, "429 with Retry-After", times=3), patient(60):
-        session = world.search()
-    assert (session.status, world.asked(stage), clock.waits) == ("success", 4, [7, 7, 7])
-    with world.failing_at(stage, "429 with Retry-After"):
-        session = world.search()
-    assert (session.status, world.asked(stage), clock.waits) == ("error", 5, [7, 7, 7])
-    assert session.error.endswith(" (asked to wait 7 s, more than 5 s)")
 
 
 @pytest.mark.parametrize("stage", PATHS)
