@@ -144,7 +144,7 @@ def test_data_of_one_kind_say_what_they_lack(world: Experiment) -> None:
 def test_a_weight_that_leaves_a_side_out_is_said(grid_of: Callable[..., Measured], weight: int, which: str) -> None:
     made = grid_of(objective__out_of_scope=weight)
     assert f"objective.out_of_scope is {weight}: {which} queries have no part in the choice" in made.notes
-    gain, silent, _ = columns(made)
+    gain, *_ = columns(made)
     first = decision_of(made).levels[0]
     assert decision_of(made).weight == weight and first.cell is not None
     assert gain[first.cell] == pytest.approx(gain.max()), "what is found is shown nevertheless"
