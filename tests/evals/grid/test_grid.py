@@ -12,6 +12,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
 from evals.grid.cells import Grid, table
+from evals.grid.choice import objective_scores
 from evals.grid.measure import Measured, grid_metrics
 from evals.grid.objective import Ranking, figures, rank
 from evals.metrics.criteria import judge as judge_gates
@@ -57,6 +58,18 @@ def test_a_cell_is_a_row_of_the_table_by_configuration_then_threshold_then_cut(g
         assert (own.mode, own.threshold, own.top_k) == (known.parameters["mode"], known.threshold, known.top_k)
         assert columns[NDCG][cell] == grid.metrics[NDCG].mean[cell]
     assert columns["metadata/completeness"].count(None) == np.isnan(grid.metrics["metadata/completeness"].mean).sum()
+
+
+@pytest.mark.parametrize(
+    ("metrics", "is_bounded"), [({NDCG: 1.0}, True), ({NDCG: 1.0, "cost/context_tokens": -0.001}, False)]
+)
+def test_an_objective_has_bounds_where_all_its_metrics_have(
+    found: Measured, grid: Grid, metrics: dict[str, float], is_bounded: bool
+) -> None:
+    made = objective_scores(grid, ObjectiveConfig(metrics=metrics), found.context)
+    assert (made.bounds is not None, made.judged, made.ends) == (is_bounded, None, None)
+    expected = sum(weight * grid.metrics[name].mean for name, weight in metrics.items())
+    assert made.values.mean(axis=0) == pytest.approx(expected)
 
 
 def test_what_is_optimised_is_computed_though_nobody_asked(world: Experiment) -> None:

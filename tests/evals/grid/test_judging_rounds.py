@@ -45,7 +45,7 @@ def by_both(world: JudgedRounds, servers: Servers, **changes: Any) -> Measured:
 
 def holds(result: Measured, everything: Measured, margin: float) -> CellProof:
     """Return a proof that is true of all verdicts."""
-    proof, means = proof_of(result), swept_of(everything).grid.metrics[PRECISION].mean
+    proof, means = proof_of(result), swept_of(everything).ranking.values
     assert swept_of(result).chosen is not None and proof.within[swept_of(result).chosen] <= margin
     below, known = means.max() - means, np.isfinite(proof.within)
     assert (below[known] <= proof.within[known] + 1e-9).all()
@@ -53,12 +53,16 @@ def holds(result: Measured, everything: Measured, margin: float) -> CellProof:
     return proof
 
 
+@pytest.mark.parametrize("weights", [{PRECISION: 1.0}, {PRECISION: 0.5, "ranking/ndcg_at_3": 0.5}])
 def test_a_proof_is_true_of_all_verdicts_and_takes_fewer_of_them(
-    judged_world: JudgedRounds, server: CohereChatServer
+    judged_world: JudgedRounds, server: CohereChatServer, weights: dict[str, float]
 ) -> None:
-    everything = judged_world.grid(server)
+    """Also where the labels have a part in the objective."""
+    objective = judged_world.config.objective.model_copy(update={"metrics": weights})
+    config = judged_world.config.model_copy(update={"objective": objective})
+    everything = judged_world.grid(server, config)
     calls = len(server.chats)
-    proof = holds(judged_world.grid(server, stop={"margin": 0.05}), everything, 0.05)
+    proof = holds(judged_world.grid(server, config, stop={"margin": 0.05}), everything, 0.05)
     # Of two chunks with the same text the model is asked once.
     assert proof.questions - 2 <= len(server.chats) - calls <= proof.questions < proof.all_questions * 0.75
     assert calls <= proof.all_questions <= calls + 2

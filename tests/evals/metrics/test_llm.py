@@ -121,8 +121,8 @@ def test_what_no_judge_was_asked_about_is_not_scored(metric: str) -> None:
     assert np.isnan(values.values).all() and isinstance(values[1], Unscored)
 
 
-def cost(name: str, said: Judging | None) -> Summary:
-    how: Any = METRICS[f"cost/judge_{name}"]
+def figure(name: str, said: Judging | None) -> Summary:
+    how: Any = METRICS[name]
     summary: Summary = how.summarise(Observed(observations=()), context(said))
     return summary
 
@@ -130,7 +130,10 @@ def cost(name: str, said: Judging | None) -> Summary:
 def test_costs_are_those_of_the_whole_run() -> None:
     paid = judging(usage=Usage(calls=7, hits=3, tokens_in=1000, tokens_out=50, usd=0.25))
     expected = {"calls": 7, "cache_hits": 3, "tokens": 1050, "usd": 0.25}
-    assert {name: cost(name, paid).value for name in expected} == expected
-    assert {(cost(name, None).value, cost(name, None).note) for name in expected} == {(None, NO_JUDGE)}
-    unpriced = cost("usd", judging())
+    assert {name: figure(f"cost/judge_{name}", paid).value for name in expected} == expected
+    unpriced = figure("cost/judge_usd", judging())
     assert unpriced.value is None and unpriced.note == "no price for cohere:command in judge.prices"
+    of_the_judge = [
+        name for name in METRICS if name.startswith(("judge/", "cost/judge_")) or name.endswith("corrected")
+    ]
+    assert {(figure(name, None).value, figure(name, None).note) for name in of_the_judge} == {(None, NO_JUDGE)}

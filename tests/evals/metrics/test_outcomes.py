@@ -130,6 +130,7 @@ def test_partial_successes_count_as_failed_and_queries_without_labels_as_neither
     assert (report.total, report.passed, report.failed, report.unlabelled, report.pass_rate) == (5, 2, 2, 1, 0.5)
     assert scored("queries/pass_rate", RUN) == [1.0, 0.0, 0.0, 1.0, NO_LABELS]
     assert report.query_ids == ("one", "two", "three", "four", "five")
+    assert report.content_relevance == report.accuracy_scores == (1.0, 1.0, 0.0, 1.0, None)
     assert validate(results_of(RUN[-1:]), None, make_context()).pass_rate is None
     assert (report.average_latency_ms, report.p95_latency_ms) == (None, None)
     assert report.times_ms == (1.0,) * 5, "that of the search that was scored"

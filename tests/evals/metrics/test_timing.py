@@ -1,5 +1,7 @@
 """Times of single calls: values by stage, intervals, concurrency; and whether results repeat."""
 
+from math import inf
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,7 @@ def test_a_figure_of_a_stage_has_the_interval_of_its_statistic(
     assert (found.metric, found.n, found.note) == (f"latency/total_{statistic}_ms", 100, interval.note)
     assert (found.value, embedding.value) == pytest.approx((value, value / 10), abs=1e-9)
     assert (found.ci_low, found.ci_high) == (interval.low, interval.high)
+    assert declared(found.metric).range == (0, inf)
 
 
 def test_calling_the_same_queries_more_often_does_not_narrow_the_interval_of_the_mean() -> None:
