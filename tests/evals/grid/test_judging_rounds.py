@@ -53,11 +53,11 @@ def holds(result: Measured, everything: Measured, margin: float) -> CellProof:
     return proof
 
 
-@pytest.mark.parametrize("weights", [{PRECISION: 1.0}, {PRECISION: 0.5, "ranking/ndcg_at_3": 0.5}])
 def test_a_proof_is_true_of_all_verdicts_and_takes_fewer_of_them(
-    judged_world: JudgedRounds, server: CohereChatServer, weights: dict[str, float]
+    judged_world: JudgedRounds, server: CohereChatServer
 ) -> None:
-    """Also where the labels have a part in the objective."""
+    """Where the labels have a part in the objective."""
+    weights = {PRECISION: 0.5, "ranking/ndcg_at_3": 0.5}
     objective = judged_world.config.objective.model_copy(update={"metrics": weights})
     config = judged_world.config.model_copy(update={"objective": objective})
     everything = judged_world.grid(server, config)
