@@ -99,6 +99,7 @@ def test_of_each_level_the_best_cell_within_it_is_taken(made: Measured) -> None:
     own = decision.recommended
     assert (own.cell, decision.weight) == (swept_of(made).chosen, 0.2)
     assert own.limit == pytest.approx(1 - silent[own.cell])
+    assert [promise.rate for promise in swept_of(made).abstaining.promised] == [0.5, 0.25, 0.1]
 
 
 def test_a_level_that_no_cell_meets_says_how_near_one_comes(grid_of: Callable[..., Measured]) -> None:

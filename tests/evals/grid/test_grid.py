@@ -14,7 +14,7 @@ from evals.errors import ExperimentError
 from evals.grid.cells import Grid, table
 from evals.grid.choice import objective_scores
 from evals.grid.measure import Measured, grid_metrics
-from evals.grid.objective import Ranking, figures, rank
+from evals.grid.objective import Ranking, describe, figures, rank
 from evals.metrics.criteria import judge as judge_gates
 from evals.report.terminal import render_grid
 from retrievers.config import dump
@@ -126,7 +126,9 @@ def test_without_a_cell_left_the_nearest_are_named_unless_not_everything_was_jud
         ranked(grid, constraints=never)
     said = str(raised.value)
     assert said.startswith("objective.constraints: none of 100 cells has scope/false_answer < 0 and")
-    assert "; the nearest: scope/false_answer 0.000 in " in said and said.endswith("or widen the sweep")
+    first = int(np.flatnonzero(grid.metrics["scope/false_answer"].mean == 0)[0])
+    assert f"; the nearest: scope/false_answer 0.000 in {describe(grid, first)}, ranking/recall_at_10 0." in said
+    assert said.endswith("relax a constraint, or widen the sweep")
     made = ranked(grid, incomplete="spent", constraints=never)
     assert (made.order, made.reason) == ((), "no cell meets the constraints by what was judged")
 

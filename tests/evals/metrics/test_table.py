@@ -188,19 +188,24 @@ def test_patterns_choose(patterns: list[str], levels: list[int], others: dict[st
     assert [*made] == [name for name in choose(["*"], levels, judged=True) if name in made], "in the order of the table"
 
 
-@pytest.mark.parametrize("pattern", ["ragas/llm_context_recall", "ragas/llm_*", "cost/judge_usd"])
-def test_what_needs_a_judge_is_refused_by_name_without_one(pattern: str) -> None:
-    with pytest.raises(ExperimentError, match=r"needs a judge, and there is none; name one, .*--judge\.model"):
-        choose(["ranking/*", pattern], [1])
-    assert choose([pattern], [1], judged=True).keys() <= NEED_A_JUDGE
+NEEDS_A_JUDGE = "needs a judge, and there is none; name one, for example --judge.model cohere:command-a-03-2025"
+BEYOND = "fits only metrics that read more places than there are (top_k 4, candidates 50)"
 
 
 @pytest.mark.parametrize(
-    ("pattern", "near"),
-    [("ranking/hitrate_at_5", "'ranking/hit_rate_at_5'"), ("ragas/id_context_presicion", "ragas/id_context_prec")],
+    ("pattern", "said"),
+    [
+        *((pattern, NEEDS_A_JUDGE) for pattern in ("ragas/llm_context_recall", "ragas/llm_*", "cost/judge_usd")),
+        ("ranking/hitrate_at_5", "metrics: no metric 'ranking/hitrate_at_5'; did you mean 'ranking/hit_rate_at_5'"),
+        ("ragas/id_context_presicion", "did you mean 'ragas/id_context_prec"),
+        ("ranking/judged_at_5", "'ranking/judged_at_5' is no metric any more: a note of the run tells how many"),
+        ("ranking/expected*", f"{BEYOND}: ranking/expected_top3_in_5; raise top_k, or name a metric in full"),
+    ],
 )
-def test_an_unknown_name_is_refused_with_the_nearest(pattern: str, near: str) -> None:
+def test_a_pattern_that_chooses_nothing_is_refused_with_what_to_do(pattern: str, said: str) -> None:
     with pytest.raises(ExperimentError) as caught:
-        choose(["ranking/*", pattern], [1])
-    assert f"metrics: no metric {pattern!r}; did you mean" in str(caught.value)
-    assert near in str(caught.value) and "--list-metrics" in str(caught.value)
+        choose(["ranking/mrr_*", pattern], [1], reach=FOUR)
+    assert said in str(caught.value)
+    assert ("--list-metrics" in str(caught.value)) == ("did you mean" in said)
+    if said == NEEDS_A_JUDGE:
+        assert choose([pattern], [1], judged=True).keys() <= NEED_A_JUDGE

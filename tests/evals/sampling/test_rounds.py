@@ -102,7 +102,7 @@ def test_where_a_budget_ends_the_looks_before_it_count(most: int, looks: list[in
     scores, proxy = world(1, behind=0.02)
     found = Judge(scores, most).rounds(proxy, 0.001)
     assert [look.n for look in found.looks] == looks
-    assert (found.chosen is None, np.isnan(found.within).all()) == (not looks, not looks)
+    assert (found.chosen is None) == bool(np.isnan(found.within).all()) == (not looks)
     assert found.n == (looks[-1] if looks else 20)
     assert found.users.all() or looks
 
@@ -118,7 +118,7 @@ def test_no_more_is_judged_than_was_asked_for(most: int, looks: list[int]) -> No
 def test_one_query_compares_nothing(total: int, most: int | None) -> None:
     scores, proxy = world(1, total)
     found = Judge(scores).rounds(proxy, most=most)
-    assert (found.chosen, found.n, found.remaining.all(), found.users.all()) == (None, 1, True, True)
+    assert (found.chosen, found.n) == (None, 1) and found.remaining.all() and found.users.all()
 
 
 @pytest.mark.parametrize("noise", [0.1, 0.3])
