@@ -13,11 +13,11 @@ from evals.stats.best import compare_with_best, planned_looks
 Floats = NDArray[np.float64]
 
 
-def world(seed: int, total: int = 90, behind: float = 0.25) -> tuple[Floats, Floats]:
-    """Scores of six cells, each further behind the third, and what foretells them."""
+def world(seed: int, total: int = 90, behind: float = 0.25, cells: int = 6) -> tuple[Floats, Floats]:
+    """Scores of cells, each further behind the third, and what foretells them."""
     rng = np.random.default_rng(seed)
-    scores = np.clip(rng.normal(0.7, 0.2, (total, 1)) + rng.normal(0, 0.1, (total, 6)), 0, 1)
-    scores = np.clip(scores - np.abs(np.arange(6) - 2) * behind / 3, 0, 1)
+    scores = np.clip(rng.normal(0.7, 0.2, (total, 1)) + rng.normal(0, 0.1, (total, cells)), 0, 1)
+    scores = np.clip(scores - np.abs(np.arange(cells) - 2) * behind / 3, 0, 1)
     return scores, np.clip(scores + rng.normal(0, 0.1, scores.shape), 0, 1)
 
 
@@ -61,20 +61,21 @@ def test_a_proof_is_true_of_all_verdicts_and_asks_only_about_cells_that_are_left
 @pytest.mark.parametrize("span", [0.2, 1.0])
 def test_a_look_rests_on_the_comparison_of_corrected_scores(span: float) -> None:
     """By its parts: of these queries with the loss usual among them, of users with the largest that was seen."""
-    scores, proxy = world(4)
+    scores, proxy = world(4, behind=0.05, cells=20)
     found = Judge(scores).rounds(proxy, 0.01, most=20, span=span, seed=7)
     assert (found.n, [look.n for look in found.looks]) == (20, [20])
     own = scores[:20]
-    sample = corrected(np.vstack([own, np.full((70, 6), np.nan)]), proxy, weight_of_differences(own, proxy[:20]))
+    sample = corrected(np.vstack([own, np.full((70, 20), np.nan)]), proxy, weight_of_differences(own, proxy[:20]))
     values = sample.residuals + sample.foretold.mean(axis=0)
     leading = own[:, own.mean(axis=0).argmax()]
     loss = leading[leading > 0].mean()
     widest = max(loss, np.ptp(values, axis=1).max())
     here = compare_with_best(values, loss=loss, span=min(span, widest), looks=[20, 90], seed=7)
+    assert np.nanmax(here.bounds.quantiles) > 2, "else the seed would have no part in it"
     regret, near = -here.bounds.lower, -here.bounds.lower <= max(0.01, -here.bounds.lower.max())
     chosen = max(np.flatnonzero(near).tolist(), key=lambda cell: values.mean(axis=0)[cell])
     assert found.chosen == chosen and found.looks[0].within == pytest.approx(regret[chosen])
-    kept = here.members | (np.arange(6) == chosen)
+    kept = here.members | (np.arange(20) == chosen)
     assert found.remaining.tolist() == kept.tolist()
     assert found.within[kept] == pytest.approx(regret[kept])
     users = compare_with_best(sample.pseudo, loss=widest, span=span, judged=20, seed=7).members
