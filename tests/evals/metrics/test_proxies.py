@@ -6,7 +6,7 @@ import pytest
 
 from evals.collect.observations import Observation, Score
 from evals.judge.verdicts import average_precision
-from evals.metrics.declaration import QueryMetric
+from evals.metrics.declaration import NO_VALUE, QueryMetric
 from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY, serving
 from tests.support import scored
 from tests.support.observed import make_case, make_chunk, observe, results
@@ -57,6 +57,7 @@ LABELLED = asked("two", labels={"two": 1})
         # What needs a reference is not asked about queries without.
         (RECALL_PROXY, [LABELLED, asked("two", answer=None)], [1.0, NO_REFERENCE]),
         (RELEVANCE_PROXY, [LABELLED, asked("two", labels={"four": 1}, answer=None)], [1.0, 0.0]),
+        (RELEVANCE_PROXY, [asked("two"), asked("two", answer=None)], [NO_VALUE, NO_VALUE]),
     ],
 )
 def test_scores_by_hand(proxy: QueryMetric, observations: list[Observation], expected: list[Score]) -> None:
