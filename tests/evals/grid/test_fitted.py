@@ -30,8 +30,8 @@ def find(query: str) -> list[Any]:
     return list(zip(DOCUMENTS, scores(query), strict=True))
 
 
-def golden(outside: int) -> list[dict[str, object]]:
-    inside = [{"id": f"i{n}", "query": f"in {n}", "relevant_ids": ["c1", "c3"]} for n in range(30)]
+def golden(outside: int) -> list[dict[str, Any]]:
+    inside = ({"id": f"i{n}", "query": f"in {n}", "relevant_ids": ["c1", "c3"]} for n in range(30))
     return [*inside, *({"id": f"o{n}", "query": f"out {n}", "in_scope": False} for n in range(outside))]
 
 

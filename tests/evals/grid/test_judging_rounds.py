@@ -118,7 +118,7 @@ def test_a_judge_that_refuses_the_key_ends_it_after_one_query(
 def test_a_budget_that_ends_in_the_first_round_or_with_the_cheap_judge_proves_nothing(
     judged_world: JudgedRounds, servers: Servers, calls: int
 ) -> None:
-    budget = {"budget": {"calls": calls}, "max_concurrency": 1}
+    budget: dict[str, Any] = {"budget": {"calls": calls}, "max_concurrency": 1}
     if calls == 6:
         result = judged_world.grid(servers[0], stop={"margin": 0.05}, **budget)
         assert swept_of(result).chosen is None and proof_of(result).remaining.all()

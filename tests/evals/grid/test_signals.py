@@ -101,7 +101,7 @@ def test_a_signal_that_the_search_does_not_hold_is_refused(changes: dict[str, An
 def test_every_score_that_the_search_holds_says_how_far_it_separates(
     world: Experiment, bench: Bench, signal: str
 ) -> None:
-    reranked = {f"retriever__{name}": value for name, value in RERANKED.items()}
+    reranked: dict[str, Any] = {f"retriever__{name}": value for name, value in RERANKED.items()}
     made = bench.grid(experiment(world, signal, sweep={"top_k": [2], "threshold": [0, 0.5]}, **reranked))
     own, *others = swept_of(made).abstaining.signals
     assert own.name == signal and {each.name for each in (own, *others)} == {"cosine", "bm25", "rerank"}

@@ -53,7 +53,7 @@ def summary(name: str, *observations: Observation) -> Summary:
 )
 def test_hand_computed_and_without_its_queries_a_reason(name: str, value: float, n: int) -> None:
     found = summary(name, *RUN)
-    assert (found.value, found.n) == (pytest.approx(value), n)
+    assert found.value == pytest.approx(value) and found.n == n
     without = summary(name, *(o for o in RUN if o.case.in_scope != (name in INSIDE)))
     assert (without.value, without.n) == (None, 0)
     assert without.note in ("no query of this kind", "needs in-scope and out-of-scope queries")
@@ -61,7 +61,7 @@ def test_hand_computed_and_without_its_queries_a_reason(name: str, value: float,
 
 def test_the_auroc_has_the_interval_of_so_many_queries_of_each_scope() -> None:
     found, expected = summary("scope/auroc", *RUN), auroc_interval(4 / 6, 3, 2)
-    assert (found.ci_low, found.ci_high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+    assert (found.ci_low, found.ci_high) == pytest.approx((expected.low, expected.high))
     assert found.note == "3 in scope, 2 out of scope"
 
 
