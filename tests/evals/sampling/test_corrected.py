@@ -183,6 +183,8 @@ def test_the_estimate_is_that_of_the_differences_and_its_interval_of_their_parts
     assert found.difference == pytest.approx(mean)
     assert found.other - found.baseline == pytest.approx(found.difference) and found.n == 30
     residuals, ties = d - weight * q[:30], float((np.abs(d) <= 1e-9).mean())
+    p_test, test = paired.sign_flip(weight * q + np.append(2 * residuals, np.zeros(30)), 0)
+    assert (found.p_test, found.test) == (p_test, test)
     largest = max(1.0, float(np.abs(residuals).max()))
     below, above = left_open(residuals, -largest, largest, ties, 0.5, 0.05)
     low, high = (float(end[0]) for end in paired.difference_intervals(d[:, None], 1.0))

@@ -1,12 +1,13 @@
 """Every beginning of the judging order is a simple random sample. What is no sample: tests/settings."""
 
 from collections import Counter
+from statistics import fmean
 
 import pytest
 
 from evals.cases.case import Case
 from evals.config.judge import JudgeConfig
-from evals.sampling.order import judging_order, sample_size
+from evals.sampling.order import judging_order, sample_size, uniform
 
 
 def case(case_id: str, query_type: str = "factual", *, in_scope: bool = True) -> Case:
@@ -28,6 +29,13 @@ def test_every_query_is_as_likely_to_be_drawn() -> None:
     assert set(draws) == {case.id for case in CASES if case.in_scope}
     # 2,000 draws of probability 0.2: a standard deviation is 18.
     assert all(abs(count - 400) < 90 for count in draws.values())
+
+
+def test_a_name_has_a_number_of_its_own_from_0_to_1() -> None:
+    found = [uniform(seed, "case", str(number)) for seed in (0, 1) for number in range(1_000)]
+    assert 0 <= min(found) and max(found) < 1 and len(set(found)) == 2_000
+    assert found != [uniform(0, "other", str(number)) for number in range(2_000)]
+    assert fmean(found) == pytest.approx(0.5, abs=0.03)
 
 
 def test_the_order_is_that_of_the_cases_whatever_theirs_and_how_often_they_come() -> None:

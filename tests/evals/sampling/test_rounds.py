@@ -58,10 +58,10 @@ def test_a_proof_is_true_of_all_verdicts_and_asks_only_about_cells_that_are_left
         assert look.within > margin
 
 
-@pytest.mark.parametrize("span", [0.2, 1.0])
-def test_a_look_rests_on_the_comparison_of_corrected_scores(span: float) -> None:
+@pytest.mark.parametrize(("span", "power"), [(0.2, 1), (1.0, 1), (1.0, 6)])
+def test_a_look_rests_on_the_comparison_of_corrected_scores(span: float, power: int) -> None:
     """By its parts: of these queries with the loss usual among them, of users with the largest that was seen."""
-    scores, proxy = world(4, behind=0.05, cells=20)
+    scores, proxy = (each**power for each in world(4, behind=0.05, cells=20))
     found = Judge(scores).rounds(proxy, 0.01, most=20, span=span, seed=7)
     assert (found.n, [look.n for look in found.looks]) == (20, [20])
     own = scores[:20]
@@ -70,6 +70,7 @@ def test_a_look_rests_on_the_comparison_of_corrected_scores(span: float) -> None
     leading = own[:, own.mean(axis=0).argmax()]
     loss = leading[leading > 0].mean()
     widest = max(loss, np.ptp(values, axis=1).max())
+    assert (widest > loss) == (power > 1), "one may be larger than the other"
     here = compare_with_best(values, loss=loss, span=min(span, widest), looks=[20, 90], seed=7)
     assert np.nanmax(here.bounds.quantiles) > 2, "else the seed would have no part in it"
     regret, near = -here.bounds.lower, -here.bounds.lower <= max(0.01, -here.bounds.lower.max())
