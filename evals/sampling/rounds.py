@@ -105,7 +105,7 @@ def judge_in_rounds(
             break  # a part of a look is no random sample: what was bought of it stays in the store for the next run
         scores[done:n, alive], judged_on[alive], done = given, n, n
         own, foretold = _filled(scores[:n, left], proxy[:n, left]), proxy[:, left]
-        if not complete or n < min(2, total) or own is None:
+        if not complete or n < 2 or own is None:
             break
         decided = n == total or (results is not None and bool((results[n:, left] == results[n:, left[:1]]).all()))
         if weight is None:  # once: what all looks estimate rests on one proxy

@@ -13,49 +13,37 @@ def planned(sweep: dict[str, Any], **base: Any) -> Plan:
     return plan(RetrieverConfig.model_validate(base), SweepConfig.model_validate(sweep))
 
 
-def names(sweep: dict[str, Any], **base: Any) -> list[str]:
-    return [variant.name for variant in planned(sweep, **base).variants]
-
-
 def test_cuts_and_thresholds_need_one_retrieval() -> None:
     made = planned({"top_k": "1:20", "threshold": "0:0.95:0.05"})
-    assert [variant.name for variant in made.variants] == ["semantic"]
-    assert (made.variants[0].settings.top_k, made.variants[0].settings.threshold) == (20, 0.0)
+    [variant] = made.variants
+    assert (variant.name, variant.settings.top_k, variant.settings.threshold) == ("semantic", 20, 0.0)
     assert made.top_ks == tuple(range(1, 21))
-    assert len(made.variants[0].thresholds) == 20 and made.variants[0].thresholds[3] == 0.15
+    assert variant.thresholds == tuple(pytest.approx(n / 20) for n in range(20)) and variant.thresholds[3] == 0.15
 
 
-def test_every_mode_fusion_and_reranker_that_finds_something_else_is_a_retrieval_of_its_own() -> None:
-    every = {
-        "mode": ["semantic", "keyword", "hybrid"],
-        "fusion": ["weighted", "rrf", "dbsf"],
-        "rerank": ["none", "mmr"],
-    }
-    assert names(every) == [
-        "semantic", "semantic mmr", "keyword", "keyword mmr",
-        "hybrid weighted", "hybrid weighted mmr", "hybrid rrf", "hybrid rrf mmr", "hybrid dbsf", "hybrid dbsf mmr",
-    ]  # fmt: skip
+EVERY = {"mode": ["semantic", "keyword", "hybrid"], "fusion": ["weighted", "rrf", "dbsf"], "rerank": ["none", "mmr"]}
+ONE_DEPTH = ("the candidate depth changes nothing in mode semantic without reranking: one for all",)
 
 
 @pytest.mark.parametrize(
-    ("sweep", "base", "expected"),
+    ("sweep", "base", "expected", "notes"),
     [
-        ({"fusion": ["weighted", "rrf"]}, {}, ["semantic"]),
-        ({"candidates": "50,100"}, {}, ["semantic"]),
-        ({"candidates": "50,100"}, {"mode": "keyword"}, ["keyword candidates 50", "keyword candidates 100"]),
-        ({"candidates": "50,100"}, {"group_by": "module"}, ["semantic candidates 50", "semantic candidates 100"]),
+        (EVERY, {}, [
+            "semantic", "semantic mmr", "keyword", "keyword mmr", "hybrid weighted", "hybrid weighted mmr",
+            "hybrid rrf", "hybrid rrf mmr", "hybrid dbsf", "hybrid dbsf mmr"], ()),
+        ({"fusion": ["weighted", "rrf"]}, {}, ["semantic"], ()),
+        ({"candidates": "100,50"}, {}, ["semantic"], ONE_DEPTH),
+        ({"candidates": "50,100"}, {"mode": "keyword"}, ["keyword candidates 50", "keyword candidates 100"], ()),
+        ({"candidates": "50,100"}, {"group_by": "module"}, ["semantic candidates 50", "semantic candidates 100"], ()),
     ],
-)
-def test_combinations_that_find_the_same_are_one(
-    sweep: dict[str, Any], base: dict[str, Any], expected: list[str]
+)  # fmt: skip
+def test_combinations_that_find_the_same_are_one_and_of_depths_that_change_nothing_the_least(
+    sweep: dict[str, Any], base: dict[str, Any], expected: list[str], notes: tuple[str, ...]
 ) -> None:
-    assert names(sweep, **base) == expected
-
-
-def test_of_depths_that_change_nothing_the_least_is_searched_and_a_note_says_so() -> None:
-    made = planned({"candidates": "50,100,200", "top_k": "1:50"})
-    assert [variant.settings.candidates for variant in made.variants] == [50]
-    assert made.notes == ("the candidate depth changes nothing in mode semantic without reranking: one for all",)
+    made = planned(sweep, **base)
+    assert ([variant.name for variant in made.variants], made.notes) == (expected, notes)
+    if "candidates" in sweep:
+        assert made.variants[0].settings.candidates == 50
 
 
 @pytest.mark.parametrize(
@@ -63,25 +51,21 @@ def test_of_depths_that_change_nothing_the_least_is_searched_and_a_note_says_so(
     [
         ({"top_k": "1:20"}, {"candidates": 10}, "top_k is 20 and exceeds the candidate depth 10"),
         ({"top_k": "1:20", "candidates": "10,30"}, {}, "top_k is 20 and exceeds the candidate depth 10"),
-        (
-            {"mode": "hybrid", "fusion": ["weighted", "rrf"]},
-            {"threshold_on": "final"},
-            "threshold_on 'final' would compare the threshold with rrf scores",
-        ),
+        ({"mode": "hybrid", "fusion": ["weighted", "rrf"]}, {"threshold_on": "final"},
+         "threshold_on 'final' would compare the threshold with rrf scores"),
         ({"mode": ["semantic", "keyword"]}, {"threshold_on": "final"}, "use threshold_on: each"),
         ({"top_k": "5,200"}, {}, "sweep: top_k: Input should be less than or equal to 100, got 200"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_is_refused_before_any_work(sweep: dict[str, Any], base: dict[str, Any], said: str) -> None:
     with pytest.raises(ExperimentError) as raised:
         planned(sweep, **base)
     assert said in str(raised.value)
 
 
-RERANKED = [*RERANKERS]
 BASES = [
     {"mode": mode, "fusion": fusion, "rerank": rerank, "threshold": 0.3}
-    for mode, fusion, rerank in product(get_args(Mode), get_args(Fusion), RERANKED)
+    for mode, fusion, rerank in product(get_args(Mode), get_args(Fusion), RERANKERS)
 ]
 
 

@@ -1,6 +1,8 @@
 """The chosen cell on held-out queries, against a single run of that cell over that split."""
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from evals.cases.reading import GoldenSet
 from evals.collect.pool import ground
 from evals.config.experiment import ExperimentConfig
+from evals.errors import DatasetError
 from evals.grid.axes import plan
 from evals.grid.heldout import load_held_out, with_held_out
 from evals.grid.measure import Measured, measure_pool, retrieve
@@ -21,17 +24,17 @@ from tests.support.grids import swept_of
 SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:4", "threshold": "0:0.9:0.1"}
 
 
-def split_world(folder: Path) -> Experiment:
-    """The small world, every other query in scope and one out of scope held out."""
+def split_world(folder: Path, is_held_out: Callable[[int, Any], bool]) -> Experiment:
     made = make_world(folder)
     cases = [json.loads(line) for line in made.golden.read_text(encoding="utf-8").splitlines()]
-    made.write_golden([{**case, "split": "test" if place % 2 else "dev"} for place, case in enumerate(cases)])
+    made.write_golden([{**case, "split": "test" if is_held_out(n, case) else "dev"} for n, case in enumerate(cases)])
     return made
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    return split_world(tmp_path_factory.mktemp("world"))
+    """The small world, every other query in scope and one out of scope held out."""
+    return split_world(tmp_path_factory.mktemp("world"), lambda place, _: place % 2 == 1)
 
 
 def experiment(world: Experiment, **changes: Any) -> ExperimentConfig:
@@ -47,16 +50,24 @@ def experiment(world: Experiment, **changes: Any) -> ExperimentConfig:
         ({"dataset__split": "test"}, None),
         ({"dataset__split": "test", "objective__held_out": "dev"}, "dev"),
         ({"dataset__split": None, "objective__held_out": "test"}, "test"),
+        ({"dataset__ids": ("in0",), "dataset__limit": 1}, "test"),
     ],
 )
 def test_which_split_is_held_out(world: Experiment, changes: dict[str, Any], split: str | None) -> None:
     found = load_held_out(experiment(world, **changes))
     assert (found is None) == (split is None)
     if found is not None:
-        assert {case.split for case in found.cases} == {split}
+        assert {case.split for case in found.cases} == {split} and len(found.cases) > 1
 
 
-def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Bench, Measured, GoldenSet, Measured]:
+def test_a_split_without_queries_is_refused_where_it_was_named(tmp_path: Path) -> None:
+    made = split_world(tmp_path, lambda *_: False)
+    assert load_held_out(experiment(made)) is None
+    with pytest.raises(DatasetError):
+        load_held_out(experiment(made, objective__held_out="test"))
+
+
+def grid_and_held_out(config: ExperimentConfig) -> tuple[Bench, Measured, GoldenSet, Measured]:
     """The bench, a grid without its held-out figure, the held-out queries, and the grid with it."""
     bench = Bench(config, {})
     unseen = load_held_out(config)
@@ -67,8 +78,7 @@ def grid_and_held_out(world: Experiment, config: ExperimentConfig) -> tuple[Benc
         pool = retrieve(planned, bench.golden, grounds, collaborators)
         grid = measure_pool(config, pool, collaborators, planned)
         find = partial(retrieve, planned, unseen, ground(unseen, retrievers[0]), collaborators)
-        found = with_held_out(config, grid, find, collaborators)
-    return bench, grid, unseen, found
+        return bench, grid, unseen, with_held_out(config, grid, find, collaborators)
 
 
 @pytest.mark.parametrize(
@@ -84,30 +94,24 @@ def test_the_figure_is_that_of_a_single_run_of_the_cell_on_the_split(
     world: Experiment, objective: dict[str, Any]
 ) -> None:
     config = experiment(world, **objective)
-    bench, grid, unseen, found = grid_and_held_out(world, config)
-    held = swept_of(found).held_out
-    assert held is not None
+    bench, grid, unseen, found = grid_and_held_out(config)
     bench.golden = unseen
-    alone = bench.run(config, grid.config.retriever)
-    (metric,) = config.objective.metrics
-    own = next(summary for summary in alone.summaries if summary.metric == metric)
-    assert (held.value, held.n) == (own.value, own.n)
-    choice = swept_of(grid).choice
-    assert choice is not None
+    [metric] = config.objective.metrics
+    held, choice, decision = swept_of(found).held_out, swept_of(grid).choice, swept_of(found).decision
+    assert held is not None and choice is not None and decision is not None
     assert held.chosen_on == pytest.approx(choice.recommended.value, abs=1e-12)
-    decision = swept_of(found).decision
-    assert decision is not None
-    for level in (*decision.levels, decision.recommended):
+    for level in (decision.recommended, *decision.levels):
         if level.cell is not None:
             alone = bench.run(config, swept_of(grid).grid.settings(level.cell))
             assert level.held_out == next(summary for summary in alone.summaries if summary.metric == metric)
+    assert replace(decision.recommended, held_out=None) == swept_of(grid).decision.recommended  # type: ignore[union-attr]
+    own = decision.recommended.held_out
+    assert own is not None and (held.value, held.n) == (own.value, own.n)
+    assert (held.interval.low, held.interval.high) == (own.ci_low, own.ci_high)
 
 
 def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(tmp_path: Path) -> None:
-    made = split_world(tmp_path)
-    cases = [json.loads(line) for line in made.golden.read_text(encoding="utf-8").splitlines()]
-    made.write_golden([{**case, "split": "dev" if case.get("in_scope", True) else "test"} for case in cases])
-    config = experiment(made)
-    _, grid, _, found = grid_and_held_out(made, config)
+    made = split_world(tmp_path, lambda _, case: not case.get("in_scope", True))
+    _, grid, _, found = grid_and_held_out(experiment(made))
     assert swept_of(found).held_out is None and found.summaries == grid.summaries
     assert found.notes[-1] == "there is no figure on the held-out queries: ranking/ndcg_at_10 scores no query"

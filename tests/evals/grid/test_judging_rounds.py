@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from evals.errors import JudgeError
+from evals.grid.judging import CellProof
 from evals.grid.measure import Measured
 from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.grids import proof_of, swept_of
@@ -27,57 +28,6 @@ def server(judged_world: JudgedRounds) -> Iterator[CohereChatServer]:
         yield running
 
 
-def test_a_proof_is_true_of_all_verdicts_and_takes_fewer_of_them(
-    judged_world: JudgedRounds, server: CohereChatServer
-) -> None:
-    everything = swept_of(judged_world.grid(server)).grid.metrics[PRECISION].mean
-    calls = len(server.chats)
-    result = judged_world.grid(server, stop={"margin": 0.05})
-    proof = swept_of(result).proof
-    assert proof is not None and swept_of(result).chosen is not None
-    # Of two chunks with the same text the model is asked once.
-    assert proof.questions - 2 <= len(server.chats) - calls <= proof.questions < proof.all_questions * 0.75
-    assert calls <= proof.all_questions <= calls + 2
-    assert proof.within[swept_of(result).chosen] <= 0.05
-    below = everything.max() - everything
-    known = np.isfinite(proof.within)
-    assert (below[known] <= proof.within[known] + 1e-9).all()
-    assert not proof.remaining[below > 0.15].any() and proof.remaining[int(everything.argmax())]
-
-
-def test_a_dropped_cell_buys_nothing_further(judged_world: JudgedRounds, server: CohereChatServer) -> None:
-    result = judged_world.grid(server, stop={"margin": 0.0})
-    proof, grid = swept_of(result).proof, swept_of(result).grid
-    assert proof is not None and (~proof.remaining).any()
-    prompts = {chat.prompt for chat in server.chats}
-    texts = {case.id: case.query for case in judged_world.bench.golden.cases}
-    drawn = proof.judged
-    counts = drawn.sum(axis=0)
-    dropped = counts < proof.n
-    assert dropped.any() and not dropped[proof.remaining].any()
-    for cell in np.flatnonzero(dropped).tolist():
-        inside = [case.in_scope for case in grid.pool.cases]
-        scores = grid.matrix(metric_of(PRECISION), result.context)[:, cell]
-        assert not np.isnan(scores[drawn[inside, cell]]).any()
-    # On a query that none of these was judged on, the judge saw what the others return, and nothing else.
-    late = np.flatnonzero(~drawn[:, dropped].any(axis=1) & drawn[:, ~dropped].all(axis=1)).tolist()
-    for row in late:
-        cells = np.flatnonzero(~dropped).tolist()
-        own = [list(grid.results(cell).observations())[row] for cell in cells]
-        returned = {chunk.text for observation in own for chunk in observation.selection.chunks}
-        assert sum(texts[grid.pool.cases[row].id] in prompt for prompt in prompts) == len(returned)
-    assert late
-
-
-def test_a_budget_that_ends_in_the_first_round_proves_nothing(
-    judged_world: JudgedRounds, server: CohereChatServer
-) -> None:
-    result = judged_world.grid(server, stop={"margin": 0.05}, budget={"calls": 6}, max_concurrency=1)
-    assert swept_of(result).proof is not None and swept_of(result).chosen is None
-    assert not np.isfinite(proof_of(result).within).any() and proof_of(result).remaining.all()
-    assert "the budget of 6 calls is spent" in "".join(result.notes)
-
-
 @pytest.fixture
 def servers(judged_world: JudgedRounds, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
     with (
@@ -88,31 +38,68 @@ def servers(judged_world: JudgedRounds, monkeypatch: pytest.MonkeyPatch) -> Iter
         yield small, large
 
 
-def judged(world: JudgedRounds, servers: Servers, **changes: Any) -> Measured:
-    small, _ = servers
+def by_both(world: JudgedRounds, servers: Servers, **changes: Any) -> Measured:
     env = {"COHERE_API_KEY": CohereChatServer.key, "OPENAI_API_KEY": OpenAIChatServer.key}
-    return world.grid(small, env=env, second={"model": LARGE}, stop={"margin": 0.03}, **changes)
+    return world.grid(servers[0], env=env, second={"model": LARGE}, stop={"margin": 0.03}, **changes)
+
+
+def holds(result: Measured, everything: Measured, margin: float) -> CellProof:
+    """Return a proof that is true of all verdicts."""
+    proof, means = proof_of(result), swept_of(everything).ranking.values
+    assert swept_of(result).chosen is not None and proof.within[swept_of(result).chosen] <= margin
+    below, known = means.max() - means, np.isfinite(proof.within)
+    assert (below[known] <= proof.within[known] + 1e-9).all()
+    assert not proof.remaining[below > 0.15].any() and proof.remaining[int(means.argmax())]
+    return proof
+
+
+def test_a_proof_is_true_of_all_verdicts_and_takes_fewer_of_them(
+    judged_world: JudgedRounds, server: CohereChatServer
+) -> None:
+    """Where the labels have a part in the objective."""
+    weights = {PRECISION: 0.5, "ranking/ndcg_at_3": 0.5}
+    objective = judged_world.config.objective.model_copy(update={"metrics": weights})
+    config = judged_world.config.model_copy(update={"objective": objective})
+    everything = judged_world.grid(server, config)
+    calls = len(server.chats)
+    proof = holds(judged_world.grid(server, config, stop={"margin": 0.05}), everything, 0.05)
+    # Of two chunks with the same text the model is asked once.
+    assert proof.questions - 2 <= len(server.chats) - calls <= proof.questions < proof.all_questions * 0.75
+    assert calls <= proof.all_questions <= calls + 2
+
+
+def test_a_dropped_cell_buys_nothing_further(judged_world: JudgedRounds, server: CohereChatServer) -> None:
+    result = judged_world.grid(server, stop={"margin": 0.0})
+    proof, grid = proof_of(result), swept_of(result).grid
+    prompts = {chat.prompt for chat in server.chats}
+    texts = {case.id: case.query for case in judged_world.bench.golden.cases}
+    drawn, inside = proof.judged, [case.in_scope for case in grid.pool.cases]
+    dropped = drawn.sum(axis=0) < proof.n
+    assert dropped.any() and not dropped[proof.remaining].any()
+    for cell in np.flatnonzero(dropped).tolist():
+        scores = grid.matrix(metric_of(PRECISION), result.context)[:, cell]
+        assert not np.isnan(scores[drawn[inside, cell]]).any()
+    # On a query that none of these was judged on, the judge saw what the others return, and nothing else.
+    late = np.flatnonzero(~drawn[:, dropped].any(axis=1) & drawn[:, ~dropped].all(axis=1)).tolist()
+    for row in late:
+        own = [list(grid.results(cell).observations())[row] for cell in np.flatnonzero(~dropped).tolist()]
+        returned = {chunk.text for observation in own for chunk in observation.selection.chunks}
+        assert sum(texts[grid.pool.cases[row].id] in prompt for prompt in prompts) == len(returned)
+    assert late
 
 
 def test_what_the_cheap_judge_foretells_is_proved_with_fewer_verdicts_of_the_strong_one(
     judged_world: JudgedRounds, servers: Servers
 ) -> None:
-    result = judged(judged_world, servers)
-    _, large = servers
-    proof = swept_of(result).proof
-    assert proof is not None and swept_of(result).chosen is not None and result.judging is not None
+    result = by_both(judged_world, servers)
     asked = [len(server.chats) for server in servers]
+    with CohereChatServer(servers[1].oracle) as alone:
+        proof = holds(result, judged_world.grid(alone), 0.03)
+        by_labels = proof_of(judged_world.grid(alone, stop={"margin": 0.03}))
     # Of two chunks with the same text the model is asked once.
     assert proof.all_questions - 2 <= asked[0] <= proof.all_questions
-    assert proof.questions - 2 <= asked[1] <= proof.questions < proof.all_questions
-    assert [tier.usage.calls for tier in result.judging.tiers] == asked
-    with CohereChatServer(large.oracle) as alone:
-        everything = swept_of(judged_world.grid(alone)).grid.metrics[PRECISION].mean
-        by_labels = swept_of(judged_world.grid(alone, stop={"margin": 0.03})).proof
-    assert proof.within[swept_of(result).chosen] <= 0.03
-    below, compared = everything.max() - everything, np.isfinite(proof.within)
-    assert (below[compared] <= proof.within[compared] + 1e-9).all()
-    assert by_labels is not None and proof.questions < 0.85 * by_labels.questions
+    assert proof.questions - 2 <= asked[1] <= proof.questions < 0.85 * by_labels.questions
+    assert result.judging is not None and [tier.usage.calls for tier in result.judging.tiers] == asked
     sample = swept_of(result).grid.metrics[PRECISION].sample
     assert sample is not None and sample.name == f"{PRECISION} by {SMALL}"
 
@@ -123,12 +110,20 @@ def test_a_judge_that_refuses_the_key_ends_it_after_one_query(
 ) -> None:
     servers[refusing].key = "another"
     with pytest.raises(JudgeError, match=f"{(SMALL, LARGE)[refusing]} failed at the first call"):
-        judged(judged_world, servers)
+        by_both(judged_world, servers)
     assert len(servers[1 - refusing].chats) <= 24
 
 
-def test_a_budget_that_ends_with_the_cheap_judge_proves_nothing(judged_world: JudgedRounds, servers: Servers) -> None:
-    result = judged(judged_world, servers, budget={"calls": 60}, max_concurrency=1)
-    assert sum(len(server.chats) for server in servers) == 60
-    assert result.judging is not None and "the budget of 60 calls is spent" in result.judging.incomplete
-    assert swept_of(result).proof is not None and proof_of(result).chosen is None
+@pytest.mark.parametrize("calls", [6, 60])
+def test_a_budget_that_ends_in_the_first_round_or_with_the_cheap_judge_proves_nothing(
+    judged_world: JudgedRounds, servers: Servers, calls: int
+) -> None:
+    budget: dict[str, Any] = {"budget": {"calls": calls}, "max_concurrency": 1}
+    if calls == 6:
+        result = judged_world.grid(servers[0], stop={"margin": 0.05}, **budget)
+        assert swept_of(result).chosen is None and proof_of(result).remaining.all()
+    else:
+        result = by_both(judged_world, servers, **budget)
+    assert sum(len(server.chats) for server in servers) == calls
+    assert proof_of(result).chosen is None and not np.isfinite(proof_of(result).within).any()
+    assert f"the budget of {calls} calls is spent" in "".join(result.notes)

@@ -24,14 +24,13 @@ from tests.support.stored_reports import stored
 
 THRESHOLDS = {"bm25": [0, 0.2, 0.5, 1, 2], "known_words": [0, 0.4, 0.5, 0.75, 1], "rerank": [0, 0.2, 0.4, 0.6, 0.9]}
 SCORER = {"provider": "python", "model": "tests.support.rerankers:Scorer"}
-EVERY = [(signal, on) for signal in THRESHOLDS for on in ("each", "best")]
+RERANKED = {"rerank": "cross-encoder", "cross_encoder": SCORER}
 
 
-def experiment(world: Experiment, signal: str, on: str, **changes: Any) -> ExperimentConfig:
+def experiment(world: Experiment, signal: str, on: str = "each", **changes: Any) -> ExperimentConfig:
     read = {"threshold_signal": signal, "threshold_on": on, "mode": "hybrid", "candidates": 20, "threshold": 0}
-    reranked = {"rerank": "cross-encoder", "cross_encoder": SCORER} if signal == "rerank" else {}
-    retriever = {f"retriever__{name}": value for name, value in (read | reranked).items()}
-    return settings(world, **{"metrics": METRICS, **retriever, **changes})
+    retriever = read | (RERANKED if signal == "rerank" else {})
+    return settings(world, **{"metrics": METRICS, **{f"retriever__{k}": v for k, v in retriever.items()}, **changes})
 
 
 def scores(signal: str, query: str, hits: tuple[RetrievedChunk, ...], corpus: set[int]) -> Iterator[float]:
@@ -46,16 +45,15 @@ def scores(signal: str, query: str, hits: tuple[RetrievedChunk, ...], corpus: se
             yield len({*words.indices} & corpus) / max(1, len(words.indices))
 
 
-@pytest.mark.parametrize(("signal", "on"), EVERY)
+@pytest.mark.parametrize(("signal", "on"), [(signal, on) for signal in THRESHOLDS for on in ("each", "best")])
 def test_a_cell_keeps_what_reaches_its_threshold(world: Experiment, bench: Bench, signal: str, on: str) -> None:
     made = bench.grid(experiment(world, signal, on, sweep={"top_k": [2, 20], "threshold": THRESHOLDS[signal]}))
     grid, sizes = swept_of(made).grid, set[int]()
     with bench.opened([grid.configurations[0].settings]) as ([retriever], _):
         corpus = {term for chunk in retriever.chunks() for term in Bm25Encoder().document(chunk.text).indices}
         found = [tuple(retriever.candidates([case.query])[0]) for case in bench.golden.cases]
-    for index in range(len(grid)):
-        cell = grid.cell(index)
-        for observed, hits in zip(grid.results(index).observations(), found, strict=True):
+    for cell in map(grid.cell, range(len(grid))):
+        for observed, hits in zip(grid.results(cell.index).observations(), found, strict=True):
             read = list(scores(signal, observed.case.query, hits, corpus))
             read = [max(read, default=0.0)] * len(read) if on == "best" else read
             kept = [hit.chunk.chunk_id for hit, score in zip(hits, read, strict=True) if score >= (cell.threshold or 0)]
@@ -64,28 +62,21 @@ def test_a_cell_keeps_what_reaches_its_threshold(world: Experiment, bench: Bench
     assert len(sizes) > 1
 
 
-@pytest.mark.parametrize(("signal", "on"), EVERY)
+@pytest.mark.parametrize("signal", THRESHOLDS)
 def test_an_exported_retriever_gives_what_was_evaluated(
-    world: Experiment, bench: Bench, signal: str, on: str, tmp_path: Path
+    world: Experiment, bench: Bench, signal: str, tmp_path: Path
 ) -> None:
-    config = experiment(world, signal, on, retriever__threshold=THRESHOLDS[signal][2])
+    config = experiment(world, signal, retriever__threshold=THRESHOLDS[signal][2])
     made = bench.run(config, config.retriever)
     Experiment(tmp_path).write_config(config.model_dump(mode="json", exclude_unset=True))
-    flags = [
-        "--config",
-        str(tmp_path / "experiment.yaml"),
-        "--export",
-        str(tmp_path / "r.yaml"),
-        "--no-gate",
-        "--quiet",
-    ]
-    assert main(flags) == 0
-    with QdrantRetriever.from_config(tmp_path / "r.yaml", env={}) as retriever:
+    exported = tmp_path / "r.yaml"
+    assert main(["--config", str(tmp_path / "experiment.yaml"), "--export", str(exported), "--no-gate", "--quiet"]) == 0
+    with QdrantRetriever.from_config(exported, env={}) as retriever:
         assert retriever.settings.threshold_signal == signal
         for observed in made.observed.observations:
-            documents = retriever.invoke(observed.case.query)
-            assert [document.metadata["chunk_id"] for document in documents] == list(observed.selection.chunk_ids)
-            assert [document.metadata["score"] for document in documents] == observed.selection.column("score").tolist()
+            found = [document.metadata for document in retriever.invoke(observed.case.query)]
+            assert [one["chunk_id"] for one in found] == list(observed.selection.chunk_ids)
+            assert [one["score"] for one in found] == observed.selection.column("score").tolist()
 
 
 @pytest.mark.parametrize(
@@ -110,22 +101,17 @@ def test_a_signal_that_the_search_does_not_hold_is_refused(changes: dict[str, An
 def test_every_score_that_the_search_holds_says_how_far_it_separates(
     world: Experiment, bench: Bench, signal: str
 ) -> None:
-    reranked = {"retriever__rerank": "cross-encoder", "retriever__cross_encoder": SCORER}
-    config = experiment(world, signal, "each", sweep={"top_k": [2], "threshold": [0, 0.5]}, **reranked)
-    made = bench.grid(config)
+    reranked: dict[str, Any] = {f"retriever__{name}": value for name, value in RERANKED.items()}
+    made = bench.grid(experiment(world, signal, sweep={"top_k": [2], "threshold": [0, 0.5]}, **reranked))
     own, *others = swept_of(made).abstaining.signals
-    assert own.name == signal
-    assert {own.name, *(other.name for other in others)} == {"cosine", "bm25", "rerank"}
+    assert own.name == signal and {each.name for each in (own, *others)} == {"cosine", "bm25", "rerank"}
     assert [other.auroc for other in others] == sorted((other.auroc for other in others), reverse=True)
-    grid, inside, outside = swept_of(made).grid, list[float](), list[float]()
-    for observed in grid.results(0).observations():
-        best = (
-            max(scores(signal, observed.case.query, tuple(observed.candidates), set()), default=0.0)
-            if signal != "cosine"
-            else observed.top_score
-        )
-        (inside if observed.case.in_scope else outside).append(best or 0.0)
-    pairs = [(a > b) + (a == b) / 2 for a in inside for b in outside]
+    best: dict[bool, list[float]] = {True: [], False: []}
+    for observed in swept_of(made).grid.results(0).observations():
+        read = scores(signal, observed.case.query, tuple(observed.candidates), set())
+        top = observed.top_score or 0.0 if signal == "cosine" else max(read, default=0.0)
+        best[observed.case.in_scope].append(top)
+    pairs = [(inside > outside) + (inside == outside) / 2 for inside in best[True] for outside in best[False]]
     assert own.auroc == pytest.approx(sum(pairs) / len(pairs))
 
 
@@ -133,28 +119,20 @@ FAR, NEAR = Signal(name="bm25", auroc=0.8, low=0.7, high=0.9), Signal(name="bm25
 
 
 @pytest.mark.parametrize(
-    ("own", "others", "said"),
+    ("own", "other", "said"),
     [
-        (replace(FAR, name="cosine"), [FAR], ""),
-        (
-            replace(NEAR, name="cosine"),
-            [FAR],
-            " bm25 is: AUROC 0.800, 95% 0.700 to 0.900; set --retriever.threshold-signal bm25",
-        ),
-        (
-            replace(NEAR, name="cosine"),
-            [NEAR],
-            " Nor is bm25: AUROC 0.600, 95% 0.450 to 0.700. Not measured: --retriever.threshold-signal known_words",
-        ),
+        (FAR, FAR, ""),
+        (NEAR, FAR, " bm25 is: AUROC 0.800, 95% 0.700 to 0.900; set --retriever.threshold-signal bm25"),
+        (NEAR, NEAR,
+         " Nor is bm25: AUROC 0.600, 95% 0.450 to 0.700. Not measured: --retriever.threshold-signal known_words"),
     ],
-)
-def test_the_first_line_says_that_the_score_does_not_separate(own: Signal, others: list[Signal], said: str) -> None:
+)  # fmt: skip
+def test_the_first_line_says_that_the_score_does_not_separate(own: Signal, other: Signal, said: str) -> None:
     report = stored("grid")
     assert report.grid and report.grid.decision and report.grid.choice
-    grid = report.grid.model_copy(update={"signals": (own, *others)})
+    grid = report.grid.model_copy(update={"signals": (replace(own, name="cosine"), other)})
     first = decision_section(report, grid, report.grid.decision, report.grid.choice).lines[0].cells[0].text
     page = render_page(report.model_copy(update={"grid": grid}))
     assert not said or first in unescape(page)
-    assert said in first and first.startswith(
-        "The score that the threshold reads (cosine)" if said else "Which threshold and top_k?"
-    )
+    beginning = "The score that the threshold reads (cosine)" if said else "Which threshold and top_k?"
+    assert said in first and first.startswith(beginning)

@@ -3,30 +3,19 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from evals.cases.pages import SourcePages
 from evals.collect.observations import Unscored
-from evals.metrics.metadata import missing_fields, usual_in, wrong_fields
+from evals.metrics.metadata import SAMPLE, missing_fields, usual_in, wrong_fields
 from evals.metrics.results import NO_CHUNKS
 from retrievers.records import Chunk
 from tests.support.observed import make_chunk, make_context, observe, results
-from tests.support.pages import read_pages, true_chunks
 from tests.support.scored import results_of, scorer
 
 PAGE_FIELDS = ("source_url", "title", "tags", "sidebar_position", "file_path", "source_document_id", "module",
                "chapter", "heading", "section_path", "start_line", "end_line", "content_hash")  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> SourcePages:
-    return read_pages(tmp_path_factory.mktemp("docs"))
-
-
-@pytest.fixture(scope="module")
-def chunk(sources: SourcePages) -> Chunk:
-    """The chunk of `A publisher sends messages. …` as indexing makes it."""
-    return next(c for c in true_chunks(sources, "module-1/topics.md") if "publisher sends" in c.text)
 
 
 @pytest.mark.parametrize(
@@ -42,23 +31,27 @@ def test_absent_and_empty_fields_are_missing_and_0_is_not(fields: dict[str, Any]
     assert missing_fields(make_chunk("c", **fields), ["title", "chunk_index", "tags"]) == missing
 
 
+UNTITLED, LAST = {"source_url": "/a", "title": ""}, {"source_url": None, "chunk_index": 0}
+
+
 @pytest.mark.parametrize(
-    ("chunks", "usual"),
+    ("found", "usual"),
     [
-        ([{"source_url": None}], ()),
-        ([{"source_url": "/a"}, {"source_url": "/b", "title": "T"}], ("source_url", "title")),
-        (
-            [{"source_url": "/a", "title": ""}, {"source_url": "/b"}, {"source_url": None, "chunk_index": 0}],
-            ("source_url",),
-        ),
-        ([], ()),
+        ([[{"source_url": None}]], ()),
+        ([[{"source_url": "/a"}, {"source_url": "/b", "title": "T"}]], ("source_url", "title")),
+        ([[UNTITLED, {"source_url": "/b"}, LAST]], ("source_url",)),
+        ([[UNTITLED, UNTITLED, UNTITLED, LAST]], ("source_url",)),  # the fourth of a query is not read
+        ([*[[UNTITLED]] * SAMPLE, *[[LAST]] * 2 * SAMPLE], ("source_url",)),  # nor are more than so many in all
+        ([[]], ()),
     ],
 )
-def test_usual_fields_are_those_that_half_of_the_chunks_have(
-    chunks: list[dict[str, Any]], usual: tuple[str, ...]
+def test_usual_fields_are_those_that_half_of_the_best_chunks_have(
+    found: list[list[dict[str, Any]]], usual: tuple[str, ...]
 ) -> None:
-    found = results(*(make_chunk(f"c{number}", **fields) for number, fields in enumerate(chunks)))
-    assert usual_in(results_of([observe(found)]).lists.pool) == usual
+    """Of the first of several ways to retrieve, as all read one collection."""
+    chunks = [[make_chunk(f"c{number}", **fields) for number, fields in enumerate(each)] for each in found]
+    pool = results_of([observe(results(*each)) for each in chunks]).lists.pool
+    assert usual_in(replace(pool, tables=(*pool.tables, replace(pool.tables[0], codes=np.full((1, 1), -1))))) == usual
 
 
 def test_completeness_is_the_share_of_required_fields_over_all_returned_chunks(chunk: Chunk) -> None:
@@ -70,40 +63,32 @@ def test_completeness_is_the_share_of_required_fields_over_all_returned_chunks(c
     assert completeness(observe(returned)) == Unscored(reason="no metadata field is required")
 
 
-class TestWrong:
-    def test_a_chunk_as_indexed_is_right_in_every_field_that_the_page_tells(
-        self, chunk: Chunk, sources: SourcePages
-    ) -> None:
-        assert wrong_fields(chunk, PAGE_FIELDS, sources) == ([], len(PAGE_FIELDS))
-
-    @pytest.mark.parametrize(
-        ("name", "value"),
-        [
-            ("source_url", "/docs/module-1/services"),
-            ("title", "Services"),
-            ("tags", ("messaging", "ros2")),
-            ("sidebar_position", 3),
-            ("source_document_id", "module-1/services"),
-            ("module", "module-2"),
-            ("chapter", "services"),
-            ("heading", "Subscribers"),
-            ("section_path", "Topics > Subscribers"),
-            ("start_line", 14),
-            ("end_line", 17),
-            ("content_hash", "0" * 64),
-            ("file_path", "moved.md"),  # the page is known by its address then
-        ],
-    )
-    def test_every_wrong_value_is_named_with_what_the_page_gives(
-        self, chunk: Chunk, sources: SourcePages, name: str, value: Any
-    ) -> None:
-        faults, compared = wrong_fields(replace(chunk, **{name: value}), PAGE_FIELDS, sources)
-        expected = f"{name}: expected {getattr(chunk, name)!r} as in the page, got {value!r}"
-        assert (faults, compared) == ([expected], len(PAGE_FIELDS))
-
-    def test_a_page_that_does_not_exist_is_one_fault_of_one(self, chunk: Chunk, sources: SourcePages) -> None:
-        lost = replace(chunk, file_path="gone.md", source_url="/docs/gone")
-        assert wrong_fields(lost, PAGE_FIELDS, sources) == (["source page: 'gone.md' does not exist"], 1)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("source_url", "/docs/module-1/services"),
+        ("title", "Services"),
+        ("tags", ("messaging", "ros2")),
+        ("sidebar_position", 3),
+        ("source_document_id", "module-1/services"),
+        ("module", "module-2"),
+        ("chapter", "services"),
+        ("heading", "Subscribers"),
+        ("section_path", "Topics > Subscribers"),
+        ("start_line", 14),
+        ("end_line", 17),
+        *(("content_hash", "0" * length) for length in (32, 40, 64)),
+        ("file_path", "moved.md"),  # the page is known by its address then
+    ],
+)
+def test_every_wrong_value_is_named_with_what_the_page_gives(
+    chunk: Chunk, sources: SourcePages, name: str, value: Any
+) -> None:
+    assert wrong_fields(chunk, PAGE_FIELDS, sources) == ([], len(PAGE_FIELDS)), "as indexed it is right in all of them"
+    [fault], compared = wrong_fields(replace(chunk, **{name: value}), PAGE_FIELDS, sources)
+    assert fault.startswith(f"{name}: expected ") and fault.endswith(f" as in the page, got {value!r}")
+    assert compared == len(PAGE_FIELDS)
+    assert repr(getattr(chunk, name)) in fault or name == "content_hash"
 
 
 def test_accuracy_is_the_mean_over_chunks(chunk: Chunk, sources: SourcePages) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from evals.cases.pages import SourcePages
 from evals.cases.relevance import Relevance
 from evals.collect.observations import Observation, Observed
 from evals.judge.budget import Usage
@@ -18,52 +19,92 @@ from tests.support.observed import PAGE, make_case, make_chunk, observe, results
 from tests.support.scored import results_of
 
 JUDGED = Judging(model="cohere:c", verdicts={}, scores={}, claims={})
+STOPPED = replace(JUDGED, usage=Usage(stopped="the budget is spent"))
 OUTSIDE = observe(results("a"), case=make_case("out", in_scope=False))
+SILENT = observe((), case=make_case("out", in_scope=False))
 
 
 def seen(*ids: str, **case: Any) -> Observation:
     return observe(results(*ids), {"a": 1}, case=make_case(**case))
 
 
-def notes(*observations: Observation, top_k: int = 1, judging: Judging | None = JUDGED, **values: Any) -> list[str]:
-    observed = Observed(observations=observations, **values)
-    return [*subject.notes(observed, results_of(observations).lists.pool, top_k, judging)]
+def graded(found: Observation, **relevance: Any) -> Observation:
+    return replace(found, relevance=Relevance(**relevance))
 
 
-def said(*observations: Observation, **values: Any) -> list[str]:
-    """Return the notes on a run that has a query out of scope too."""
-    return notes(*observations, OUTSIDE, **values)
+def unlisted() -> Observation:
+    """One whose relevance was resolved in what was returned."""
+    found = observe(results("a"), case=make_case(evidence=[{"source_url": PAGE, "quote": "text of a"}]))
+    return graded(found, grades={"a": 1}, items=(frozenset("a"),), incomplete="cannot be listed")
 
 
-def test_an_ordinary_run_needs_no_note() -> None:
-    assert said(seen("a", "b", "c"), top_k=3) == []
+def asked_in(*queries: str) -> list[Observation]:
+    english = "A topic is a named bus over which nodes exchange messages without knowing one another. " * 2
+    found = results(make_chunk("x", english))
+    return [observe(found, {"a": 1}, case=make_case(f"q{n}", query=query)) for n, query in enumerate(queries)]
+
+
+OPEN, ANSWERED = seen("a", relevant_ids={}), seen("a", relevant_ids={}, reference_answer="So.")
+USELESS = graded(seen("a", "b", "c"), grades={"a": 1}, irrelevant=frozenset("b"))
+NOWHERE = observe(results(make_chunk("a", source_url=None)), {"a": 1})
+LACKING = [
+    graded(seen("a", case_id=f"q{n}"), grades={f"x{n}": 1, "a": 1}, missing=frozenset([f"x{n}"])) for n in range(4)
+]
 
 
 @pytest.mark.parametrize(
-    ("observations", "note"),
+    ("observations", "others", "notes"),
     [
-        ([OUTSIDE], "the golden data holds no in-scope query: metrics over them have no value"),
-        ([seen("a")], "the golden data holds no out-of-scope query: metrics over them have no value"),
+        ([seen("a", "b", "c"), OUTSIDE], {"top_k": 3}, []),
+        ([OUTSIDE], {}, ["the golden data holds no in-scope query: metrics over them have no value"]),
+        ([seen("a")], {}, ["the golden data holds no out-of-scope query: metrics over them have no value"]),
+        ([seen("a"), ANSWERED, OUTSIDE], {}, [
+            "1 of 2 in-scope queries have no labels (evidence or relevant_ids): metrics by labels are over the other 1 "
+            "alone"]),
+        ([OPEN, ANSWERED, OUTSIDE], {}, [
+            "2 of 2 in-scope queries have no labels (evidence or relevant_ids): metrics by labels have no value",
+            "1 queries have neither labels nor a reference_answer: ragas/llm_context_relevance alone scores them"]),
+        ([seen("a"), OUTSIDE], {"retriever_notes": ("one", "two")}, ["one", "two"]),
+        ([*asked_in("How does it work?", "Was ist ein Topic und wozu brauche ich es?", "什么是话题？"), OUTSIDE], {}, [
+            "apparently in another language than the chunks: q1 (German), q2 (Chinese)"]),
+        ([seen("a", "b", "a", "a"), seen("c", "c"), seen("a", "b"), OUTSIDE], {}, [
+            "3 chunks were returned more than once for the same query: each counts once, at its first place"]),
+        ([observe(results("a", "b"), {"a": 1}, candidates=results("a", "b", "b", "a", "c")), OUTSIDE], {}, []),
+        ([USELESS, seen("x", "y"), OUTSIDE], {}, [
+            "1 of 3 returned chunks were never judged: they count as not relevant"]),
+        ([replace(USELESS, selection=candidates_of(results("b", "a"))), OUTSIDE], {}, []),
+        ([*LACKING, OUTSIDE], {}, [
+            "the collection lacks 4 of 5 relevant chunks, which nothing can retrieve: 'x0' (case q0), 'x1' (case q1), "
+            "'x2' (case q2) …"]),
+        ([seen(), SILENT], {"top_k": 3}, []),
+        ([seen("a", "b"), SILENT], {"top_k": 3}, ["the retriever finds at most 2 chunks, fewer than top_k 3"]),
+        ([seen("a", "b", "c"), SILENT], {"top_k": 3}, []),
+        ([NOWHERE, SILENT], {}, [
+            "no returned chunk says which page it is from: results are identified by chunk id and document; is the "
+            "address under another key? retriever.metadata.map {source_url: KEY} names it"]),
+        ([unlisted(), OUTSIDE], {"listed": False}, [
+            "the retriever's chunks cannot be listed: a returned chunk is relevant when it holds at least half of a "
+            "quote, and what divides by all relevant chunks has no value; name retriever.store and "
+            "retriever.collection if it reads from one"]),
+        ([seen("b", "c", relevant_ids={"x": 1, "y": 1, "z": 0}), OUTSIDE], {"listed": False}, [
+            "none of the 2 relevant_ids was returned for any query: returned 'a', expected 'x'; are they written alike "
+            "(retriever.metadata.map)?"]),
+        ([seen("b", "x", relevant_ids={"x": 1}), OUTSIDE], {"listed": False}, []),
+        ([seen("a"), OUTSIDE], {"sources": SourcePages([], {f"{n}.md": "not UTF-8" for n in range(7)})}, [
+            "7 source pages cannot be read, and what would be checked against them has failed: 0.md: not UTF-8; "
+            "1.md: not UTF-8; 2.md: not UTF-8; 3.md: not UTF-8; 4.md: not UTF-8 and 2 more"]),
+        ([seen("a"), OUTSIDE], {"judging": None}, [
+            "there is no judge (judge.model): no LLM-graded metric was computed"]),
+        ([seen("a"), OUTSIDE], {"judging": STOPPED}, ["not everything was judged: the budget is spent"]),
     ],
-)
-def test_a_kind_of_query_that_is_missing(observations: Sequence[Observation], note: str) -> None:
-    assert notes(*observations) == [note]
-
-
-def test_queries_without_labels_are_counted_and_those_that_little_can_score() -> None:
-    open_, answered = seen("a", relevant_ids={}), seen("a", relevant_ids={}, reference_answer="So.")
-    assert said(seen("a"), answered) == [
-        "1 of 2 in-scope queries have no labels (evidence or relevant_ids): metrics by labels are over the other 1 "
-        "alone"
-    ]
-    assert said(open_, answered) == [
-        "2 of 2 in-scope queries have no labels (evidence or relevant_ids): metrics by labels have no value",
-        "1 queries have neither labels nor a reference_answer: ragas/llm_context_relevance alone scores them",
-    ]
-
-
-def test_what_the_retriever_says_of_itself_is_passed_on() -> None:
-    assert said(seen("a"), retriever_notes=("one", "two")) == ["one", "two"]
+)  # fmt: skip
+def test_a_run_has_the_notes_that_its_figures_need(
+    observations: Sequence[Observation], others: dict[str, Any], notes: list[str]
+) -> None:
+    given = {"top_k": 1, "judging": JUDGED, "sources": None, **others}
+    read = [given.pop(name) for name in ("top_k", "judging", "sources")]
+    observed = Observed(observations=tuple(observations), **given)
+    assert [*subject.notes(observed, results_of(observations).lists.pool, *read)] == notes
 
 
 def test_metrics_that_read_further_than_the_lists_go_are_named() -> None:
@@ -76,75 +117,3 @@ def test_metrics_that_read_further_than_the_lists_go_are_named() -> None:
         "followed it, and candidates/* score what the search found",
         "deeper than the 50 candidates: candidates/recall_at_100",
     ]
-
-
-def test_queries_in_another_language_are_named() -> None:
-    english = make_chunk(
-        "x", "A topic is a named bus over which nodes exchange messages without knowing one another. " * 2
-    )
-    queries = {"q1": "How does a topic work?", "q2": "Was ist ein Topic und wozu brauche ich es?", "q3": "什么是话题？"}
-    asked = [observe(results(english), {"a": 1}, case=make_case(name, query=q)) for name, q in queries.items()]
-    assert said(*asked) == ["apparently in another language than the chunks: q2 (German), q3 (Chinese)"]
-
-
-def test_repeated_chunks_are_counted_in_what_was_returned() -> None:
-    assert said(seen("a", "b", "a", "a"), seen("c", "c"), seen("a", "b")) == [
-        "3 chunks were returned more than once for the same query: each counts once, at its first place"
-    ]
-    assert said(observe(results("a", "b"), {"a": 1}, candidates=results("a", "b", "b", "a", "c", "c"))) == []
-
-
-def test_returned_chunks_that_nobody_judged_are_counted_where_some_were_judged_useless() -> None:
-    known = replace(seen("a", "b", "c"), relevance=Relevance(grades={"a": 1}, irrelevant=frozenset("b")))
-    assert said(known, seen("x", "y")) == ["1 of 3 returned chunks were never judged: they count as not relevant"]
-    assert said(replace(known, selection=candidates_of(results("b", "a")))) == []
-
-
-def test_relevant_chunks_that_are_not_there_are_named() -> None:
-    known = [
-        replace(
-            seen("a", case_id=f"q{n}"), relevance=Relevance(grades={f"x{n}": 1, "a": 1}, missing=frozenset([f"x{n}"]))
-        )
-        for n in range(4)
-    ]
-    assert said(*known) == [
-        "the collection lacks 4 of 5 relevant chunks, which nothing can retrieve: 'x0' (case q0), 'x1' (case q1), "
-        "'x2' (case q2) …"
-    ]
-
-
-@pytest.mark.parametrize(("found", "noted"), [((), False), (("a", "b"), True), (("a", "b", "c"), False)])
-def test_fewer_than_asked_for(found: Sequence[str], noted: bool) -> None:
-    nothing = observe((), case=make_case("out", in_scope=False))
-    expected = ["the retriever finds at most 2 chunks, fewer than top_k 3"] if noted else []
-    assert notes(seen(*found), nothing, top_k=3) == expected
-
-
-class TestUnlisted:
-    EVIDENCE = ({"source_url": PAGE, "quote": "text of a"},)
-
-    def unlisted(self, page: str = PAGE) -> Observation:
-        case = make_case(evidence=[{"source_url": page, "quote": "text of a"}])
-        made = observe(results("a"), {"a": 1}, case=case)
-        relevance = Relevance(grades={"a": 1}, items=(frozenset("a"),), incomplete="cannot be listed")
-        return Observation(case=made.case, relevance=relevance, candidates=made.candidates, selection=made.selection)
-
-    def test_says_what_relevance_means(self) -> None:
-        [note] = said(self.unlisted(), listed=False)
-        assert note.startswith("the retriever's chunks cannot be listed: a returned chunk is relevant when it holds at")
-
-    def test_ids_that_never_agree_likewise(self) -> None:
-        [note] = said(seen("b", "c", relevant_ids={"x": 1, "y": 1, "z": 0}), listed=False)
-        assert note.startswith("none of the 2 relevant_ids was returned for any query: returned 'a', expected 'x'")
-        assert said(seen("b", "x", relevant_ids={"x": 1}), listed=False) == []
-
-
-@pytest.mark.parametrize(
-    ("judging", "note"),
-    [
-        (None, "there is no judge (judge.model): no LLM-graded metric was computed"),
-        (replace(JUDGED, usage=Usage(stopped="the budget is spent")), "not everything was judged: the budget is spent"),
-    ],
-)
-def test_a_judge_that_is_missing_or_was_stopped(judging: Judging | None, note: str) -> None:
-    assert said(seen("a"), judging=judging) == [note]

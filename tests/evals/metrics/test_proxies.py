@@ -4,15 +4,17 @@ from typing import Any
 
 import pytest
 
-from evals.collect.observations import Observation, Score, Unscored
+from evals.collect.observations import Observation, Score
 from evals.judge.verdicts import average_precision
-from evals.metrics.declaration import QueryMetric
-from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY, serving
+from evals.metrics.declaration import NO_VALUE, QueryMetric
+from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY, serving
 from tests.support import scored
 from tests.support.observed import make_case, make_chunk, observe, results
 
 # Six distinct words, so that a useful chunk holds at least two of them.
 ANSWER = "Motors turn slowly; motors stop at night."
+# "Motors turn slowly" has 3 words, "they stop at night" 4: "two" holds 2 of the first, "four" 1 of it.
+SENTENCES = "Motors turn slowly. They stop at night."
 TEXTS = {
     "two": "Slowly, the MOTORS warm up.",
     "one": "No night train.",
@@ -21,54 +23,45 @@ TEXTS = {
 }
 
 
-def asked(*ids: str, name: str = "q", answer: str | None = ANSWER, labels: dict[str, int] | None = None) -> Observation:
-    case = make_case(name, relevant_ids=labels or {}, reference_answer=answer)
+def asked(*ids: str, answer: str | None = ANSWER, labels: dict[str, int] | None = None) -> Observation:
+    case = make_case(relevant_ids=labels or {}, reference_answer=answer)
     return observe(results(*(make_chunk(key, TEXTS[key]) for key in ids)), labels or {}, case=case)
 
 
-def scores(proxy: QueryMetric, *observations: Observation) -> list[Score]:
-    return scored.scored(proxy, observations)
+def useful(*verdicts: int) -> float:
+    return average_precision(verdicts)
 
 
-class TestPrecision:
-    @pytest.mark.parametrize(
-        ("returned", "useful"),
-        [
-            (("two", "none"), [1, 0]),
-            (("one", "four", "none", "two"), [0, 1, 0, 1]),
-            (("one", "none"), [0, 0]),
-            ((), []),
-        ],
-    )
-    def test_a_chunk_is_useful_from_a_third_of_the_answers_words_on(self, returned: Any, useful: list[int]) -> None:
-        assert scores(PRECISION_PROXY, asked(*returned)) == [average_precision(useful)]
-
-    def test_labels_decide_where_there_are_any(self) -> None:
-        labelled, bare = asked("two", "none", labels={"none": 1}), asked("two", "none")
-        assert scores(PRECISION_PROXY, labelled, bare) == [average_precision([0, 1]), average_precision([1, 0])]
-
-    def test_nothing_to_compare_with(self) -> None:
-        [score] = scores(PRECISION_PROXY, asked("two", answer=None))
-        assert isinstance(score, Unscored) and "no reference answer" in score.reason
+LABELLED = asked("two", labels={"two": 1})
 
 
-class TestCompleteness:
-    def test_without_labels_the_share_of_the_answers_sentences_of_which_the_result_holds_the_words(self) -> None:
-        # "Motors turn slowly" has 3 words, "they stop at night" 4: "two" holds 2 of the first, "four" 1 of it.
-        answer = "Motors turn slowly. They stop at night."
-        returned = (("two",), ("two", "four"), ("four",), ())
-        found = scores(RECALL_PROXY, *(asked(*ids, answer=answer) for ids in returned))
-        assert found == [0.0, 1.0, 0.5, 0.0]
-
-    def test_one_scale_for_all_queries(self) -> None:
-        labelled, bare = asked("two", labels={"two": 1}), asked("two")
-        assert scores(RECALL_PROXY, labelled) == [1.0]
-        assert scores(RECALL_PROXY, labelled, bare) == [0.0, 0.0]
-
-    def test_what_needs_a_reference_is_not_asked_about_queries_without(self) -> None:
-        labelled, unanswered = asked("two", labels={"two": 1}), asked("two", answer=None)
-        found, missing = scores(RECALL_PROXY, labelled, unanswered)
-        assert found == 1.0 and isinstance(missing, Unscored)
+@pytest.mark.parametrize(
+    ("proxy", "observations", "expected"),
+    [
+        # A chunk is useful from a third of the answer's words on.
+        (PRECISION_PROXY, [asked("two", "none")], [useful(1, 0)]),
+        (PRECISION_PROXY, [asked("one", "four", "none", "two")], [useful(0, 1, 0, 1)]),
+        (PRECISION_PROXY, [asked("one", "none")], [0.0]),
+        (PRECISION_PROXY, [asked()], [0.0]),
+        # Labels decide where there are any.
+        (PRECISION_PROXY, [asked("two", "none", labels={"none": 1}), asked("two")], [useful(0, 1), useful(1)]),
+        (PRECISION_PROXY, [asked("two", answer=None)], [NO_REFERENCE]),
+        # Without labels it is the share of the answer's sentences of which the result holds enough words.
+        (RECALL_PROXY, [asked("two", answer=SENTENCES)], [0.0]),
+        (RECALL_PROXY, [asked("two", "four", answer=SENTENCES)], [1.0]),
+        (RECALL_PROXY, [asked("four", answer=SENTENCES)], [0.5]),
+        (RECALL_PROXY, [asked(answer=SENTENCES)], [0.0]),
+        # One scale for all queries.
+        (RECALL_PROXY, [LABELLED], [1.0]),
+        (RECALL_PROXY, [LABELLED, asked("two")], [0.0, 0.0]),
+        # What needs a reference is not asked about queries without.
+        (RECALL_PROXY, [LABELLED, asked("two", answer=None)], [1.0, NO_REFERENCE]),
+        (RELEVANCE_PROXY, [LABELLED, asked("two", labels={"four": 1}, answer=None)], [1.0, 0.0]),
+        (RELEVANCE_PROXY, [asked("two"), asked("two", answer=None)], [NO_VALUE, NO_VALUE]),
+    ],
+)
+def test_scores_by_hand(proxy: QueryMetric, observations: list[Observation], expected: list[Score]) -> None:
+    assert scored.scored(proxy, observations) == expected
 
 
 @pytest.mark.parametrize(

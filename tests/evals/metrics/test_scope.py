@@ -7,10 +7,13 @@ import pytest
 from evals.collect.observations import Observation, Observed, Summary
 from evals.metrics import METRICS
 from evals.metrics.declaration import QueryMetric, summarise
+from evals.stats.intervals import auroc_interval
 from retrievers.embedding.tokens import count_tokens
 from tests.support.candidates import candidates_of
 from tests.support.observed import make_case, make_chunk, make_context, observe, results
 from tests.support.scored import scored, scorer
+
+INSIDE = ("scope/false_abstention", "scope/enough_results", "scope/relevant_above_half")
 
 
 def asked(*, in_scope: bool, best: float | None, returned: bool) -> Observation:
@@ -20,22 +23,20 @@ def asked(*, in_scope: bool, best: float | None, returned: bool) -> Observation:
     return observe(candidates if returned else (), {"a": 1} if in_scope else {}, candidates=candidates, case=case)
 
 
-RUN = Observed(
-    observations=(
-        asked(in_scope=True, best=0.9, returned=True),
-        asked(in_scope=True, best=0.6, returned=True),
-        asked(in_scope=True, best=0.2, returned=False),
-        asked(in_scope=False, best=0.5, returned=True),
-        asked(in_scope=False, best=0.2, returned=False),
-    )
+RUN = (
+    asked(in_scope=True, best=0.9, returned=True),
+    asked(in_scope=True, best=0.5, returned=True),
+    asked(in_scope=True, best=0.2, returned=False),
+    asked(in_scope=False, best=0.5, returned=True),
+    asked(in_scope=False, best=0.2, returned=False),
 )
 
 
-def summary(name: str, observed: Observed = RUN) -> Summary:
+def summary(name: str, *observations: Observation) -> Summary:
     metric = METRICS[name]
     if not isinstance(metric, QueryMetric):
-        return metric.summarise(observed, make_context())
-    return summarise(name, scored(name, observed.observations), metric.interval)
+        return metric.summarise(Observed(observations=observations), make_context())
+    return summarise(name, scored(name, observations), metric.interval)
 
 
 @pytest.mark.parametrize(
@@ -45,24 +46,23 @@ def summary(name: str, observed: Observed = RUN) -> Summary:
         ("scope/false_answer", 1 / 2, 2),
         ("scope/false_abstention", 1 / 3, 3),
         ("scope/enough_results", 2 / 3, 3),
-        ("scope/relevant_above_half", 2 / 3, 3),
-        ("scope/auroc", (1 + 1 + 1 + 1 + 0 + 0.5) / 6, 5),
+        ("scope/relevant_above_half", 1 / 3, 3),
+        ("scope/auroc", (1 + 1 + 0.5 + 1 + 0 + 0.5) / 6, 5),
         ("scope/max_out_of_scope_score", 0.5, 2),
     ],
 )
-def test_hand_computed(name: str, value: float, n: int) -> None:
-    found = summary(name)
-    assert found.value == pytest.approx(value)
-    assert found.n == n
+def test_hand_computed_and_without_its_queries_a_reason(name: str, value: float, n: int) -> None:
+    found = summary(name, *RUN)
+    assert found.value == pytest.approx(value) and found.n == n
+    without = summary(name, *(o for o in RUN if o.case.in_scope != (name in INSIDE)))
+    assert (without.value, without.n) == (None, 0)
+    assert without.note in ("no query of this kind", "needs in-scope and out-of-scope queries")
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS if name.startswith("scope/")])
-def test_without_its_queries_a_metric_has_no_value_but_a_reason(name: str) -> None:
-    wanted = name in ("scope/false_abstention", "scope/enough_results", "scope/relevant_above_half")
-    observed = Observed(observations=tuple(o for o in RUN.observations if o.case.in_scope != wanted))
-    found = summary(name, observed)
-    assert (found.value, found.n) == (None, 0)
-    assert found.note in ("no query of this kind", "needs in-scope and out-of-scope queries")
+def test_the_auroc_has_the_interval_of_so_many_queries_of_each_scope() -> None:
+    found, expected = summary("scope/auroc", *RUN), auroc_interval(4 / 6, 3, 2)
+    assert (found.ci_low, found.ci_high) == pytest.approx((expected.low, expected.high))
+    assert found.note == "3 in scope, 2 out of scope"
 
 
 @pytest.mark.parametrize("best", [0.5, None])
@@ -71,10 +71,10 @@ def test_a_retriever_without_cosines_has_no_figure_even_where_it_found_nothing(n
     asked_of_it = [asked(in_scope=inside, best=best, returned=False) for inside in (True, False)]
     without = [replace(o, candidates=candidates_of(o.candidates, no_cosine="it gives no scores")) for o in asked_of_it]
     assert [o.top_score for o in without] == [None, None]
-    found = summary(name, Observed(observations=tuple(without)))
+    found = summary(name, *without)
     assert (found.value, found.n, found.note) == (None, 0, "it gives no scores")
     assert found.n_unscored == (2 if name == "scope/auroc" else 1)
-    assert summary("scope/abstention", Observed(observations=tuple(without))).value == 1.0
+    assert summary("scope/abstention", *without).value == 1.0
 
 
 def test_a_result_costs_the_tokens_that_are_recorded_or_else_counted() -> None:

@@ -1,12 +1,13 @@
-"""Every beginning of the judging order is a simple random sample."""
+"""Every beginning of the judging order is a simple random sample. What is no sample: tests/settings."""
 
 from collections import Counter
+from statistics import fmean
 
 import pytest
 
 from evals.cases.case import Case
 from evals.config.judge import JudgeConfig
-from evals.sampling.order import judging_order, sample_size
+from evals.sampling.order import judging_order, sample_size, uniform
 
 
 def case(case_id: str, query_type: str = "factual", *, in_scope: bool = True) -> Case:
@@ -30,6 +31,13 @@ def test_every_query_is_as_likely_to_be_drawn() -> None:
     assert all(abs(count - 400) < 90 for count in draws.values())
 
 
+def test_a_name_has_a_number_of_its_own_from_0_to_1() -> None:
+    found = [uniform(seed, "case", str(number)) for seed in (0, 1) for number in range(1_000)]
+    assert 0 <= min(found) and max(found) < 1 and len(set(found)) == 2_000
+    assert found != [uniform(0, "other", str(number)) for number in range(2_000)]
+    assert fmean(found) == pytest.approx(0.5, abs=0.03)
+
+
 def test_the_order_is_that_of_the_cases_whatever_theirs_and_how_often_they_come() -> None:
     assert judging_order(CASES, 7) == judging_order([*reversed(CASES), *CASES], 7) != judging_order(CASES, 8)
 
@@ -50,9 +58,3 @@ def test_the_order_is_that_of_the_cases_whatever_theirs_and_how_often_they_come(
 )
 def test_the_size_of_the_sample(written: object, queries: int, size: int) -> None:
     assert sample_size(JudgeConfig.model_validate({"sample": written}).sample, queries) == size
-
-
-@pytest.mark.parametrize("written", ["some", 0, 1, 1.5, -3, True, None, "nan"])
-def test_what_is_no_sample_is_refused(written: object) -> None:
-    with pytest.raises(ValueError, match=r"expected all, auto, a share such as 0\.1, or a number"):
-        JudgeConfig.model_validate({"sample": written})

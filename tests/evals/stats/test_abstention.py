@@ -1,12 +1,11 @@
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
-from sklearn.metrics import roc_curve
+from sklearn.metrics import roc_auc_score, roc_curve
 
-from evals.stats.abstention import promise, queries_that_promise, rates, separation, shortest_between
+from evals.stats.abstention import promise, queries_that_promise, rates, separation, shortest_between, signal
+from evals.stats.intervals import auroc_interval
 
 SCORE = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.75, 1.0]) | st.floats(0, 1, width=32)
 SOME = st.lists(SCORE, min_size=1, max_size=12)
@@ -18,6 +17,10 @@ def test_the_effect_of_a_threshold_is_that_of_scikit_learn(inside: list[float], 
     false, answered, thresholds = roc_curve(truth, scores, drop_intermediate=False)
     wrong, silent = rates(inside, outside, thresholds.tolist())
     assert (wrong.tolist(), (1 - silent).tolist()) == (pytest.approx(false.tolist()), pytest.approx(answered.tolist()))
+    found, area = signal("m", inside, outside), roc_auc_score(truth, scores)
+    ends = auroc_interval(found.auroc, len(inside), len(outside))
+    assert found.auroc == pytest.approx(area) and (found.low, found.high) == (ends.low, ends.high)
+    assert found.separates == ((found.auroc if found.low is None else found.low) > 0.5)
 
 
 def exact_limit(answered: int, n: int) -> float:
@@ -31,34 +34,46 @@ def exact_limit(answered: int, n: int) -> float:
 def test_a_promise_is_the_lowest_threshold_whose_exact_limit_is_within_the_rate(
     inside: list[float], outside: list[float], rate: float
 ) -> None:
-    found = promise(inside, outside, rate)
+    found, n = promise(inside, outside, rate), len(outside)
     every = [0.0, *sorted({*inside, *outside})]
-    keeping = [t for t in every if exact_limit(sum(score >= t for score in outside), len(outside)) <= rate + 1e-9]
+    keeping = [t for t in every if exact_limit(sum(score >= t for score in outside), n) <= rate + 1e-9]
     useful = [t for t in keeping if any(score >= t for score in inside)]
+    wanted = f"at most {100 * rate:.3g}% wrong answers"
+    assert (found.rate, found.queries) == (rate, queries_that_promise(rate))
     if found.threshold is None:
-        assert not useful
+        assert not useful and found.silent is None
+        can = rate == 1 or exact_limit(0, n) <= rate + 1e-9
+        few = f"{n} out-of-scope queries cannot promise {wanted}; {found.queries}, all of them silent, could"
+        assert found.statement == (f"no threshold promises {wanted} and answers an in-scope query" if can else few)
         return
     (wrong,), (silent,) = rates(inside, outside, [found.threshold])
-    assert exact_limit(round(wrong * len(outside)), len(outside)) <= rate + 1e-9
+    assert exact_limit(round(wrong * n), n) <= rate + 1e-9
     assert found.silent == silent == min(sum(score < t for score in inside) / len(inside) for t in keeping)
-    assert f"threshold {found.threshold} promises" in found.statement
-
-
-def test_a_promise_is_a_short_number_and_says_what_it_costs() -> None:
-    found = promise([0.9, 0.8, 0.2], [0.412345, *[0.1] * 28], 0.1)
-    assert (found.threshold, found.queries) == (0.5, 29)
     assert found.statement == (
-        "threshold 0.5 promises at most 10% wrong answers of questions like these (95%): it answers 0 of 29 out of "
-        "scope, and gives up 33.3% of 3 in scope"
+        f"threshold {found.threshold} promises {wanted} of questions like these (95%): it answers {round(wrong * n)} "
+        f"of {n} out of scope, and gives up {100 * silent:.1f}% of {len(inside)} in scope"
     )
 
 
-def test_too_few_queries_promise_nothing_and_say_how_many_could() -> None:
-    found = promise([0.9], [0.1] * 22, 0.1)
-    assert (found.threshold, found.silent, found.queries) == (None, None, 29)
-    assert found.statement == (
-        "22 out-of-scope queries cannot promise at most 10% wrong answers; 29, all of them silent, could"
-    )
+@pytest.mark.parametrize(
+    ("inside", "outside", "threshold", "statement"),
+    [
+        ([0.9, 0.8, 0.2], [0.412345, *[0.1] * 28], 0.5,
+         "threshold 0.5 promises at most 10% wrong answers of questions like these (95%): it answers 0 of 29 out of "
+         "scope, and gives up 33.3% of 3 in scope"),
+        ([], [*[0.1] * 29], None, "no threshold promises at most 10% wrong answers and answers an in-scope query"),
+        ([0.9], [0.1] * 22, None,
+         "22 out-of-scope queries cannot promise at most 10% wrong answers; 29, all of them silent, could"),
+        *((inside, [0.95] * 29, None,
+           "no threshold promises at most 10% wrong answers and answers an in-scope query")
+          for inside in ([0.4], [0.9, 0.3])),
+    ],
+)  # fmt: skip
+def test_a_promise_is_a_short_number_and_says_what_it_costs(
+    inside: list[float], outside: list[float], threshold: float | None, statement: str
+) -> None:
+    found = promise(inside, outside, 0.1)
+    assert (found.threshold, found.statement, found.queries) == (threshold, statement, 29)
 
 
 @pytest.mark.parametrize(("rate", "needed"), [(0.5, 5), (0.25, 11), (0.1, 29), (0.05, 59), (0.01, 299), (1.0, 1)])
@@ -68,27 +83,29 @@ def test_silent_queries_promise_the_exact_limit(rate: float, needed: int) -> Non
     assert needed == 1 or exact_limit(0, needed - 1) > rate
 
 
-@pytest.mark.parametrize("inside", [[0.4], [0.9, 0.3]])
-def test_where_the_best_of_all_is_out_of_scope_nothing_keeps_it_out(inside: list[float]) -> None:
-    found = promise(inside, [0.95] * 29, 0.1)
-    assert (found.threshold, found.silent) == (None, None)
-    assert found.statement == "no threshold promises at most 10% wrong answers and answers an in-scope query"
+NONE_SEPARATES = "no threshold separates in scope from out of scope"
+UNKNOWN = "whether a threshold separates in scope from out of scope is not known: needs queries of both kinds"
+
+
+def auroc(area: float, m: int, n: int) -> str:
+    ends = auroc_interval(area, m, n)
+    return f"(AUROC {area:.3f}, 95% {ends.low:.3f} to {ends.high:.3f})"
 
 
 @pytest.mark.parametrize(
     ("inside", "outside", "said"),
     [
-        ([0.7, 0.61], [0.6, 0.2], "separates in scope from out of scope entirely: 0.61"),
-        ([0.5] * 20, [0.5] * 20, "no threshold separates in scope from out of scope: their order may be"),
-        ([0.1] * 9, [0.9] * 9, "AUROC 0.000"),
-        ([0.5], [0.6], "(AUROC 0.000)"),
-        ([0.9] * 18 + [0.1] * 2, [0.2] * 20, "no threshold separates in scope from out of scope entirely (AUROC 0.9"),
-        ([0.5], [], "needs queries of both kinds"),
-        ([], [0.5], "needs queries of both kinds"),
+        ([0.7, 0.61], [0.6, 0.2], "a threshold separates in scope from out of scope entirely: 0.61"),
+        ([0.5] * 20, [0.5] * 20, f"{NONE_SEPARATES}: their order may be chance {auroc(0.5, 20, 20)}"),
+        ([0.1] * 9, [0.9] * 9, f"{NONE_SEPARATES}: their order may be chance {auroc(0.0, 9, 9)}"),
+        ([0.5], [0.6], f"{NONE_SEPARATES}: their order may be chance (AUROC 0.000)"),
+        ([0.9] * 18 + [0.1] * 2, [0.2] * 20, f"{NONE_SEPARATES} entirely {auroc(0.9, 20, 20)}"),
+        ([0.5], [], UNKNOWN),
+        ([], [0.5], UNKNOWN),
     ],
 )
-def test_it_says_whether_a_threshold_separates(inside: Sequence[float], outside: Sequence[float], said: str) -> None:
-    assert said in separation(inside, outside)
+def test_it_says_whether_a_threshold_separates(inside: list[float], outside: list[float], said: str) -> None:
+    assert separation(inside, outside) == said
 
 
 @given(low=st.floats(0, 1), high=st.floats(0, 1))
@@ -100,3 +117,11 @@ def test_between_two_numbers_lies_one_of_few_digits(low: float, high: float) -> 
     digits = len(repr(found).partition(".")[2])
     shorter = [n / 10 ** (digits - 1) for n in range(10 ** (digits - 1) + 1)] if 1 < digits < 4 else []
     assert not [value for value in shorter if low < value <= high]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "between"),
+    [(float("-inf"), 0.3, 0.3), (0.3, 0.36, 0.31), (0.2, 0.3, 0.3), (-0.25, -0.1, -0.2), (0.5, 3.0, 1.0), (0.99, 1, 1)],
+)
+def test_of_these_it_is_the_least(low: float, high: float, between: float) -> None:
+    assert shortest_between(low, high) == between

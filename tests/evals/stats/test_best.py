@@ -1,16 +1,56 @@
 """The comparison with the best: looks, what is certain, what is not. Its sets: tests/evals/grid/test_choice.py."""
 
+from math import sqrt
+
 import numpy as np
 import pytest
+from scipy.stats import t
 
-from evals.stats.best import compare_with_best, planned_looks, with_unseen
+from evals.stats.best import compare_with_best, planned_looks
 
 VALUES = np.clip(np.random.default_rng(1).normal(0.5, 0.2, (132, 6)) - np.linspace(0, 0.2, 6), 0, 1)
+STRATA = np.arange(132) % 3
 
 
 def test_looks_grow_by_an_eighth_from_twenty_to_all() -> None:
     assert planned_looks(66) == [20, 23, 26, 30, 34, 39, 44, 50, 57, 64, 66]
     assert planned_looks(12) == [12]
+
+
+@pytest.mark.parametrize("looks", [[], [100, 132], [20, 40, 63, 80, 100, 132]])
+@pytest.mark.parametrize("strata", [None, STRATA[:100]])
+def test_a_bound_is_the_least_lead_over_a_cell_that_may_be_the_best(looks: list[int], strata: None) -> None:
+    """By loops over pairs of cells: queries more, not seen, on which a cell loses all; strata differ by no chance."""
+    values, kinds = VALUES[:100].copy(), np.zeros(100) if strata is None else STRATA[:100]
+    values[:9, 1] = 1 - values[:9, 0].round()
+    values[:9, 0] = values[:9, 0].round()
+    found = compare_with_best(values, loss=0.5, span=1.0, strata=strata, looks=looks)
+    lower, quantiles, unseen = found.bounds
+    differences = np.abs(values - values[:, [int(values.mean(axis=0).argmax())]])
+    assert unseen == 1 + (differences >= 1 - 1e-9).sum() / (differences > 1e-9).sum()
+    assert np.isnan(quantiles).tolist() == (~found.members).tolist() and np.nanmin(quantiles) >= 2
+    share, expected = 1 - 100 / 132 if looks else 1.0, np.zeros(6)
+    for cell in range(6):
+        for best in np.flatnonzero(found.members).tolist():
+            if best == cell:
+                continue
+            lead = values[:, cell] - values[:, best]
+            within = sum(((lead[kinds == kind] - lead[kinds == kind].mean()) ** 2).sum() for kind in np.unique(kinds))
+            whole = 100 + unseen
+            mean = (100 * lead.mean() - unseen) / whole
+            square = (within + 100 * lead.mean() ** 2 + unseen) / whole - mean**2
+            moved = (100 * lead.mean() - share * unseen) / (100 + share * unseen)
+            bound = moved - quantiles[best] * sqrt(share * square / (whole - 1))
+            expected[cell] = min(expected[cell], bound)
+    assert lower == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("strata", "judged", "freedom"), [(None, None, 5), (np.arange(6) % 2, None, 4), (None, 4, 3), (None, 1, 1)]
+)
+def test_of_two_cells_the_quantile_is_students(strata: None, judged: int | None, freedom: int) -> None:
+    found = compare_with_best(VALUES[:6, :2], loss=0.5, span=1.0, strata=strata, judged=judged)
+    assert found.bounds.quantiles == pytest.approx(t.isf(0.05, freedom), rel=0.05 + 0.1 / freedom)
 
 
 def test_of_these_queries_nothing_is_uncertain_once_all_are_judged() -> None:
@@ -20,31 +60,12 @@ def test_of_these_queries_nothing_is_uncertain_once_all_are_judged() -> None:
     assert found.bounds.lower == pytest.approx(mean - mean.max(), abs=1e-12)
 
 
-def test_a_part_says_more_of_these_queries_than_of_all_that_users_may_ask() -> None:
+def test_a_part_says_more_of_these_queries_than_of_all_that_users_may_ask_and_less_at_several_looks() -> None:
     part = VALUES[:100]
-    here = compare_with_best(part, loss=0.5, span=1.0, looks=[100, 132])
-    users = compare_with_best(part, loss=0.5, span=1.0)
+    users, here, several = (
+        compare_with_best(part, loss=0.5, span=1.0, looks=looks)
+        for looks in ([], [100, 132], [20, 40, 63, 80, 100, 132])
+    )
     assert (here.bounds.lower > users.bounds.lower).all() and here.members.sum() <= users.members.sum()
     assert (users.bounds.lower <= part.mean(axis=0) - part.mean(axis=0).max()).all()
-    several = compare_with_best(part, loss=0.5, span=1.0, looks=[20, 40, 63, 80, 100, 132])
     assert np.nanmax(several.bounds.quantiles) > np.nanmax(here.bounds.quantiles)
-
-
-def test_a_difference_of_strata_is_no_chance() -> None:
-    """Two cells, of which one is better by 0.1 in scope and worse by 0.1 out of scope, with little noise."""
-    strata = np.arange(80) % 2
-    noise = np.random.default_rng(2).normal(0, 0.01, (80, 2))
-    values = 0.5 + noise + np.stack([np.where(strata == 0, 0.1, -0.1), np.zeros(80)], axis=1)
-    known = compare_with_best(values, loss=0.5, span=1.0, strata=strata)
-    unknown = compare_with_best(values, loss=0.5, span=1.0)
-    assert (
-        known.bounds.lower >= unknown.bounds.lower - 1e-12
-    ).all() and known.bounds.lower.sum() > unknown.bounds.lower.sum()
-
-
-def test_an_unseen_query_by_hand() -> None:
-    """Differences 0.1 four times and, not seen, −1."""
-    seen = np.array([0.1, 0.1, 0.1, 0.1, -1.0])
-    moved, error = with_unseen(np.array([0.1]), np.zeros(1), 4, 1.0)
-    assert moved[0] == pytest.approx(seen.mean())
-    assert error[0] == pytest.approx(seen.std() / 2)

@@ -1,7 +1,7 @@
-"""Intervals against scipy, brute force, exact binomial sums and simulated coverage."""
+"""Intervals against scipy, scikit-learn, exact binomial sums, and their definitions solved numerically."""
 
 import warnings
-from math import comb, sqrt
+from math import sqrt
 from statistics import fmean
 from typing import Any, Literal
 
@@ -10,112 +10,124 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
-from scipy.stats import binomtest, moment, multinomial, norm
+from scipy.stats import binom, binomtest, moment, norm
 from scipy.stats import t as student_t
+from sklearn.metrics import roc_auc_score
 
 from evals.stats import intervals as stats
 
 SHARES = st.lists(st.floats(0, 1), min_size=1, max_size=40)
 
 
-class TestWilson:
-    @pytest.mark.parametrize("n", [1, 2, 7, 40, 88, 1_000])
-    def test_equals_scipy(self, n: int) -> None:
-        for successes in {0, 1, n // 3, n // 2, n - 1, n}:
-            expected = binomtest(successes, n).proportion_ci(0.95, method="wilson")
-            found = stats.wilson(successes, n)
-            assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
-
-    def test_ends_are_exactly_0_and_1_where_none_or_all_succeed(self) -> None:
-        assert {stats.wilson(0, n).low for n in range(1, 200)} == {0.0}
-        assert {stats.wilson(n, n).high for n in range(1, 200)} == {1.0}
+@pytest.mark.parametrize("n", [1, 2, 7, 40, 88, 1_000])
+def test_of_a_proportion_it_is_scipys_and_ends_at_exactly_0_and_1_where_none_or_all_succeed(n: int) -> None:
+    for successes in {0, 1, n // 3, n // 2, n - 1, n}:
+        expected = binomtest(successes, n).proportion_ci(0.95, method="wilson")
+        found = stats.wilson(successes, n)
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert (stats.wilson(0, n).low, stats.wilson(n, n).high) == (0.0, 1.0)
 
 
-class TestMeanInterval:
-    VALUES = np.random.default_rng(5).beta(2, 0.5, 60)
-
-    @pytest.mark.parametrize("seed", range(4))
-    def test_of_amounts_solves_the_score_equation(self, seed: int) -> None:
-        """(m − δ)² n = t² V(δ), by root finding on either side of m."""
-        values = np.random.default_rng(seed).lognormal(3, 0.8, 12 + 20 * seed)
-        mean, variance, n = float(values.mean()), values.var(ddof=1), len(values)
-        slope, quantile = moment(values, 3) / moment(values, 2), student_t.ppf(0.975, n - 1)
-
-        def excess(delta: float) -> float:
-            return float((mean - delta) ** 2 * n - quantile**2 * (variance + slope * (delta - mean)))
-
-        reach = 20 * float(values.std())
-        expected = brentq(excess, mean - reach, mean, xtol=1e-14), brentq(excess, mean, mean + reach, xtol=1e-14)
-        found = stats.mean_interval(values.tolist(), shares=False)
-        assert (found.low, found.high) == pytest.approx(expected, rel=1e-10)
-
-    def test_of_differences_is_students(self) -> None:
-        values = np.random.default_rng(1).exponential(1, 40) - 0.5
-        expected = student_t.interval(0.95, 39, loc=values.mean(), scale=values.std(ddof=1) / sqrt(40))
-        found = stats.mean_interval(values.tolist(), shares=False)
-        assert (found.low, found.high) == pytest.approx(expected, rel=1e-9)
-
-    def test_rounding_noise_of_perfect_scores_is_no_spread(self) -> None:
-        """ragas' average precision of a perfect ranking with k relevant is k / (k + 1e-10)."""
-        found = stats.mean_interval([k / (k + 1e-10) for k in (1, 2, 3, 5)] * 10)
-        assert (found.low, found.high) == pytest.approx((stats.wilson(40, 40).low, 1.0), abs=1e-9)
-
-    def test_other_constants_have_what_the_bounds_allow(self) -> None:
-        """As if z² of 40 + z² values were 0, or 1."""
-        found = stats.mean_interval([0.25] * 40)
-        share = 3.8414588206941254 / (40 + 3.8414588206941254)
-        assert (found.low, found.high) == pytest.approx((0.25 * (1 - share), 0.25 + 0.75 * share), abs=1e-12)
-
-    @given(SHARES)
-    def test_of_shares_holds_the_mean_within_0_and_1_or_says_why_not(self, values: list[float]) -> None:
-        found = stats.mean_interval(values)
-        if found.low is None or found.high is None:
-            assert found.note.startswith("not computable")
-        else:
-            assert 0 <= found.low <= fmean(values) + 1e-9
-            assert fmean(values) - 1e-9 <= found.high <= 1
-
-    @given(st.lists(SHARES.filter(lambda v: len(v) >= 12).map(lambda v: v[:12]), min_size=1, max_size=4), st.booleans())
-    def test_columns_are_treated_like_single_means(self, columns: list[list[float]], shares: bool) -> None:
-        low, high = stats.mean_intervals(np.array(columns).T, shares=shares)
-        for place, column in enumerate(columns):
-            alone = stats.mean_interval(column, shares=shares)
-            expected = [np.nan if end is None else end for end in (alone.low, alone.high)]
-            assert [low[place], high[place]] == pytest.approx(expected, nan_ok=True)
+# Means
 
 
-def _tail(n: int, share: float, places: range) -> float:
-    """Probability that the number of values below the percentile is one of `places`, by exact summation."""
-    return sum(comb(n, k) * share**k * (1 - share) ** (n - k) for k in places)
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("seed", range(3))
+def test_of_amounts_of_one_sign_it_solves_the_score_equation(seed: int, sign: int) -> None:
+    """(m − δ)² n = t² V(δ), by root finding on either side of m."""
+    values = sign * np.random.default_rng(seed).lognormal(3, 0.8, 12 + 20 * seed)
+    mean, variance, n = float(values.mean()), values.var(ddof=1), len(values)
+    slope, quantile = moment(values, 3) / moment(values, 2), student_t.ppf(0.975, n - 1)
+
+    def excess(delta: float) -> float:
+        return float((mean - delta) ** 2 * n - quantile**2 * (variance + slope * (delta - mean)))
+
+    reach = 20 * float(values.std())
+    expected = brentq(excess, mean - reach, mean, xtol=1e-14), brentq(excess, mean, mean + reach, xtol=1e-14)
+    found = stats.mean_interval(values.tolist(), shares=False)
+    assert (found.low, found.high) == pytest.approx(expected, rel=1e-10)
 
 
-class TestPercentileInterval:
-    @pytest.mark.parametrize(("share", "needed"), [(0.5, 6), (0.95, 72), (0.99, 368)])
-    def test_needs_72_calls_for_p95_368_for_p99_6_for_the_median(self, share: float, needed: int) -> None:
-        assert stats.percentile_interval(list(range(needed)), share).low is not None
-        short = stats.percentile_interval(list(range(needed - 1)), share)
-        assert (short.low, short.high) == (None, None)
-        assert short.note == f"not computable: {needed - 1} values are too few, {needed} are needed"
-
-    @pytest.mark.parametrize(("share", "n"), [(0.5, 6), (0.5, 7), (0.5, 100), (0.95, 72), (0.95, 176), (0.99, 500)])
-    def test_leaves_at_most_a_fortieth_on_either_side_and_is_the_shortest_that_does(self, share: float, n: int) -> None:
-        """By exact binomial sums: the percentile lies below the low end iff fewer than `low` values lie below it."""
-        found = stats.percentile_interval([float(place) for place in range(1, n + 1)], share)
-        assert found.low is not None and found.high is not None
-        low, high = int(found.low), int(found.high)
-        assert _tail(n, share, range(low)) <= 0.025 < _tail(n, share, range(low + 1))
-        assert _tail(n, share, range(high, n + 1)) <= 0.025 < _tail(n, share, range(high - 1, n + 1))
+def test_of_differences_it_is_students() -> None:
+    values = np.random.default_rng(1).exponential(1, 40) - 0.5
+    expected = student_t.interval(0.95, 39, loc=values.mean(), scale=values.std(ddof=1) / sqrt(40))
+    found = stats.mean_interval(values.tolist(), shares=False)
+    assert (found.low, found.high) == pytest.approx(expected, rel=1e-9)
 
 
-class TestAuroc:
-    @pytest.mark.parametrize("seed", range(5))
-    def test_equals_scikit_learn(self, seed: int) -> None:
-        from sklearn.metrics import roc_auc_score
+def test_rounding_noise_of_perfect_scores_is_no_spread() -> None:
+    """ragas' average precision of a perfect ranking with k relevant is k / (k + 1e-10)."""
+    found = stats.mean_interval([k / (k + 1e-10) for k in (1, 2, 3, 5)] * 10)
+    assert (found.low, found.high) == pytest.approx((stats.wilson(40, 40).low, 1.0), abs=1e-9)
 
-        rng = np.random.default_rng(seed)
-        positive, negative = rng.integers(3, 20, 40) / 20, rng.integers(0, 16, 24) / 20
-        expected = roc_auc_score([1] * 40 + [0] * 24, np.concatenate([positive, negative]))
-        assert stats.auroc(positive.tolist(), negative.tolist()) == pytest.approx(expected, abs=1e-12)
+
+def test_other_constants_have_what_the_bounds_allow() -> None:
+    """As if z² of 40 + z² values were 0, or 1."""
+    found = stats.mean_interval([0.25] * 40)
+    share = SQUARE / (40 + SQUARE)
+    assert (found.low, found.high) == pytest.approx((0.25 * (1 - share), 0.25 + 0.75 * share), abs=1e-12)
+
+
+@given(SHARES)
+def test_of_shares_it_holds_the_mean_within_0_and_1_or_says_why_not(values: list[float]) -> None:
+    found = stats.mean_interval(values)
+    if found.low is None or found.high is None:
+        assert found.note.startswith("not computable")
+    else:
+        assert 0 <= found.low <= fmean(values) + 1e-9
+        assert fmean(values) - 1e-9 <= found.high <= 1
+
+
+@given(st.lists(SHARES.filter(lambda v: len(v) >= 12).map(lambda v: v[:12]), min_size=1, max_size=4), st.booleans())
+def test_many_columns_have_the_intervals_of_each(columns: list[list[float]], shares: bool) -> None:
+    """Also beyond the block of columns that is computed at once."""
+    values = np.tile(np.array(columns).T, (1, 70 // len(columns)))
+    low, high = stats.mean_intervals(values, shares=shares)
+    for place, column in enumerate(columns):
+        alone = stats.mean_interval(column, shares=shares)
+        expected = [np.nan if end is None else end for end in (alone.low, alone.high)]
+        for at in (place, place - len(columns)):
+            assert [low[at], high[at]] == pytest.approx(expected, nan_ok=True)
+
+
+def test_nothing_warns_on_awkward_values() -> None:
+    awkward = [[0.0] * 11 + [1e-300], [0.0] * 39 + [1.0], [0.1] * 20 + [0.1 + 1e-17], [1e-12 * k for k in range(20)]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        intervals = [stats.mean_interval(values) for values in awkward]
+    assert all(interval.low is not None for interval in intervals)
+
+
+# Percentiles
+
+
+@pytest.mark.parametrize(("share", "needed"), [(0.5, 6), (0.95, 72), (0.99, 368)])
+def test_a_percentile_needs_6_calls_for_the_median_72_for_p95_and_368_for_p99(share: float, needed: int) -> None:
+    assert stats.percentile_interval(list(range(needed)), share).low is not None
+    short = stats.percentile_interval(list(range(needed - 1)), share)
+    assert (short.low, short.high) == (None, None)
+    assert short.note == f"not computable: {needed - 1} values are too few, {needed} are needed"
+
+
+@pytest.mark.parametrize(("share", "n"), [(0.5, 6), (0.5, 7), (0.5, 100), (0.95, 72), (0.95, 176), (0.99, 500)])
+def test_of_a_percentile_it_is_the_shortest_that_leaves_a_fortieth_on_either_side(share: float, n: int) -> None:
+    """By exact binomial sums: the percentile lies below the low end iff fewer than `low` values lie below it."""
+    found = stats.percentile_interval([float(place) for place in range(1, n + 1)], share)
+    assert found.low is not None and found.high is not None
+    low, high = int(found.low), int(found.high)
+    assert binom.cdf(low - 1, n, share) <= 0.025 < binom.cdf(low, n, share)
+    assert binom.sf(high - 1, n, share) <= 0.025 < binom.sf(high - 2, n, share)
+
+
+# AUROC
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_auroc_is_scikit_learns(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    positive, negative = rng.integers(3, 20, 40) / 20, rng.integers(0, 16, 24) / 20
+    expected = roc_auc_score([1] * 40 + [0] * 24, np.concatenate([positive, negative]))
+    assert stats.auroc(positive.tolist(), negative.tolist()) == pytest.approx(expected, abs=1e-12)
 
 
 def _newcombe_end(area: float, m: int, n: int, side: Literal["low", "high"]) -> float:
@@ -132,20 +144,20 @@ def _newcombe_end(area: float, m: int, n: int, side: Literal["low", "high"]) -> 
     return float(minimize_scalar(gap, bounds=bounds, method="bounded", options={"xatol": 1e-12}).x)
 
 
-class TestAurocInterval:
-    @pytest.mark.parametrize(("m", "n"), [(40, 24), (132, 44), (10, 60), (2, 2)])
-    @pytest.mark.parametrize("area", [0.1, 0.5, 0.73, 0.9])
-    def test_equals_an_independent_numerical_solution(self, area: float, m: int, n: int) -> None:
-        found = stats.auroc_interval(area, m, n)
-        expected = _newcombe_end(area, m, n, "low"), _newcombe_end(area, m, n, "high")
-        assert (found.low, found.high) == pytest.approx(expected, abs=1e-6)
+@pytest.mark.parametrize(("m", "n"), [(40, 24), (132, 44), (10, 60), (2, 2)])
+@pytest.mark.parametrize("area", [0.1, 0.5, 0.73, 0.9])
+def test_of_the_auroc_it_is_an_independent_numerical_solution(area: float, m: int, n: int) -> None:
+    found = stats.auroc_interval(area, m, n)
+    expected = _newcombe_end(area, m, n, "low"), _newcombe_end(area, m, n, "high")
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-6)
 
-    @given(st.floats(0, 1), st.integers(2, 200), st.integers(2, 200))
-    def test_holds_the_area_and_mirrors_at_one_half(self, area: float, m: int, n: int) -> None:
-        found, mirrored = stats.auroc_interval(area, m, n), stats.auroc_interval(1 - area, m, n)
-        assert found.low is not None and found.high is not None
-        assert 0 <= found.low <= area <= found.high <= 1
-        assert (mirrored.high, mirrored.low) == pytest.approx((1 - found.low, 1 - found.high), abs=1e-9)
+
+@given(st.floats(0, 1), st.integers(2, 200), st.integers(2, 200))
+def test_of_the_auroc_it_holds_the_area_and_mirrors_at_one_half(area: float, m: int, n: int) -> None:
+    found, mirrored = stats.auroc_interval(area, m, n), stats.auroc_interval(1 - area, m, n)
+    assert found.low is not None and found.high is not None
+    assert 0 <= found.low <= area <= found.high <= 1
+    assert (mirrored.high, mirrored.low) == pytest.approx((1 - found.low, 1 - found.high), abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -162,14 +174,6 @@ class TestAurocInterval:
 )
 def test_what_has_no_interval_says_why(found: stats.Interval, note: str) -> None:
     assert (found.low, found.high) == (None, None) and found.note == f"not computable: {note}"
-
-
-def test_nothing_warns_on_awkward_values() -> None:
-    awkward = [[0.0] * 11 + [1e-300], [0.0] * 39 + [1.0], [0.1] * 20 + [0.1 + 1e-17], [1e-12 * k for k in range(20)]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        intervals = [stats.mean_interval(values) for values in awkward]
-    assert all(interval.low is not None for interval in intervals)
 
 
 # The interval by bounds, against its definition, maximised numerically
@@ -234,20 +238,6 @@ def tango(rises: int, falls: int, n: int, delta: float) -> float:
     likelihood = rises * np.log(rising) + falls * np.log(falling) + (n - rises - falls) * np.log(same)
     q = falling[likelihood.argmax()]
     return float((rises - falls - n * delta) / sqrt(n * (2 * q + delta * (1 - delta))))
-
-
-@pytest.mark.parametrize("n", [20, 40, 80])
-def test_of_differences_of_one_it_covers_in_94_percent_of_draws_and_more(n: int) -> None:
-    """Coverage by summing over every possible outcome; 0.945 is reached where few pairs differ."""
-    counts = np.array([(b, c, n - b - c) for b in range(n + 1) for c in range(n + 1 - b)])
-    places = np.arange(n)[:, None]
-    rises, moved = counts[:, 0], counts[:, 0] + counts[:, 1]
-    low, high = stats.bounded_intervals(
-        1.0 * (places < rises) - 1.0 * ((places >= rises) & (places < moved)), -1.0, 1.0
-    )
-    for up, down in ((0.1, 0.1), (0.05, 0.0), (0.2, 0.05), (0.3, 0.3), (0.02, 0.02), (0.5, 0.1)):
-        covered = counts[(low <= up - down) & (up - down <= high)]
-        assert 0.945 <= multinomial.pmf(covered, n, (up, down, 1 - up - down)).sum() <= 1
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.sampled_from([1e-60, 0.01, 0.05, 0.5, 0.999]))

@@ -1,0 +1,139 @@
+"""Judging in rounds: what is asked, what each look rests on, and what is true of all verdicts."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from evals.sampling.corrected import corrected, shrunk_weight, weight_of_differences
+from evals.sampling.rounds import Rounds, judge_in_rounds, queries_needed
+from evals.stats.best import compare_with_best, planned_looks
+
+Floats = NDArray[np.float64]
+
+
+def world(seed: int, total: int = 90, behind: float = 0.25, cells: int = 6) -> tuple[Floats, Floats]:
+    """Scores of cells, each further behind the third, and what foretells them."""
+    rng = np.random.default_rng(seed)
+    scores = np.clip(rng.normal(0.7, 0.2, (total, 1)) + rng.normal(0, 0.1, (total, cells)), 0, 1)
+    scores = np.clip(scores - np.abs(np.arange(cells) - 2) * behind / 3, 0, 1)
+    return scores, np.clip(scores + rng.normal(0, 0.1, scores.shape), 0, 1)
+
+
+class Judge:
+    """Returns scores, and keeps which rows and cells it was asked about; what is behind `most` is not judged."""
+
+    def __init__(self, scores: Floats, most: int = 1_000) -> None:
+        self.scores, self.most, self.asked = scores, most, list[tuple[list[int], list[int]]]()
+
+    def __call__(self, rows: Any, cells: Any) -> tuple[Floats, bool]:
+        self.asked.append((rows.tolist(), np.flatnonzero(cells).tolist()))
+        return self.scores[rows][:, cells], int(rows[-1]) < self.most
+
+    def rounds(self, proxy: Floats, margin: float = 0.0, **others: Any) -> Rounds:
+        return judge_in_rounds(self, proxy, margin=margin, **others)
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.05, 0.2])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_proof_is_true_of_all_verdicts_and_asks_only_about_cells_that_are_left(seed: int, margin: float) -> None:
+    scores, proxy = world(seed)
+    judge = Judge(scores)
+    found = judge.rounds(proxy, margin)
+    assert found.chosen is not None
+    below = scores.mean(axis=0).max() - scores.mean(axis=0)
+    assert below[found.chosen] <= found.within[found.chosen] + 1e-9
+    assert found.within[found.chosen] <= margin or found.n == len(scores)
+    assert np.isfinite(found.within).tolist() == found.remaining.tolist()
+    assert found.remaining[int(below.argmin())] and found.users[int(below.argmin())]
+    assert [row for rows, _ in judge.asked for row in rows] == list(range(found.n))
+    ends = [rows[-1] + 1 for rows, _ in judge.asked]
+    assert [look.n for look in found.looks] == ends == planned_looks(len(scores))[: len(ends)]
+    for cell in range(6):
+        assert found.judged_on[cell] == max(rows[-1] + 1 for rows, cells in judge.asked if cell in cells)
+    if found.n == len(scores):
+        assert (found.within[found.chosen], below[found.chosen]) == (0.0, 0.0)
+    for look in found.looks[:-1]:
+        assert look.within > margin
+
+
+@pytest.mark.parametrize(("span", "power"), [(0.2, 1), (1.0, 1), (1.0, 6)])
+def test_a_look_rests_on_the_comparison_of_corrected_scores(span: float, power: int) -> None:
+    """By its parts: of these queries with the loss usual among them, of users with the largest that was seen."""
+    scores, proxy = (each**power for each in world(4, behind=0.05, cells=20))
+    found = Judge(scores).rounds(proxy, 0.01, most=20, span=span, seed=7)
+    assert (found.n, [look.n for look in found.looks]) == (20, [20])
+    own = scores[:20]
+    sample = corrected(np.vstack([own, np.full((70, 20), np.nan)]), proxy, weight_of_differences(own, proxy[:20]))
+    values = sample.residuals + sample.foretold.mean(axis=0)
+    leading = own[:, own.mean(axis=0).argmax()]
+    loss = leading[leading > 0].mean()
+    widest = max(loss, np.ptp(values, axis=1).max())
+    assert (widest > loss) == (power > 1), "one may be larger than the other"
+    here = compare_with_best(values, loss=loss, span=min(span, widest), looks=[20, 90], seed=7)
+    assert np.nanmax(here.bounds.quantiles) > 2, "else the seed would have no part in it"
+    regret, near = -here.bounds.lower, -here.bounds.lower <= max(0.01, -here.bounds.lower.max())
+    chosen = max(np.flatnonzero(near).tolist(), key=lambda cell: values.mean(axis=0)[cell])
+    assert found.chosen == chosen and found.looks[0].within == pytest.approx(regret[chosen])
+    kept = here.members | (np.arange(20) == chosen)
+    assert found.remaining.tolist() == kept.tolist()
+    assert found.within[kept] == pytest.approx(regret[kept])
+    users = compare_with_best(sample.pseudo, loss=widest, span=span, judged=20, seed=7).members
+    assert found.users.tolist() == users.tolist()
+
+
+def test_in_place_of_a_failed_verdict_stands_what_the_labels_let_expect() -> None:
+    scores, proxy = world(5)
+    holed = scores.copy()
+    holed[3, 2] = holed[11, :] = np.nan
+    whole = np.delete(np.arange(20), [3, 11])
+    weight = shrunk_weight(scores[whole], proxy[whole])
+    expected = scores[whole].mean(axis=0) + weight * (proxy[:20] - proxy[whole].mean(axis=0))
+    filled = scores.copy()
+    filled[3, 2], filled[11, :] = expected[3, 2], expected[11]
+    made, by_hand = (Judge(each).rounds(proxy, 0.01, most=20) for each in (holed, filled))
+    assert made.within == pytest.approx(by_hand.within, nan_ok=True)
+    assert (made.chosen, made.looks) == (by_hand.chosen, by_hand.looks)
+    never = Judge(np.full_like(scores, np.nan)).rounds(proxy)
+    assert (never.chosen, never.looks, never.n) == (None, (), 20)
+
+
+@pytest.mark.parametrize(("most", "looks"), [(10, []), (20, [20]), (24, [20, 23])])
+def test_where_a_budget_ends_the_looks_before_it_count(most: int, looks: list[int]) -> None:
+    scores, proxy = world(1, behind=0.02)
+    found = Judge(scores, most).rounds(proxy, 0.001)
+    assert [look.n for look in found.looks] == looks
+    assert (found.chosen is None) == bool(np.isnan(found.within).all()) == (not looks)
+    assert found.n == (looks[-1] if looks else 20)
+    assert found.users.all() or looks
+
+
+@pytest.mark.parametrize(("most", "looks"), [(7, [7]), (25, [20, 23, 25]), (200, [20, 23, 26, 30])])
+def test_no_more_is_judged_than_was_asked_for(most: int, looks: list[int]) -> None:
+    scores, proxy = world(1, total=30, behind=0.01)
+    found = Judge(scores).rounds(proxy, 1e-6, most=most)
+    assert ([look.n for look in found.looks], found.n) == (looks, looks[-1])
+
+
+@pytest.mark.parametrize(("total", "most"), [(1, None), (90, 1)])
+def test_one_query_compares_nothing(total: int, most: int | None) -> None:
+    scores, proxy = world(1, total)
+    found = Judge(scores).rounds(proxy, most=most)
+    assert (found.chosen, found.n) == (None, 1) and found.remaining.all() and found.users.all()
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.3])
+def test_so_many_queries_are_needed_that_the_interval_is_at_most_a_quarter_wider(noise: float) -> None:
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 5, (200, 3)) / 4
+    scores = np.clip(labels + rng.normal(0, noise, labels.shape), 0, 1)
+    scores[40:] = np.nan
+    sample = corrected(scores, labels)
+    variance, rest = sample.scores.var(axis=0).sum(), sample.residuals.var(axis=0).sum()
+
+    def width(n: int) -> float:
+        return float(np.sqrt(variance / 200 + (1 / n - 1 / 200) * rest))
+
+    assert queries_needed(scores, labels) == next(n for n in range(1, 201) if width(n) <= 1.25 * width(200))
+    assert queries_needed(np.where(np.arange(200)[:, None] < 40, labels, np.nan), labels) == 0
