@@ -106,7 +106,8 @@ def test_pages_are_whole_of_every_kind_and_read_by_the_projects_parser_as_by_han
         assert heads == [heading for heading, text in by_hand.sections if text]
         prose = [line for line in by_hand.prose if not line.startswith(("import ", "<", "#"))]
         chunked = Counter(word for c in chunks() if c.source_url == page.source_url for word in c.text.split())
-        assert not Counter(" ".join(prose).split()) - chunked, "no prose is lost"
+        lost = Counter(" ".join(prose).split()) - chunked
+        assert not lost.keys() - {":::"}, "no prose is lost but the end of an admonition that was cut"
 
 
 @pytest.mark.parametrize("name", ["golden", "spec"])

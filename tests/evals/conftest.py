@@ -5,9 +5,9 @@ import pytest
 from mlflow import MlflowClient
 
 from evals.grid.measure import Measured
-from tests.support.grids import make_grid
-from tests.support.judged_rounds import JudgedRounds
-from tests.support.shared import shared_folder
+from tests.support.command import shared_folder
+from tests.support.grid_world import make_grid
+from tests.support.judged_experiment import JudgedRounds
 
 
 @pytest.fixture(scope="session")

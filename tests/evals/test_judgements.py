@@ -9,8 +9,8 @@ import pytrec_eval
 from evals import Evaluation, evaluate
 from retrievers import QdrantRetriever
 from tests.support.experiment import index, settings
-from tests.support.golden_labels import load
 from tests.support.grid_world import make_world
+from tests.support.judging import load
 
 GONE = "gone"
 Qrels = dict[str, dict[str, int]]

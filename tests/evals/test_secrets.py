@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 
 from evals.run import main
-from tests.support.chat_faults import ChatFault, Output, When
-from tests.support.chat_server import CohereChatServer
+from tests.support.chat_server import ChatFault, CohereChatServer, Output, When
 from tests.support.cohere_server import KEY as COHERE
 from tests.support.command import Done, call
 from tests.support.experiment import Experiment, load_report, settings
 from tests.support.judged_experiment import judge_flags, known_of, make_judged
 from tests.support.loopback import Fault, Reply
-from tests.support.mlflow_server import mlflow_server
 from tests.support.qdrant_server import KEY as QDRANT
 from tests.support.qdrant_server import QdrantServer
+from tests.support.tracking import mlflow_server
 
 TOKEN, PASSWORD, OWN = "mlflow-token-S3CR3T-77", "p4ssw0rd-S3CR3T-78", "own-service-S3CR3T-79"
 ESCAPED = "".join(f"\\u{ord(letter):04x}" for letter in COHERE)

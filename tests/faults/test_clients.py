@@ -27,16 +27,14 @@ from retrievers.errors import EmbeddingError, RerankError, RetrievalError, Store
 from retrievers.search import rerank
 from retrievers.text import secrets
 from tests.support import cohere_server, openai_embedding_server, qdrant_server
-from tests.support.chat_server import CohereChatServer
-from tests.support.checked import described
+from tests.support.chat_server import CohereChatServer, OpenAIChatServer
 from tests.support.clock import ATTEMPTS, TRIED, Clock, patient
-from tests.support.collections import index_pages, settings, write_pages
+from tests.support.cohere_server import RerankServer
+from tests.support.collections import described, index_pages, settings, write_pages
 from tests.support.judged import judge_of, observe, oracle
 from tests.support.loopback import Fault, LoopbackServer, Reply, free_port
 from tests.support.openai_embedding_server import OpenAIEmbeddingServer
-from tests.support.openai_server import OpenAIChatServer
 from tests.support.qdrant_server import QdrantServer
-from tests.support.rerank_server import RerankServer
 
 ENV = {
     "QDRANT_API_KEY": qdrant_server.KEY,

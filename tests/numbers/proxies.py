@@ -78,8 +78,7 @@ def handbook(mode: str, top_k: int) -> Iterator[tuple[str, Floats, dict[str, Flo
     from evals.config.experiment import ExperimentConfig
     from evals.judge.verdicts import average_precision
     from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY
-    from tests.support.golden_labels import golden_labels
-    from tests.support.judging import Flaws, Oracle
+    from tests.support.judging import Flaws, Oracle, golden_labels
 
     with tempfile.TemporaryDirectory() as folder:
         own = {"mode": mode, "top_k": top_k, "threshold": 0, "threshold_on": "each", "store.path": folder}
@@ -125,7 +124,7 @@ def unlabelled(result: "Observation") -> "Observation":
 
 def column(proxy: "QueryMetric", results: "Sequence[Observation]") -> Floats:
     """The scores of a proxy."""
-    from tests.support.scored import scored
+    from tests.support.observed import scored
 
     scores = scored(proxy, results)
     assert all(isinstance(score, float | int) for score in scores), scores

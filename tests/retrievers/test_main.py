@@ -23,7 +23,7 @@ from retrievers.store import open_client
 from retrievers.terminal.commands import default_collection
 from tests.support.collections import indexed, write_pages
 from tests.support.command import call
-from tests.support.pdf_files import pdf
+from tests.support.indexing import pdf
 from tests.support.qdrant_server import FAULTS, QdrantServer
 
 Captured = pytest.CaptureFixture[str]

@@ -81,9 +81,10 @@ def engine(server: ChatServer, store: Path | VerdictStore | None = None, **chang
 @contextmanager
 def later_engine(server: ChatServer, **changes: Any) -> Iterator[Engine]:
     """Yield an engine in a run that has had answers before."""
-    with engine(server, **changes) as made:
-        made.account.count(tokens_in=1, tokens_out=1)
-        yield made
+    with engine(server, **changes) as first:
+        first.account.count(tokens_in=1, tokens_out=1)
+        config = settings(server, **changes)
+        yield Engine(make_chat(config, keys(server)), config, None, first.account)
 
 
 Said = BaseModel | Failure | Unscored

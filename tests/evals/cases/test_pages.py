@@ -11,10 +11,9 @@ from evals.cases.pages import SourcePage, SourcePageError, SourcePages, WebPages
 from evals.metrics.metadata import wrong_fields
 from retrievers.errors import IndexingError
 from retrievers.indexing.markdown import parse_page
-from tests.support.loopback import LoopbackServer, Reply, Request
+from tests.support.indexing import TOPICS, read_pages, true_chunks
+from tests.support.loopback import HEAD, LoopbackServer, Reply, Request, drip, flood, raw_server
 from tests.support.observed import make_chunk
-from tests.support.pages import TOPICS, read_pages, true_chunks
-from tests.support.raw_server import HEAD, drip, flood, raw_server
 
 PAGE = SourcePage(parse_page(TOPICS, "module-1/topics.md", "/docs"))
 

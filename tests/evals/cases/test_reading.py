@@ -23,9 +23,9 @@ from evals.cases.reading import case_fingerprint, golden_set, load_golden, rows_
 from evals.config.experiment import DatasetConfig
 from evals.errors import DatasetError
 from retrievers.indexing.rows import rows_of as table_rows
-from tests.support.child import python
+from tests.support.command import python
 from tests.support.hub_server import COMMIT, HubServer
-from tests.support.mlflow_server import mlflow_server
+from tests.support.tracking import mlflow_server
 
 PASSAGE = {"source_url": "/docs/a", "quote": "a quote"}
 IN_SCOPE: dict[str, Any] = {"id": "a", "query": "q", "evidence": [PASSAGE]}

@@ -37,7 +37,7 @@ from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
-from tests.support.scored import on_list
+from tests.support.observed import on_list
 
 PAGE = "/docs/a"
 QUOTE = "the base frame is fixed to the torso of the robot"  # 49 characters

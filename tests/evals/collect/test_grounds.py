@@ -14,9 +14,9 @@ from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
 from retrievers import QdrantRetriever
 from retrievers.config import StoreConfig
+from tests.support.collections import writable
 from tests.support.embeddings import Counting
 from tests.support.experiment import CASES, SETTINGS, Experiment, index_once, make_experiment, settings
-from tests.support.writable import writable
 
 # Flat payloads, addresses under `url`, and no ids but the points' own.
 FOREIGN = {7: "the arm and its joint", "6b5a2c1e-4f39-4c1d-9d0e-0c9a3b7f2e11": "a topic is a channel"}

@@ -18,11 +18,11 @@ from retrievers import QdrantRetriever
 from retrievers.errors import EmbeddingError, ForeignRetrieverError, RetrievalError
 from retrievers.retriever.opened import open_retriever as open_settings
 from retrievers.search.candidates import Hits
+from tests.support.collections import writable
 from tests.support.compass import Compass, Drifting, cosines, make_store, open_retriever, upsert
 from tests.support.experiment import silent
 from tests.support.foreign import settings
 from tests.support.observed import make_case, make_context
-from tests.support.writable import writable
 
 BY_ANGLE = {
     0: ["east", "near", "tie-a", "tie-b", "half", "north"],

@@ -17,7 +17,7 @@ from evals.report.model import FailedValue, Report
 from evals.stats import paired
 from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, TOKENS, Score, hit, judge, report, row, run
 from tests.support.results import report as report_of
-from tests.support.sampled import sampled_result
+from tests.support.results import sampled_result
 
 VERDICT = "queries/pass_rate"
 SCORES: dict[str, Sequence[Score]] = {HIT: [1.0, 0.0]}

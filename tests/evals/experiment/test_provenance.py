@@ -18,8 +18,7 @@ from evals.run import main
 from tests.support.collections import index_pages, settings, write_pages
 from tests.support.experiment import Experiment, make_experiment
 from tests.support.loopback import Reply, Request
-from tests.support.qdrant_rules import Rules
-from tests.support.qdrant_server import KEY, QdrantServer
+from tests.support.qdrant_server import KEY, QdrantServer, Rules
 
 
 class Changing(QdrantServer):

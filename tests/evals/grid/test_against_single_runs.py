@@ -18,10 +18,9 @@ from evals.metrics.declaration import NO_LABELS
 from tests.support.chat_server import CohereChatServer
 from tests.support.cohere_server import KEY
 from tests.support.experiment import Experiment, make_experiment, settings
-from tests.support.grid_world import Bench
-from tests.support.grids import swept_of
+from tests.support.grid_world import Bench, swept_of
 from tests.support.judging import Oracle
-from tests.support.scored import metric_of
+from tests.support.observed import metric_of
 
 DEEP = [name for name in METRICS_THERE_ARE if name.startswith(("ranking/", "candidates/"))]
 METRICS = [*DEEP, "ragas/*", "metadata/*", "content/*", "scope/*", "cost/*", "queries/*"]

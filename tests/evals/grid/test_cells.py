@@ -19,8 +19,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, RetrievedChunk
 from retrievers.search.candidates import ChunkList, joined
 from retrievers.search.selection import select
-from tests.support.candidates import found_candidates
-from tests.support.observed import make_case, make_chunk, make_context
+from tests.support.observed import found_candidates, make_case, make_chunk, make_context
 
 SCORES = [0.0, 0.25, 0.3, 0.5, 0.75, 1.0]
 CHUNKS = [make_chunk(f"c{number}", module=module) for number, module in enumerate([None, "a", "a", "b", "b", None])]

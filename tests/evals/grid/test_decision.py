@@ -12,8 +12,7 @@ from evals.grid.measure import Measured
 from evals.grid.objective import describe, range_of
 from evals.stats.intervals import wilson
 from tests.support.experiment import Experiment, settings
-from tests.support.grid_world import Bench
-from tests.support.grids import METRICS, SWEEP, swept_of
+from tests.support.grid_world import METRICS, SWEEP, Bench, swept_of
 
 NDCG, RECALL = "ranking/ndcg_at_10", "ranking/recall_at_5"
 

@@ -19,8 +19,7 @@ from evals.metrics.criteria import judge as judge_gates
 from evals.report.terminal import render_grid
 from retrievers.config import dump
 from tests.support.experiment import Experiment, settings
-from tests.support.grid_world import Bench
-from tests.support.grids import swept_of
+from tests.support.grid_world import Bench, swept_of
 from tests.support.results import report
 
 SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1"}

@@ -18,8 +18,7 @@ from evals.grid.heldout import load_held_out, with_held_out
 from evals.grid.measure import Measured, measure_pool, retrieve
 from evals.metrics.collaborators import Collaborators
 from tests.support.experiment import Experiment, settings, silent
-from tests.support.grid_world import Bench, make_world
-from tests.support.grids import swept_of
+from tests.support.grid_world import Bench, make_world, swept_of
 
 SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:4", "threshold": "0:0.9:0.1"}
 

@@ -9,12 +9,11 @@ import pytest
 from evals.errors import JudgeError
 from evals.grid.judging import CellProof
 from evals.grid.measure import Measured
-from tests.support.chat_server import MODEL, CohereChatServer
-from tests.support.grids import proof_of, swept_of
-from tests.support.judged_rounds import PRECISION, JudgedRounds
+from tests.support.chat_server import MODEL, CohereChatServer, OpenAIChatServer
+from tests.support.grid_world import proof_of, swept_of
+from tests.support.judged_experiment import PRECISION, JudgedRounds
 from tests.support.judging import Flaws, Oracle
-from tests.support.openai_server import OpenAIChatServer
-from tests.support.scored import metric_of
+from tests.support.observed import metric_of
 
 SMALL, LARGE = f"cohere:{MODEL}", f"openai:{MODEL}"
 Servers = tuple[CohereChatServer, OpenAIChatServer]

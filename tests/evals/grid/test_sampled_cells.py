@@ -12,9 +12,9 @@ from evals.grid.sampled import sampled_summary
 from evals.report.build import slices
 from evals.sampling.corrected import corrected
 from evals.sampling.order import NOT_DRAWN, judging_order
-from tests.support.grids import choice_of, swept_of
-from tests.support.judged_rounds import PRECISION, QUERIES, JudgedRounds
-from tests.support.scored import metric_of
+from tests.support.grid_world import choice_of, swept_of
+from tests.support.judged_experiment import PRECISION, QUERIES, JudgedRounds
+from tests.support.observed import metric_of
 
 DRAWN = 24
 FAILED, NO_REFERENCE = Failure(type="Timeout", message=""), Unscored(reason="the case has no reference answer")

@@ -18,8 +18,7 @@ from retrievers import QdrantRetriever, RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
 from tests.support.experiment import Experiment, settings
-from tests.support.grid_world import Bench
-from tests.support.grids import METRICS, swept_of
+from tests.support.grid_world import METRICS, Bench, swept_of
 from tests.support.stored_reports import stored
 
 THRESHOLDS = {"bm25": [0, 0.2, 0.5, 1, 2], "known_words": [0, 0.4, 0.5, 0.75, 1], "rerank": [0, 0.2, 0.4, 0.6, 0.9]}

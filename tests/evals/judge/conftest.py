@@ -4,9 +4,8 @@ from pathlib import Path
 import pytest
 
 from evals.judge import asking
-from tests.support.chat_server import ChatServer, CohereChatServer
-from tests.support.one_question import ORACLE
-from tests.support.openai_server import OpenAIChatServer
+from tests.support.chat_server import ChatServer, CohereChatServer, OpenAIChatServer
+from tests.support.judged import ORACLE
 
 
 @pytest.fixture(

@@ -10,7 +10,7 @@ from ragas.metrics.collections.context_relevance.util import ContextRelevanceOut
 from syrupy.assertion import SnapshotAssertion
 
 from evals.judge.answers import Answer, MalformedError, read_verdict
-from tests.support.one_question import prompt
+from tests.support.judged import prompt
 
 EXAMPLE = (
     "the provided context discusses the Andes mountain range, which, while impressive, does not include Mount Everest "

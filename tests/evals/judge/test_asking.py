@@ -23,14 +23,22 @@ from evals.judge.asking import FAILURES_IN_A_ROW
 from evals.judge.budget import Usage
 from evals.judge.store import VerdictStore
 from retrievers.embedding.tokens import count_tokens
-from tests.support.chat_faults import ALWAYS, FILTERED, SPOKEN, ChatFault, Output, When, too_many
-from tests.support.chat_requests import ChatRequest, tokens
-from tests.support.chat_server import ChatServer
-from tests.support.judges import TEXTS, Said, ask, engine, later_engine, settings, verdicts
+from tests.support.chat_server import (
+    ALWAYS,
+    FILTERED,
+    SPOKEN,
+    ChatFault,
+    ChatRequest,
+    ChatServer,
+    OpenAIChatServer,
+    Output,
+    When,
+    tokens,
+    too_many,
+)
+from tests.support.judged import ORACLE, TEXTS, USEFUL, USELESS, Said, ask, engine, later_engine, settings, verdicts
 from tests.support.judging import Oracle
 from tests.support.loopback import Reply
-from tests.support.one_question import ORACLE, USEFUL, USELESS
-from tests.support.openai_server import OpenAIChatServer
 
 FIRST = When(calls={1})
 

@@ -17,11 +17,8 @@ from evals.judge.chat import Chat, make_chat
 from evals.judge.judge import Judge
 from evals.judge.tasks import PRECISION
 from evals.judge.verdicts import ChunkVerdict
-from tests.support.chat_server import MODEL, ChatServer
-from tests.support.judged import observe, oracle
-from tests.support.judges import keys, settings
-from tests.support.one_question import RIGHT, prompt
-from tests.support.openai_server import OpenAIChatServer
+from tests.support.chat_server import MODEL, ChatServer, OpenAIChatServer
+from tests.support.judged import RIGHT, keys, observe, oracle, prompt, settings
 
 USEFUL, USELESS = '{"reason": "", "verdict": 1}', '{"reason": "", "verdict": 0}'
 FACTORY = """

@@ -21,10 +21,8 @@ from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, foreign, gra
 from evals.judge.verdicts import ChunkVerdict, Claim, Judging, sentences
 from evals.sampling.order import among, judging_order
 from retrievers.embedding.tokens import count_tokens
-from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
-from tests.support.judged import ALL, Known, judge_of, observe, oracle
-from tests.support.judges import settings
-from tests.support.openai_server import OpenAIChatServer
+from tests.support.chat_server import MODEL, ChatServer, CohereChatServer, OpenAIChatServer
+from tests.support.judged import ALL, Known, judge_of, observe, oracle, settings
 from tests.support.results import observation
 
 RUN = [

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from evals.run import main
+from tests.support.chat_server import OpenAIChatServer
 from tests.support.command import call
 from tests.support.experiment import load_report, settings
+from tests.support.judged import keys
 from tests.support.judged_experiment import calls_of, judge_flags, known_of, make_judged
-from tests.support.judges import keys
 from tests.support.loopback import _Handler
-from tests.support.openai_server import OpenAIChatServer
 
 
 def test_every_run_of_a_process_asks_each_question_once(

@@ -4,7 +4,7 @@ import pytest
 
 from evals.cases.pages import SourcePages
 from retrievers.records import Chunk
-from tests.support.pages import read_pages, true_chunks
+from tests.support.indexing import read_pages, true_chunks
 
 
 @pytest.fixture(scope="session")

@@ -13,11 +13,10 @@ from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics import METRICS
 from evals.metrics.declaration import Context, summarise
 from evals.sampling.order import NOT_DRAWN, judging_order
-from tests.support.chat_server import ChatServer, CohereChatServer
+from tests.support.chat_server import ChatServer, CohereChatServer, OpenAIChatServer
 from tests.support.judged import ALL, by_ragas, judge_of, judging, observe, oracle, random_observations
-from tests.support.openai_server import OpenAIChatServer
+from tests.support.observed import metric_of, results_of, scored
 from tests.support.results import observation
-from tests.support.scored import metric_of, results_of, scored
 
 MANY = [*random_observations(24, seed=0)]
 EMPTY = observe("talk", [])

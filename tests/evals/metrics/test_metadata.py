@@ -11,8 +11,7 @@ from evals.collect.observations import Unscored
 from evals.metrics.metadata import SAMPLE, missing_fields, usual_in, wrong_fields
 from evals.metrics.results import NO_CHUNKS
 from retrievers.records import Chunk
-from tests.support.observed import make_chunk, make_context, observe, results
-from tests.support.scored import results_of, scorer
+from tests.support.observed import make_chunk, make_context, observe, results, results_of, scorer
 
 PAGE_FIELDS = ("source_url", "title", "tags", "sidebar_position", "file_path", "source_document_id", "module",
                "chapter", "heading", "section_path", "start_line", "end_line", "content_hash")  # fmt: skip

@@ -14,9 +14,7 @@ from evals.judge.verdicts import Judging
 from evals.metrics import notes as subject
 from evals.metrics.notes import depth_notes
 from retrievers.config import RetrieverConfig
-from tests.support.candidates import candidates_of
-from tests.support.observed import PAGE, make_case, make_chunk, observe, results
-from tests.support.scored import results_of
+from tests.support.observed import PAGE, candidates_of, make_case, make_chunk, observe, results, results_of
 
 JUDGED = Judging(model="cohere:c", verdicts={}, scores={}, claims={})
 STOPPED = replace(JUDGED, usage=Usage(stopped="the budget is spent"))

@@ -11,9 +11,16 @@ from evals.metrics.declaration import NO_LABELS, Context
 from evals.metrics.outcomes import FIRST, validate
 from evals.stats import intervals as stats
 from retrievers.records import Chunk, StageTimings
-from tests.support.candidates import candidates_of
-from tests.support.observed import make_case, make_chunk, make_context, observe, results
-from tests.support.scored import results_of, scored
+from tests.support.observed import (
+    candidates_of,
+    make_case,
+    make_chunk,
+    make_context,
+    observe,
+    results,
+    results_of,
+    scored,
+)
 
 REQUIRED = ("title", "heading", "chunk_index")
 

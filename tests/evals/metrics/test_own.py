@@ -16,8 +16,7 @@ from retrievers.records import Chunk
 from tests.support.command import call
 from tests.support.experiment import Experiment as OnDisk
 from tests.support.experiment import load_report, make_experiment
-from tests.support.observed import observe, results
-from tests.support.scored import scored
+from tests.support.observed import observe, results, scored
 
 HERE = "tests.evals.metrics.test_own"
 ROWS: list[dict[str, Any]] = [

@@ -8,7 +8,7 @@ from evals.collect.observations import Observation, Score
 from evals.judge.verdicts import average_precision
 from evals.metrics.declaration import NO_VALUE, QueryMetric
 from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY, serving
-from tests.support import scored
+from tests.support import observed as scored
 from tests.support.observed import make_case, make_chunk, observe, results
 
 # Six distinct words, so that a useful chunk holds at least two of them.

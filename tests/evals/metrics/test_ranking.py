@@ -14,9 +14,7 @@ from evals.cases.relevance import Relevance
 from evals.collect.observations import Observation, Unscored
 from evals.metrics import METRICS
 from evals.metrics.declaration import summarise
-from tests.support.candidates import candidates_of
-from tests.support.observed import make_case, observe, results
-from tests.support.scored import metric_of, scored
+from tests.support.observed import candidates_of, make_case, metric_of, observe, results, scored
 
 
 @cache

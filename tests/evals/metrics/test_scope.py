@@ -9,9 +9,7 @@ from evals.metrics import METRICS
 from evals.metrics.declaration import QueryMetric, summarise
 from evals.stats.intervals import auroc_interval
 from retrievers.embedding.tokens import count_tokens
-from tests.support.candidates import candidates_of
-from tests.support.observed import make_case, make_chunk, make_context, observe, results
-from tests.support.scored import scored, scorer
+from tests.support.observed import candidates_of, make_case, make_chunk, make_context, observe, results, scored, scorer
 
 INSIDE = ("scope/false_abstention", "scope/enough_results", "scope/relevant_above_half")
 

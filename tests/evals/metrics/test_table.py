@@ -15,8 +15,7 @@ from evals.metrics import METRICS, NEED_A_JUDGE, QueryMetric, choose, declared, 
 from evals.metrics.declaration import Kind, metric, own_metric, summarise
 from evals.metrics.results import Values
 from retrievers.config import RetrieverConfig
-from tests.support.observed import make_case, make_chunk, make_context, observe, results
-from tests.support.scored import results_of, scored
+from tests.support.observed import make_case, make_chunk, make_context, observe, results, results_of, scored
 
 UNSCORED, FAILED = Unscored(reason="no reference"), Failure(type="TimeoutError", message="no answer in 30 s")
 SPENT = Unscored(reason="spent", missing=True)

@@ -18,8 +18,7 @@ from evals.cases.pages import SourcePages
 from evals.collect.observations import Observation, Unscored
 from evals.metrics.declaration import summarise
 from retrievers.records import Chunk
-from tests.support.observed import make_case, make_chunk, make_context, observe, results
-from tests.support.scored import scored, scorer
+from tests.support.observed import make_case, make_chunk, make_context, observe, results, scored, scorer
 
 CLASSES: Mapping[str, str] = {
     "ragas/id_context_precision": "IDBasedContextPrecision",

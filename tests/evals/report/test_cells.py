@@ -12,7 +12,7 @@ from evals.metrics import PASS_RATE, metric_named
 from evals.metrics.declaration import QueryMetric
 from evals.report.model import GridSection, ResultsByCell
 from evals.report.parsing import cell_report
-from tests.support.grids import swept_of, with_swept
+from tests.support.grid_world import swept_of, with_swept
 from tests.support.results import report
 
 

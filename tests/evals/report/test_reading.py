@@ -15,8 +15,8 @@ from jsonschema import Draft202012Validator
 from evals.errors import ReportError
 from evals.report.parsing import parse
 from tests.support import reports
-from tests.support.json_schema import closed, objects
 from tests.support.recipes import follow, run
+from tests.support.reports import closed, objects
 from tests.support.results import report
 
 ROOT = Path(__file__).parents[3]

@@ -24,10 +24,9 @@ from evals.run import load_config, parser
 from retrievers.records import StageTimings
 from retrievers.text.printable import json_text
 from tests.support import reports
-from tests.support.grids import choice_of, swept_of
+from tests.support.grid_world import choice_of, swept_of
 from tests.support.judged import judging
-from tests.support.results import FACTS, UNLISTED, config, report, result, without_scores
-from tests.support.sampled import sampled_result
+from tests.support.results import FACTS, UNLISTED, config, report, result, sampled_result, without_scores
 
 VALIDATOR = Draft202012Validator(json.loads(files("evals.report").joinpath("schema.json").read_text(encoding="utf-8")))
 HIT_RATE = "ranking/hit_rate_at_5"

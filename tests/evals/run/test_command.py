@@ -23,7 +23,7 @@ from retrievers.search.candidates import Candidates
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, Experiment, index_once, load_report, make_experiment
 from tests.support.loopback import free_port
-from tests.support.mlflow_server import mlflow_server
+from tests.support.tracking import mlflow_server
 
 Run = Callable[..., Done]
 SWEEP = ("--sweep.top-k", "1:4", "--sweep.threshold", "0:0.9:0.1")

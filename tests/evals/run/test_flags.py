@@ -10,8 +10,7 @@ from evals.__main__ import COMMANDS, main
 from evals.config.experiment import ExperimentConfig
 from evals.run import USUAL, load_config, parser
 from retrievers.config.layers import leaves
-from tests.support.child import python
-from tests.support.command import call
+from tests.support.command import call, python
 
 FIVE = {
     "RAG_DEFAULT_TOP_K": "9",

@@ -18,11 +18,10 @@ from evals.metrics import METRICS
 from evals.metrics.declaration import QueryMetric
 from evals.metrics.results import Values
 from evals.run import main
-from tests.support.chat_faults import When
-from tests.support.chat_server import ChatServer, CohereChatServer
-from tests.support.child import python
-from tests.support.command import Done, call
+from tests.support.chat_server import ChatServer, CohereChatServer, OpenAIChatServer, When
+from tests.support.command import Done, call, python
 from tests.support.experiment import Experiment, load_report, settings
+from tests.support.judged import keys
 from tests.support.judged_experiment import (
     calls_of,
     judge_flags,
@@ -31,9 +30,7 @@ from tests.support.judged_experiment import (
     labelled_recall,
     make_judged,
 )
-from tests.support.judges import keys
 from tests.support.judging import Oracle
-from tests.support.openai_server import OpenAIChatServer
 
 Run = Callable[..., Done]
 Report = Callable[[], dict[str, Any]]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.mlflow_server import MlflowServer, mlflow_server
+from tests.support.tracking import MlflowServer, mlflow_server
 
 
 @pytest.fixture(scope="module")

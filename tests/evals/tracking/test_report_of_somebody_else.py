@@ -15,9 +15,8 @@ from evals.tracking.__main__ import main
 from tests.support.command import call
 from tests.support.experiment import make_experiment
 from tests.support.loopback import free_port
-from tests.support.mlflow_server import MlflowServer
 from tests.support.results import report
-from tests.support.tracking import client
+from tests.support.tracking import MlflowServer, client
 
 TOKEN = "token-of-the-user-0123456789"
 

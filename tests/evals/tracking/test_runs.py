@@ -27,10 +27,9 @@ from evals.tracking.values import MOST_METRICS, metric_values, tags
 from retrievers.text.secrets import redacted
 from tests.support.command import call
 from tests.support.loopback import free_port
-from tests.support.mlflow_server import MlflowServer
 from tests.support.results import report
 from tests.support.stored_reports import stored
-from tests.support.tracking import artifact, cells_of, client, config, run_of, text_of, traces_of, written
+from tests.support.tracking import MlflowServer, artifact, cells_of, client, config, run_of, text_of, traces_of, written
 
 IN_TESTS = "--tracking.experiment tests"
 LATE = "python -m evals.tracking 'my report.json'"

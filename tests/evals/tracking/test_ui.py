@@ -14,7 +14,7 @@ import pytest
 
 from evals.tracking import ui
 from evals.tracking.ui import main
-from tests.support.child import environment
+from tests.support.command import environment
 from tests.support.loopback import free_port
 from tests.support.results import report
 from tests.support.tracking import run_of, written

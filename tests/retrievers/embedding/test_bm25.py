@@ -9,7 +9,7 @@ from qdrant_client.models import SparseVector
 from qdrant_edge import Bm25, Bm25Config
 
 from retrievers.embedding.bm25 import B, Bm25Encoder, K, expand, spell_out
-from tests.support.bm25 import BruteForceBm25
+from tests.support.hybrid import BruteForceBm25
 
 ENCODER = Bm25Encoder("english", 4.0)
 WORDS = "robot robots running run joint joints the and of a sensor sensors ROS2 naïve Größe x1 don't".split()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from retrievers.embedding.cache import EmbeddingCache, open_embedding_cache
 from retrievers.errors import ConfigError
-from tests.support.child import ROOT
+from tests.support.command import ROOT
 
 KEY = ("cohere", "embed-english-v3.0", "search_query", "what is a topic")
 OTHERS = [

@@ -15,7 +15,7 @@ from retrievers.embedding.models import make_embeddings
 from retrievers.errors import EmbeddingError
 from tests.support.cohere_server import vector
 from tests.support.loopback import Fault, Reply
-from tests.support.provider_server import KEY, ProviderServer
+from tests.support.openai_embedding_server import KEY, ProviderServer
 
 model, path, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 names = ("MISTRAL_API_KEY", "AZURE_OPENAI_API_KEY", "GOOGLE_API_KEY")

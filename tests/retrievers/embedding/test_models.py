@@ -18,9 +18,9 @@ from retrievers.embedding.models import CheckedEmbeddings, StaticEmbeddings, che
 from retrievers.embedding.tokens import count_tokens, token_parts, tokenizer
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
 from tests.support import cohere_server, openai_embedding_server
-from tests.support.child import ROOT
 from tests.support.cohere_server import CohereServer, vector
 from tests.support.collections import TableEmbeddings
+from tests.support.command import ROOT
 from tests.support.openai_embedding_server import OpenAIEmbeddingServer
 
 HELLO = [0.6, 0.8]

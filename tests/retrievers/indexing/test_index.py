@@ -23,11 +23,11 @@ from retrievers.errors import CollectionNotFoundError, ConfigError, EmbeddingErr
 from retrievers.indexing.index import IndexOptions, index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.store import open_client
-from tests.support.bm25 import BruteForceBm25
 from tests.support.cohere_server import KEY, CohereServer
+from tests.support.collections import mark, writable
+from tests.support.hybrid import BruteForceBm25
 from tests.support.indexing import KILL_AT, HashEmbeddings, content, manifest, settings, write_pages
 from tests.support.qdrant_server import QdrantServer
-from tests.support.writable import mark, writable
 
 ROOT = Path(__file__).parents[3]
 ALPHA = "---\ntitle: Alpha\ntags: [a, b]\nsidebar_position: 1\n---\n\n# Alpha\n\nAlpha text.\n\n## Sub\n\nSub text.\n"

@@ -16,8 +16,7 @@ from retrievers.errors import IndexingError
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.markdown import Page, PageError
 from retrievers.indexing.pages import html_file, html_page, pdf_page, read_corpus, text_page
-from tests.support.indexing import write_pages
-from tests.support.pdf_files import pdf
+from tests.support.indexing import pdf, write_pages
 
 PAGES = {
     "one/alpha.md": "---\ntitle: Alpha\n---\n\n# Alpha\n\nAlpha text.\n",

@@ -22,7 +22,7 @@ from retrievers.net import TooLargeError, exchange
 from retrievers.net.faults import headers_of, is_transient, retry_after_s, timed_out
 from retrievers.net.retry import attempt, patient, working_time
 from tests.support.clock import Clock
-from tests.support.raw_server import HEAD, raw_server
+from tests.support.loopback import HEAD, raw_server
 
 
 def because(error: Exception, origin: Exception) -> Exception:

@@ -19,8 +19,7 @@ from retrievers.records import RetrievalSession, RetrievedChunk
 from tests.support.cohere_server import KEY, CohereServer
 from tests.support.collections import PAGES, TableEmbeddings, fill, index_pages, indexed, settings, write_pages
 from tests.support.hybrid import variant
-from tests.support.qdrant_rules import recorded
-from tests.support.qdrant_server import QdrantServer
+from tests.support.qdrant_server import QdrantServer, recorded
 
 QUERY = "how do nodes stream messages"
 QUERIES = (QUERY, "request answer client", "glossary words used here", "what is the capital of France")

@@ -18,13 +18,11 @@ from retrievers.records import Distance
 from retrievers.retriever.opened import adopt_given
 from retrievers.search.rerank import mmr_order
 from tests.support import distances, foreign
-from tests.support.bm25 import bm25_of
 from tests.support.collections import REPEATED, TableEmbeddings, embedded, fill, index_pages, settings, write_pages
 from tests.support.embeddings import Counting
 from tests.support.foreign import Terms, vector_store
-from tests.support.hybrid import variant
+from tests.support.hybrid import bm25_of, select_by, variant
 from tests.support.qdrant_server import QdrantServer
-from tests.support.selecting import select_by
 
 QUERIES = ("how do nodes stream messages", "request answer client", REPEATED, "measure the rate with hz", "zebra")
 STORES = ("embedded", "local mode", "server")

@@ -21,7 +21,7 @@ from qdrant_client.models import Distance, VectorParams
 
 import evals
 from retrievers.errors import ConfigError
-from tests.support.pdf_files import pdf
+from tests.support.indexing import pdf
 
 SIZE = 512
 TEXTS = (

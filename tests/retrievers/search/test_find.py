@@ -23,12 +23,10 @@ from retrievers.search.candidates import Candidates
 from retrievers.search.find import Search
 from retrievers.search.query import Encoded, encode
 from retrievers.store.chunks import ChunkTable
-from tests.support.bm25 import BruteForceBm25
-from tests.support.collections import fill, settings
-from tests.support.hybrid import fill_sparse
+from tests.support.collections import WritableClient, fill, settings
+from tests.support.hybrid import BruteForceBm25, fill_sparse
 from tests.support.loopback import Fault, Reply
 from tests.support.qdrant_server import QdrantServer
-from tests.support.writable import WritableClient
 
 pytestmark = pytest.mark.filterwarnings("ignore:Local mode performs exact")
 DRAWN = examples(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -19,9 +19,8 @@ from retrievers.errors import RerankError
 from retrievers.records import RetrievedChunk
 from tests.support.collections import index_pages, settings
 from tests.support.expressions import Tree, as_text, holds, trees
-from tests.support.hybrid import BruteForce, ids, mmr, scores, top, variant
+from tests.support.hybrid import BruteForce, ids, mmr, scores, select_by, top, variant
 from tests.support.rerankers import overlap
-from tests.support.selecting import select_by
 
 DEPTH = 25
 QUERIES = (

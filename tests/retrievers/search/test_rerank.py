@@ -16,9 +16,9 @@ from syrupy.assertion import SnapshotAssertion
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError, MissingKeyError, RerankError
 from retrievers.search.rerank import Pool, cross_encoder, mmr_order
-from tests.support.cohere_server import KEY
+from tests.support.cohere_server import KEY, RerankServer, relevance
+from tests.support.cohere_server import RERANK_FAULTS as FAULTS
 from tests.support.loopback import free_port
-from tests.support.rerank_server import FAULTS, RerankServer, relevance
 
 QUERY = "red robot arm"
 TEXTS = ("blue sea", "a red robot", "red robot arm", "arm")

@@ -13,8 +13,8 @@ from syrupy.assertion import SnapshotAssertion
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, RetrievalSession, RetrievedChunk, ScoreScale
 from retrievers.search.selection import answered
-from tests.support.candidates import candidates_of
-from tests.support.selecting import select_by
+from tests.support.hybrid import select_by
+from tests.support.observed import candidates_of
 
 
 def hits(*pairs: tuple[float | None, float], scale: ScoreScale = "weighted", **known: Any) -> list[RetrievedChunk]:

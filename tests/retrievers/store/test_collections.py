@@ -13,10 +13,20 @@ from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.config.indexing import recorded_settings
 from retrievers.errors import StoreError
 from retrievers.store import MANIFEST_KEY, CollectionInfo, check_index, open_client, read_info
-from tests.support.checked import OTHER, TABLE, at, check, described, texts
-from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages
-from tests.support.qdrant_rules import Rules
-from tests.support.qdrant_server import KEY, QdrantServer
+from tests.support.collections import (
+    OTHER,
+    TABLE,
+    TableEmbeddings,
+    at,
+    check,
+    described,
+    fill,
+    index_pages,
+    settings,
+    texts,
+    write_pages,
+)
+from tests.support.qdrant_server import KEY, QdrantServer, Rules
 
 DENSE = models.VectorParams(size=3, distance=models.Distance.COSINE)
 TABLED = TableEmbeddings(TABLE)

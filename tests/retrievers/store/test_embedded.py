@@ -24,9 +24,9 @@ from retrievers.store import building
 from retrievers.store.building import check_room
 from retrievers.store.embedded import EmbeddedClient
 from tests.support import edge_world as world
-from tests.support.edge_oracle import Oracle, Ranking, assert_same, ordered, top
+from tests.support.collections import WritableClient
+from tests.support.edge_world import Oracle, Ranking, assert_same, ordered, top
 from tests.support.foreign import Terms
-from tests.support.writable import WritableClient
 
 NAME = "pages"
 TEXTS = ["robots walk", "robots see", "hands grasp", "wheels roll"]

@@ -24,15 +24,22 @@ from retrievers.errors import ConfigError, EmbeddingError, RerankError, StoreErr
 from retrievers.store import describe, embedded_folder, location, open_client
 from retrievers.store.opening import portable_settings
 from tests.support import cohere_server, qdrant_server
-from tests.support.checked import TABLE, at, described, texts
 from tests.support.clock import ATTEMPTS, Clock
 from tests.support.cohere_server import reranked
-from tests.support.collections import TableEmbeddings, fill, index_pages, settings, write_pages
+from tests.support.collections import (
+    TABLE,
+    TableEmbeddings,
+    at,
+    described,
+    fill,
+    index_pages,
+    settings,
+    texts,
+    write_pages,
+)
 from tests.support.hybrid import variant
-from tests.support.loopback import Fault, Reply, Request
+from tests.support.loopback import HEAD, Fault, Reply, Request, authority, drip, raw_server
 from tests.support.qdrant_server import KEY, QdrantServer
-from tests.support.raw_server import HEAD, drip, raw_server
-from tests.support.tls import authority
 
 # The Cohere libraries call what Pydantic deprecates; it is silenced where they are built, here once for many tests.
 pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")

@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from retrievers.errors import ConfigError
 from retrievers.terminal.command import Parser, print_out, progress_bar, run, set_up_logging
-from tests.support.child import environment
+from tests.support.command import environment
 
 Captured = pytest.CaptureFixture[str]
 SIGNALS = pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])

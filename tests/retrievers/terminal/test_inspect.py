@@ -16,11 +16,10 @@ from retrievers.config import RetrieverConfig
 from retrievers.store import CollectionInfo
 from retrievers.terminal.audit import CHECKS
 from retrievers.terminal.inspect import Look
-from tests.support.bm25 import bm25_of
 from tests.support.command import call
+from tests.support.hybrid import bm25_of
 from tests.support.indexing import write_pages
-from tests.support.qdrant_server import QdrantServer
-from tests.support.recorded_server import RecordedServer
+from tests.support.qdrant_server import QdrantServer, RecordedServer
 
 Captured = pytest.CaptureFixture[str]
 WORDS = "arm joint encoder motor gripper sensor torque camera lidar wheel planner map".split()

@@ -16,7 +16,7 @@ from evals.grid.measure import Measured
 from evals.report.html import render_page
 from evals.report.model import Report
 from tests.support.chromium import Chromium, Theme, chromium, find_chromium
-from tests.support.grids import choice_of, swept_of, with_swept
+from tests.support.grid_world import choice_of, swept_of, with_swept
 from tests.support.results import report
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ from evals.report.html.render import embedded
 from evals.report.model import Report
 from evals.stats.intervals import Interval
 from retrievers.text.printable import printable
-from tests.support.grids import choice_of, swept_of, with_swept
+from tests.support.grid_world import choice_of, swept_of, with_swept
 from tests.support.judged import judging
 from tests.support.results import (
     RIGHT,

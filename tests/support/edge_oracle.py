@@ -1,3 +1,0 @@
-"""Moved to `tests.support.edge_world`."""
-
-from tests.support.edge_world import *  # noqa: F403

@@ -1,3 +1,0 @@
-"""Moved to `tests.support.judging`."""
-
-from tests.support.judging import *  # noqa: F403

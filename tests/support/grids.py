@@ -1,3 +1,0 @@
-"""Moved to `tests.support.grid_world`."""
-
-from tests.support.grid_world import *  # noqa: F403

@@ -1,3 +1,0 @@
-"""Moved to `tests.support.reports`."""
-
-from tests.support.reports import *  # noqa: F403

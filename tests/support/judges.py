@@ -1,3 +1,0 @@
-"""Moved to `tests.support.judged`."""
-
-from tests.support.judged import *  # noqa: F403

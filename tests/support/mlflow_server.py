@@ -1,3 +1,0 @@
-"""Moved to `tests.support.tracking`."""
-
-from tests.support.tracking import *  # noqa: F403

@@ -1,3 +1,0 @@
-"""Moved to `tests.support.chat_server`."""
-
-from tests.support.chat_server import *  # noqa: F403

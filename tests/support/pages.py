@@ -1,3 +1,0 @@
-"""Moved to `tests.support.indexing`."""
-
-from tests.support.indexing import *  # noqa: F403

@@ -1,3 +1,0 @@
-"""Moved to `tests.support.hybrid`."""
-
-from tests.support.hybrid import *  # noqa: F403

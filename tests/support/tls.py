@@ -1,3 +1,0 @@
-"""Moved to `tests.support.loopback`."""
-
-from tests.support.loopback import *  # noqa: F403

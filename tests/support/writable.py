@@ -1,3 +1,0 @@
-"""Moved to `tests.support.collections`."""
-
-from tests.support.collections import *  # noqa: F403
