@@ -13,8 +13,9 @@
   const hasWeight = explored.weight !== null;
   const state = { weight: explored.weight ?? 0, pinned: grid.recommended };
   const at = (selector) => panel.querySelector(selector);
+  const beside = (cell) => explored.beside?.[cell] ?? 0;
   const utility = (cell, weight = state.weight) =>
-    hasWeight ? (1 - weight) * explored.gain[cell] + weight * (1 - wrong[cell]) : explored.gain[cell];
+    hasWeight ? (1 - weight) * explored.gain[cell] + weight * (1 - wrong[cell]) + beside(cell) : explored.gain[cell];
 
   // Ends of a figure's band; those of utility are the weighted ends of its parts.
   const band = (name, cell) => {
@@ -22,6 +23,7 @@
     if (name !== "utility") return ends(name);
     const found = ends("found"), answered = ends("scope/false_answer");
     if (!found || !hasWeight) return found;
+    if (explored.beside) return undefined;  // of what is added there is no band
     return [0, 1].map((side) => (1 - state.weight) * found[side] + state.weight * (1 - answered[1 - side]));
   };
 

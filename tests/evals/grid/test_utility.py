@@ -1,0 +1,45 @@
+"""Utility with several metrics and with a price: one scale, and the weight that the user set."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evals.grid.decision import ABSTENTION, with_utility
+from evals.grid.measure import Measured
+from evals.report.grid import results_by_cell
+from tests.support.experiment import Experiment, settings
+from tests.support.grid_world import Bench
+from tests.support.grids import METRICS, SWEEP, swept_of
+
+NDCG, RECALL, TOKENS = "ranking/ndcg_at_10", "ranking/recall_at_5", "cost/context_tokens"
+
+
+def made_of(world: Experiment, bench: Bench, metrics: dict[str, float], **changes: Any) -> Measured:
+    own = {"metrics": [*METRICS, TOKENS], "sweep": SWEEP, "retriever__candidates": 20, "objective__metrics": metrics}
+    config = settings(world, **own, **changes)
+    objective = with_utility(config.objective, config.sweep.threshold, bench.golden.cases)
+    return bench.grid(config.model_copy(update={"objective": objective}))
+
+
+@pytest.mark.parametrize(
+    ("metrics", "price"),
+    [({NDCG: 1, RECALL: 1}, 0), ({NDCG: 2, RECALL: 6}, 0), ({RECALL: 1, TOKENS: -0.01}, 0.01)],
+)
+@pytest.mark.parametrize("weight", [0, 0.2, 1])
+def test_utility_is_one_number_at_the_weight_that_was_set(
+    world: Experiment, bench: Bench, metrics: dict[str, float], price: float, weight: float
+) -> None:
+    made = made_of(world, bench, metrics, objective__out_of_scope=weight)
+    swept, results = swept_of(made), results_by_cell(made)
+    decision = swept.decision
+    assert decision is not None and results is not None and decision.weight == pytest.approx(weight)
+    silent, tokens = (swept.grid.metrics[name].mean for name in (ABSTENTION, TOKENS))
+    gains = {name: own for name, own in metrics.items() if name != TOKENS}
+    found = sum(own * swept.grid.metrics[name].mean for name, own in gains.items()) / sum(gains.values())
+    utility = (1 - weight) * found + weight * silent - price * tokens
+    assert swept.ranking.values == pytest.approx(utility)
+    # What the page shows as found is only told apart where something found has a weight.
+    assert weight == 1 or np.array(results.gain, dtype=float) == pytest.approx(found)
+    turn = [turn for turn in decision.by_weight if turn.weight <= weight + 1e-12][-1]
+    assert weight == 1 or utility[turn.cell] == pytest.approx(utility.max())
