@@ -12,6 +12,7 @@ from evals.report.grid import cut
 from evals.report.model import ChoiceSection, DecisionSection, GridSection, Report
 from evals.report.section import Cell, Column, Section, line
 from evals.report.sections import figure, numbers
+from evals.stats.abstention import FINAL
 
 # Metrics that are shown beside the optimised and constrained ones, where the grid has them.
 BESIDE = (
@@ -50,7 +51,8 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
         where = f"{grid.configurations[cells.configuration[place]].name}, top_k {cells.top_k[place]}"
         told = [line(f"  {text}") for text in grid.abstention]
         if others := [f"{other.name} {other}" for other in grid.signals[1:]]:
-            told.append(line(f"  other scores of the same search (retriever.threshold_signal): {'; '.join(others)}"))
+            read_by = "retriever.threshold_signal" + (", threshold_on: best" if grid.signals[0].name == FINAL else "")
+            told.append(line(f"  other scores of the same search ({read_by}): {'; '.join(others)}"))
         yield Section(lines=[line("")])
         yield Section(name="abstention", title=f"When to return nothing ({where})", lines=told)
 
@@ -122,12 +124,20 @@ def _not_separated(grid: GridSection, retriever: dict[str, Any]) -> str:
     said = f"{what} is not shown to separate in scope from out of scope: {own}."
     better = [other for other in others if other.separates and other.auroc > own.auroc]
     if better:
-        return f"{said} {better[0].name} is: {better[0]}; set --retriever.threshold-signal {better[0].name}"
+        return f"{said} {better[0].name} is: {better[0]}; set {' '.join(_reading(own.name, better[0].name))}"
     said += "".join(f" Nor is {other.name}: {other}." for other in others)
     lacking = [name for name in ("bm25", "known_words") if name not in (own.name, *(other.name for other in others))]
     if not lacking or retriever.get("python"):
         return said
-    return f"{said} Not measured: --retriever.threshold-signal {' or '.join(lacking)}, in mode hybrid"
+    return f"{said} Not measured: {' '.join(_reading(own.name, ' or '.join(lacking)))}, in mode hybrid"
+
+
+def _reading(own: str, other: str) -> Iterator[str]:
+    """Yield the flags by which the threshold reads another score; the final one has no part in which signal it is."""
+    if own == FINAL:
+        yield "--retriever.threshold-on best"
+    if own != FINAL or other != "cosine":
+        yield f"--retriever.threshold-signal {other}"
 
 
 def _with_ends(figure: Summary, scale: int, digits: int) -> str:

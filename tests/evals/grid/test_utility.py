@@ -1,4 +1,4 @@
-"""Utility with several metrics and with a price: one scale, and the weight that the user set."""
+"""Utility with several metrics and with a price: one scale, the weight that was set; and what reads another score."""
 
 from typing import Any
 
@@ -8,9 +8,12 @@ import pytest
 from evals.grid.decision import ABSTENTION, with_utility
 from evals.grid.measure import Measured
 from evals.report.grid import results_by_cell
+from evals.report.grid_sections import decision_section
+from evals.stats.abstention import FINAL, Signal
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench
 from tests.support.grids import METRICS, SWEEP, swept_of
+from tests.support.stored_reports import stored
 
 NDCG, RECALL, TOKENS = "ranking/ndcg_at_10", "ranking/recall_at_5", "cost/context_tokens"
 
@@ -43,3 +46,15 @@ def test_utility_is_one_number_at_the_weight_that_was_set(
     assert weight == 1 or np.array(results.gain, dtype=float) == pytest.approx(found)
     turn = [turn for turn in decision.by_weight if turn.weight <= weight + 1e-12][-1]
     assert weight == 1 or utility[turn.cell] == pytest.approx(utility.max())
+
+
+@pytest.mark.parametrize(("other", "flags"), [("cosine", "best"), ("bm25", "best --retriever.threshold-signal bm25")])
+def test_a_final_score_that_does_not_separate_is_left_by_what_the_threshold_is_held_against(
+    other: str, flags: str
+) -> None:
+    report = stored("grid")
+    assert report.grid and report.grid.decision and report.grid.choice
+    signals = Signal(name=FINAL, auroc=0.6, low=0.4, high=0.7), Signal(name=other, auroc=0.8, low=0.7, high=0.9)
+    grid = report.grid.model_copy(update={"signals": signals})
+    first = decision_section(report, grid, report.grid.decision, report.grid.choice).lines[0].cells[0].text
+    assert first.endswith(f"; set --retriever.threshold-on {flags}")
