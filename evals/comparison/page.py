@@ -13,6 +13,7 @@ from evals.report.model import QueryRow
 from evals.report.section import Cell, Column, Section, escaped, markdown
 from evals.report.sections import figure, numbers, signed, signed_ends
 from evals.stats.paired import compare
+from retrievers.text.printable import printable
 
 # Characters that GitHub takes of a comment; queries of which the Markdown shows both results.
 MOST_CHARACTERS, MOST_SHOWN = 65_536, 20
@@ -165,4 +166,4 @@ def _told(flip: Flip) -> Iterator[str]:
 
 
 def _code(text: str) -> str:
-    return " ".join(text.replace("`", "'").replace("|", "¦").split())
+    return " ".join(printable(text).replace("`", "'").replace("|", "¦").split())
