@@ -6,7 +6,9 @@ from typing import Any
 
 from evals.comparison.differences import WHOLE_RUN
 from evals.comparison.records import Comparison, Difference, Run
+from evals.metrics import declared
 from evals.report.model import QueryRow
+from evals.report.parsing import FOUND
 from evals.report.section import NOTHING, Cell, Column, Section, line, terminal
 from evals.report.sections import difference, figure, numbers, rank_and_score, signed
 
@@ -123,6 +125,7 @@ def _beside(comparison: Comparison, family: int) -> Section:
         if entry.worst is not None:
             worst = f", at worst {signed(entry.metric, entry.worst)}"
         parts = (
+            declared(FOUND).about if entry.metric == FOUND else "",
             "" if entry.note == WHOLE_RUN else entry.note,
             f"{before} scored in the baseline only, {after} in the other only" if before + after else "",
             f"{len(entry.failed)} failed{worst}" if entry.failed else "",
