@@ -171,6 +171,8 @@ def _hits(row: QueryRow) -> Iterator[Cell]:
     for hit in row.best_below_threshold[:1] if below else row.retrieved[:HITS]:
         prefix = f"  {below}{rank_and_score(hit, scaled=False)}"
         yield Cell(hit, prefix + hit.source, keep=len(prefix))
+    if (more := len(row.retrieved) - HITS) > 0:
+        yield Cell(None, f"  and {more} more")
 
 
 def _regressions(comparison: Comparison) -> Section:
