@@ -28,8 +28,8 @@ from evals.stats.intervals import SAME
 ABSTENTION, FALSE_ANSWER, FALSE_ABSTENTION = "scope/abstention", "scope/false_answer", "scope/false_abstention"
 ANY = 1.0
 NO_OUT_OF_SCOPE = (
-    "the golden data holds no out-of-scope query, so a threshold cannot be chosen by it: what a threshold costs is "
-    "seen, what it is good for is not; add queries that the documents do not answer (docs/golden.md)"
+    "the golden data holds no out-of-scope query, so no threshold can be chosen: what it costs is seen, what it is "
+    "good for is not; python -m evals.golden synthesize --per-type near_domain=30 writes some (docs/golden.md)"
 )
 
 

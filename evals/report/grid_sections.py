@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from evals.collect.observations import Summary
-from evals.grid.decision import ANY, Level
+from evals.grid.decision import ANY, NO_OUT_OF_SCOPE, Level
 from evals.grid.objective import TOKENS
 from evals.metrics import declared
 from evals.report.grid import cut
@@ -23,6 +23,7 @@ BESIDE = (
     TOKENS,
 )
 P95 = "latency/total_p95_ms"
+UNSCORED = "the retriever gives no scores"
 
 
 def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Section]:
@@ -33,6 +34,8 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
         grid: Its grid.
         most: Number of standings, besides the recommended one.
     """
+    if warnings := list(_not_chosen(report, grid)):
+        yield Section(name="warning", lines=[line(Cell(text, tone="fair")) for text in warnings])
     if grid.decision and grid.choice:
         yield decision_section(report, grid, grid.decision, grid.choice)
     cells, proof = grid.cells, [line(Cell(grid.proof, tone="bold"))] if grid.proof else []
@@ -57,6 +60,18 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
         yield Section(name="abstention", title=f"When to return nothing ({where})", lines=told)
 
 
+def _not_chosen(report: Report, grid: GridSection) -> Iterator[str]:
+    """Yield why no threshold can be chosen."""
+    if NO_OUT_OF_SCOPE in report.notes:
+        yield NO_OUT_OF_SCOPE[0].upper() + NO_OUT_OF_SCOPE[1:]
+    if not _sweeps_thresholds(grid) and any(note.startswith(UNSCORED) for note in report.notes):
+        yield f"{UNSCORED[0].upper()}{UNSCORED[1:]}, so no threshold can be chosen: cells differ in top_k alone"
+
+
+def _sweeps_thresholds(grid: GridSection) -> bool:
+    return len(grid.axes.get("threshold", ())) > 1
+
+
 def decision_section(report: Report, grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> Section:
     """Return the table of which cell to take for what one can bear, with what it rests on below."""
     levels, places = (*decision.levels, decision.recommended), grid.places()
@@ -69,11 +84,17 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
     inside = sum(row.in_scope for row in report.queries)
     scope = f"{inside} in scope, {len(report.queries) - inside} out of scope"
     count = sum(len(standing.members) for standing in choice.standings if standing.in_set)
+    is_set = decision.weight == report.config.get("objective", {}).get("out_of_scope")
+    weighed = (
+        f"at weight {decision.weight:.3g} of out-of-scope queries (objective.{'out_of_scope' if is_set else 'metrics'})"
+    )
+    if not decision.weight and not _sweeps_thresholds(grid):
+        weighed = "without a weight of out-of-scope queries, as the threshold is not swept"
     notes = [
         "" if alone else "Retrieved by " + " · ".join(f"{way} ({', '.join(them)})" for way, them in ways.items()),
-        f"★ best at weight {decision.weight:.3g} of out-of-scope queries (objective.out_of_scope); {count:,} of "
-        f"{grid.cells.count - grid.ranking.excluded:,} cells may be as good (95%): {decision.may_be_best}",
-        f"Best from weight: {decision.turns}" if decision.turns else "",
+        f"★ taken {weighed}; {count:,} of {grid.cells.count - grid.ranking.excluded:,} cells may be as good (95%): "
+        f"{decision.may_be_best}",
+        f"Best from weight: {decision.turns}" if decision.turns and _sweeps_thresholds(grid) else "",
         f"Promised for questions like these (95%): {decision.promise}" if decision.promise else "",
     ]
     found = decision.recommended.figures[0].metric.partition("/")[2]

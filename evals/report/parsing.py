@@ -84,9 +84,13 @@ def cell_report(report: Report, name: str) -> Report:
     cells, names = grid.cells, [grid.address(place) for place in range(len(grid.cells.index))]
     fitting = _places(grid, names, name)
     if len(fitting) != 1:
-        which, shown = (f"{len(fitting)} cells", [names[each] for each in fitting]) if fitting else ("no cell", names)
+        which, one = (
+            (f"{len(fitting)} cells", " or ".join(names[each] for each in fitting[:3]))
+            if fitting
+            else ("no cell", names[0])
+        )
         near = "" if fitting else nearest(name, names)
-        raise ReportError(f"#{name}: the grid has {which} of that name; expected one such as {shown[0]}{near}")
+        raise ReportError(f"#{name}: the grid has {which} of that name; expected one such as {one}{near}")
     [place] = fitting
     number, top_k, threshold = cells.configuration[place], cells.top_k[place], cells.threshold[place]
     own = dict.fromkeys(t for each, t in zip(cells.configuration, cells.threshold, strict=True) if each == number)

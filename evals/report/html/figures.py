@@ -41,9 +41,9 @@ def explored(report: Report, grid: GridSection, results: ResultsByCell) -> Colum
     limited = [level for level in (decision.levels if decision else ()) if level.cell in numbers and level.limit < ANY]
     return {
         **results.model_dump(exclude={"chunks", "metrics"}),
-        "weight": decision.weight if decision else None,
+        "weight": decision.weight if decision and len(grid.axes.get("threshold", ())) > 1 else None,
         "beside": _beside(grid, results) if decision and _is_utility(grid) else None,
-        "levels": [(numbers[level.cell], f"≤ {level.limit:.0%}") for level in limited if level.cell is not None],
+        "levels": [(numbers[level.cell], f"≤ {100 * level.limit:.3g}%") for level in limited if level.cell is not None],
         "chunks": [(chunk.source, chunk.breadcrumb, chunk.text) for chunk in results.chunks.values()],
         "queries": [
             {
@@ -66,7 +66,7 @@ def cells(grid: GridSection) -> Columns | None:
     names = [name for name in dict.fromkeys((*columns(grid), *JUDGED, *SIDES)) if name in grid.metrics]
     means = {grid.ranking.objective: grid.ranking.values} | {name: grid.metrics[name].mean for name in names}
     metrics = [_metric(name) | {"values": list(values)} for name, values in means.items()]
-    if grid.decision and _is_utility(grid):
+    if grid.decision and _is_utility(grid) and len(grid.axes.get("threshold", ())) > 1:
         metrics[0]["name"] = "utility"
     return {
         **{name: getattr(grid.cells, name) for name in ("configuration", "top_k", "threshold")},

@@ -5,10 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evals.grid.decision import ABSTENTION, with_utility
+from evals.grid.decision import ABSTENTION, NO_OUT_OF_SCOPE, with_utility
 from evals.grid.measure import Measured
 from evals.report.grid import results_by_cell
-from evals.report.grid_sections import decision_section
+from evals.report.grid_sections import UNSCORED, decision_section
+from evals.report.html import render_page
+from evals.report.html.figures import figure_data
+from evals.report.terminal import render
 from evals.stats.abstention import FINAL, Signal
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench
@@ -58,3 +61,15 @@ def test_a_final_score_that_does_not_separate_is_left_by_what_the_threshold_is_h
     grid = report.grid.model_copy(update={"signals": signals})
     first = decision_section(report, grid, report.grid.decision, report.grid.choice).lines[0].cells[0].text
     assert first.endswith(f"; set --retriever.threshold-on {flags}")
+
+
+def test_what_no_threshold_can_be_chosen_for_is_said_first() -> None:
+    report = stored("grid")
+    assert report.grid
+    lacking = report.model_copy(update={"notes": [*report.notes, NO_OUT_OF_SCOPE]})
+    assert render(lacking, width=200, color=False).lower().startswith(NO_OUT_OF_SCOPE.lower()[:100])
+    grid = report.grid.model_copy(update={"axes": {"top_k": [1, 5]}})
+    unscored = report.model_copy(update={"notes": [f"{UNSCORED}: no threshold"], "grid": grid})
+    for shown in (render(unscored, width=200, color=False), render_page(unscored)):
+        assert "gives no scores, so no threshold can be chosen" in shown and "the threshold is not swept" in shown
+    assert figure_data(unscored)["grid"]["explored"]["weight"] is None
