@@ -73,3 +73,9 @@ def test_what_no_threshold_can_be_chosen_for_is_said_first() -> None:
     for shown in (render(unscored, width=200, color=False), render_page(unscored)):
         assert "gives no scores, so no threshold can be chosen" in shown and "the threshold is not swept" in shown
     assert figure_data(unscored)["grid"]["explored"]["weight"] is None
+
+
+def test_an_objective_that_weighs_queries_out_of_scope_itself_is_left_and_told(world: Experiment, bench: Bench) -> None:
+    made = made_of(world, bench, {NDCG: 1, "scope/false_answer": -0.3})
+    assert swept_of(made).ranking.weights == {NDCG: 1, "scope/false_answer": -0.3}
+    assert any(note.startswith("objective.out_of_scope has no part") for note in made.notes)
