@@ -26,7 +26,7 @@ FILES = {
     "--junit": "where to write criteria and queries as JUnit XML",
     "--html": "where to write the report as one HTML page",
     "--export": "write the retriever's settings for an application",
-    "--refit": "fit the threshold of a retriever that --export wrote anew, and write it back",
+    "--refit": "fit the threshold of a retriever that --export wrote anew, on the same data, and write it back",
     "--save-retrieval": "save what was retrieved, so that other runs can start from it",
     "--from-retrieval": "start from a saved retrieval: no store is opened, and nothing embedded",
 }
@@ -65,20 +65,31 @@ def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> "Exper
     from evals.config.experiment import ExperimentConfig
     from evals.config.files import experiment_file, named_folders
     from retrievers.config.layers import build, environment_layer, file_layer, flag_layer, flatten
+    from retrievers.errors import ConfigError
 
     flags, layers = flag_layer(namespace, ExperimentConfig), [environment_layer(env, "retriever.")]
+    given = {name for name, value in flatten(flags.values) if value is not None}
+    if "retriever.threshold" in given and ("threshold.false_answer" in given or namespace.refit):
+        fits = "--refit" if namespace.refit else "--threshold.false-answer"
+        raise ConfigError(f"{fits} fits the threshold; expected it or --retriever.threshold, not both")
+    names_data, is_default = not OTHER_DATA.isdisjoint(given), namespace.config is DEFAULT
     # What the default experiment says, it says of its own golden data.
-    if namespace.config is not DEFAULT or OTHER_DATA.isdisjoint(dict(flatten(flags.values))):
+    if not is_default or not (names_data or namespace.refit):
         layers.append(file_layer(experiment_file(namespace.config), ExperimentConfig, named_folders(env)))
-    if namespace.refit:
-        from evals.experiment.outputs import read_fit
-        from retrievers.config import RetrieverConfig
-        from retrievers.config.layers import Layer
+    if not namespace.refit:
+        return build(ExperimentConfig, [*layers, flags])
+    from evals.experiment.outputs import check_refit, read_fit
+    from retrievers.config import RetrieverConfig
+    from retrievers.config.layers import Layer
 
-        own = file_layer(namespace.refit, RetrieverConfig)
-        threshold = {"false_answer": read_fit(namespace.refit)["false_answer"]}
-        layers.append(Layer(label=own.label, values={"retriever": own.values, "threshold": threshold}))
-    return build(ExperimentConfig, [*layers, flags])
+    own, fit = file_layer(namespace.refit, RetrieverConfig), read_fit(namespace.refit)
+    values = {"retriever": own.values, "threshold": {"false_answer": fit["false_answer"]}}
+    if is_default and not names_data and isinstance(fit.get("dataset"), dict):
+        values["dataset"] = fit["dataset"]
+    config = build(ExperimentConfig, [*layers, Layer(label=own.label, values=values), flags])
+    if not any(name.startswith("dataset.") for name in given):
+        check_refit(namespace.refit, fit, config.dataset)
+    return config
 
 
 def _main(namespace: argparse.Namespace, prog: str) -> int:
@@ -138,7 +149,7 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
     report, file = evaluation.report, evaluation.outputs.report
     said = [report.ragas_check.line] if report.ragas_check and not report.ragas_check.problem else []
     if namespace.refit:
-        said.append(refitted(namespace.refit, before, report))
+        said.append(refitted(outputs.export or namespace.refit, before))
     if namespace.html:
         said.append(f"Page: {namespace.html}")
     if config.tracking.enabled and not evaluation.untracked:

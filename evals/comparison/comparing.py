@@ -20,12 +20,13 @@ from evals.metrics import METRICS, declared
 from evals.metrics.criteria import TOLERANCE as ROUNDING
 from evals.report.head import deepest, headline
 from evals.report.model import Report
+from evals.report.parsing import FOUND
 from evals.stats.intervals import SAME
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
 
-# Default order, at the largest K of both runs: one metric covers the queries in scope, the other those out of scope.
-BY = ("ranking/ndcg_at_K", "scope/abstention")
+# Default order, at the largest K of both runs: of queries in scope, of cells of a grid what they find; out of scope.
+BY = ("ranking/ndcg_at_K", FOUND, "scope/abstention")
 FLAG = "--fail-on-regression"
 MOST_DROPPED = 0.05
 TOLERATED = re.compile(r"\d+(\.\d*)?(e-?\d+)?|\.\d+")

@@ -13,12 +13,16 @@ from evals.report.model import QueryRow
 from evals.report.section import Cell, Column, Section, escaped, markdown
 from evals.report.sections import figure, numbers, signed, signed_ends
 from evals.stats.paired import compare
+from retrievers.text.printable import printable
 
 # Characters that GitHub takes of a comment; queries of which the Markdown shows both results.
 MOST_CHARACTERS, MOST_SHOWN = 65_536, 20
+# Characters for a heading and what is said of queries that are left out.
+LEFT = 400
 # Queries of a slice below which nothing is said of it.
 LEAST = 10
-HITS = 5
+# Chunks of a result that are shown.
+HITS = 10
 TONES = {"better": "good", "worse": "bad", "": "dim"}
 
 
@@ -77,17 +81,29 @@ def render_markdown(comparisons: Sequence[Comparison]) -> str:
     Args:
         comparisons: At least one.
     """
-    lines: list[str] = []
+    lines, end = list[str](), ": more than GitHub takes"
     for each in comparisons:
-        (_, *facts, metrics), moved = head(each), flips(each)
-        lines += [f"### {escaped(each.baseline.name)} → {escaped(each.other.name)}", "", escaped(verdict(each)), ""]
-        lines += [*markdown(metrics), ""]
-        lines += [text for flip in moved[:MOST_SHOWN] for text in _told(flip)]
-        lines += [f"… and {len(moved) - MOST_SHOWN} more queries", ""] if len(moved) > MOST_SHOWN else []
-        for section in filter(None, (slices(each), *facts)):
+        (_, *facts, metrics) = head(each)
+        lines += [f"### {_title(each)}", "", escaped(verdict(each)), ""]
+        for section in filter(None, (metrics, slices(each), *facts)):
             lines += [*markdown(section), ""]
-    text, end = "\n".join(lines), "\n\n… cut: more than GitHub takes\n"
-    return text if len(text) <= MOST_CHARACTERS else text[: text.rindex("\n", 0, MOST_CHARACTERS - len(end))] + end
+    for number, each in enumerate(comparisons):
+        moved = flips(each)
+        room = (MOST_CHARACTERS - len("\n".join(lines))) // (len(comparisons) - number) - LEFT
+        told = list(_within(moved[:MOST_SHOWN], room))
+        left = len(moved) - len(told)
+        more = (
+            [f"… and {left} more queries{end if len(told) < min(len(moved), MOST_SHOWN) else ''}", ""] if left else []
+        )
+        lines += [f"#### Queries that flip: {_title(each)}", "", *told, *more] if moved else []
+    text = "\n".join(lines)
+    if len(text) > MOST_CHARACTERS:
+        text = text[: text.rindex("\n", 0, MOST_CHARACTERS - LEFT)] + f"\n\n… cut{end}\n"
+    return text
+
+
+def _title(comparison: Comparison) -> str:
+    return f"{escaped(comparison.baseline.name)} → {escaped(comparison.other.name)}"
 
 
 def verdict(comparison: Comparison) -> str:
@@ -157,12 +173,22 @@ def _oriented(entry: Difference) -> tuple[float, ...]:
     return (-entry.difference, -entry.high, -entry.low) if entry.better == "lower" else ends
 
 
+def _within(shown: Sequence[Flip], room: int) -> Iterator[str]:
+    """Yield queries that flip, each with both results, as many as have room."""
+    for text in ("\n".join(_told(flip)) for flip in shown):
+        room -= len(text) + 1
+        if room < 0:
+            return
+        yield text
+
+
 def _told(flip: Flip) -> Iterator[str]:
     yield f"- **{flip.kind}** `{_code(flip.baseline.id)}` {escaped(flip.baseline.query)} ({escaped(flip.change)})"
     for role, row in (("baseline", flip.baseline), ("other", flip.other)):
         hits = [f"{hit.rank}. `{_code(hit.source)}`{' ✓' if hit.grade else ''}" for hit in row.retrieved[:HITS]]
+        hits += [f"{more} more"] if (more := len(row.retrieved) - HITS) > 0 else []
         yield f"  - {role}: {' · '.join(hits) if hits else 'nothing'}"
 
 
 def _code(text: str) -> str:
-    return " ".join(text.replace("`", "'").replace("|", "¦").split())
+    return " ".join(printable(text).replace("`", "'").replace("|", "¦").split())

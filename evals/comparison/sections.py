@@ -6,7 +6,9 @@ from typing import Any
 
 from evals.comparison.differences import WHOLE_RUN
 from evals.comparison.records import Comparison, Difference, Run
+from evals.metrics import declared
 from evals.report.model import QueryRow
+from evals.report.parsing import FOUND
 from evals.report.section import NOTHING, Cell, Column, Section, line, terminal
 from evals.report.sections import difference, figure, numbers, rank_and_score, signed
 
@@ -123,6 +125,7 @@ def _beside(comparison: Comparison, family: int) -> Section:
         if entry.worst is not None:
             worst = f", at worst {signed(entry.metric, entry.worst)}"
         parts = (
+            declared(FOUND).about if entry.metric == FOUND else "",
             "" if entry.note == WHOLE_RUN else entry.note,
             f"{before} scored in the baseline only, {after} in the other only" if before + after else "",
             f"{len(entry.failed)} failed{worst}" if entry.failed else "",
@@ -168,6 +171,8 @@ def _hits(row: QueryRow) -> Iterator[Cell]:
     for hit in row.best_below_threshold[:1] if below else row.retrieved[:HITS]:
         prefix = f"  {below}{rank_and_score(hit, scaled=False)}"
         yield Cell(hit, prefix + hit.source, keep=len(prefix))
+    if (more := len(row.retrieved) - HITS) > 0:
+        yield Cell(None, f"  and {more} more")
 
 
 def _regressions(comparison: Comparison) -> Section:

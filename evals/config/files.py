@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
+from errno import ENAMETOOLONG
 from pathlib import Path
 from tempfile import TemporaryFile
 from uuid import uuid4
@@ -11,6 +12,8 @@ from retrievers.config.files import user_cache
 from retrievers.errors import ConfigError, nearest
 
 PACKAGE = Path(__file__).parents[1]
+# Folders that are made for a file; the standard library makes them by recursion.
+MOST_FOLDERS = 100
 PRESETS = Path(__file__).parent / "presets"
 
 
@@ -110,9 +113,11 @@ def probe(folder: Path, *names: str) -> None:
     """
     folder = folder.absolute()
     target = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
+    if len(new := folder.relative_to(target).parts) > MOST_FOLDERS:
+        raise OSError(ENAMETOOLONG, f"{len(new):,} folders to make, one in another; at most {MOST_FOLDERS} are made")
     with TemporaryFile(dir=target):
         pass
     # Those that do not exist yet may be too long for the file system.
-    for name in (*folder.relative_to(target).parts, *names):
+    for name in (*new, *names):
         with contextlib.suppress(FileNotFoundError):
             (target / name).lstat()

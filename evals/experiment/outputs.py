@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evals.config.experiment import ExperimentConfig, TrackingConfig
+from evals.config.experiment import DatasetConfig, ExperimentConfig, TrackingConfig
 from evals.config.files import check_writable, write
 from evals.grid.axes import Plan
 from evals.tracking import FOLDER, check_store
-from retrievers.config import RetrieverConfig
+from retrievers.config import RetrieverConfig, dump
 from retrievers.config.files import read_text
+from retrievers.config.layers import build, file_layer, flatten
 from retrievers.errors import ConfigError
 from retrievers.text.printable import json_text
 
@@ -172,33 +173,70 @@ def export(settings: RetrieverConfig, report: "Report", file: Path) -> None:
 
 
 def read_fit(file: Path) -> dict[str, Any]:
-    """Return what the threshold of an exported retriever was fitted on.
+    """Return what the threshold of an exported retriever was fitted on, and all settings of the retriever.
 
     Raises:
         ConfigError: The file cannot be read, or its threshold was not fitted.
     """
+    from retrievers.store.opening import portable_settings
+
     _, _, told = read_text(file, "a retriever that --export wrote", MOST_BYTES).partition(FITTED)
     with suppress(ValueError, TypeError, KeyError):
         fit: dict[str, Any] = json.loads(told.partition("\n")[0])
-        return fit | {"false_answer": float(fit["false_answer"])}
+        fit |= {"false_answer": float(fit["false_answer"])}
+        return fit | {"retriever": portable_settings(build(RetrieverConfig, [file_layer(file, RetrieverConfig)]))}
     raise ConfigError(
         f"{file}: expected a retriever that --export wrote in a run with threshold.false_answer, whose line "
         f"{FITTED.strip()!r} says on what; found none"
     )
 
 
-def refitted(file: Path, before: Mapping[str, Any], report: "Report") -> str:
-    """Return in a sentence what a new fit of a threshold changed."""
-    now = _fit(report)
+def check_refit(file: Path, before: Mapping[str, Any], data: DatasetConfig) -> None:
+    """Make sure that a threshold is not fitted anew on other data than before, where no flag names them.
+
+    Raises:
+        ConfigError: They are others, or the file does not say which they were.
+    """
+    was, now = before.get("dataset"), _data(dump(data))
+    if was != now:
+        raise ConfigError(
+            f"{file}: its threshold was fitted on {_written(was)}, not on {_written(now)}; expected flags that say "
+            "on which golden data to fit it: --dataset.path, --dataset.split"
+        )
+
+
+def refitted(file: Path, before: Mapping[str, Any]) -> str:
+    """Return in a sentence what a new fit of a threshold changed.
+
+    Args:
+        file: The file that was written.
+        before: What `read_fit` returned of the old fit.
+    """
+    old, new = (dict(flatten(fit)) for fit in (before, read_fit(file)))
     moved = [
-        f"{name.replace('_', ' ')} {before.get(name)} → {now[name]}" for name in now if now[name] != before.get(name)
+        f"{name if '.' in name else name.replace('_', ' ')} {old.get(name)} → {new.get(name)}"
+        for name in {**new, **old}
+        if new.get(name) != old.get(name) and name != "retriever.threshold"
     ]
-    return f"{file}: " + ("; ".join(moved) or f"threshold {now['threshold']} as before")
+    same = [] if new["threshold"] != old.get("threshold") else [f"threshold {new['threshold']} as before"]
+    return f"{file}: " + "; ".join(same + moved)
 
 
 def _fit(report: "Report") -> dict[str, Any]:
     return {
         "false_answer": report.config.get("threshold", {}).get("false_answer"),
         "threshold": report.config["retriever"].get("threshold"),
-        **report.facts.model_dump(include={"embedding", "dataset", "dataset_fingerprint", "in_scope", "out_of_scope"}),
+        "dataset": _data(report.config["dataset"]),
+        **report.facts.model_dump(include={"embedding", "dataset_fingerprint", "in_scope", "out_of_scope"}),
     }
+
+
+def _data(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value}
+
+
+def _written(data: Any) -> str:
+    """Return which golden data settings name; those that earlier versions wrote have no split."""
+    if not isinstance(data, Mapping):
+        return f"{data}, of whose split nothing is said"
+    return ", ".join(f"{name} {value}" for name, value in data.items()) or "golden data without a name"

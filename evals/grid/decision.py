@@ -1,9 +1,10 @@
 """The decision: what a cell costs on both sides, and which one to take for what one can bear. Pure.
 
 Answers that are found and answers that should not have been given are one number, the *utility*: with the weight w of
-out-of-scope queries (`objective.out_of_scope`), (1 − w) · the mean of the objective over in-scope queries, plus
-w · the share of out-of-scope queries for which nothing was returned. Beside the one w stand the cells that a person
-would take who may wrongly answer at most so many, and the cell of every w there is.
+out-of-scope queries (`objective.out_of_scope`), (1 − w) · the weighted mean of the objective's metrics over in-scope
+queries, plus w · the share of out-of-scope queries for which nothing was returned. A metric over all queries, such as a
+price for tokens, is added as it is. Beside the one w stand the cells that a person would take who may wrongly answer at
+most so many, and the cell of every w there is.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,14 +22,14 @@ from evals.grid.choice import Choice
 from evals.grid.objective import TOKENS, range_of
 from evals.grid.sampled import figures_of
 from evals.metrics import VERDICT_METRIC, metric_named
-from evals.metrics.declaration import Context, QueryMetric
+from evals.metrics.declaration import Context, QueryMetric, Scope
 from evals.stats.intervals import SAME
 
 ABSTENTION, FALSE_ANSWER, FALSE_ABSTENTION = "scope/abstention", "scope/false_answer", "scope/false_abstention"
 ANY = 1.0
 NO_OUT_OF_SCOPE = (
-    "the golden data holds no out-of-scope query, so a threshold cannot be chosen by it: what a threshold costs is "
-    "seen, what it is good for is not; add queries that the documents do not answer (docs/golden.md)"
+    "the golden data holds no out-of-scope query, so no threshold can be chosen: what it costs is seen, what it is "
+    "good for is not; python -m evals.golden synthesize --per-type near_domain=30 writes some (docs/golden.md)"
 )
 
 
@@ -79,7 +80,7 @@ class Decision:
 
 
 def with_utility(objective: ObjectiveConfig, thresholds: Sequence[float], cases: Sequence[Case]) -> ObjectiveConfig:
-    """Return the objective as utility, (1 − w) · its metrics + w · `scope/abstention`, else unchanged.
+    """Return the objective as utility, (1 − w) · the mean of its metrics + w · `scope/abstention`, else unchanged.
 
     That is where several thresholds are swept and queries of both scopes exist.
 
@@ -88,13 +89,14 @@ def with_utility(objective: ObjectiveConfig, thresholds: Sequence[float], cases:
         thresholds: Those of the sweep.
         cases: The golden queries.
     """
-    one_sided = all(map(_is_in_scope, objective.metrics))
+    gains, weight = _over(objective, "in_scope"), objective.out_of_scope
     both_kinds = {case.in_scope for case in cases} == {True, False}
-    if len(thresholds) < 2 or not one_sided or not both_kinds or not objective.out_of_scope:
+    if len(thresholds) < 2 or not any(gains.values()) or _over(objective, "out_of_scope") or not both_kinds:
         return objective
-    weight = objective.out_of_scope
-    weights = {name: (1 - weight) * own for name, own in objective.metrics.items()}
-    return objective.model_copy(update={"metrics": {**weights, ABSTENTION: weight}})
+    whole = sum(map(abs, gains.values()))
+    # The rate at which what is found pays for what is over all queries stays.
+    weights = {name: own / whole * ((1 - weight) if name in gains else 1) for name, own in objective.metrics.items()}
+    return objective.model_copy(update={"metrics": weights | ({ABSTENTION: weight} if weight else {})})
 
 
 def decision(
@@ -111,10 +113,13 @@ def decision(
         choice: The cell that was chosen, and those that may be as good.
         context: Inputs of the metrics.
     """
-    gains = {name: weight for name, weight in objective.metrics.items() if _is_in_scope(name)}
+    gains, losses = _over(objective, "in_scope"), _over(objective, "out_of_scope")
     if not gains or {case.in_scope for case in grid.pool.cases} != {True, False}:
         return None
-    whole, scale = sum(map(abs, objective.metrics.values())), sum(map(abs, gains.values()))
+    scale = sum(map(abs, gains.values()))
+    whole = scale + sum(map(abs, losses.values()))
+    if not whole:
+        return None
     weight = round(1 - scale / whole, 12)
     if weight == 1:  # what is found has no part in the choice, and is shown nevertheless
         gains, scale = dict.fromkeys(gains, 1.0), len(gains)
@@ -122,10 +127,13 @@ def decision(
     shown = [metric for name in names if isinstance(metric := metric_named(name), QueryMetric)]
     tokens = grid.metrics[TOKENS].mean
     false_answer = score_cells(grid, {FALSE_ANSWER: shown[1]}, context)[FALSE_ANSWER].mean
-    gain: Floats = sum((own / scale * grid.metrics[name].common for name, own in gains.items()), np.zeros(len(grid)))
+    shares = {name: own / scale for name, own in gains.items()}
+    shares |= {name: own / whole for name, own in objective.metrics.items() if name not in gains | losses}
+    worth: Floats = sum((own * grid.metrics[name].common for name, own in shares.items()), np.zeros(len(grid)))
+    beside: Floats = sum((shares[n] * grid.metrics[n].common for n in shares.keys() - gains), np.zeros(len(grid)))
     # As everywhere, of equal cells the least strict is preferred, then the cheapest.
     preference = np.lexsort((tokens, grid.threshold_of))
-    preference = preference[(allowed & np.isfinite(gain))[preference]]
+    preference = preference[(allowed & np.isfinite(worth))[preference]]
     if not len(preference):
         return None
     nearest = float(false_answer[preference].min())
@@ -138,21 +146,23 @@ def decision(
     limits = (ANY, *sorted({limit for limit in objective.wrong_answers if limit < ANY}, reverse=True))
     return Decision(
         weight=weight,
-        levels=tuple(level(limit, _best_within(gain, false_answer, limit, preference)) for limit in limits),
+        levels=tuple(level(limit, _best_within(worth, false_answer, limit, preference)) for limit in limits),
         recommended=level(float(false_answer[chosen]), chosen),
-        by_weight=tuple(_by_weight(gain[preference], 1 - false_answer[preference], preference.tolist())),
+        by_weight=tuple(_by_weight(worth[preference], (1 - false_answer + beside)[preference], preference.tolist())),
         may_be_best=range_of(grid, [cell for standing in choice.best_set for cell in standing.members]),
     )
 
 
-def _is_in_scope(name: str) -> bool:
-    metric = metric_named(name)
-    return isinstance(metric, QueryMetric) and metric.scope == "in_scope"
+def _over(objective: ObjectiveConfig, scope: Scope) -> dict[str, float]:
+    """Return the metrics of an objective over queries of a scope, with their weights."""
+    metrics = {name: metric_named(name) for name in objective.metrics}
+    named = [name for name, metric in metrics.items() if isinstance(metric, QueryMetric) and metric.scope == scope]
+    return {name: objective.metrics[name] for name in named}
 
 
-def _best_within(gain: Floats, false_answer: Floats, limit: float, preference: Integers) -> int | None:
+def _best_within(worth: Floats, false_answer: Floats, limit: float, preference: Integers) -> int | None:
     within = preference[false_answer[preference] <= limit + SAME]
-    return int(within[(gain[within] >= gain[within].max() - SAME).argmax()]) if len(within) else None
+    return int(within[(worth[within] >= worth[within].max() - SAME).argmax()]) if len(within) else None
 
 
 def _by_weight(gain: Floats, silent: Floats, cells: Sequence[int]) -> Iterator[Turn]:

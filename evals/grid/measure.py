@@ -14,7 +14,7 @@ from evals.errors import ExperimentError
 from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
-from evals.grid.decision import NO_OUT_OF_SCOPE, Decision, decision
+from evals.grid.decision import ABSTENTION, NO_OUT_OF_SCOPE, Decision, decision, with_utility
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
 from evals.grid.objective import Ranking, describe, needed, rank, with_criteria
 from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_samples
@@ -397,12 +397,17 @@ def _notes(run: Measured, swept: Swept) -> Iterator[str]:
             f"chosen out of {len(grid)} cells on these queries, so its figures are optimistic; a run on a split of its "
             "own is not"
         )
-    kinds, weight = {case.in_scope for case in grid.pool.cases}, run.config.objective.out_of_scope
+    cases, objective = grid.pool.cases, run.config.objective
+    kinds, weight = {case.in_scope for case in cases}, objective.out_of_scope
     if grid.size > len(grid.top_ks) and kinds == {True}:
         yield NO_OUT_OF_SCOPE
     elif grid.size > len(grid.top_ks) and len(kinds) > 1 and weight in (0, 1):
         which = "in-scope" if weight else "out-of-scope"
         yield f"objective.out_of_scope is {weight:g}: {which} queries have no part in the choice"
+    elif (grid.size > len(grid.top_ks) and len(kinds) > 1 and ABSTENTION not in objective.metrics) and with_utility(
+        objective, grid.configurations[0].thresholds, cases
+    ) == objective:
+        yield "objective.out_of_scope has no part in the choice: objective.metrics weigh such queries themselves"
 
 
 def _with_name(progress: passes.Progress, name: str) -> passes.Progress:

@@ -12,7 +12,7 @@ from evals.errors import ExperimentError
 from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Grid
 from evals.grid.decision import NO_OUT_OF_SCOPE
-from evals.stats.abstention import Promise, Signal, promise, separation, signal
+from evals.stats.abstention import FINAL, Promise, Signal, promise, separation, signal
 from retrievers.config import RetrieverConfig, ThresholdSignal
 from retrievers.records import UNBOUNDED
 
@@ -56,13 +56,16 @@ def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> Abstaining:
 
 
 def _signals(pool: Pool, number: int, settings: RetrieverConfig) -> Iterator[Signal]:
-    own = "final score" if settings.threshold_on == "final" else settings.threshold_signal
-    yield signal(own, *_best_scores(pool, number, settings))
+    own = FINAL if settings.threshold_on == "final" else settings.threshold_signal
+    read = _best_scores(pool, number, settings)
+    yield signal(own, *read)
     others, lists = list[Signal](), pool.lists([number])
     for name in get_args(ThresholdSignal):
         reading = settings.model_copy(update={"threshold_on": "best", "threshold_signal": name})
         if name != own and np.isfinite(lists.read_by_threshold(reading)[lists.codes >= 0]).all():
-            others.append(signal(name, *_best_scores(pool, number, reading)))
+            found = _best_scores(pool, number, reading)
+            # The final score may be one of them.
+            others += [signal(name, *found)] if found != read else []
     yield from sorted(others, key=lambda each: -each.auroc)
 
 

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from evals.collect.observations import Summary
-from evals.grid.decision import ANY, Level
+from evals.grid.decision import ANY, NO_OUT_OF_SCOPE, Level
 from evals.grid.objective import TOKENS
 from evals.metrics import declared
 from evals.report.grid import cut
 from evals.report.model import ChoiceSection, DecisionSection, GridSection, Report
 from evals.report.section import Cell, Column, Section, line
 from evals.report.sections import figure, numbers
+from evals.stats.abstention import FINAL
 
 # Metrics that are shown beside the optimised and constrained ones, where the grid has them.
 BESIDE = (
@@ -22,6 +23,7 @@ BESIDE = (
     TOKENS,
 )
 P95 = "latency/total_p95_ms"
+UNSCORED = "the retriever gives no scores"
 
 
 def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Section]:
@@ -32,6 +34,8 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
         grid: Its grid.
         most: Number of standings, besides the recommended one.
     """
+    if warnings := list(_not_chosen(report, grid)):
+        yield Section(name="warning", lines=[line(Cell(text, tone="fair")) for text in warnings])
     if grid.decision and grid.choice:
         yield decision_section(report, grid, grid.decision, grid.choice)
     cells, proof = grid.cells, [line(Cell(grid.proof, tone="bold"))] if grid.proof else []
@@ -50,9 +54,22 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
         where = f"{grid.configurations[cells.configuration[place]].name}, top_k {cells.top_k[place]}"
         told = [line(f"  {text}") for text in grid.abstention]
         if others := [f"{other.name} {other}" for other in grid.signals[1:]]:
-            told.append(line(f"  other scores of the same search (retriever.threshold_signal): {'; '.join(others)}"))
+            read_by = "retriever.threshold_signal" + (", threshold_on: best" if grid.signals[0].name == FINAL else "")
+            told.append(line(f"  other scores of the same search ({read_by}): {'; '.join(others)}"))
         yield Section(lines=[line("")])
         yield Section(name="abstention", title=f"When to return nothing ({where})", lines=told)
+
+
+def _not_chosen(report: Report, grid: GridSection) -> Iterator[str]:
+    """Yield why no threshold can be chosen."""
+    if NO_OUT_OF_SCOPE in report.notes:
+        yield NO_OUT_OF_SCOPE[0].upper() + NO_OUT_OF_SCOPE[1:]
+    if not _sweeps_thresholds(grid) and any(note.startswith(UNSCORED) for note in report.notes):
+        yield f"{UNSCORED[0].upper()}{UNSCORED[1:]}, so no threshold can be chosen: cells differ in top_k alone"
+
+
+def _sweeps_thresholds(grid: GridSection) -> bool:
+    return len(grid.axes.get("threshold", ())) > 1
 
 
 def decision_section(report: Report, grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> Section:
@@ -67,11 +84,17 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
     inside = sum(row.in_scope for row in report.queries)
     scope = f"{inside} in scope, {len(report.queries) - inside} out of scope"
     count = sum(len(standing.members) for standing in choice.standings if standing.in_set)
+    is_set = decision.weight == report.config.get("objective", {}).get("out_of_scope")
+    weighed = (
+        f"at weight {decision.weight:.3g} of out-of-scope queries (objective.{'out_of_scope' if is_set else 'metrics'})"
+    )
+    if not decision.weight and not _sweeps_thresholds(grid):
+        weighed = "without a weight of out-of-scope queries, as the threshold is not swept"
     notes = [
         "" if alone else "Retrieved by " + " · ".join(f"{way} ({', '.join(them)})" for way, them in ways.items()),
-        f"★ best at weight {decision.weight:.3g} of out-of-scope queries (objective.out_of_scope); {count:,} of "
-        f"{grid.cells.count - grid.ranking.excluded:,} cells may be as good (95%): {decision.may_be_best}",
-        f"Best from weight: {decision.turns}" if decision.turns else "",
+        f"★ taken {weighed}; {count:,} of {grid.cells.count - grid.ranking.excluded:,} cells may be as good (95%): "
+        f"{decision.may_be_best}",
+        f"Best from weight: {decision.turns}" if decision.turns and _sweeps_thresholds(grid) else "",
         f"Promised for questions like these (95%): {decision.promise}" if decision.promise else "",
     ]
     found = decision.recommended.figures[0].metric.partition("/")[2]
@@ -122,12 +145,20 @@ def _not_separated(grid: GridSection, retriever: dict[str, Any]) -> str:
     said = f"{what} is not shown to separate in scope from out of scope: {own}."
     better = [other for other in others if other.separates and other.auroc > own.auroc]
     if better:
-        return f"{said} {better[0].name} is: {better[0]}; set --retriever.threshold-signal {better[0].name}"
+        return f"{said} {better[0].name} is: {better[0]}; set {' '.join(_reading(own.name, better[0].name))}"
     said += "".join(f" Nor is {other.name}: {other}." for other in others)
     lacking = [name for name in ("bm25", "known_words") if name not in (own.name, *(other.name for other in others))]
     if not lacking or retriever.get("python"):
         return said
-    return f"{said} Not measured: --retriever.threshold-signal {' or '.join(lacking)}, in mode hybrid"
+    return f"{said} Not measured: {' '.join(_reading(own.name, ' or '.join(lacking)))}, in mode hybrid"
+
+
+def _reading(own: str, other: str) -> Iterator[str]:
+    """Yield the flags by which the threshold reads another score; the final one has no part in which signal it is."""
+    if own == FINAL:
+        yield "--retriever.threshold-on best"
+    if own != FINAL or other != "cosine":
+        yield f"--retriever.threshold-signal {other}"
 
 
 def _with_ends(figure: Summary, scale: int, digits: int) -> str:

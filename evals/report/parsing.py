@@ -1,5 +1,6 @@
 """Reading a report back, by its schema, or a cell of its grid as a run of its own."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -9,13 +10,18 @@ from evals.collect.observations import VERDICT_METRIC, Summary
 from evals.config.experiment import ExperimentConfig
 from evals.errors import ReportError
 from evals.metrics import remember
-from evals.report.model import SCHEMA_VERSION, Hit, QueryRow, Report, ResultsByCell, ScoreValue
+from evals.metrics.declaration import Declaration
+from evals.report.model import SCHEMA_VERSION, GridSection, Hit, QueryRow, Report, ResultsByCell, ScoreValue
 from retrievers.config.files import load_json
 from retrievers.config.settings import Settings
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
 
 MAX_FAULTS_SHOWN = 5
+# A cell's name in an address, such as `hybrid-weighted-k8-t0.3`.
+CUT = re.compile(r"(?:(.*)-)?k(\d{1,9})(?:-t(-?\d*\.?\d+(?:e[-+]?\d+)?))?")
+# What several metrics of an objective find, as one number.
+FOUND = "found"
 # Largest report: tens of thousands of queries.
 MOST_BYTES = 500_000_000
 
@@ -76,12 +82,16 @@ def cell_report(report: Report, name: str) -> Report:
     if grid is None or kept is None:
         raise ReportError(f"#{name}: the report holds no results by cell; expected one of a grid (--sweep.*)")
     cells, names = grid.cells, [grid.address(place) for place in range(len(grid.cells.index))]
-    fitting = [each for each in names if each == name] or [each for each in names if each.endswith(f"-{name}")]
+    fitting = _places(grid, names, name)
     if len(fitting) != 1:
-        which = f"{len(fitting)} cells" if fitting else "no cell"
-        near = nearest(name, names)
-        raise ReportError(f"#{name}: the grid has {which} of that name; expected one such as {names[0]}{near}")
-    place = names.index(fitting[0])
+        which, one = (
+            (f"{len(fitting)} cells", " or ".join(names[each] for each in fitting[:3]))
+            if fitting
+            else ("no cell", names[0])
+        )
+        near = "" if fitting else nearest(name, names)
+        raise ReportError(f"#{name}: the grid has {which} of that name; expected one such as {one}{near}")
+    [place] = fitting
     number, top_k, threshold = cells.configuration[place], cells.top_k[place], cells.threshold[place]
     own = dict.fromkeys(t for each, t in zip(cells.configuration, cells.threshold, strict=True) if each == number)
     try:
@@ -90,8 +100,10 @@ def cell_report(report: Report, name: str) -> Report:
     except (IndexError, ValueError):
         raise ReportError(f"#{name}: the results by cell do not fit the cells of the report; make it again") from None
     silent = [(row.in_scope, float(not row.retrieved)) for row, _ in results]
+    if len(kept.metrics) > 1:
+        remember(Declaration(name=FOUND, about=f"weighted mean of {', '.join(kept.metrics)}"))
     scores: dict[str, list[ScoreValue | None]] = {
-        **({kept.metrics[0]: [score for _, score in results]} if len(kept.metrics) == 1 else {}),
+        (kept.metrics[0] if len(kept.metrics) == 1 else FOUND): [score for _, score in results],
         "scope/abstention": [None if in_scope else each for in_scope, each in silent],
         "scope/false_abstention": [each if in_scope else None for in_scope, each in silent],
     }
@@ -102,8 +114,8 @@ def cell_report(report: Report, name: str) -> Report:
     parameters = {name: value for name, value in configuration.parameters.items() if name in before}
     return Report(
         schema_version=SCHEMA_VERSION,
-        name=fitting[0],
-        run=fitting[0],
+        name=names[place],
+        run=names[place],
         passed=report.passed,
         settings=f"{configuration.name} · top_k {top_k}" + ("" if threshold is None else f" · threshold {threshold:g}"),
         facts=report.facts,
@@ -116,6 +128,26 @@ def cell_report(report: Report, name: str) -> Report:
         scores=scores,
         queries=[row for row, _ in results],
     )
+
+
+def _places(grid: GridSection, names: Sequence[str], name: str) -> list[int]:
+    """Return the places of the cells of a name.
+
+    Its numbers may be written otherwise, as `t0.30`; of its retrieval the beginning or the end is enough where one
+    alone has it, or nothing. The page reads names alike.
+    """
+    if name in names:
+        return [names.index(name)]
+    cells, cut = grid.cells, CUT.fullmatch(name.lower())
+    if cut is None:
+        return []
+    way, top_k, threshold = cut[1] or "", int(cut[2]), None if cut[3] is None else float(cut[3])
+    cuts = zip(cells.top_k, cells.threshold, names, strict=True)
+    those = {place: each for place, (k, t, each) in enumerate(cuts) if k == top_k and t == threshold}
+    ways = {place: each.rpartition("-k")[0] for place, each in those.items()}
+    return [place for place, each in ways.items() if each == way] or [
+        place for place, each in ways.items() if each.startswith(way) or each.endswith(f"-{way}")
+    ]
 
 
 def _result(row: QueryRow, kept: ResultsByCell, which: int, top_k: int) -> tuple[QueryRow, float | None]:

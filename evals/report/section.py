@@ -141,9 +141,11 @@ def markdown(section: Section) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    """Return a text that Markdown shows as it is, in one line."""
+    """Return a text that Markdown shows as it is, in one line; on GitHub it mentions nobody and is no formula."""
     # An underscore within a word is one.
-    return re.sub(r"([\\`*{}\[\]<>|#~]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", " ".join(printable(text).split()))
+    plain = re.sub(r"([\\`*{}\[\]<>|~]|#(?!\d)|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", " ".join(printable(text).split()))
+    # GitHub looks for these in what Markdown has made, where a backslash is gone.
+    return re.sub(r"[@$]|#(?=\d)", r"<span>\g<0></span>", plain)
 
 
 def in_html(colored: str) -> str:

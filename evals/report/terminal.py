@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from evals.grid.decision import NO_OUT_OF_SCOPE
 from evals.report.grid_sections import decision_section, grid_sections
 from evals.report.head import criteria_line, leading, most_telling, tone
 from evals.report.model import Report
@@ -78,7 +79,8 @@ def _details(
 ) -> Iterator[Section]:
     """Yield what must be known beside the first table and the next command, then the details."""
     beside = [*_remarks(report, first, everything=everything), *unmet(report)]
-    beside += [line(Cell("Note:", tone="fair"), f" {note}") for note in report.notes]
+    # Of a grid it is the first line.
+    beside += [line(Cell("Note:", tone="fair"), f" {note}") for note in report.notes if note != NO_OUT_OF_SCOPE]
     if following:
         beside.append(line("Next: ", Cell(following, tone="bold"), is_command=True))
     yield Section(lines=[*beside, line(""), line(Cell("Details", tone="bold"))])

@@ -17,6 +17,8 @@ from retrievers.records import UNBOUNDED
 
 # AUROC of a random order.
 CHANCE = 0.5
+# What the threshold reads under `threshold_on: final`.
+FINAL = "final score"
 # Decimals that tell any two floats within [0, 1] apart.
 MOST_DIGITS = 17
 

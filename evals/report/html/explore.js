@@ -13,8 +13,9 @@
   const hasWeight = explored.weight !== null;
   const state = { weight: explored.weight ?? 0, pinned: grid.recommended };
   const at = (selector) => panel.querySelector(selector);
+  const beside = (cell) => explored.beside?.[cell] ?? 0;
   const utility = (cell, weight = state.weight) =>
-    hasWeight ? (1 - weight) * explored.gain[cell] + weight * (1 - wrong[cell]) : explored.gain[cell];
+    hasWeight ? (1 - weight) * explored.gain[cell] + weight * (1 - wrong[cell]) + beside(cell) : explored.gain[cell];
 
   // Ends of a figure's band; those of utility are the weighted ends of its parts.
   const band = (name, cell) => {
@@ -22,6 +23,7 @@
     if (name !== "utility") return ends(name);
     const found = ends("found"), answered = ends("scope/false_answer");
     if (!found || !hasWeight) return found;
+    if (explored.beside) return undefined;  // of what is added there is no band
     return [0, 1].map((side) => (1 - state.weight) * found[side] + state.weight * (1 - answered[1 - side]));
   };
 
@@ -162,12 +164,23 @@
     ...(grid.threshold[cell] === null ? [] : [`t${grid.threshold[cell]}`])].filter(Boolean).join("-");
   const slugs = new Map(cells.map((cell) => [slug(cell), cell]));
   const address = () => `#${slug(chosen.cell)}${hasWeight && state.weight !== explored.weight ? `~w${state.weight}` : ""}${state.pinned === grid.recommended ? "" : `/${slug(state.pinned)}`}`;
+  // As evals.compare does: numbers may be written otherwise, and of a retrieval's name the part that one alone has is enough.
+  const cellOf = (name) => {
+    const cut = /^(?:(.*)-)?k(\d+)(?:-t(-?\d*\.?\d+(?:e[-+]?\d+)?))?$/.exec(name?.toLowerCase() ?? "");
+    if (slugs.has(name) || !cut) return slugs.get(name);
+    const way = cut[1] ?? "", threshold = cut[3] === undefined ? null : Number(cut[3]);
+    const those = [...slugs].filter(([, cell]) => grid.top_k[cell] === Number(cut[2]) && grid.threshold[cell] === threshold)
+      .map(([each, cell]) => [each.slice(0, Math.max(0, each.lastIndexOf("-k"))), cell]);
+    const same = those.filter(([each]) => each === way), near = those.filter(([each]) => each.startsWith(way) || each.endsWith(`-${way}`));
+    const [[, cell] = [], ...more] = same.length ? same : near;
+    return more.length ? undefined : cell;
+  };
   const restore = () => {
-    const [cell, pinned] = location.hash.slice(1).split("/"), [name, weight] = cell.split("~w");
-    if (!slugs.has(name)) return;
-    state.pinned = slugs.get(pinned) ?? grid.recommended;
-    if (hasWeight && Number(weight) >= 0 && Number(weight) <= 1) reweigh(Number(weight));
-    choose("cell", slugs.get(name));
+    const [address, pinned] = location.hash.slice(1).split("/"), [name, weight] = address.split("~w"), cell = cellOf(name);
+    if (cell === undefined) return;
+    state.pinned = cellOf(pinned) ?? grid.recommended;
+    if (hasWeight) reweigh(weight !== undefined && Number(weight) >= 0 && Number(weight) <= 1 ? Number(weight) : explored.weight);
+    choose("cell", cell);
   };
   const reweigh = (weight) => {
     state.weight = weight;

@@ -1,14 +1,16 @@
 """What the figures of the page show, as columns out of the report, for the scripts that draw them. Pure."""
 
 from collections.abc import Mapping
+from math import isclose
 from typing import Any
 
-from evals.grid.decision import ANY
+from evals.grid.decision import ABSTENTION, ANY
 from evals.grid.objective import TOKENS
 from evals.metrics import VERDICT_METRIC, declared
 from evals.metrics.declaration import DIGITS
 from evals.report.grid_sections import columns
 from evals.report.model import GridSection, Report, ResultsByCell
+from evals.stats.intervals import SAME
 
 Columns = Mapping[str, Any]
 # Metrics of a cell that are drawn beside those of the table of cells.
@@ -39,8 +41,9 @@ def explored(report: Report, grid: GridSection, results: ResultsByCell) -> Colum
     limited = [level for level in (decision.levels if decision else ()) if level.cell in numbers and level.limit < ANY]
     return {
         **results.model_dump(exclude={"chunks", "metrics"}),
-        "weight": decision.weight if decision else None,
-        "levels": [(numbers[level.cell], f"≤ {level.limit:.0%}") for level in limited if level.cell is not None],
+        "weight": decision.weight if decision and len(grid.axes.get("threshold", ())) > 1 else None,
+        "beside": _beside(grid, results) if decision and _is_utility(grid) else None,
+        "levels": [(numbers[level.cell], f"≤ {100 * level.limit:.3g}%") for level in limited if level.cell is not None],
         "chunks": [(chunk.source, chunk.breadcrumb, chunk.text) for chunk in results.chunks.values()],
         "queries": [
             {
@@ -63,7 +66,7 @@ def cells(grid: GridSection) -> Columns | None:
     names = [name for name in dict.fromkeys((*columns(grid), *JUDGED, *SIDES)) if name in grid.metrics]
     means = {grid.ranking.objective: grid.ranking.values} | {name: grid.metrics[name].mean for name in names}
     metrics = [_metric(name) | {"values": list(values)} for name, values in means.items()]
-    if grid.decision:
+    if grid.decision and _is_utility(grid) and len(grid.axes.get("threshold", ())) > 1:
         metrics[0]["name"] = "utility"
     return {
         **{name: getattr(grid.cells, name) for name in ("configuration", "top_k", "threshold")},
@@ -76,6 +79,23 @@ def cells(grid: GridSection) -> Columns | None:
         "allowed": sorted(place[cell] for cell in grid.ranking.order if cell in place),
         "intervals": {number: [standing.low, standing.high] for number, standing in standings},
     }
+
+
+def _is_utility(grid: GridSection) -> bool:
+    """Return False for an objective that weighs queries out of scope by itself, on a scale of its own."""
+    weight, silence = grid.decision.weight if grid.decision else 0.0, grid.ranking.metrics.get(ABSTENTION, 0.0)
+    found = sum(abs(grid.ranking.metrics.get(name, 0.0)) for name in (grid.results.metrics if grid.results else ()))
+    return isclose(silence, weight, abs_tol=SAME) and (not grid.results or isclose(found, 1 - weight, abs_tol=SAME))
+
+
+def _beside(grid: GridSection, results: ResultsByCell) -> list[float] | None:
+    """Return what metrics over all queries add to the utility of every cell; None where the objective has none."""
+    if not grid.ranking.metrics.keys() - {*results.metrics, ABSTENTION}:
+        return None
+    weight = grid.decision.weight if grid.decision else 0.0
+    silence = grid.metrics[ABSTENTION].mean if weight else [0.0] * len(results.gain)
+    both = ((1 - weight) * (gain or 0.0) + weight * (s or 0.0) for gain, s in zip(results.gain, silence, strict=True))
+    return [(value or 0.0) - own for value, own in zip(grid.ranking.values, both, strict=True)]
 
 
 def best_scores(report: Report) -> Columns | None:

@@ -58,7 +58,7 @@ def test_utility_weighs_what_is_found_in_scope_and_silence_out_of_scope(made: Me
         ({"objective__out_of_scope": 0.5}, {NDCG: 0.5, ABSTENTION: 0.5}),
         ({"objective__out_of_scope": 0}, {NDCG: 1.0}),
         ({"objective__out_of_scope": 1}, {NDCG: 0.0, ABSTENTION: 1.0}),
-        ({"objective__metrics": {NDCG: 1, RECALL: 3}}, {NDCG: 0.8, RECALL: 2.4, ABSTENTION: 0.2}),
+        ({"objective__metrics": {NDCG: 1, RECALL: 3}}, {NDCG: 0.2, RECALL: 0.6, ABSTENTION: 0.2}),
         ({"objective__metrics": {NDCG: 1, "scope/false_answer": -0.3}}, {NDCG: 1, "scope/false_answer": -0.3}),
         ({"sweep": {"top_k": [3, 5]}}, {NDCG: 1.0}),
         ({"sweep": {"top_k": [3, 5], "threshold": [0.1]}}, {NDCG: 1.0}),

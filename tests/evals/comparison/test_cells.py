@@ -1,0 +1,86 @@
+"""Cells of a grid by their names, what is compared of them, and their queries in a pull request's comment."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evals.compare import main
+from evals.comparison import page
+from evals.comparison.comparing import ComparisonOptions, compare
+from evals.comparison.records import Run
+from evals.errors import ReportError
+from evals.report.model import Report
+from evals.report.parsing import cell_report, parse
+from evals.report.section import escaped
+from tests.support.grids import make_grid
+from tests.support.results import report
+
+BOTH = {"ranking/ndcg_at_10": 1, "ranking/recall_at_5": 3}
+SWEEP = {"mode": ["semantic", "hybrid"], "fusion": ["weighted", "rrf"], "top_k": [1, 5], "threshold": [0, 0.3, 0.5]}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return report(make_grid(tmp_path_factory.mktemp("grid"), objective={"metrics": BOTH}, sweep=SWEEP))
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [
+        ("semantic-k5-t0.30", "semantic-k5-t0.3"),
+        ("sem-k5-t.3", "semantic-k5-t0.3"),
+        ("hybrid-w-k1-t0", "hybrid-weighted-k1-t0"),
+        ("rrf-k05-t5e-1", "hybrid-rrf-k5-t0.5"),
+    ],
+)
+def test_a_cell_is_found_by_its_numbers_and_the_part_that_one_retrieval_alone_has(
+    made: Report, name: str, whole: str
+) -> None:
+    assert cell_report(made, name).name == whole
+
+
+@pytest.mark.parametrize(("name", "which"), [("hybrid-k5-t0.3", "2 cells"), ("semantic-k5-t0.31", "no cell")])
+def test_a_name_of_several_cells_or_none_is_refused(made: Report, name: str, which: str) -> None:
+    with pytest.raises(ReportError, match=which):
+        cell_report(made, name)
+
+
+def test_several_metrics_of_an_objective_are_compared_as_what_is_found(
+    made: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = made.plain()
+    for row in plain["queries"]:
+        row["id"] += "\x1b[2J`|"
+    file = tmp_path / "grid.json"
+    file.write_text(json.dumps(plain), encoding="utf-8")
+    grid, text = parse(file.read_text(encoding="utf-8"), "grid.json"), tmp_path / "c.md"
+    first, second = (f"{file}#{name}" for name in ("semantic-k5-t0", "semantic-k1-t0.5"))
+    assert main([first, second, "--json", "--markdown", str(text)]) == 0
+    [compared] = json.loads(capsys.readouterr().out)["comparisons"]
+    assert grid.grid is not None
+    names = [grid.grid.address(place) for place in range(len(grid.grid.cells.index))]
+    means = [
+        sum(own * (grid.grid.metrics[name].mean[names.index(cell)] or 0) for name, own in BOTH.items()) / 4
+        for cell in ("semantic-k5-t0", "semantic-k1-t0.5")
+    ]
+    assert [compared["metrics"]["found"][side] for side in ("baseline", "other")] == pytest.approx(means)
+    written = text.read_text(encoding="utf-8")
+    assert "\x1b" not in written and "\\x1b[2J'¦`" in written
+
+
+def test_a_comment_mentions_nobody_and_holds_no_formula() -> None:
+    assert not {"@user", "$x$", "#1"} & set(escaped("@user costs $x$ in #1").split())
+
+
+def test_a_comment_without_room_for_all_queries_has_every_verdict(
+    made: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [Run.of(cell_report(made, name)) for name in ("semantic-k5-t0", "semantic-k1-t0.5", "rrf-k1-t0.5")]
+    compared = compare(runs[0], runs[1:], ComparisonOptions())
+    whole = page.render_markdown(compared)
+    assert len(whole) > 2_000
+    monkeypatch.setattr(page, "MOST_CHARACTERS", len(whole) - 500)
+    cut = page.render_markdown(compared)
+    assert len(cut) <= len(whole) - 500 and "more than GitHub takes" in cut
+    assert all(escaped(page.verdict(each)) in cut for each in compared)
