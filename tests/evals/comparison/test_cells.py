@@ -13,7 +13,7 @@ from evals.errors import ReportError
 from evals.report.model import Report
 from evals.report.parsing import cell_report, parse
 from evals.report.section import escaped
-from tests.support.grids import make_grid
+from tests.support.grid_world import make_grid
 from tests.support.results import report
 
 BOTH = {"ranking/ndcg_at_10": 1, "ranking/recall_at_5": 3}

@@ -14,8 +14,7 @@ from evals.report.html.figures import figure_data
 from evals.report.terminal import render
 from evals.stats.abstention import FINAL, Signal
 from tests.support.experiment import Experiment, settings
-from tests.support.grid_world import Bench
-from tests.support.grids import METRICS, SWEEP, swept_of
+from tests.support.grid_world import METRICS, SWEEP, Bench, swept_of
 from tests.support.stored_reports import stored
 
 NDCG, RECALL, TOKENS = "ranking/ndcg_at_10", "ranking/recall_at_5", "cost/context_tokens"
