@@ -7,7 +7,7 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
 
-from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig
+from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig, faults_of
 from retrievers.errors import ConfigError, StoreError
 from retrievers.records import Distance
 from retrievers.store.chunks import to_chunk
@@ -109,17 +109,15 @@ def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverC
         StoreError: It has a distance of which a lower score is the nearer.
         ConfigError: They do not go with its distance.
     """
-    if settings.python is not None:
-        return settings
     has = f"collection {info.name!r} has the distance {info.distance}"
     if info.distance not in get_args(Distance):
         raise StoreError(f"{has}, and only cosine and dot are searched: copy its vectors into one of these")
     try:
         completed = settings.compared_by(cast(Distance, info.distance))
     except ValidationError as error:
-        messages = [str(fault["msg"]).removeprefix("Value error, ") for fault in error.errors()]
-        raise ConfigError(f"{has}: {'; '.join(messages)}") from None
-    return completed.model_copy(update={"vector_name": info.vector_name})
+        raise ConfigError(f"{has}: {faults_of(error)}") from None
+    # A store of the user's own has it already, and there it is no setting.
+    return completed if settings.python else completed.model_copy(update={"vector_name": info.vector_name})
 
 
 def other_model(config: EmbeddingConfig, recorded: Mapping[str, Any]) -> tuple[str, str] | None:
