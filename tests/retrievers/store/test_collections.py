@@ -153,7 +153,7 @@ def test_a_named_vector_is_the_one_verified_and_points_without_it_are_passed_ove
 
 
 @pytest.mark.parametrize(
-    ("vectors", "payloads"), [([], []), ([TABLE["a"]], [{"text": "a"}]), ([TABLE["a"]], [{"page_content": ""}])]
+    ("vectors", "payloads"), [([TABLE["a"]], [{"text": "a"}]), ([TABLE["a"]], [{"page_content": ""}])]
 )
 def test_a_collection_without_text_to_verify_by_is_refused(server: QdrantServer, vectors: Any, payloads: Any) -> None:
     held(server, vectors, payloads, params=DENSE)
