@@ -1,10 +1,13 @@
 """What datasets and pages of other programs have, and what is said of it."""
 
+import json
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from retrievers.config import IndexSettings
 from retrievers.errors import IndexingError
 from retrievers.indexing.pages import read_corpus
 from retrievers.indexing.rows import read_rows
@@ -38,3 +41,16 @@ def test_a_pipe_is_called_none_of_what_it_is_not(tmp_path: Path) -> None:
 def test_a_single_tag_is_to_be_a_list(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("---\ntags: one\n---\n\nText.\n")
     assert read_corpus(tmp_path).broken == {"a.md": "front matter: tags: Input should be a valid list, got 'one'"}
+
+
+def test_a_long_line_is_cut_in_a_few_times_its_memory(tmp_path: Path) -> None:
+    text = "word " * 100_000
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": text}))
+    corpus = read_rows(tmp_path / "a.jsonl", {}, NO_HUB)
+    settings = IndexSettings(max_tokens=256).over(corpus.defaults({"max_tokens": 256}))
+    next(corpus.cut(settings))  # the tokeniser is loaded
+    tracemalloc.start()
+    cut = [*corpus.cut(settings)]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(cut) > 300 and most < 10 * len(text)
