@@ -9,7 +9,7 @@ import yaml
 from qdrant_client import models
 
 from retrievers.__main__ import main
-from tests.support.bm25 import bm25_of
+from retrievers.embedding.bm25 import Bm25Encoder
 from tests.support.command import call
 from tests.support.qdrant_server import QdrantServer
 
@@ -70,7 +70,7 @@ def test_the_proposed_payload_keys_are_audited_where_none_is_named(
 def test_the_only_sparse_vector_is_taken_if_it_is_of_bm25(
     server: QdrantServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    where = made(server, sparse=lambda text: bm25_of(text, 500.0), page_content="TEXT", metadata={})
+    where = made(server, sparse=Bm25Encoder(average_length=500.0).document, page_content="TEXT", metadata={})
     found = marks(capsys, *where, "--write", tmp_path / "theirs.yaml")
     assert found["IDF of BM25"] == ("ok", "")
     assert found["average length of BM25"][0] == "FAULT"

@@ -3,17 +3,26 @@
 from typing import Any
 
 import pytest
-from langchain_qdrant import QdrantVectorStore
+from langchain_qdrant import QdrantVectorStore, RetrievalMode
 from qdrant_client import QdrantClient
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError
 from retrievers.retriever.opened import adopt_given, open_retriever, variants
-from tests.support import distances, foreign
+from tests.support import distances
+from tests.support.foreign import vector_store
+
+
+def dense() -> QdrantVectorStore:
+    return vector_store()
+
+
+def hybrid() -> QdrantVectorStore:
+    return vector_store(mode=RetrievalMode.HYBRID)
 
 
 def named(name: str, **values: Any) -> RetrieverConfig:
-    return RetrieverConfig.model_validate({"python": f"{foreign.__name__}:{name}", **values})
+    return RetrieverConfig.model_validate({"python": f"{__name__}:{name}", **values})
 
 
 def test_dot_products_are_neither_clipped_nor_held_to_thresholds_of_a_cosine() -> None:
