@@ -270,7 +270,10 @@ class RetrieverConfig(Settings):
         Raises:
             ValidationError: Threshold or fusion mean nothing with it.
         """
-        return type(self).model_validate(self.model_dump(exclude_unset=True), context={"distance": distance})
+        type(self).model_validate(self.model_dump(exclude_unset=True), context={"distance": distance})
+        compared = self.model_copy()
+        compared._distance = distance
+        return compared
 
     def replaced_by(self, changes: Mapping[str, Any]) -> Self:
         """Return the settings with others in their place, for the same collection.
@@ -324,7 +327,7 @@ class RetrieverConfig(Settings):
         given, distance = info.data, (info.context or {}).get("distance")
         reranked = given.get("mode") != "semantic" or RERANKERS[given.get("rerank", "none")].scale
         # A collection tells its distance when it is opened; until then only infinity is out of the question.
-        is_bounded = distance == "cosine" or given.get("python") or (given.get("threshold_on") == "final" and reranked)
+        is_bounded = distance == "cosine" or (given.get("threshold_on") == "final" and reranked)
         if (signal := given.get("threshold_signal", "cosine")) != "cosine":
             is_bounded = signal != "bm25"
         if threshold is not None and not (0 <= threshold <= 1 if is_bounded else isfinite(threshold)):
@@ -379,7 +382,9 @@ class RetrieverConfig(Settings):
             yield f"threshold_on 'final' reads the final score, not threshold_signal {signal!r}; leave out one of them"
         if signal == "rerank" and not self.reranker.scale:
             yield "threshold_signal 'rerank' needs a reranker that gives scores; use rerank: cross-encoder"
-        if signal in ("bm25", "known_words") and self.mode == "semantic":
+        # A store of the user's own brings its mode along when it is opened.
+        is_known = self.python is None or "mode" in self.model_fields_set
+        if signal in ("bm25", "known_words") and is_known and self.mode == "semantic":
             remedy = "use mode: hybrid (with semantic_weight: 1 it keeps the order by meaning)"
             yield f"threshold_signal {signal!r} reads the query's words, which mode 'semantic' does not; {remedy}"
         if signal == "known_words" and self.keyword.encoder != "bm25":

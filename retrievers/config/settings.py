@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from retrievers.config.files import user_path, without_mark
 from retrievers.errors import nearest
@@ -98,6 +98,11 @@ def one_of(registry: Mapping[str, object]) -> AfterValidator:
         return name
 
     return AfterValidator(check)
+
+
+def faults_of(error: ValidationError) -> str:
+    """Return what is wrong with settings, in a line."""
+    return "; ".join(str(fault["msg"]).removeprefix("Value error, ") for fault in error.errors())
 
 
 def dump(settings: BaseModel) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from retrievers.config.indexing import Context, Splitter
 from retrievers.indexing.markdown import Block, Page, PageSection
@@ -223,11 +223,13 @@ def _split(block: Block, fits: Fits) -> Iterator[Block]:
             if line.strip():
                 yield from _split(Block(text=line, start_line=number, end_line=number), fits)
         return
-    parts, gaps = SENTENCE_END.split(text), [*WHITE_SPACE.finditer(text)]
+    parts, gaps = SENTENCE_END.split(text), sum(1 for _ in WHITE_SPACE.finditer(text))
     in_word = not gaps
     # A line may fit without its indent.
     if parts == [block.text]:
-        start, end = gaps[(len(gaps) - 1) // 2].span() if gaps else (len(text) // 2, len(text) // 2)
+        # Only the gap in the middle is held: of a long text all of them take many times its memory.
+        middle = next(islice(WHITE_SPACE.finditer(text), max(0, gaps - 1) // 2, None), None)
+        start, end = middle.span() if middle else (len(text) // 2, len(text) // 2)
         parts = [text[:start], text[end:]]
     for index, part in enumerate(parts):
         yield from _split(replace(block, text=part, continues_word=in_word if index else block.continues_word), fits)

@@ -186,7 +186,9 @@ def read_front_matter(content: str) -> FrontMatter:
     except ValidationError as error:
         fault = error.errors()[0]
         name = ".".join(map(str, fault["loc"]))
-        raise PageError(f"front matter: {name}: {fault['msg']}, got {quoted(fault['input'])}") from None
+        # YAML knows no tuples.
+        said = fault["msg"].replace("tuple", "list")
+        raise PageError(f"front matter: {name}: {said}, got {quoted(fault['input'])}") from None
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 2}: " if mark else ""

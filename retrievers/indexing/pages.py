@@ -41,7 +41,8 @@ class Corpus:
         fingerprint: SHA-256 over the base of the addresses and every file's path and bytes; of a dataset over every
             document's id, title, text and address.
         broken: Path below the folder and fault of each file that could not be read.
-        notes: One line on each PDF with pages without text, on the files that are not read, on the rows without text.
+        notes: One line on each PDF with pages without text, on the files that are not read, on the rows without text,
+            on the columns that are not stored.
         unit: What messages call the pages: `pages` or `documents`.
     """
 
@@ -82,7 +83,8 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
         IndexingError: The folder does not exist, or holds no page.
     """
     if not folder.is_dir():
-        raise IndexingError(f"{folder}: expected a folder of pages, found {'a file' if folder.exists() else 'nothing'}")
+        kind = "a file" if folder.is_file() else "neither a folder nor a file, but a pipe or the like"
+        raise IndexingError(f"{folder}: expected a folder of pages, found {kind if folder.exists() else 'nothing'}")
     named = [f for f in folder.rglob("*") if not any(part[0] in "_." for part in f.relative_to(folder).parts)]
     files = sorted(f for f in named if f.suffix.lower() in KINDS)
     if not files:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from itertools import chain
 from typing import Any, get_args
 
 from langchain_core.embeddings import Embeddings
@@ -143,12 +144,21 @@ def adopt_given(
     own = RetrieverConfig.model_validate(named)
     adopted = adopt(retriever, own, env)
     if isinstance(adopted, QdrantRetriever):
-        own = own.model_copy(update={"mode": adopted.settings.mode})
+        own = own.model_copy(update={"mode": adopted.settings.mode}).compared_by(adopted.settings.distance)
     return adopted, own
 
 
 def variants(retriever: Retriever, settings: Sequence[RetrieverConfig]) -> list[Retriever]:
-    """Return an open retriever once with each of several settings."""
+    """Return an open retriever once with each of several settings.
+
+    Raises:
+        ConfigError: They name a fusion of a hybrid store of the user's own, but not its mode. The variants were laid
+            out before it was opened, as of one that searches by meaning, where all fusions are the same.
+    """
+    named = {*chain(*(each.model_fields_set for each in settings))}
+    if retriever.settings.python and retriever.settings.mode == "hybrid" and "fusion" in named and "mode" not in named:
+        remedy = "name mode: hybrid beside python, so that each fusion is a variant"
+        raise ConfigError(f"fusion: python {retriever.settings.python!r} is a hybrid store; {remedy}")
     again = getattr(retriever, "with_settings", lambda _: retriever)
     return [again(each) for each in settings]
 
@@ -170,6 +180,8 @@ def _foreign(
     scored = settings.threshold is not None
     if scored and isinstance(target, BaseRetriever):
         raise ConfigError(f"threshold {settings.threshold:g}: {name} gives no scores; leave it out")
+    if scored and not 0 <= settings.least <= 1:
+        raise ConfigError(f"threshold {settings.threshold:g}: {name} gives similarities; expected a number from 0 to 1")
     if listing is None and settings.names_collection:
         client = open_client(settings.store, env)
         with closed_on_error(client):

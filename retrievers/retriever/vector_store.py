@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from langchain_qdrant import QdrantVectorStore, RetrievalMode, SparseEmbeddings, SparseVector
+from pydantic import ValidationError
 from qdrant_client import models
 
-from retrievers.config import Mode, RetrieverConfig, StoreConfig
+from retrievers.config import Mode, RetrieverConfig, StoreConfig, faults_of
 from retrievers.embedding.bm25 import OwnEncoder, expand, query_encoder
-from retrievers.errors import EmbeddingError
+from retrievers.errors import ConfigError, EmbeddingError
 from retrievers.text.secrets import redacted
 
 DENSE, SPARSE, HYBRID = RetrievalMode.DENSE, RetrievalMode.SPARSE, RetrievalMode.HYBRID
@@ -63,24 +64,36 @@ def settings_over(store: QdrantVectorStore, settings: RetrieverConfig) -> Retrie
     Args:
         store: The store.
         settings: All else; a mode that they name is searched in place of the store's own.
+
+    Raises:
+        ConfigError: They do not go with its mode or its sparse vectors.
     """
     keys = {"text_key": store.content_payload_key, "nested_under": store.metadata_payload_key}
     own_mode = next(mode for mode, theirs in MODES.items() if theirs == store.retrieval_mode)
     options = getattr(store.client, "init_options", None) or {}
     where = [str(options[name]) for name in ("url", "host", "path", "location") if options.get(name)]
-    changes: dict[str, Any] = {
+    searched: dict[str, Any] = {"mode": settings.mode if "mode" in settings.model_fields_set else own_mode}
+    if encoder := own_terms(store):
+        kind, named = type(encoder), settings.keyword.model_dump(exclude_unset=True)
+        written = {"vector_name": store.sparse_vector_name, "encoder": f"python:{kind.__module__}:{kind.__qualname__}"}
+        searched["keyword"] = named | written
+    try:
+        settled = settings.replaced_by(searched)
+    except ValidationError as error:
+        raise ConfigError(
+            f"python {settings.python!r} is searched in mode {searched['mode']}: {faults_of(error)}"
+        ) from None
+    of_store = {
         "collection": store.collection_name,
         # For messages; not checked as our own settings are.
         "store": StoreConfig.model_construct(url=redacted([*where, type(store.client).__name__][0])),
         "metadata": settings.metadata.model_copy(update=keys),
         "vector_name": store.vector_name,
-        "mode": settings.mode if "mode" in settings.model_fields_set else own_mode,
     }
-    if encoder := own_terms(store):
-        kind, named = type(encoder), settings.keyword.model_dump(exclude_unset=True)
-        written = {"vector_name": store.sparse_vector_name, "encoder": f"python:{kind.__module__}:{kind.__qualname__}"}
-        changes["keyword"] = type(settings.keyword).model_validate(named | written)
-    return settings.model_copy(update=changes)
+    over = settled.model_copy(update=of_store)
+    # Nobody named them, and as settings they would be refused beside `python`.
+    over.model_fields_set.difference_update(("collection", "store", "vector_name"))
+    return over
 
 
 def own_terms(store: QdrantVectorStore) -> SparseEmbeddings | None:

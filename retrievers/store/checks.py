@@ -7,7 +7,7 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
 
-from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig
+from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig, faults_of
 from retrievers.errors import ConfigError, StoreError
 from retrievers.records import Distance
 from retrievers.store.chunks import to_chunk
@@ -40,7 +40,9 @@ def check_collection(
     if not fault and not trusted:
         with store_errors(config.store, info.name):
             records, _ = client.scroll(info.name, limit=3, with_payload=True, with_vectors=True)
-        if fault := model_fault(config, info, lambda: embeddings, records):
+        if not records:
+            fault = "is empty; index pages into it (python -m retrievers index DIR), or write points"
+        elif fault := model_fault(config, info, lambda: embeddings, records):
             fault += ", or trust_embedding: true if you know better"
     if fault:
         raise StoreError(f"collection {info.name!r} {fault}")
@@ -109,17 +111,22 @@ def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverC
         StoreError: It has a distance of which a lower score is the nearer.
         ConfigError: They do not go with its distance.
     """
-    if settings.python is not None:
-        return settings
-    has = f"collection {info.name!r} has the distance {info.distance}"
-    if info.distance not in get_args(Distance):
-        raise StoreError(f"{has}, and only cosine and dot are searched: copy its vectors into one of these")
+    if fault := distance_fault(info):
+        raise StoreError(f"collection {info.name!r} {fault}")
     try:
         completed = settings.compared_by(cast(Distance, info.distance))
     except ValidationError as error:
-        messages = [str(fault["msg"]).removeprefix("Value error, ") for fault in error.errors()]
-        raise ConfigError(f"{has}: {'; '.join(messages)}") from None
-    return completed.model_copy(update={"vector_name": info.vector_name})
+        message = f"collection {info.name!r} has the distance {info.distance}: {faults_of(error)}"
+        raise ConfigError(message) from None
+    # A store of the user's own has it already, and there it is no setting.
+    return completed if settings.python else completed.model_copy(update={"vector_name": info.vector_name})
+
+
+def distance_fault(info: CollectionInfo) -> str:
+    """Say why vectors of the collection's distance are not searched, as a clause behind its name; empty if they are."""
+    if info.distance in get_args(Distance):
+        return ""
+    return f"has the distance {info.distance}, and only cosine and dot are searched: copy its vectors into one of these"
 
 
 def other_model(config: EmbeddingConfig, recorded: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from retrievers.config import RetrieverConfig
+from retrievers.config import MetadataConfig, RetrieverConfig
 from retrievers.config.filters import conditions, is_qdrants, to_filter
 from retrievers.embedding.bm25 import B, Bm25Encoder, K
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import RetrievalError
 from retrievers.records import ALIASES, Chunk
 from retrievers.store import CollectionInfo, least, store_errors
-from retrievers.store.checks import model_fault
+from retrievers.store.checks import distance_fault, model_fault
 from retrievers.store.chunks import payload_keys as keys_of
 from retrievers.store.chunks import records, to_chunk
 from retrievers.store.collection import by_name
+from retrievers.store.inspection import propose
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
@@ -29,6 +30,8 @@ TINY_WORDS, MANY_TINY = 5, 0.05
 UNINDEXED_KB = 10_000
 # Relative deviation of the average length from which scores of short and long chunks shift by more than a tenth.
 TOLERATED = 0.3
+# How a finding begins that is neither a fault nor sound.
+UNCHECKED = "not checked"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +39,8 @@ class Reading:
     """Facts of a collection that the checks read.
 
     Attributes:
-        config: Settings of the retriever that is to search it.
+        config: Settings of the retriever that is to search it, completed by what is proposed: the payload keys, and
+            the only sparse vector if it is of BM25, each where the settings name none.
         env: The environment that holds the key of the embedding model.
         info: Its properties.
         stored: Its properties in the client's terms.
@@ -53,10 +57,12 @@ class Reading:
 
 
 def audit(reading: Reading) -> dict[str, str]:
-    """Return the faults of a collection by the name of the check, empty for none."""
+    """Return the faults of a collection by the name of the check, empty for none, or that it was not checked."""
     if not reading.points:
         return {"points": f"collection {reading.info.name!r} holds none; python -m retrievers index DIR"}
-    return {name: check(reading) for name, check in CHECKS.items()}
+    fault = distance_fault(reading.info)
+    unsearched = {"distance": f"it {fault}"} if fault else {}
+    return unsearched | {name: check(reading) for name, check in CHECKS.items()}
 
 
 def read(client: "QdrantClient", config: RetrieverConfig, env: Mapping[str, str], info: CollectionInfo) -> Reading:
@@ -76,8 +82,36 @@ def read(client: "QdrantClient", config: RetrieverConfig, env: Mapping[str, str]
             points = answer.points
         else:
             points = [*records(client, config, info.limits, count=POINTS, with_vectors=True)]
+    proposal = propose([point.payload or {} for point in points])
+    if proposal.text_key and config.metadata.model_fields_set <= {"required"}:
+        proposed = {name: getattr(proposal, name) for name in ("text_key", "nested_under", "map")}
+        metadata = MetadataConfig(required=config.metadata.required, **proposed)
+        config = config.model_copy(update={"metadata": metadata})
     chunks = [to_chunk(point.id, point.payload, config.metadata) for point in points]
+    if name := _only_terms(config, info, [by_name(point.vector) for point in points], chunks):
+        config = config.model_copy(update={"keyword": config.keyword.model_copy(update={"vector_name": name})})
     return Reading(config=config, env=env, info=info, stored=stored, points=points, chunks=chunks)
+
+
+def _only_terms(
+    config: RetrieverConfig, info: CollectionInfo, vectors: Sequence[Mapping[str, Any]], chunks: Sequence[Chunk]
+) -> str:
+    """Return the name of the only sparse vector where the settings name none, and it is of the configured encoder.
+
+    Of BM25 it has the terms of the texts, most of them at least: other programs may stem a word in another way.
+    """
+    keyword = config.keyword
+    named = "vector_name" in keyword.model_fields_set or keyword.vector_name in info.sparse_vectors
+    if named or len(info.sparse_vectors) != 1:
+        return ""
+    [name], encoder = info.sparse_vectors, Bm25Encoder(keyword.language)
+    terms = [
+        ({*vector[name].indices}, {*encoder.document(chunk.indexed_text).indices})
+        for vector, chunk in zip(vectors, chunks, strict=True)
+        if name in vector
+    ]
+    shared, either = sum(len(a & b) for a, b in terms), sum(len(a | b) for a, b in terms)
+    return name if keyword.scale != "bm25" or 2 * shared > either else ""
 
 
 def _same_model(read: Reading) -> str:
@@ -90,10 +124,23 @@ def _same_model(read: Reading) -> str:
     return fault and f"it {fault}"
 
 
+def _without_bm25(read: Reading) -> str:
+    """Say that there is no sparse vector of BM25 to be checked."""
+    keyword, sparse = read.config.keyword, read.info.sparse_vectors
+    if keyword.scale != "bm25":
+        return f"{UNCHECKED}: the encoder of sparse vectors is {keyword.encoder}"
+    if keyword.vector_name in sparse:
+        return ""
+    other = f"; name keyword.vector_name and keyword.encoder, of {', '.join(map(repr, sparse))}" if sparse else ""
+    return f"{UNCHECKED}: there is no sparse vector {keyword.vector_name!r}{other}"
+
+
 def _idf(read: Reading) -> str:
     """Say that the terms of BM25 are not weighed by how rare they are."""
+    if missing := _without_bm25(read):
+        return missing
     name = read.config.keyword.vector_name
-    lacks = name in read.info.without_idf and read.config.keyword.scale == "bm25"
+    lacks = name in read.info.without_idf
     return f"sparse vector {name!r} has no IDF modifier; set it by client.update_collection" if lacks else ""
 
 
@@ -102,8 +149,8 @@ def _average_length(read: Reading) -> str:
 
     A weight v of a term that stands once gives the average A in use: v = (k + 1) / (1 + k · (1 − b + b · length / A)).
     """
-    if read.config.keyword.scale != "bm25":
-        return ""
+    if missing := _without_bm25(read):
+        return missing
     encoder = Bm25Encoder(read.config.keyword.language)
     lengths = [encoder.length(chunk.indexed_text) for chunk in read.chunks]
     terms = [by_name(point.vector).get(read.config.keyword.vector_name) for point in read.points]
@@ -159,8 +206,16 @@ def _empty(read: Reading) -> str:
     return f"{empty} of {len(read.chunks)} chunks have no text under {key!r}; set metadata.text_key" if empty else ""
 
 
+def _without_text(read: Reading) -> str:
+    """Say that there is no text to be checked."""
+    has = any(chunk.text.strip() for chunk in read.chunks)
+    return "" if has else f"{UNCHECKED}: there is no text under {read.config.metadata.text_key!r}"
+
+
 def _tiny(read: Reading) -> str:
     """Say that many chunks hold a few words, which are near to many queries and answer none."""
+    if missing := _without_text(read):
+        return missing
     tiny = [chunk.text for chunk in read.chunks if 0 < len(chunk.text.split()) < TINY_WORDS]
     if len(tiny) <= MANY_TINY * len(read.chunks):
         return ""
@@ -170,6 +225,8 @@ def _tiny(read: Reading) -> str:
 
 def _duplicates(read: Reading) -> str:
     """Say that texts are stored more than once, and take the places of others in a result."""
+    if missing := _without_text(read):
+        return missing
     counts = Counter(text for chunk in read.chunks if (text := " ".join(chunk.text.split())))
     again = counts.total() - len(counts)
     often = "".join(f"{text[:50]!r} ({count} times)" for text, count in counts.most_common(1))

@@ -15,7 +15,7 @@ from retrievers.retriever.opened import open_retriever
 from retrievers.store import CollectionInfo, describe, open_client
 from retrievers.store.inspection import SAMPLE, Proposal, payload_keys, propose
 from retrievers.store.opening import placed
-from retrievers.terminal.audit import audit, read
+from retrievers.terminal.audit import UNCHECKED, audit, read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +23,11 @@ class Look:
     """Findings of a look at a collection.
 
     Attributes:
-        config: The settings; where they name no vector, and the collection has one alone under a name, with that name.
+        config: The settings. Where they name no vector, and the collection has one alone under a name, with that name;
+            with payload keys and a sparse vector as `Reading` has them.
         info: Properties of the collection.
         payloads: Payloads of some chunks, which the checks read, too.
-        health: The names of the checks, each with the fault and its remedy, empty where there is none.
+        health: The names of the checks, each with the fault and its remedy, or why it was not made; empty for neither.
     """
 
     config: RetrieverConfig
@@ -44,9 +45,9 @@ class Look:
         lines = [*_of_collection(self.info), "", *self._of_payload()]
         if self.health:
             lines += ["", f"Checked on {len(self.payloads):,} points:"]
-        lines += [
-            f"  {'FAULT ' if fault else 'ok    '}{name}{fault and ': '}{fault}" for name, fault in self.health.items()
-        ]
+        for name, fault in self.health.items():
+            mark = "ok" if not fault else "–" if fault.startswith(UNCHECKED) else "FAULT"
+            lines.append(f"  {mark:<6}{name}{fault and ': '}{fault}")
         return "\n".join(lines)
 
     def _of_payload(self) -> list[str]:
@@ -56,7 +57,9 @@ class Look:
         types = [", ".join(f"{kind} × {count}" for kind, count in key.types.items()) for key in keys]
         metadata: dict[str, Any] = {"text_key": proposal.text_key or "?", "nested_under": proposal.nested_under}
         metadata |= {"map": dict(proposal.map)} if proposal.map else {}
-        named = {"vector_name": self.config.vector_name} if self.config.vector_name else {}
+        named: dict[str, Any] = {"vector_name": self.config.vector_name} if self.config.vector_name else {}
+        keyword = self.config.keyword.model_dump(include={"vector_name"}, exclude_defaults=True)
+        named |= {"keyword": keyword} if keyword else {}
         return [
             "Payload keys (of some points):",
             *(f"  {key.key:<{width}}  {kinds:<12}  {key.example}" for key, kinds in zip(keys, types, strict=True)),
@@ -99,7 +102,7 @@ def look(config: RetrieverConfig, env: Mapping[str, str]) -> Look:
             config = config.model_copy(update={"vector_name": info.vector_name})
             reading = read(client, config, env, info)
         payloads = [point.payload or {} for point in reading.points]
-        return Look(config=config, info=info, payloads=payloads, health=audit(reading))
+        return Look(config=reading.config, info=info, payloads=payloads, health=audit(reading))
     with open_retriever(config, env=env) as retriever:
         if retriever.info is None:
             remedy = "name the collection that it reads from (store and collection)"
