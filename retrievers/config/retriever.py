@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
@@ -139,6 +139,9 @@ class StoreConfig(Settings):
         return self
 
 
+USUAL_KEYS = {name: [name, *(alias for alias, own in ALIASES.items() if own == name)] for name in METADATA_FIELDS}
+
+
 class MetadataConfig(Settings):
     """Names of a chunk's fields in a collection's payload."""
 
@@ -147,11 +150,10 @@ class MetadataConfig(Settings):
     map: Mapping[FieldName, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
     required: RequiredNames | None = Field(None, description="fields that every chunk must have")
 
-    @cached_property
+    @property
     def keys(self) -> Mapping[str, Sequence[str]]:
         """Payload keys that each field may have, the first one that is there counts."""
-        usual = {name: [name, *(alias for alias, own in ALIASES.items() if own == name)] for name in METADATA_FIELDS}
-        return usual | {name: [key] for name, key in self.map.items()}
+        return USUAL_KEYS | {name: [key] for name, key in self.map.items()} if self.map else USUAL_KEYS
 
     @property
     def layout(self) -> dict[str, Any]:
