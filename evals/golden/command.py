@@ -110,9 +110,14 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     add("--annotator", metavar="NAME", help="name beside each label, where a file or page has none")
     add("--write", action="store_true", help="write the labels into the golden file")
 
-    about = "Have a chat model (--judge.model) write queries, answers and quotes to passages, and check them."
-    add = command("synthesize", "have golden data written", about, makes_file=True)
+    add = command(
+        "synthesize", "have golden data written",
+        "Have a chat model (--judge.model) write queries, answers and quotes to passages, and check them.",
+        makes_file=True,
+    )  # fmt: skip
     add_flags(commands.choices["synthesize"], ModelSettings)
     add("--per-type", default=PER_TYPE, metavar="TYPE=N,…", help=f"queries of each type (default: {PER_TYPE})")
+    add("--out-of-scope", dest="per_type", type=lambda text: f"near_domain={whole_number(1)(text)}", metavar="N",
+        help="N queries that the documents do not answer, and no others")  # fmt: skip
     add("--plan", action="store_true", help="count calls, tokens and price, and stop")
     return parser

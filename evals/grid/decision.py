@@ -29,7 +29,7 @@ ABSTENTION, FALSE_ANSWER, FALSE_ABSTENTION = "scope/abstention", "scope/false_an
 ANY = 1.0
 NO_OUT_OF_SCOPE = (
     "the golden data holds no out-of-scope query, so no threshold can be chosen: what it costs is seen, what it is "
-    "good for is not; python -m evals.golden synthesize --per-type near_domain=30 writes some (docs/golden.md)"
+    "good for is not; python -m evals.golden synthesize --out-of-scope 30 writes some (docs/golden.md)"
 )
 
 

@@ -37,6 +37,13 @@ def written(folder: Path, name: str = "golden.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / name).read_text().splitlines()]
 
 
+def test_queries_out_of_scope_are_asked_for_alone(synthesize: Synthesize, tmp_path: Path, handbook: Path) -> None:
+    with WritingModel() as model:
+        done = synthesize(model, "--out-of-scope", "3", docs=handbook / "docs")
+    assert (done.code, done.err) == (0, "")
+    assert [(row["in_scope"], row["query_type"]) for row in written(tmp_path)] == [(False, "near_domain")] * 3
+
+
 def test_a_model_that_writes_well_gives_a_valid_file_at_the_planned_price_and_once(
     golden: Synthesize, synthesize: Synthesize, tmp_path: Path, handbook: Path
 ) -> None:
