@@ -192,7 +192,7 @@ def read_fit(file: Path) -> dict[str, Any]:
 
 
 def check_refit(file: Path, before: Mapping[str, Any], data: DatasetConfig) -> None:
-    """Make sure that a threshold is not fitted anew on other data than before, where no flag names them.
+    """Refuse to fit a threshold again on other data than before, unless a flag names them.
 
     Raises:
         ConfigError: They are others, or the file does not say which they were.

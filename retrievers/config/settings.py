@@ -101,7 +101,7 @@ def one_of(registry: Mapping[str, object]) -> AfterValidator:
 
 
 def faults_of(error: ValidationError) -> str:
-    """Return what is wrong with settings, in a line."""
+    """Return the messages of all faults that pydantic found, in one line."""
     return "; ".join(str(fault["msg"]).removeprefix("Value error, ") for fault in error.errors())
 
 
