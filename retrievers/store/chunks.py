@@ -66,11 +66,13 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
     problems: list[str] = []
     given = {key: raw for key, raw in metadata.items() if raw is not None}
     for name, keys in config.keys.items():
-        key = keys[0] if keys[0] in given else next((alias for alias in keys[1:] if alias in given), None)
-        if key is not None and (value := READ[KINDS[name]](given[key])) is not None:
+        if given.keys().isdisjoint(keys):
+            continue
+        raw = next(given[key] for key in keys if key in given)
+        if (value := READ[KINDS[name]](raw)) is not None:
             values[name] = value
-        elif key is not None:
-            problems.append(f"{name}: expected {KINDS[name]}, got {given[key]!r}")
+        else:
+            problems.append(f"{name}: expected {KINDS[name]}, got {raw!r}")
     text = payload.get(config.text_key)
     if isinstance(text, str):
         values["text"] = _whole(text)

@@ -101,7 +101,7 @@ class EmbeddedClient:
                 with_vector=options.get("with_vectors", False),
             )
             points, following = opened.shard.scroll(request)
-        return [*map(_record, points)], None if following is None else _id(following)
+        return [_record(point.id, point) for point in points], None if following is None else _id(following)
 
     def retrieve(
         self, collection_name: str, ids: Sequence[Any], with_payload: Any = True, with_vectors: Any = False, **_: Any
@@ -111,7 +111,7 @@ class EmbeddedClient:
             keys = [key if isinstance(key, int | UUID) else UUID(key) for key in ids]
             points = opened.shard.retrieve([*dict.fromkeys(keys)], with_payload, with_vectors)
         records = {point.id: point for point in points}
-        return [_record(records[key]) for key in keys if key in records]
+        return [_record(key, records[key]) for key in keys if key in records]
 
     def query_points(
         self, collection_name: str, query: Any = None, using: str | None = None, **options: Any
@@ -250,8 +250,9 @@ def _id(value: Any) -> Any:
     return value if isinstance(value, int) else str(value)
 
 
-def _record(point: edge.Record) -> models.Record:
-    fields = {"id": _id(point.id), "payload": point.payload, "vector": _vectors(point.vector)}
+def _record(key: Any, point: edge.Record) -> models.Record:
+    # The engine makes an id anew whenever it is asked.
+    fields = {"id": _id(key), "payload": point.payload, "vector": _vectors(point.vector)}
     return models.Record.model_construct(**fields, shard_key=None, order_value=None)
 
 
