@@ -18,7 +18,7 @@ from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.index import IndexOptions, index_corpus
 from retrievers.indexing.pages import Corpus, read_corpus
 from retrievers.net.retry import patient
-from retrievers.retriever.opened import open_retriever, search_settings, variants
+from retrievers.retriever.opened import completed, open_retriever, search_settings, variants
 from retrievers.retriever.protocol import Retriever
 from retrievers.store import describe, open_client, read_info, with_distance
 from retrievers.terminal.command import Progress
@@ -66,19 +66,26 @@ def _opened(
     return open_retriever(settings, env=env, embeddings=embeddings, index=config.index)
 
 
-def with_its_distance(inputs: Inputs, env: Mapping[str, str]) -> Inputs:
+def with_its_distance(
+    inputs: Inputs, env: Mapping[str, str], opened: ExitStack, progress: Progress
+) -> tuple[Inputs, Retriever | None]:
     """Return an experiment whose settings, and those of its sweep, have the distance of the collection.
 
-    Thresholds and the fusions that can be follow from it, and so it is read before all else.
+    Thresholds and the fusions that can be follow from it, and so it is read before all else. A retriever of the user's
+    own tells it, and its mode, when it is opened; it is returned, too, and closed by `opened`.
 
     Raises:
         RetrievalError: The store cannot be asked, or a setting does not go with the distance.
     """
-    settings = inputs.config.retriever
-    if settings.python is not None or owns_collection(inputs.config):
-        return inputs
-    with patient(settings.store.wait_s), closing(open_client(settings.store, env)) as client:
-        return inputs.searched_by(with_distance(settings, read_info(client, settings)))
+    config, settings, own = inputs.config, inputs.config.retriever, None
+    if owns_collection(config):
+        return inputs, None
+    with patient(settings.store.wait_s):
+        if settings.python is not None:
+            own = opened.enter_context(_opened(config, inputs.settings[0], env, progress))
+            return inputs.searched_by(completed(settings, own)), own
+        with closing(open_client(settings.store, env)) as client:
+            return inputs.searched_by(with_distance(settings, read_info(client, settings))), None
 
 
 def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: Callable[[str, int, int], None]) -> bool:

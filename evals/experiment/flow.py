@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from evals.cases.reading import GoldenSet
@@ -28,7 +29,7 @@ from evals.report.head import decided
 from evals.report.model import Facts
 from retrievers.errors import ConfigError
 from retrievers.retriever.protocol import Retriever
-from retrievers.terminal.command import progress_bar
+from retrievers.terminal.command import Progress, progress_bar
 
 log = logging.getLogger(__name__)
 
@@ -61,15 +62,15 @@ def run_experiment(
             judge or a file failed. A failure of MLflow is in the result.
     """
     inputs = load_inputs(config, golden)
-    if retriever is None:
-        inputs = _compared(inputs, env, from_retrieval)
     check_outputs(wanted, config.tracking)
-    run, stem = run_names(inputs.config, inputs.sweep)
     with ExitStack() as opened:
         with progress_bar(shown=shown) as progress:
+            if retriever is None:
+                inputs, retriever = _compared(inputs, env, from_retrieval, opened, progress)
             bench = opened.enter_context(open_bench(inputs, env, progress, retriever))
             searches = finders(inputs, bench)
             result, facts = _measured(inputs, bench, searches)
+        run, stem = run_names(result.config, inputs.sweep, datetime.fromisoformat(facts.started_at))
         report = build_report(result, facts, run=run, ragas_check=ragas_check.pending(result))
         report = against_baseline(report, inputs.baseline, config.baseline)
         outputs = with_report(wanted, config.tracking, stem)
@@ -97,14 +98,18 @@ def plan_experiment(
     Raises:
         RetrievalError: A fault of the settings or the golden data, or a search failed.
     """
-    inputs = _compared(load_inputs(config), env, from_retrieval)
-    with progress_bar(shown=shown) as progress, open_bench(inputs, env, progress) as bench:
+    inputs = load_inputs(config)
+    with ExitStack() as opened, progress_bar(shown=shown) as progress:
+        inputs, retriever = _compared(inputs, env, from_retrieval, opened, progress)
+        bench = opened.enter_context(open_bench(inputs, env, progress, retriever))
         return describe_plan(inputs, bench, width=width)
 
 
-def _compared(inputs: Inputs, env: Mapping[str, str], file: Path | None) -> Inputs:
+def _compared(
+    inputs: Inputs, env: Mapping[str, str], file: Path | None, opened: ExitStack, progress: Progress
+) -> tuple[Inputs, Retriever | None]:
     """Return the experiment with the distance of its collection; it is that of a saved retrieval, if there is one."""
-    return started_from(file, inputs) if file else with_its_distance(inputs, env)
+    return (started_from(file, inputs), None) if file else with_its_distance(inputs, env, opened, progress)
 
 
 def _measured(inputs: Inputs, bench: Collaborators, searches: Sequence[Find]) -> tuple[Measured, Facts]:

@@ -99,18 +99,19 @@ def new_file(folder: Path, name: str) -> Path:
     return file
 
 
-def run_names(config: ExperimentConfig, sweep: Plan | None) -> tuple[str, str]:
+def run_names(config: ExperimentConfig, sweep: Plan | None, started: datetime) -> tuple[str, str]:
     """Return the name of a run, and that of its report's file without a folder.
 
     The name is such as `hybrid+mmr k5 t0.3 default 20260102-030405`, or `grid 96 cells hybrid ...` of a sweep. Its
     first dozen letters are what MLflow's tables show.
 
     Args:
-        config: The experiment.
+        config: The experiment, with the threshold that was fitted where a rate is promised.
         sweep: The grid that it asks for, None for a single run.
+        started: When it began.
     """
     # UTC, so that names of runs sort alike on every machine.
-    stamp, own = f"{datetime.now(UTC):%Y%m%d-%H%M%S}", config.tracking.run_name
+    stamp, own = f"{started.astimezone(UTC):%Y%m%d-%H%M%S}", config.tracking.run_name
     if sweep:
         cells = sum(len(variant.thresholds) for variant in sweep.variants) * len(sweep.top_ks)
         ways = ",".join(dict.fromkeys(_way(variant.settings) for variant in sweep.variants))

@@ -18,7 +18,7 @@ from evals.metrics.collaborators import Collaborators
 from evals.report.model import Facts
 from retrievers.config import RetrieverConfig
 from retrievers.config.indexing import recorded_settings
-from retrievers.config.layers import flatten, tables
+from retrievers.config.layers import flatten, nest, tables
 from retrievers.errors import CollectionChangedError
 from retrievers.retriever.protocol import Retriever
 from retrievers.store import check_index
@@ -68,12 +68,16 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
         remedy = "save it again with --save-retrieval, or leave --from-retrieval out"
         return ExperimentError(f"--from-retrieval {file}: expected {expected}, got {got}; {remedy}")
 
-    if settings.python is None:
-        distance = origin.variants[0].settings["distance"]
-        try:
-            inputs = inputs.searched_by(settings.compared_by(distance))
-        except ValueError as error:
-            raise refused(f"settings for the distance of its collection, {distance}", error) from None
+    told = dict(origin.variants[0].settings)
+    distance = told.pop("distance")
+    try:
+        if settings.python is not None:
+            # A store of the user's own settled the others when it was opened.
+            named = dict(flatten(settings.model_dump(exclude_unset=True), unopened=tables(RetrieverConfig)))
+            settings = RetrieverConfig.model_validate(nest({**told, **named}))
+        inputs = inputs.searched_by(settings.compared_by(distance))
+    except ValueError as error:
+        raise refused(f"settings for the distance of its collection, {distance}", error) from None
     for name in inputs.config.objective.constraints if inputs.sweep else ():
         if needs([name], "latency") or needs([name], "determinism"):
             raise refused("constraints without searches", f"objective.constraints {name}")

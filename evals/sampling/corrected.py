@@ -87,10 +87,14 @@ class Sample:
     def of_these(self, looks: int = 1) -> Pair:
         """Return the 95% bounds of the means that judging all of these queries would give; NaN where there are none.
 
+        After a single look no distance is longer than those of `interval` may be: all queries are nearer than all
+        that users may ask.
+
         Args:
             looks: Number of planned looks at a growing sample, at any of which it may have ended (Bonferroni).
         """
-        return self._around(*self._open((1 - LEVEL) / looks))
+        reach = self._open((1 - LEVEL) / looks)
+        return self._around(*(self._capped(reach) if looks == 1 else reach))
 
     def interval(self) -> Pair:
         """Return the 95% intervals of the means of all that users may ask; NaN where there are none.
@@ -100,8 +104,11 @@ class Sample:
         that were not seen, yet the mean is not the worse for them.
         """
         whole = self._alone()
-        reach = _joined(self.n / self.total, whole, self._open(1 - LEVEL))
-        return self._around(*(np.minimum(each, np.maximum(*whole)) for each in reach))
+        return self._around(*self._capped(_joined(self.n / self.total, whole, self._open(1 - LEVEL))))
+
+    def _capped(self, reach: Pair) -> Pair:
+        longest = np.maximum(*self._alone())
+        return np.minimum(reach[0], longest), np.minimum(reach[1], longest)
 
     def _alone(self) -> Pair:
         """Return the distances from the judged queries' own mean to the ends of its interval."""

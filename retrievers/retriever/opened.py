@@ -3,14 +3,14 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from itertools import chain
 from typing import Any, get_args
 
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
+from pydantic import ValidationError
 
-from retrievers.config import FOREIGN_SETTINGS, IndexSettings, RetrieverConfig
+from retrievers.config import FOREIGN_SETTINGS, IndexSettings, RetrieverConfig, faults_of
 from retrievers.config.factory import build
 from retrievers.config.layers import Layer, environment
 from retrievers.config.layers import build as layered
@@ -143,22 +143,26 @@ def adopt_given(
     named["metadata"] = {"required": ()} | named.get("metadata", {})
     own = RetrieverConfig.model_validate(named)
     adopted = adopt(retriever, own, env)
-    if isinstance(adopted, QdrantRetriever):
-        own = own.model_copy(update={"mode": adopted.settings.mode}).compared_by(adopted.settings.distance)
-    return adopted, own
+    return adopted, completed(own, adopted)
+
+
+def completed(settings: RetrieverConfig, own: Retriever) -> RetrieverConfig:
+    """Return settings with what a retriever of the user's own told when it was opened: its distance, a store's mode.
+
+    Raises:
+        ConfigError: They do not go with its distance.
+    """
+    from retrievers.retriever.qdrant import QdrantRetriever
+
+    told = {"mode": own.settings.mode} if isinstance(own, QdrantRetriever) else {}
+    try:
+        return settings.model_copy(update=told).compared_by(own.settings.distance)
+    except ValidationError as error:
+        raise ConfigError(f"python {settings.python!r}: {faults_of(error)}") from None
 
 
 def variants(retriever: Retriever, settings: Sequence[RetrieverConfig]) -> list[Retriever]:
-    """Return an open retriever once with each of several settings.
-
-    Raises:
-        ConfigError: They name a fusion of a hybrid store of the user's own, but not its mode. The variants were laid
-            out before it was opened, as of one that searches by meaning, where all fusions are the same.
-    """
-    named = {*chain(*(each.model_fields_set for each in settings))}
-    if retriever.settings.python and retriever.settings.mode == "hybrid" and "fusion" in named and "mode" not in named:
-        remedy = "name mode: hybrid beside python, so that each fusion is a variant"
-        raise ConfigError(f"fusion: python {retriever.settings.python!r} is a hybrid store; {remedy}")
+    """Return an open retriever once with each of several settings."""
     again = getattr(retriever, "with_settings", lambda _: retriever)
     return [again(each) for each in settings]
 

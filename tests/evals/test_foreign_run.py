@@ -139,7 +139,7 @@ def test_a_store_gives_scores_and_its_list_and_is_exported_by_its_reference(run:
     assert hits() and all(hit["score"] >= 0.3 for hit in hits())
     exported = yaml.safe_load(Path("retriever.yaml").read_text())
     assert {"python": f"{HERE}:dense", "top_k": 5, "threshold": 0.3}.items() <= exported.items()
-    assert set(exported) == {"python", "top_k", "threshold", "candidates", "metadata"}
+    assert set(exported) == {"python", "mode", "top_k", "threshold", "candidates", "metadata"}
 
 
 @pytest.mark.parametrize("name", ["sparse", "euclid", "own_way", "as_retriever"])

@@ -8,7 +8,7 @@ from qdrant_client import QdrantClient
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError
-from retrievers.retriever.opened import adopt_given, open_retriever, variants
+from retrievers.retriever.opened import adopt_given, open_retriever
 from tests.support import distances
 from tests.support.foreign import vector_store
 
@@ -54,12 +54,3 @@ def test_settings_are_judged_by_the_mode_that_the_store_brings_along() -> None:
     ):
         with pytest.raises(ConfigError, match=said):
             open_retriever(named("hybrid", **values), env={})
-
-
-def test_fusions_of_a_store_are_variants_only_where_the_mode_is_named() -> None:
-    fusions = ("rrf", "dbsf")
-    with open_retriever(named("hybrid"), env={}) as retriever:
-        with pytest.raises(ConfigError, match="is a hybrid store; name mode: hybrid beside python"):
-            variants(retriever, [named("hybrid", fusion=fusion) for fusion in fusions])
-        made = variants(retriever, [named("hybrid", fusion=fusion, mode="hybrid") for fusion in fusions])
-        assert [each.settings.fusion for each in made] == [*fusions]

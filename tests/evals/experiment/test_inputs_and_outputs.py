@@ -2,6 +2,7 @@
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -119,5 +120,6 @@ def test_a_file_that_cannot_be_written_is_named_before_any_work(tmp_path: Path, 
 )  # fmt: skip
 def test_a_run_is_named_by_its_settings(retriever: dict[str, Any], sweep: dict[str, Any], label: str) -> None:
     made = config(retriever=retriever, sweep=sweep)
-    name, stem = run_names(made, plan(made.retriever, made.sweep) if sweep else None)
-    assert re.fullmatch(rf"{re.escape(label)} x 20\d{{6}}-\d{{6}}", name) and stem == f"x-{name.split()[-1]}"
+    started = datetime(2026, 1, 2, 4, 4, 5, tzinfo=timezone(timedelta(hours=1)))
+    name, stem = run_names(made, plan(made.retriever, made.sweep) if sweep else None, started)
+    assert (name, stem) == (f"{label} x 20260102-030405", "x-20260102-030405")
