@@ -37,7 +37,7 @@ def written() -> dict[Path, str]:
 def json_schema() -> dict[str, Any]:
     """Return the report's JSON Schema (draft 2020-12), every section described by its docstring."""
     schema = {"$schema": DIALECT, **model.Report.model_json_schema()}
-    sections = [each for each in vars(model).values() if isinstance(each, type) and issubclass(each, model.Section)]
+    sections = [each for each in vars(model).values() if isinstance(each, type) and issubclass(each, model.Part)]
     for each in (*RECORDS, *sections):
         section = schema if each is model.Report else schema["$defs"].get(each.__name__)
         if section:

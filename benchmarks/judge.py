@@ -276,14 +276,14 @@ def memory(store: Path) -> None:
     from evals.cases.relevance import Relevance
     from evals.collect.observations import Observation
     from retrievers.records import Chunk
-    from retrievers.search.candidates import Candidates, ChunkList, Facts
+    from retrievers.search.candidates import Candidates, ChunkList, SearchFacts
 
     chunks = ChunkList()
     for n in range(1000):
         chunks.code(Chunk(chunk_id=f"c{n}", point_id=f"p{n}", text=f"chunk {n} " + "word " * 150))
     codes = (np.arange(10_000)[:, None] * 7 + np.arange(DEPTH)) % 1000
     found = Candidates(
-        codes=codes, columns={"score": np.full(codes.shape, 0.5)}, chunks=chunks, facts=[Facts()] * len(codes)
+        codes=codes, columns={"score": np.full(codes.shape, 0.5)}, chunks=chunks, facts=[SearchFacts()] * len(codes)
     )
     observations = [
         Observation(

@@ -111,7 +111,7 @@ def drawn(queries: int) -> Any:
     from evals.cases.case import Case
     from evals.cases.relevance import Relevance
     from evals.collect.pool import Pool
-    from retrievers.search.candidates import Candidates, ChunkList, Facts
+    from retrievers.search.candidates import Candidates, ChunkList, SearchFacts
 
     rng, chunks = np.random.default_rng(0), ChunkList()
     for number in range(CHUNKS):
@@ -125,7 +125,9 @@ def drawn(queries: int) -> Any:
         wanted = [int(key) for key in grades][: int(shown.sum())]
         codes[row::200, np.flatnonzero(shown)[: len(wanted)]] = wanted
     columns = {"score": scores, "semantic": scores}
-    table = Candidates(codes=codes, columns=columns, chunks=chunks, facts=[Facts(text=case.query) for case in cases])
+    table = Candidates(
+        codes=codes, columns=columns, chunks=chunks, facts=[SearchFacts(text=case.query) for case in cases]
+    )
     relevance = tuple(facts[number % 200] for number in range(queries))
     return Pool(cases=cases, tables=(table,), relevance=(relevance,), texts={}, notes=((),))
 

@@ -25,14 +25,14 @@ from evals.collect.pool import Integers, Pool
 from evals.config.files import replacing
 from retrievers.errors import ConfigError
 from retrievers.records import Chunk
-from retrievers.search.candidates import Candidates, ChunkList, Facts, joined
+from retrievers.search.candidates import Candidates, ChunkList, SearchFacts, joined
 
 VERSION = b"4"
 UNSEALED = b"?" * 64
 # Payload keys that are no fields of a chunk are not saved.
 OF_CHUNK = tuple(field.name for field in fields(Chunk) if field.name != "extra")
 # Columns of a list that hold JSON, and what begins the names of those that hold a value for each candidate.
-FACTS, RELEVANCE, EACH = TypeAdapter(Facts), TypeAdapter(Relevance), "each "
+FACTS, RELEVANCE, EACH = TypeAdapter(SearchFacts), TypeAdapter(Relevance), "each "
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,13 +16,13 @@ from retrievers.records import Chunk
 YesOrNo = Annotated[int, Field(ge=0, le=1)]
 
 
-class Question(BaseModel):
+class DraftQuery(BaseModel):
     """A query that the pages do not answer."""
 
     query: str
 
 
-class DraftCase(Question):
+class DraftCase(DraftQuery):
     """A query with its answer and the passages that support it."""
 
     reference_answer: str

@@ -40,8 +40,8 @@ from evals.golden.command import ModelSettings
 from evals.golden.prompts import (
     Answering,
     DraftCase,
+    DraftQuery,
     QueryType,
-    Question,
     Review,
     parse_counts,
     passages_text,
@@ -291,7 +291,7 @@ async def _write(draft: Draft, asker: Asker, passages: Passages) -> Draft:
         return replace(draft, objection=("the collection has no second section on the subject in the same split", ""))
     try:
         answer = await asker.ask(
-            write_prompt(draft.type_name, draft.passages, draft.turn), DraftCase if draft.kind.in_scope else Question
+            write_prompt(draft.type_name, draft.passages, draft.turn), DraftCase if draft.kind.in_scope else DraftQuery
         )
         objection = text_objection(answer, draft.passages, needed) or await _judged(answer, asker, passages)
     except UnansweredError as error:
@@ -301,7 +301,7 @@ async def _write(draft: Draft, asker: Asker, passages: Passages) -> Draft:
     return replace(draft, row=_row(draft, answer), objection=objection)
 
 
-def text_objection(answer: Question, passages: Sequence[Chunk], quoted: int) -> Objection | None:
+def text_objection(answer: DraftQuery, passages: Sequence[Chunk], quoted: int) -> Objection | None:
     """Return the first objection to a query that needs no model.
 
     Args:
@@ -332,7 +332,7 @@ def holder(quote: str, passages: Sequence[Chunk]) -> Chunk | None:
     return next((chunk for chunk in passages if normalise(quote) in normalise(chunk.text)), None)
 
 
-async def _judged(answer: Question, asker: Asker, passages: Passages) -> Objection | None:
+async def _judged(answer: DraftQuery, asker: Asker, passages: Passages) -> Objection | None:
     """Return the model's objection to a query."""
     if isinstance(answer, DraftCase):
         quotes = "\n".join(f"<quote>{quote}</quote>" for quote in answer.quotes)
@@ -351,7 +351,7 @@ async def _judged(answer: Question, asker: Asker, passages: Passages) -> Objecti
     return ("a passage of the collection answers the query", answering[0]) if answering else None
 
 
-def _row(draft: Draft, answer: Question) -> dict[str, Any]:
+def _row(draft: Draft, answer: DraftQuery) -> dict[str, Any]:
     row: dict[str, Any] = {"id": draft.id, "query": answer.query.strip()}
     if isinstance(answer, DraftCase):
         row |= {"reference_answer": answer.reference_answer.strip(), "evidence": []}

@@ -26,7 +26,7 @@ BLOCK = 4_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class GridCell:
     """One way to retrieve, threshold and cut.
 
     Attributes:
@@ -134,14 +134,14 @@ class Grid:
         """[cells], the threshold of each; 0 where none is in force."""
         return np.repeat([each.thresholds for each in self.configurations], len(self.top_ks)).astype(float)
 
-    def cell(self, index: int) -> Cell:
+    def cell(self, index: int) -> GridCell:
         """Return the cell of a number."""
         number, (threshold, cut) = index // self.size, divmod(index % self.size, len(self.top_ks))
         configuration, cuts = self.configurations[number], dict[str, Any](top_k=self.top_ks[cut])
         if configuration.settings.threshold is not None:
             cuts["threshold"] = configuration.thresholds[threshold]
         parameters = {**configuration.parameters, **cuts}
-        return Cell(index=index, configuration=number, parameters=parameters, **{"threshold": None, **cuts})
+        return GridCell(index=index, configuration=number, parameters=parameters, **{"threshold": None, **cuts})
 
     def settings(self, index: int) -> RetrieverConfig:
         """Return the retriever's settings of a cell, as for a run of its own."""

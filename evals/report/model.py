@@ -40,7 +40,7 @@ Cause = Literal[
 ]
 
 
-class Section(BaseModel):
+class Part(BaseModel):
     """A part of the report. An unknown field is ignored, so that a later version may add some."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
@@ -51,7 +51,7 @@ class Section(BaseModel):
         return cls.model_validate(record, strict=False, from_attributes=True)
 
 
-class CollectionFacts(Section):
+class CollectionFacts(Part):
     """The collection that was searched.
 
     Attributes:
@@ -68,7 +68,7 @@ class CollectionFacts(Section):
     content: dict[str, Any] = {}
 
 
-class JudgeFacts(Section):
+class JudgeFacts(Part):
     """All that the verdicts of the judge depend on besides the question.
 
     Attributes:
@@ -84,7 +84,7 @@ class JudgeFacts(Section):
     fingerprint: str
 
 
-class Facts(Section):
+class Facts(Part):
     """Fingerprints, versions, commit, seed, times.
 
     Attributes:
@@ -129,7 +129,7 @@ class Facts(Section):
         return self.in_scope + self.out_of_scope
 
 
-class FailedValue(Section):
+class FailedValue(Part):
     """A score or verdict whose computation failed.
 
     Attributes:
@@ -143,7 +143,7 @@ class FailedValue(Section):
 ScoreValue = float | Unscored | FailedValue
 
 
-class ChunkEntry(Section):
+class ChunkEntry(Part):
     """A chunk that some query returned, or came near to.
 
     Attributes:
@@ -159,7 +159,7 @@ class ChunkEntry(Section):
     text: str = ""
 
 
-class Hit(Section):
+class Hit(Part):
     """A returned chunk.
 
     Attributes:
@@ -207,7 +207,7 @@ class Hit(Section):
         return " ".join(self._chunk.text.split())[:PREVIEW]
 
 
-class QueryRow(Section):
+class QueryRow(Part):
     """A golden query: what was asked, expected and returned, and its verdict.
 
     Attributes:
@@ -277,7 +277,7 @@ class QueryRow(Section):
         return self._proxies
 
 
-class DifferenceEntry(Section):
+class DifferenceEntry(Part):
     """A metric in two runs.
 
     Attributes:
@@ -308,7 +308,7 @@ class DifferenceEntry(Section):
         return None if self.baseline is None or self.other is None else self.other - self.baseline
 
 
-class ComparedSection(Section):
+class ComparedSection(Part):
     """This run beside another one of the same queries, which is the baseline of each difference.
 
     Attributes:
@@ -320,7 +320,7 @@ class ComparedSection(Section):
     differences: tuple[DifferenceEntry, ...]
 
 
-class SliceEntry(Section):
+class SliceEntry(Part):
     """The queries of one type, or with one tag.
 
     Attributes:
@@ -350,7 +350,7 @@ class Validation(NamedTuple):
         return self.passed / decided if decided else None
 
 
-class OwnMetric(Section):
+class OwnMetric(Part):
     """A metric of the user's own.
 
     Attributes:
@@ -371,7 +371,7 @@ class OwnMetric(Section):
         return Declaration(name=self.name, about=self.about, unit=self.unit, direction=self.direction)
 
 
-class RagasCheck(Section):
+class RagasCheck(Part):
     """Comparison with the scores of ragas' own classes.
 
     Attributes:
@@ -392,7 +392,7 @@ class RagasCheck(Section):
         return self.line if self.status == "differs" else ""
 
 
-class JudgeSection(Section):
+class JudgeSection(Part):
     """The judge of a run. How far to trust it say the metrics judge/* and those that end in _corrected.
 
     Attributes:
@@ -412,7 +412,7 @@ class JudgeSection(Section):
     disagreements: tuple[Differing, ...] = ()
 
 
-class RankingSection(Section):
+class RankingSection(Part):
     """The cells by the objective.
 
     Attributes:
@@ -446,7 +446,7 @@ class RankingSection(Section):
         return " and ".join(f"{metric} {condition}" for metric, condition in self.constraints.items())
 
 
-class ConfigurationEntry(Section):
+class ConfigurationEntry(Part):
     """A way to retrieve, for which the search ran once.
 
     Attributes:
@@ -460,7 +460,7 @@ class ConfigurationEntry(Section):
     metrics: dict[str, Summary]
 
 
-class CellColumns(Section):
+class CellColumns(Part):
     """The cells, by columns; of more than 10,000 the best.
 
     Attributes:
@@ -478,7 +478,7 @@ class CellColumns(Section):
     threshold: list[float | None]
 
 
-class GridMetric(Section):
+class GridMetric(Part):
     """A metric of every cell.
 
     Attributes:
@@ -492,7 +492,7 @@ class GridMetric(Section):
     n_failed: int | list[int]
 
 
-class ResultsByCell(Section):
+class ResultsByCell(Part):
     """The result of each cell for each query, as beginnings of lists: one list for each threshold with another result.
 
     Attributes:
@@ -520,7 +520,7 @@ class ResultsByCell(Section):
     passes: list[list[int]]
 
 
-class StandingEntry(Section):
+class StandingEntry(Part):
     """A cell, or cells that scored the same on every query, in the ranking.
 
     Attributes:
@@ -540,7 +540,7 @@ class StandingEntry(Section):
     in_set: bool
 
 
-class ChoiceSection(Section):
+class ChoiceSection(Part):
     """The recommended cell, and the evidence for it.
 
     Attributes:
@@ -556,7 +556,7 @@ class ChoiceSection(Section):
     note: str = ""
 
 
-class DecisionSection(Section):
+class DecisionSection(Part):
     """Which cell to take.
 
     Attributes:
@@ -576,7 +576,7 @@ class DecisionSection(Section):
     promise: str = ""
 
 
-class GridSection(Section):
+class GridSection(Part):
     """The grid whose recommended cell a run is. Lists of figures are by cell, in the order of cells.
 
     Attributes:
@@ -628,7 +628,7 @@ class GridSection(Section):
         return "-".join(filter(None, (name, f"k{cells.top_k[place]}{cut}")))
 
 
-class Report(Section):
+class Report(Part):
     """A run of evals.run. Fields may be added without a new schema_version: readers must ignore unknown ones.
 
     Attributes:

@@ -26,7 +26,7 @@ from retrievers.errors import ForeignRetrieverError, RetrievalError, StoreError
 from retrievers.net.faults import cause
 from retrievers.records import Chunk, RetrievalSession, StageTimings
 from retrievers.retriever.protocol import Listing, Retriever
-from retrievers.search.candidates import Candidates, ChunkList, Facts, laid_out
+from retrievers.search.candidates import Candidates, ChunkList, SearchFacts, laid_out
 from retrievers.search.query import check_query
 from retrievers.search.selection import answered
 from retrievers.store import client_errors, read_info
@@ -109,7 +109,7 @@ class ForeignRetriever(Retriever):
             ForeignRetrieverError: The retriever failed, or returned no usable documents.
         """
         chunks = ChunkList() if chunks is None else chunks
-        facts, codes, scores = list[Facts](), list[list[int]](), list[list[float]]()
+        facts, codes, scores = list[SearchFacts](), list[list[int]](), list[list[float]]()
         for query in queries:
             check_query(query)
             start = time.perf_counter()
@@ -117,7 +117,7 @@ class ForeignRetriever(Retriever):
             codes.append([chunks.code(chunk) for chunk, _ in returned])
             scores.append([score for _, score in returned])
             facts.append(
-                Facts(
+                SearchFacts(
                     text=query,
                     scale="cosine" if self.scored else "none",
                     timings=StageTimings(total_ms=(time.perf_counter() - start) * 1000),

@@ -48,7 +48,7 @@ class ChunkList(list[Chunk]):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Facts:
+class SearchFacts:
     """Facts of one search beside its candidates.
 
     Attributes:
@@ -91,7 +91,7 @@ class Candidates:
     codes: Integers
     columns: Mapping[str, Floats]
     chunks: Chunks
-    facts: Sequence[Facts]
+    facts: Sequence[SearchFacts]
 
     def __len__(self) -> int:
         return len(self.codes)

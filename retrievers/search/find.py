@@ -13,7 +13,7 @@ import numpy as np
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import StoreError
-from retrievers.search.candidates import Candidates, Facts, Floats, Integers, laid_out
+from retrievers.search.candidates import Candidates, Floats, Integers, SearchFacts, laid_out
 from retrievers.search.query import Encoded, Vector
 from retrievers.store import NO_LIMITS, Limits, parts, store_errors
 from retrievers.store.chunks import ChunkTable, Codes, without_vector
@@ -73,7 +73,7 @@ class Search:
             scale = {"semantic": config.distance, "keyword": config.keyword.scale}.get(config.mode, config.fusion)
             weights = [None if config.mode == "semantic" else sum(_weights(query).values()) for query in queries]
             facts = [
-                Facts(scale=scale, distance=config.distance, query_weight=weight, known_words=share)
+                SearchFacts(scale=scale, distance=config.distance, query_weight=weight, known_words=share)
                 for weight, share in zip(weights, self._known_words(queries), strict=True)
             ]
             table = Candidates(codes=codes, columns=columns, chunks=self.chunks, facts=facts)

@@ -31,7 +31,7 @@ PLACE = "_place"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pool:
+class RerankInput:
     """The candidates of one query, in their order, as far as the reranker declares that it reads them.
 
     Attributes:
@@ -55,7 +55,7 @@ Those of the name `rerank` become the final scores, and equal ones are ordered b
 Without them candidates keep the scores of the search.
 """
 NO_ORDER: Order = ((), {})
-Rerank = Callable[[Pool], Order]
+Rerank = Callable[[RerankInput], Order]
 """Reorders a pool that is not empty. Raises RerankError on failure."""
 Scored = Sequence[tuple[int, float | None]]
 """What a cross-encoder says: places in its order, each with its score, None where it gives only the order."""
@@ -124,14 +124,14 @@ class Reranking:
         by = np.where(is_scored, final, np.where(places < 0, np.nan, -np.arange(places.shape[1])))
         return replace(moved, facts=facts).at(in_order(moved.codes, by, self.chunks))
 
-    def _pool(self, query: str, vector: Sequence[float], hits: Hits) -> Pool:
+    def _pool(self, query: str, vector: Sequence[float], hits: Hits) -> RerankInput:
         declared, is_cosine = self.settings.reranker, hits.facts.distance == "cosine"
         stored, cosines = np.empty((0, 0)), hits.column("semantic") if is_cosine else np.empty(0)
         if declared.needs_vectors:
             stored = vectors_of(self.client, self.settings, self.chunks.given(hits.codes.astype(np.int32)))
             cosines = cosines if is_cosine else _unit(stored) @ _unit(np.asarray([vector]))[0]
         texts = [chunk.indexed_text for chunk in hits.chunks] if declared.needs_texts else ()
-        return Pool(query=query, cosines=np.clip(cosines, 0, 1), texts=texts, vectors=stored)
+        return RerankInput(query=query, cosines=np.clip(cosines, 0, 1), texts=texts, vectors=stored)
 
 
 def _check_scale(scores: Floats, name: str) -> None:
@@ -150,7 +150,7 @@ def _check_scale(scores: Floats, name: str) -> None:
 def mmr(settings: RetrieverConfig, _: Mapping[str, str]) -> Rerank:
     """Make the reranker by maximal marginal relevance; candidates keep their scores and gain `diversity`."""
 
-    def rerank(pool: Pool) -> Order:
+    def rerank(pool: RerankInput) -> Order:
         order, diversity = mmr_order(pool.cosines, pool.vectors, settings.mmr_lambda)
         return order, {"diversity": diversity}
 
@@ -211,7 +211,7 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
         expected = "a LangChain document compressor or an object with score(pairs)"
         raise ConfigError(f"cross_encoder {config.label}: expected {expected}, got {type(model).__name__}")
 
-    def rerank(pool: Pool) -> Order:
+    def rerank(pool: RerankInput) -> Order:
         asked = partial(_checked, ask, config.label, pool, whole=whole)
         said = retry.attempt(asked, name="rerank", retried=hosted)
         scores = [score for _, score in said if score is not None]
@@ -220,7 +220,7 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
     return rerank
 
 
-def _checked(ask: Callable[[str, Sequence[str]], Scored], name: str, pool: Pool, *, whole: bool) -> Scored:
+def _checked(ask: Callable[[str, Sequence[str]], Scored], name: str, pool: RerankInput, *, whole: bool) -> Scored:
     count = len(pool.texts)
     try:
         said = ask(pool.query, pool.texts)

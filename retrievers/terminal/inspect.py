@@ -19,7 +19,7 @@ from retrievers.terminal.audit import UNCHECKED, audit, read
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class Inspection:
     """Findings of a look at a collection.
 
     Attributes:
@@ -88,7 +88,7 @@ def _of_collection(info: CollectionInfo) -> list[str]:
     ]
 
 
-def look(config: RetrieverConfig, env: Mapping[str, str]) -> Look:
+def look(config: RetrieverConfig, env: Mapping[str, str]) -> Inspection:
     """Read a collection, or call the user's own retriever once, for `inspect`.
 
     Writes nothing.
@@ -101,16 +101,17 @@ def look(config: RetrieverConfig, env: Mapping[str, str]) -> Look:
             info = describe(client, config)
             config = config.model_copy(update={"vector_name": info.vector_name})
             reading = read(client, config, env, info)
-        payloads = [point.payload or {} for point in reading.points]
-        return Look(config=reading.config, info=info, payloads=payloads, health=audit(reading))
+        stored = [point.payload or {} for point in reading.points]
+        return Inspection(config=reading.config, info=info, payloads=stored, health=audit(reading))
     with open_retriever(config, env=env) as retriever:
         if retriever.info is None:
             remedy = "name the collection that it reads from (store and collection)"
             raise ConfigError(f"python {config.python!r}: its chunks cannot be listed, to be looked at; {remedy}")
-        return Look(config=config, info=retriever.info, payloads=[payload for _, payload in retriever.sample(SAMPLE)])
+        payloads = [payload for _, payload in retriever.sample(SAMPLE)]
+        return Inspection(config=config, info=retriever.info, payloads=payloads)
 
 
-def write_experiment(file: Path, seen: Look, env: Mapping[str, str]) -> None:
+def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str]) -> None:
     """Write an experiment on what was looked at, with the proposed `metadata`, after opening the retriever by it.
 
     It searches in hybrid mode where the collection has the keyword side for it, and the settings name no mode.

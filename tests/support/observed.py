@@ -15,7 +15,7 @@ from evals.metrics import METRICS
 from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.results import Results
 from retrievers.records import Chunk, RetrievedChunk, StageTimings
-from retrievers.search.candidates import Candidates, ChunkList, Facts, Hits, joined
+from retrievers.search.candidates import Candidates, ChunkList, Hits, SearchFacts, joined
 
 NAN = float("nan")
 
@@ -39,7 +39,7 @@ def found_candidates(hits: Sequence[RetrievedChunk], chunks: ChunkList | None = 
     distance = facts.get("distance", "cosine")
     told = {"scale": hits[0].score_scale if hits else distance, **facts}
     codes = np.asarray([[chunks.code(hit.chunk) for hit in hits]], dtype=np.int64)
-    return Candidates(codes=codes, columns=columns, chunks=chunks, facts=(Facts(**told),))
+    return Candidates(codes=codes, columns=columns, chunks=chunks, facts=(SearchFacts(**told),))
 
 
 PAGE = "/docs/page"

@@ -8,7 +8,7 @@ import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
 from numpy.typing import NDArray
 
-from retrievers.search.rerank import Order, Pool, Rerank
+from retrievers.search.rerank import Order, Rerank, RerankInput
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -19,7 +19,7 @@ def overlap(query: str, text: str) -> float:
     return sum(word in text.lower() for word in words) / max(1, len(words))
 
 
-def farthest_first(pool: Pool) -> Order:
+def farthest_first(pool: RerankInput) -> Order:
     """Rerank by the first number of the stored vectors, scaled to 0 to 1, and tell the length of the texts."""
     scores = (pool.vectors[:, 0] - pool.vectors[:, 0].min() + 0.1) / 10
     order = np.argsort(-scores)

@@ -37,7 +37,7 @@ def well(schema: str, prompt: str) -> Any:
             query = " ".join(["Which", *words_of("".join(passages))[:6]]) + "?"
             quotes = [sentence_of(text) for text in passages]
             return {"query": query, "reference_answer": " ".join(quotes), "quotes": quotes}
-        case "Question":
+        case "DraftQuery":
             return {"query": f"Which {' '.join(words_of(prompt[::-1])[:6])} costs least in Tuvalu?"}
         case "Review":
             return {"reason": "", "follows": 1, "standalone": 1}

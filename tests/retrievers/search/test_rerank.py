@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError, MissingKeyError, RerankError
-from retrievers.search.rerank import Pool, cross_encoder, mmr_order
+from retrievers.search.rerank import RerankInput, cross_encoder, mmr_order
 from tests.support.cohere_server import KEY, RerankServer, relevance
 from tests.support.cohere_server import RERANK_FAULTS as FAULTS
 from tests.support.loopback import free_port
@@ -32,7 +32,7 @@ def encoder(env: dict[str, str] | None = None, **values: Any) -> Callable[[str, 
     rerank = cross_encoder(settings, env or {})
 
     def order(query: str, texts: Sequence[str]) -> Order:
-        pool = Pool(query=query, cosines=np.zeros(len(texts)), texts=texts, vectors=np.empty((0, 0)))
+        pool = RerankInput(query=query, cosines=np.zeros(len(texts)), texts=texts, vectors=np.empty((0, 0)))
         places, scores = rerank(pool)
         return [*zip(places, scores.get("rerank", [None] * len(places)), strict=True)]
 

@@ -15,7 +15,7 @@ from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig
 from retrievers.store import CollectionInfo
 from retrievers.terminal.audit import CHECKS
-from retrievers.terminal.inspect import Look
+from retrievers.terminal.inspect import Inspection
 from tests.support.command import call
 from tests.support.hybrid import bm25_of
 from tests.support.indexing import write_pages
@@ -142,7 +142,7 @@ MODEL = {"embedding": {"provider": "cohere", "model": "embed-english-v3.0"}, "in
 def test_a_collection_reads_as_size_vectors_and_model(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
     info = replace(INFO, manifest=manifest)
     payload = {"body": "some text", "href": "/a", "title": "A"}
-    text = Look(config=RetrieverConfig(), info=info, payloads=[payload], health={}).text()
+    text = Inspection(config=RetrieverConfig(), info=info, payloads=[payload], health={}).text()
     assert text == snapshot
     start = text.index("retriever:")
     proposed = yaml.safe_load(text[start : text.index("\n\n", start)])["retriever"]
