@@ -348,13 +348,17 @@ def _alike(values: Floats, cells: Integers) -> list[tuple[int, ...]]:
 
 
 def _usual_loss(scores: ObjectiveScores, best: int) -> float:
-    """Return the best cell's mean score above the floor where it scores or, if higher, where some cell does not."""
+    """Return the best cell's mean score above the floor where it scores or, if higher, where some cell does not.
+
+    Of strata it is that of the one with the highest: a query of a small stratum counts more than others.
+    """
     if scores.bounds is None:
         return scores.span
     gained = scores.values[:, best] - scores.bounds[0]
     scored = gained > SAME
     lost = scored & (scores.values.min(axis=1) - scores.bounds[0] <= SAME)
-    return max((float(gained[rows].mean()) for rows in (scored, lost) if rows.any()), default=scores.span)
+    parts = [rows & (scores.strata == stratum) for rows in (scored, lost) for stratum in np.unique(scores.strata)]
+    return max((float(gained[rows].mean()) for rows in parts if rows.any()), default=scores.span)
 
 
 def _intervals(scores: ObjectiveScores) -> list[Interval]:
