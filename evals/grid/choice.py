@@ -350,14 +350,15 @@ def _alike(values: Floats, cells: Integers) -> list[tuple[int, ...]]:
 def _usual_loss(scores: ObjectiveScores, best: int) -> float:
     """Return the best cell's mean score above the floor where it scores or, if higher, where some cell does not.
 
-    Of strata it is that of the one with the highest: a query of a small stratum counts more than others.
+    Of several kinds of queries it is that of the kind with the highest: one of a rare kind counts more than others.
     """
     if scores.bounds is None:
         return scores.span
     gained = scores.values[:, best] - scores.bounds[0]
     scored = gained > SAME
     lost = scored & (scores.values.min(axis=1) - scores.bounds[0] <= SAME)
-    parts = [rows & (scores.strata == stratum) for rows in (scored, lost) for stratum in np.unique(scores.strata)]
+    weight = np.round(scores.bounds[1] - scores.bounds[0], DECIMALS)
+    parts = [rows & (weight == kind) for rows in (scored, lost) for kind in np.unique(weight)]
     return max((float(gained[rows].mean()) for rows in parts if rows.any()), default=scores.span)
 
 

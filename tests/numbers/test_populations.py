@@ -101,6 +101,26 @@ def lopsided(*, loss: float, share: float) -> World:
     return _cells(np.stack([np.ones(QUERIES), np.where(lost, 1.0 - loss, 1.0)], axis=1), np.array([1_000.0, 500.0]))
 
 
+def near_domain(share: float, *, near: float) -> World:
+    """Return thresholds over two scopes, where few out-of-scope queries are near the domain and score nearly as high.
+
+    Only the strictest threshold leaves these unanswered, and it is the best; many draws have none of them.
+
+    Args:
+        share: Of the queries, those out of scope; utility weighs both scopes alike.
+        near: Share of these that are near the domain.
+    """
+    rng, steps = np.random.default_rng(0), np.repeat([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6], 4)
+    out, gain = np.arange(QUERIES) < share * QUERIES, np.tile([0.45, 0.7, 0.85, 1.0], 7)
+    is_near = rng.random(QUERIES) < near
+    best = np.where(is_near, rng.normal(0.47, 0.04, QUERIES), rng.normal(0.15, 0.05, QUERIES))
+    reached = np.where(out, best, rng.normal(0.68, 0.08, QUERIES))[:, None] >= steps
+    values = np.where(out[:, None], 1.0, rng.beta(0.8, 1.2, (QUERIES, 1)) * gain) * reached
+    return World(
+        judged=values, proxy=values, cost=np.tile([1.0, 3.0, 5.0, 10.0], 7), threshold=steps, out_of_scope=out, wrong=1
+    )
+
+
 POPULATIONS: dict[str, Callable[[], World]] = {
     "nDCG@10": lambda: nested({"ndcg": 1}, decay=0.18, hits=0.45),
     "nDCG@10, sparse": lambda: nested({"ndcg": 1}, decay=0.25, hits=0.15),
@@ -114,6 +134,8 @@ POPULATIONS: dict[str, Callable[[], World]] = {
     "small gains, rare losses": lambda: rare_losses(20, gain=0.02, loss=0.04),
     "two cells, a small gain, a rare loss": lambda: rare_losses(2, gain=0.02, loss=0.035),
     "two cells, a rare half loss": lambda: lopsided(loss=0.5, share=0.045),
+    "few strangers near the domain": lambda: near_domain(0.12, near=0.065),
+    "a tenth of strangers": lambda: near_domain(0.1, near=0.1),
 }
 
 
