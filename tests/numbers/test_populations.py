@@ -114,7 +114,7 @@ def near_domain(share: float, *, near: float) -> World:
     out, gain = np.arange(QUERIES) < share * QUERIES, np.tile([0.45, 0.7, 0.85, 1.0], 7)
     is_near = rng.random(QUERIES) < near
     best = np.where(is_near, rng.normal(0.47, 0.04, QUERIES), rng.normal(0.15, 0.05, QUERIES))
-    reached = np.where(out, best, rng.normal(0.68, 0.08, QUERIES))[:, None] >= steps
+    reached = np.where(out, best, rng.normal(0.62, 0.1, QUERIES))[:, None] >= steps
     values = np.where(out[:, None], 1.0, rng.beta(0.8, 1.2, (QUERIES, 1)) * gain) * reached
     return World(
         judged=values, proxy=values, cost=np.tile([1.0, 3.0, 5.0, 10.0], 7), threshold=steps, out_of_scope=out, wrong=1
