@@ -19,6 +19,7 @@ from evals.metrics.criteria import undecided
 from evals.report.model import CollectionFacts, Facts, JudgeFacts
 from retrievers.errors import StoreError
 from retrievers.retriever.protocol import Retriever
+from retrievers.store.collection import by_name
 from retrievers.text.secrets import redacted
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ LIBRARIES = (
     "retrieval-evals", "ragas", "datasets", "qdrant-client", "langchain-core", "langchain-qdrant", "mlflow", "numpy",
     "scipy", "wordllama", "langchain-cohere", "cohere", "langchain-openai", "openai", "sentence-transformers",
 )  # fmt: skip
-SAMPLE = 256
 
 
 def gather(
@@ -109,20 +109,21 @@ def judge_facts(*chats: "Chat") -> JudgeFacts:
 
 
 def collection_facts(retriever: Retriever) -> CollectionFacts | None:
-    """Return the collection as it is now: its size, vectors and recorded model, the content of up to 256 points.
+    """Return the collection as it is now: its size, vectors and recorded model, the content of up to 256 points of it.
 
     None for a retriever whose chunks cannot be listed.
 
     Raises:
         StoreError: The store failed.
     """
-    info = retriever.describe()
-    if info is None:
+    described = retriever.describe()
+    if described is None:
         return None
-    points = retriever.sample(SAMPLE)
+    info, points = described
     digest = hashlib.sha256()
-    for point_id, payload in sorted(points):
-        digest.update(f"{point_id}\0{json.dumps(payload, sort_keys=True, default=str)}\0".encode())
+    for point_id, point in sorted(points.items()):
+        digest.update(f"{point_id}\0{json.dumps(point.payload or {}, sort_keys=True, default=str)}\0".encode())
+        digest.update(repr(by_name(point.vector).get(info.vector_name)).encode())
     content = {
         "dimension": info.dimension,
         "distance": info.distance,
@@ -173,5 +174,5 @@ def differences(before: CollectionFacts, after: CollectionFacts) -> str:
         if name in changed - {"sample_hash", "sampled_points"}
     ]
     if "sample_hash" in changed:
-        said.append(f"content of the first {first['sampled_points']:,} points")
+        said.append(f"content of {first['sampled_points']:,} sampled points")
     return ", ".join(said)

@@ -12,7 +12,10 @@ from retrievers.records import Chunk, RetrievalSession
 from retrievers.search.candidates import Candidates
 from retrievers.search.selection import failed
 from retrievers.store import CollectionInfo, client_errors, read_info
-from retrievers.store.chunks import records, scroll
+from retrievers.store.chunks import records, scroll, spread
+
+if TYPE_CHECKING:
+    from qdrant_client.models import Record
 
 log = logging.getLogger(__name__)
 
@@ -125,8 +128,8 @@ class Retriever:
             points = records(listing.client, listing.config, listing.info.limits, count=count)
             return [(str(record.id), record.payload or {}) for record in points]
 
-    def describe(self) -> CollectionInfo | None:
-        """Return the collection's own description now; None where it is unknown.
+    def describe(self) -> "tuple[CollectionInfo, dict[str, Record]] | None":
+        """Return the collection's own description now, and points of it by id (see `spread`); None where unknown.
 
         Raises:
             StoreError: The store failed.
@@ -134,7 +137,8 @@ class Retriever:
         if self.info is None:
             return None
         with self._reading() as listing:
-            return read_info(listing.client, listing.config)
+            info = read_info(listing.client, listing.config)
+            return info, spread(listing.client, listing.config, info)
 
     def __enter__(self) -> Self:
         return self

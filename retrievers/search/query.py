@@ -14,7 +14,7 @@ from retrievers.config.filters import conditions, is_qdrants, to_filter
 from retrievers.errors import ConfigError, QueryError, nearest
 from retrievers.records import ALIASES, METADATA_FIELDS
 from retrievers.store import NO_LIMITS, Limits, store_errors
-from retrievers.store.chunks import filter_path
+from retrievers.store.chunks import filter_path, records
 from retrievers.store.chunks import payload_keys as keys_of
 from retrievers.store.inspection import payload_keys, sample
 from retrievers.text.quoting import quoted
@@ -79,8 +79,9 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig, limits: Lim
         if not is_qdrants(config.filters):
             keys = {each.key for each in payload_keys(sample(client, config, limits))}
             for condition in conditions(compiled):
-                condition.key = filter_path(_key(client, config, condition.key, keys))
-        if not client.count(config.collection, compiled).count:
+                condition.key = filter_path(_key(client, config, limits, condition.key, keys))
+        # Not counted, which a strict server may forbid.
+        if not any(records(client, config, limits, among=compiled, count=1)):
             raise ConfigError(
                 f"filters: {quoted(config.filters)} lets no chunk of collection {config.collection!r} through; numbers "
                 "and text differ (`n = 5`, `n = '5'`); see its values by python -m retrievers inspect"
@@ -88,7 +89,7 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig, limits: Lim
     return compiled
 
 
-def _key(client: "QdrantClient", config: RetrieverConfig, field: str, keys: Set[str]) -> str:
+def _key(client: "QdrantClient", config: RetrieverConfig, limits: Limits, field: str, keys: Set[str]) -> str:
     """Return the payload key of a field, by its canonical name, an alias, or the payload's own name for it.
 
     Raises:
@@ -100,9 +101,9 @@ def _key(client: "QdrantClient", config: RetrieverConfig, field: str, keys: Set[
     canonical = ALIASES.get(field, field)
     possible = [*(keys_of(canonical, config.metadata) if canonical in METADATA_FIELDS else ()), prefix + field, field]
     for key in possible:
-        empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=filter_path(key)))
+        has_it = models.Filter(must_not=[models.IsEmptyCondition(is_empty=models.PayloadField(key=filter_path(key)))])
         can_be = '"' not in key and all(key.split("."))  # few chunks may have it
-        if key in keys or (can_be and client.count(config.collection, models.Filter(must_not=[empty])).count):
+        if key in keys or (can_be and any(records(client, config, limits, among=has_it, count=1))):
             return key
     names = {key.removeprefix(prefix) for key in keys}
     names |= {name for name in METADATA_FIELDS if not keys.isdisjoint(keys_of(name, config.metadata))}

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # Chunks by their number in a chunk table.
 Codes = NDArray[np.int32]
 SCROLL_PAGE = 1_000
+# Places of a collection from which points are sampled, and points from each.
+PARTS, SPREAD = 8, 32
 TEXT, IDENTIFIER, TEXTS = "text", "text or a whole number", "a list of texts"
 COUNT, NUMBER = "a whole number from 0", "a number"
 COUNTS = ("chunk_index", "total_chunks", "chunk_token_count", "start_line", "end_line", "page_number")
@@ -236,7 +238,8 @@ def records(
     *,
     among: "models.Filter | None" = None,
     count: int | None = None,
-    with_vectors: bool = False,
+    offset: Any = None,
+    with_vectors: Any = False,
 ) -> "Iterator[models.Record]":
     """Read points with their payloads, page by page, in the store's order.
 
@@ -246,12 +249,12 @@ def records(
         limits: Limits of the collection on one request.
         among: Condition on every point.
         count: Number of at most; all when left out.
-        with_vectors: Read their vectors too.
+        offset: Id from which on they are read; the first when left out.
+        with_vectors: Read their vectors too, or those of these names.
 
     Raises:
         StoreError: The store failed.
     """
-    offset: Any = None
     left = math.inf if count is None else count
     while left > 0:
         size = least(int(min(SCROLL_PAGE, left)), limits.results)
@@ -261,6 +264,28 @@ def records(
             )
         yield from points
         left = 0 if offset is None else left - len(points)
+
+
+def spread(client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo) -> "dict[str, models.Record]":
+    """Read points from all over a collection, by id, at most 256; with vectors where a server has them from elsewhere.
+
+    Vectors that `retrievers index` made follow from the texts and the recorded model, but for their last bits, which
+    qdrant-client's local mode changes at every search.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    options = getattr(client, "init_options", None) or {}
+    is_server = bool(options) and not options.get("path") and options.get("location") != ":memory:"
+    vectors = is_server and not info.manifest and info.dimension and ([info.vector_name] if info.vector_name else True)
+    is_numbered = any(isinstance(record.id, int) for record in records(client, config, info.limits, count=1))
+    whole = info.points if is_numbered else 2**128
+    starts = [part * whole // PARTS for part in range(PARTS)]
+    return {
+        str(record.id): record
+        for start in (starts if is_numbered else [str(UUID(int=start)) for start in starts])
+        for record in records(client, config, info.limits, count=SPREAD, offset=start, with_vectors=vectors)
+    }
 
 
 def scroll(

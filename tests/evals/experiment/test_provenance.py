@@ -7,14 +7,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
+from langchain_qdrant import QdrantVectorStore
+from qdrant_client import QdrantClient, models
 
 from evals.config.judge import JudgeConfig
 from evals.experiment import facts
 from evals.judge.chat import make_chat
 from evals.report.model import JudgeFacts
 from evals.run import main
+from retrievers.config import RetrieverConfig
+from retrievers.retriever.opened import adopt_given
+from tests.support import distances
 from tests.support.collections import index_pages, settings, write_pages
 from tests.support.experiment import Experiment, make_experiment
 from tests.support.loopback import Reply, Request
@@ -86,11 +92,11 @@ def test_the_facts_of_a_run_are_the_same_as_long_as_its_collection_is(made: Expe
     [
         (
             lambda server: server.client.delete("robots", server.ids()[:2]),
-            "points 5 → 3, content of the first 5 points",
+            "points 5 → 3, content of 5 sampled points",
         ),
         (
             lambda server: server.client.set_payload("robots", {"page_content": "x"}, server.ids()[:1]),
-            "content of the first 5 points",
+            "content of 5 sampled points",
         ),
     ],
     ids=["deleted points", "another text"],
@@ -124,6 +130,26 @@ def test_a_collection_that_is_gone_does_not_lose_the_run(made: Experiment, serve
     server.when(server.queries, lambda: setattr(server, "rules", Rules(api_key=KEY)))
     code, report = run(made, server)
     assert code == 3 and "cannot be read any more (" in report["facts"]["collection_changed"]
+
+
+def test_a_collection_made_elsewhere_is_known_by_texts_and_vectors_from_all_over_it(server: Changing) -> None:
+    vectors = np.random.default_rng(0).normal(size=(600, 5))
+
+    def write(numbers: range, sign: float) -> None:
+        texts = [{"page_content": f"{number}"} for number in numbers]
+        points = models.Batch(ids=[*numbers], vectors=(sign * vectors[numbers]).tolist(), payloads=texts)
+        server.client.upsert("big", points)
+
+    server.client.create_collection("big", models.VectorParams(size=5, distance=models.Distance.COSINE))
+    write(range(600), 1)
+    client = QdrantClient(server.url, check_compatibility=False)
+    store = QdrantVectorStore(client, "big", distances.EMBEDDINGS, validate_collection_config=False)
+    retriever, _ = adopt_given(store, RetrieverConfig(trust_embedding=True), None, {})
+    first = facts.collection_facts(retriever)
+    assert facts.collection_facts(retriever) == first
+    write(range(300, 600), -1)
+    changed = facts.collection_facts(retriever)
+    assert first and changed and facts.differences(first, changed) == "content of 256 sampled points"
 
 
 def test_a_judge_is_known_by_all_that_its_verdicts_depend_on() -> None:

@@ -227,6 +227,11 @@ def test_strict_mode_changes_no_result(server: QdrantServer, folder: RetrieverCo
         assert [hit.chunk.chunk_id for hit in opened.search(QUERY).chunks] == [chunk for chunk, *_ in free[0][:5]]
     with pytest.raises(StoreError, match="allows at most 100 results a query"):
         QdrantRetriever.open(config.model_copy(update={"candidates": 101}), env={})
+    server.rules.strict = {"search_allow_exact": exact}
+    with QdrantRetriever.open(on(server, folder, mode=mode, filters="chunk_index >= 0"), env={}) as opened:
+        assert opened.search(QUERY).chunks
+    with pytest.raises(ConfigError, match="lets no chunk of collection"):
+        QdrantRetriever.open(on(server, folder, mode=mode, filters={"title": "nothing"}), env={})
 
 
 def test_search_params_go_with_the_dense_search_alone(server: QdrantServer, folder: RetrieverConfig) -> None:
