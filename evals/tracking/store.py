@@ -150,6 +150,13 @@ def mlflow_at(uri: str, *, writing: bool = False) -> Iterator["MlflowClient"]:
         from mlflow import MlflowClient
 
         with _silence(), _lock_of(uri) if writing else contextlib.nullcontext():
+            if writing and (file := database_file(uri)) is not None and not file.exists():
+                # MLflow cannot finish what an interrupted run began to make, nor make it twice under one name.
+                for begun in file.parent.glob(f".{file.name}.new.*"):
+                    begun.unlink()
+                new = file.with_name(f".{file.name}.new.{time.time_ns()}")
+                MlflowClient(tracking_uri=f"{SQLITE}{new}").search_experiments(max_results=1)
+                new.replace(file)
             yield MlflowClient(tracking_uri=uri)
     except RetrievalError:
         raise

@@ -14,7 +14,7 @@ from evals.errors import TrackingError
 from evals.run import main as evaluate
 from evals.tracking.__main__ import main
 from evals.tracking.find import open_run
-from evals.tracking.store import check_database
+from evals.tracking.store import check_database, mlflow_at
 from retrievers.errors import ConfigError
 from tests.support.command import call
 from tests.support.experiment import make_experiment
@@ -41,6 +41,24 @@ def test_a_database_that_is_whole_or_not_there_is_accepted(database: Path, tmp_p
     with closing(sqlite3.connect(database)) as other:
         other.execute("BEGIN IMMEDIATE")  # somebody writes to it
         check_database(None)
+
+
+def test_a_database_whose_making_was_interrupted_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow makes it table by table, and fails for good where it finds some of them."""
+    import alembic.command
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    database = tmp_path / "mlflow.db"
+    with monkeypatch.context() as patch:
+        patch.setattr(alembic.command, "upgrade", interrupted)
+        with pytest.raises(KeyboardInterrupt), mlflow_at(f"sqlite:///{database}", writing=True) as opened:
+            opened.search_experiments()
+    assert list(tmp_path.glob(".mlflow.db.new.*")) and not database.exists()
+    with mlflow_at(f"sqlite:///{database}", writing=True) as opened:
+        assert [each.name for each in opened.search_experiments()] == ["Default"]
+    assert {file.name for file in tmp_path.iterdir()} == {".mlflow.db.lock", "mlflow.db"}
 
 
 def damaged(database: Path, seed: int) -> bytes:
