@@ -202,14 +202,15 @@ def repeats(cases: Sequence[Case], vectors: Floats) -> str:
 
 
 def both_sides(cases: Sequence[Case]) -> str:
-    """Report pages and quotes that are evidence in more than one split."""
-    quotes = defaultdict[str, dict[str, str]](dict)
+    """Report quotes, and ids of relevant chunks, that are evidence in more than one split."""
+    named = defaultdict[str, dict[str, str]](dict)
     for case in (case for case in cases if case.split):
-        for item in case.relevant_evidence:
-            quotes[normalise(item.quote or "")].setdefault(case.split or "", case.id)
-    shared = {quote: ids.values() for quote, ids in quotes.items() if quote and len(ids) > 1}
-    examples = [f"{' and '.join(ids)}: {quote[:80]!r}" for quote, ids in shared.items()]
-    return part("Evidence on both sides of a split", [f"{len(shared)} quotes are evidence in several splits"], examples)
+        for evidence in (*(normalise(item.quote or "") for item in case.relevant_evidence), *case.relevant):
+            named[evidence].setdefault(case.split or "", case.id)
+    shared = {evidence: ids.values() for evidence, ids in named.items() if evidence and len(ids) > 1}
+    examples = [f"{' and '.join(ids)}: {evidence[:80]!r}" for evidence, ids in shared.items()]
+    line = f"{len(shared)} quotes or relevant_ids are evidence in several splits"
+    return part("Evidence on both sides of a split", [line], examples)
 
 
 def copies(cases: Sequence[Case]) -> str:

@@ -107,7 +107,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     add("--depth", type=whole_number(1), default=10, metavar="K", help="best chunks of each system (default: 10)")
     add("--split", help="only the cases of this split")
     add("--labels", type=path_argument, nargs="+", default=[], metavar="FILE", help="saved labels, .jsonl or .csv")
-    add("--annotator", metavar="NAME", help="name beside each label, where a file or page has none")
+    add("--annotator", metavar="NAME", help="name beside each label, where a file has none (default: the file's)")
     add("--write", action="store_true", help="write the labels into the golden file")
 
     add = command(

@@ -222,7 +222,7 @@ def read_labels(sources: Sequence[Path], annotator: str | None = None) -> list[L
 
     Args:
         sources: The files.
-        annotator: Name of the person, where a spreadsheet names none.
+        annotator: Name of the person, where a file names none; the name of the file when left out.
 
     Raises:
         DatasetError: A file cannot be read, or holds no label; every fault with its place.
@@ -233,7 +233,7 @@ def read_labels(sources: Sequence[Path], annotator: str | None = None) -> list[L
             if not isinstance(cells, dict):
                 faults.append(f"{place}: {cells if isinstance(cells, Exception) else 'expected an object'}")
                 continue
-            row: dict[str, Any] = {"annotator": annotator or ""}
+            row: dict[str, Any] = {"annotator": annotator or file.stem[:80]}
             if file.suffix.lower() == ".csv":
                 row |= {name: cell.removeprefix("'") for name, cell in cells.items() if cell.strip()}
                 row["quotes"] = row.get("quotes", "").splitlines()

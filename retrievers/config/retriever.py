@@ -231,7 +231,8 @@ class RetrieverConfig(Settings):
             tells; `rerank`, the cross-encoder's score.
         search_params: What goes as Qdrant's `SearchParams` with every search for dense vectors; what is left out is as
             the collection has it. A keyword search is exact; of these only `indexed_only` concerns it.
-        semantic_weight: Share of the semantic side in a hybrid search; the keyword side has the rest.
+        semantic_weight: Share of the semantic side in a hybrid search by `weighted` or `rrf`; the keyword side has the
+            rest. In `dbsf` both sides count alike.
         abbreviations: Short form to meaning, set behind it before a query is embedded.
         filters: A condition that every candidate meets (see `retrievers.config.filters`).
         group_by: A field of which each value is returned once, with its best chunk.
@@ -244,7 +245,7 @@ class RetrieverConfig(Settings):
     embedding: EmbeddingConfig = section(EmbeddingConfig, "model")
     mode: Mode = Field("semantic", description="search of candidates: semantic, keyword or hybrid")
     fusion: Fusion = Field("weighted", description="fusion of the two sides of hybrid: weighted, rrf or dbsf")
-    semantic_weight: float = Field(0.7, ge=0, le=1, description="share of the semantic side in hybrid")
+    semantic_weight: float = Field(0.7, ge=0, le=1, description="share of the semantic side in weighted and rrf")
     rerank: RerankerName = Field("none", description="none, cross-encoder or mmr")
     mmr_lambda: float = Field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")

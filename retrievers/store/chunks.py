@@ -25,6 +25,7 @@ SCROLL_PAGE = 1_000
 # Places of a collection from which points are sampled, and points from each.
 PARTS, SPREAD = 8, 32
 TEXT, IDENTIFIER, TEXTS = "text", "text or a whole number", "a list of texts"
+PATH = "text or a list of texts"
 COUNT, NUMBER = "a whole number from 0", "a number"
 COUNTS = ("chunk_index", "total_chunks", "chunk_token_count", "start_line", "end_line", "page_number")
 KINDS: Mapping[str, str] = {
@@ -33,6 +34,7 @@ KINDS: Mapping[str, str] = {
     **dict.fromkeys(COUNTS, COUNT),
     **dict.fromkeys(("tags", "chunk_headings"), TEXTS),
     "sidebar_position": NUMBER,
+    "section_path": PATH,
 }
 """Fields of a chunk to what is expected under their keys."""
 # A value as a chunk holds it, None for one of another kind. In Python a bool is an int, in JSON it is not a number.
@@ -40,6 +42,7 @@ READ: Mapping[str, Callable[[Any], Any]] = {
     TEXT: lambda raw: _whole(raw) if isinstance(raw, str) and raw.strip() else None,
     IDENTIFIER: lambda raw: str(raw) if type(raw) is int else READ[TEXT](raw),
     TEXTS: lambda raw: tuple(map(_whole, raw)) if _are_texts(raw) else None,
+    PATH: lambda raw: READ[TEXT](" > ".join(raw) if _are_texts(raw) else raw),
     COUNT: lambda raw: raw if type(raw) is int and raw >= 0 else None,
     NUMBER: lambda raw: raw if type(raw) in (int, float) else None,
 }

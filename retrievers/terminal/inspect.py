@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,10 @@ class Inspection:
 
     @property
     def proposal(self) -> Proposal:
-        """The `metadata` setting that is proposed."""
-        return propose(self.payloads)
+        """The `metadata` setting that is proposed, with what the settings map."""
+        found, given = propose(self.payloads), self.config.metadata.map
+        missing = tuple(name for name in found.missing if name not in given)
+        return replace(found, map={**found.map, **given}, missing=missing)
 
     def text(self) -> str:
         """Render what was seen for the terminal."""
@@ -131,6 +133,8 @@ def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str]) -> No
     has_terms = keyword in seen.info.sparse_vectors and keyword not in seen.info.without_idf
     if has_terms and not is_own and "mode" not in config.model_fields_set:
         changes["mode"] = "hybrid"
+        # Weighted sums are of scores from 0 to 1.
+        changes |= {"fusion": "rrf"} if seen.info.distance != "cosine" else {}
     settings = config.model_copy(update=changes)
     open_retriever(settings, env=env).close()
     written: dict[str, Any] = {} if is_own else {"name": config.collection}

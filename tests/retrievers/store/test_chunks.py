@@ -62,6 +62,7 @@ def test_the_rest_of_a_payload_is_kept() -> None:
         ({"source": "/b", "k": None}, {}, {"source_url": "/b", "extra": {"source": "/b", "k": None}}),
         ({"href": "/c"}, {}, {"source_url": None}),
         ({"document_section": "A > B", "document_id": 7}, {}, {"section_path": "A > B", "source_document_id": "7"}),
+        ({"section_path": ["A", "B"]}, {}, {"section_path": "A > B"}),
         ({"href": "/c", "source_url": "/a"}, {"url": "href"}, {"source_url": "/c"}),  # its key alone
         ({"source_url": "/a"}, {"url": "href"}, {"source_url": None}),
         ({"text": "", "chunk_id": 12}, {}, {"text": "", "chunk_id": "12", "problems": ()}),

@@ -16,6 +16,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.store import CollectionInfo
 from retrievers.terminal.audit import CHECKS
 from retrievers.terminal.inspect import Inspection
+from tests.support import distances
 from tests.support.command import call
 from tests.support.hybrid import bm25_of
 from tests.support.indexing import write_pages
@@ -127,6 +128,21 @@ def test_what_was_indexed_is_sound_and_searched_in_hybrid_mode(tmp_path: Path, c
         file = tmp_path / f"{mode}.yaml"
         assert call(main, ["inspect", *store, *flags, "--write", file], capsys).code == 0
         assert yaml.safe_load(file.read_text())["retriever"].get("mode") == mode
+
+
+def test_what_is_written_has_the_mapping_that_was_given_and_a_fusion_for_the_distance(
+    tmp_path: Path, server: QdrantServer, capsys: Captured
+) -> None:
+    embedding = "tests.support.distances:embeddings"
+    distances.make(server.client, "dot")
+    flags = ["--store.url", server.url, "--collection", "mine", "--embedding.model", f"python:{embedding}"]
+    given = "{title: headline, module: part}"
+    done = call(main, ["inspect", *flags, "--metadata.map", given, "--write", tmp_path / "mine.yaml"], capsys)
+    assert (done.code, done.err) == (0, "")
+    written = yaml.safe_load((tmp_path / "mine.yaml").read_text())["retriever"]
+    assert {"title": "headline", "module": "part"}.items() <= written["metadata"]["map"].items()
+    assert (written["mode"], written["fusion"]) == ("hybrid", "rrf")
+    assert "title" not in done.out.partition("Not found:")[2].splitlines()[0]
 
 
 # As text
