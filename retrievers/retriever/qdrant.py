@@ -96,7 +96,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
             RetrievalError: Typed, with what to do.
         """
         if settings.python is not None:
-            raise ConfigError(f"python {settings.python!r} is no QdrantRetriever; use retrievers.open_retriever")
+            raise ConfigError(f"python {settings.python!r} makes its own store; use QdrantRetriever.from_config")
         env = environment(os.environ) if env is None else env
         model = checked(embeddings, settings.embedding) if embeddings else make_embeddings(settings.embedding, env)
         client = open_client(settings.store, env)
@@ -164,12 +164,20 @@ class QdrantRetriever(Retriever, BaseRetriever):
     def from_config(cls, source: str | Path | RetrieverConfig, *, env: Mapping[str, str] | None = None) -> Self:
         """Open a retriever from a YAML file, such as `python -m evals.run --export retriever.yaml` writes.
 
+        With `python` its factory makes the `QdrantVectorStore`.
+
         Raises:
             RetrievalError: The file is wrong, or the collection cannot be opened.
         """
+        from retrievers.retriever.opened import open_retriever
+
         if not isinstance(source, RetrieverConfig):
             source = build(RetrieverConfig, [file_layer(Path(source), RetrieverConfig)])
-        return cls.open(source, env=env)
+        opened = open_retriever(source, env=env)
+        if not isinstance(opened, cls):
+            opened.close()
+            raise ConfigError(f"python {source.python!r} makes no QdrantVectorStore; use what it makes as it is")
+        return opened
 
     @property
     def client(self) -> Any:

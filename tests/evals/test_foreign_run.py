@@ -11,6 +11,8 @@ import yaml
 from syrupy.assertion import SnapshotAssertion
 
 from evals.run import main
+from retrievers import QdrantRetriever
+from retrievers.errors import ConfigError
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, FORWARD, SETTINGS, Experiment, index_once, load_report, make_experiment
 from tests.support.foreign import HERE, chunks
@@ -140,6 +142,13 @@ def test_a_store_gives_scores_and_its_list_and_is_exported_by_its_reference(run:
     exported = yaml.safe_load(Path("retriever.yaml").read_text())
     assert {"python": f"{HERE}:dense", "top_k": 5, "threshold": 0.3}.items() <= exported.items()
     assert set(exported) == {"python", "mode", "top_k", "threshold", "candidates", "metadata"}
+    with QdrantRetriever.from_config("retriever.yaml", env={}) as retriever:
+        row = report()["queries"][0]
+        served = [hit.chunk.chunk_id for hit in retriever.search(row["query"]).chunks]
+        assert served == [hit["chunk_id"] for hit in row["retrieved"]]
+    Path("other.yaml").write_text(yaml.safe_dump({"python": f"{HERE}:as_retriever"}))
+    with pytest.raises(ConfigError, match="makes no QdrantVectorStore"):
+        QdrantRetriever.from_config("other.yaml", env={})
 
 
 @pytest.mark.parametrize("name", ["sparse", "euclid", "own_way", "as_retriever"])

@@ -151,7 +151,7 @@ def test_an_exported_file_opens_the_same_retriever(retriever: QdrantRetriever, t
 def test_what_cannot_be_opened_is_told(folder: RetrieverConfig) -> None:
     with pytest.raises(MissingKeyError, match="Cohere Rerank needs an API key"):
         QdrantRetriever.open(folder.model_copy(update={"rerank": "cross-encoder"}), env={})
-    with pytest.raises(ConfigError, match="is no QdrantRetriever; use retrievers"):
+    with pytest.raises(ConfigError, match="makes its own store; use QdrantRetriever"):
         QdrantRetriever.open(settings(python="mine:make"), env={})
 
 
