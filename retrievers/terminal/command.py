@@ -108,13 +108,7 @@ def run(main: Callable[[], int], *, prefix: str = "") -> int:
     received: list[int] = []
     try:
         with _handled(received):
-            code = main()
-        # Otherwise a closed pipe is noticed only when the interpreter ends.
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:
-        _discard_output()
-        return 0
+            return main()
     except (Exception, KeyboardInterrupt) as error:
         code, message = _ending(error, prefix, terminated=bool(received))
         log.log(logging.ERROR if code == EXIT_INCOMPLETE else logging.DEBUG, "stopped", exc_info=True)
@@ -181,22 +175,13 @@ def print_out(text: str) -> None:
 def print_rendered(text: str) -> None:
     """Write rendered text, with its colours; `?` replaces characters that the encoding lacks."""
     encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
-
-
-@contextmanager
-def unread_output_allowed() -> Iterator[None]:
-    """Let the work go on where the reader of standard output went away within the block, as `head` does."""
     try:
-        yield
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        _discard_output()
-
-
-def _discard_output() -> None:
-    # Else the interpreter's own flush at exit would fail with a message.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader went away, as `head` does: the work goes on, and its exit code is the same. Discarded, since the
+        # interpreter's own flush at its end would fail with a message.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def terminal_width() -> int:
