@@ -121,6 +121,8 @@ def _same_model(read: Reading) -> str:
         fault = model_fault(config, read.info, lambda: make_embeddings(config.embedding, read.env), read.points)
     except RetrievalError as error:
         return f"no text could be embedded again, so that it is not known: {error}"
+    if fault and "embedding" not in config.model_fields_set and "embedding" not in read.info.manifest:
+        return f"{UNCHECKED}: name the model it was embedded by (--embedding.model PROVIDER:NAME); it is not the packaged"
     return fault and f"it {fault}"
 
 
