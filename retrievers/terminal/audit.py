@@ -122,7 +122,7 @@ def _same_model(read: Reading) -> str:
     except RetrievalError as error:
         return f"no text could be embedded again, so that it is not known: {error}"
     if fault and "embedding" not in config.model_fields_set and "embedding" not in read.info.manifest:
-        return f"{UNCHECKED}: name the model it was embedded by (--embedding.model PROVIDER:NAME); it is not the packaged"
+        return f"{UNCHECKED}: not the packaged model embedded it; name which (--embedding.model PROVIDER:NAME)"
     return fault and f"it {fault}"
 
 
