@@ -46,7 +46,7 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
     metrics: "Sequence[Metric] | None" = None,
     top_k: int | None = None,
     experiment: Experiment | None = None,
-    from_retrieval: Path | None = None,
+    from_retrieval: str | Path | None = None,
     outputs: Outputs | None = None,
     env: Mapping[str, str] | None = None,
     track: bool = False,
@@ -67,8 +67,9 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
             experiment (by default all) when left out.
         top_k: Number of results that count; that of the retriever or the experiment when left out.
         experiment: All other settings, such as criteria, judge and source pages.
-        from_retrieval: File of a saved retrieval (`Outputs.retrieval`) to start from, in place of a retriever; no
-            store is then opened, nothing is embedded, and latency and determinism are not measured.
+        from_retrieval: File of a saved retrieval (`Outputs.retrieval`) to start from, in place of a retriever, which
+            is the saved one where the experiment names none; no store is then opened, nothing is embedded, and latency
+            and determinism are not measured.
         outputs: Files to write at once; `Evaluation.save` writes them later.
         env: Environment that holds API keys; the process environment and `.env` when left out.
         track: Log to MLflow.
@@ -81,7 +82,7 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
     config = _settled(experiment, metrics, track=track)
     if config.sweep.axes:
         raise ExperimentError("the experiment has a sweep; expected a single run: call evals.sweep, or leave sweep out")
-    further = {"shown": progress, "from_retrieval": from_retrieval, "measured": measured}
+    further = {"shown": progress, "from_retrieval": from_retrieval and Path(from_retrieval), "measured": measured}
     return _ran(config, retriever, golden, top_k, env, outputs or Outputs(), **further)
 
 
@@ -93,7 +94,7 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     threshold: Sequence[float] | str = (),
     metrics: "Sequence[Metric] | None" = None,
     experiment: Experiment | None = None,
-    from_retrieval: Path | None = None,
+    from_retrieval: str | Path | None = None,
     outputs: Outputs | None = None,
     env: Mapping[str, str] | None = None,
     track: bool = False,
@@ -130,7 +131,7 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     changed: dict[str, Any] = {"sweep": swept}
     if retriever is not None and swept.threshold:
         changed["retriever"] = config.retriever.model_copy(update={"threshold": min(swept.threshold)})
-    further = {"shown": progress, "from_retrieval": from_retrieval, "measured": measured}
+    further = {"shown": progress, "from_retrieval": from_retrieval and Path(from_retrieval), "measured": measured}
     evaluation = _ran(config.model_copy(update=changed), retriever, golden, None, env, outputs or Outputs(), **further)
     assert isinstance(evaluation, Sweep)
     return evaluation
