@@ -201,11 +201,17 @@ def _ran(
     """Run the experiment, in another thread where this one has a running event loop, as in a notebook."""
     if further["from_retrieval"] and (retriever is not None or outputs.retrieval):
         raise ExperimentError("from_retrieval takes the place of a retriever and has nothing to save; give one of them")
+    cases = None
+    if golden is not None:
+        file = Path(golden) if isinstance(golden, str | Path) else None
+        cases = None if file else golden_set(golden)
+        dataset = config.dataset.model_copy(update={"path": file, "hub": None})
+        # Of other golden data than its own the experiment has no baseline.
+        config = config.model_copy(update={"dataset": dataset, "baseline": None})
     silence(hub=bool(config.dataset.hub))
     from evals.experiment.flow import run_experiment
 
     env, adopted = environment(os.environ) if env is None else env, None
-    cases = None if golden is None else golden_set(golden, config.dataset)
     with ExitStack() as stack:
         if retriever is None:
             changed = {} if top_k is None else {"top_k": top_k}

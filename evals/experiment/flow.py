@@ -52,7 +52,7 @@ def run_experiment(
         wanted: The files to write.
         env: The environment that holds API keys.
         shown: True to draw progress on a terminal.
-        golden: Golden queries in place of those that the experiment names.
+        golden: Golden queries in place of those that the experiment names; its split, ids and limit choose from them.
         retriever: An open retriever in place of the one that the experiment names. It is left open.
         from_retrieval: File of a saved retrieval to start from; no store is then opened, and nothing embedded.
         measured: Called once everything is measured and the report is saved, before page and MLflow.

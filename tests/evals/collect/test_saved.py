@@ -130,7 +130,7 @@ def test_a_run_that_names_no_retriever_has_the_saved_one(tmp_path: Path) -> None
 def test_no_threshold_is_held_against_a_retrieval_without_scores(tmp_path: Path) -> None:
     evaluate(lambda _: ["an arm"], BY_TEXT, outputs=Outputs(retrieval=tmp_path / "kept"))
     for cut in ({"retriever": {"threshold": 0.2}}, {"threshold": {"false_answer": 0.9}}):
-        with pytest.raises(ExperimentError, match="expected scores to hold threshold 0.* against, got a retrieval"):
+        with pytest.raises(ExperimentError, match=r"expected scores to hold threshold 0.* against, got a retrieval"):
             evaluate(golden=BY_TEXT, experiment=Settings.model_validate(cut), from_retrieval=tmp_path / "kept")
 
 
