@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -18,8 +18,7 @@ from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.outputs import Outputs
 from evals.metrics import adopt
 from evals.metrics.declaration import metric
-from retrievers.config import RetrieverConfig
-from retrievers.config.layers import environment
+from retrievers.config.layers import environment, given_settings
 from retrievers.retriever.protocol import Retriever
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
     retriever: "AnyRetriever | None" = None,
     golden: "GoldenData | None" = None,
     *,
-    metrics: "Sequence[Metric] | None" = None,
+    metrics: "str | Sequence[Metric] | None" = None,
     top_k: int | None = None,
     experiment: Experiment | None = None,
     from_retrieval: str | Path | None = None,
@@ -63,8 +62,8 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
             names when left out.
         golden: A path, dictionaries, a DataFrame or a Hugging Face dataset, with the fields of docs/golden.md; a quote
             needs no `source_url`. The experiment's dataset when left out.
-        metrics: Names or patterns such as `ranking/*`, and functions declared by `evals.metric`; those of the
-            experiment (by default all) when left out.
+        metrics: Names or patterns such as `ranking/*`, and functions declared by `evals.metric`; or a text, in which
+            commas separate them. Those of the experiment (by default all) when left out.
         top_k: Number of results that count; that of the retriever or the experiment when left out.
         experiment: All other settings, such as criteria, judge and source pages.
         from_retrieval: File of a saved retrieval (`Outputs.retrieval`) to start from, in place of a retriever, which
@@ -90,9 +89,9 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     given: "Experiment | AnyRetriever | None" = None,
     golden: "GoldenData | None" = None,
     *,
-    top_k: Sequence[int] | str = (),
-    threshold: Sequence[float] | str = (),
-    metrics: "Sequence[Metric] | None" = None,
+    top_k: Iterable[int] | str | None = None,
+    threshold: Iterable[float] | str | None = None,
+    metrics: "str | Sequence[Metric] | None" = None,
     experiment: Experiment | None = None,
     from_retrieval: str | Path | None = None,
     outputs: Outputs | None = None,
@@ -107,7 +106,7 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
         given: An experiment with a `sweep`; or a retriever, as for `evaluate`. A `QdrantVectorStore` is searched for
             every axis, of any other top_k and threshold cut the results. Where a threshold is swept, a function returns
             pairs of a document or text and its similarity.
-        top_k: Cuts, such as `1:20`; those of the experiment's sweep when left out.
+        top_k: Cuts, such as `1:20` or `range(1, 21)`; those of the experiment's sweep when left out.
         threshold: Thresholds, such as `0:0.6:0.05`, likewise.
         metrics: As for `evaluate`.
         experiment: All other settings, where a retriever or nothing is given.
@@ -124,8 +123,8 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     """
     retriever = None if isinstance(given, Experiment) else given
     config = _settled(given if isinstance(given, Experiment) else experiment, metrics, track=track)
-    axes = {name: values for name, values in (("top_k", top_k), ("threshold", threshold)) if values}
-    swept = type(config.sweep).model_validate(config.sweep.model_dump(exclude_unset=True) | axes)
+    axes = {name: values for name, values in (("top_k", top_k), ("threshold", threshold)) if values is not None}
+    swept = given_settings(config.sweep, axes)
     if not swept.axes:
         raise ExperimentError("the experiment has no sweep; expected at least one axis, such as sweep: {top_k: 1:10}")
     changed: dict[str, Any] = {"sweep": swept}
@@ -179,13 +178,14 @@ def compare_runs(
     return compare(runs[0], runs[1:], wanted)
 
 
-def _settled(experiment: Experiment | None, metrics: "Sequence[Metric] | None", *, track: bool) -> Experiment:
+def _settled(experiment: Experiment | None, metrics: "str | Sequence[Metric] | None", *, track: bool) -> Experiment:
     config = experiment or Experiment()
     changed: dict[str, Any] = {"tracking": config.tracking.model_copy(update={"enabled": track})}
     if config.threshold.false_answer is not None:  # a function is asked for scores where a threshold reads them
         changed["retriever"] = config.retriever.model_copy(update={"threshold": config.retriever.threshold or 0.0})
     if metrics:
-        changed["metrics"] = tuple(each if isinstance(each, str) else adopt(each).name for each in metrics)
+        several = metrics.split(",") if isinstance(metrics, str) else metrics
+        changed["metrics"] = tuple(each.strip() if isinstance(each, str) else adopt(each).name for each in several)
     return config.model_copy(update=changed)
 
 
@@ -215,13 +215,18 @@ def _ran(
     with ExitStack() as stack:
         if retriever is None:
             changed = {} if top_k is None else {"top_k": top_k}
-            settings = RetrieverConfig.model_validate(config.retriever.model_dump(exclude_unset=True) | changed)
+            settings = given_settings(config.retriever, changed)
         else:
             from retrievers.retriever.opened import adopt_given
 
             adopted, settings = adopt_given(retriever, config.retriever, top_k, env)
             if adopted is not retriever:
                 stack.enter_context(adopted)
+                if outputs.export:
+                    raise ExperimentError(
+                        f"outputs.export: {settings.python} was given as an object, which no file opens again; name a "
+                        "factory of it in the experiment (retriever: {python: 'module:factory'}), or leave export out"
+                    )
         config = config.model_copy(update={"retriever": settings})
         run = partial(run_experiment, config, outputs, env, golden=cases, retriever=adopted, **further)
         try:

@@ -73,7 +73,9 @@ def test_a_split_without_queries_of_its_own_is_refused_where_it_was_named(tmp_pa
     with pytest.raises(DatasetError):
         load_inputs(experiment(made, objective__held_out="test"))
     for split in (None, "dev"):
-        with pytest.raises(DatasetError, match=r"held_out 'dev': .* chosen on all 1\d of that split; choose on another"):
+        with pytest.raises(
+            DatasetError, match=r"held_out 'dev': .* chosen on all 1\d of that split; choose on another"
+        ):
             load_inputs(experiment(made, dataset__split=split, objective__held_out="dev"))
 
 
