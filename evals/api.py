@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from evals.comparison.records import Comparison
     from evals.metrics.declaration import QueryMetric
 
-    Documents: TypeAlias = Sequence[Document | str]
+    Documents: TypeAlias = Sequence[Document | str | tuple[Document | str, float]]
     Function: TypeAlias = Callable[[str], Documents] | Callable[[str], Awaitable[Documents]]
     Metric: TypeAlias = str | QueryMetric | Callable[..., float | bool | None]
     AnyRetriever: TypeAlias = Runnable[str, Documents] | QdrantVectorStore | Retriever | Function

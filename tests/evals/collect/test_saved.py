@@ -115,10 +115,10 @@ def test_a_retriever_of_the_users_own_is_saved_too(made: Experiment, capsys: pyt
 
 def test_a_run_that_names_no_retriever_has_the_saved_one(tmp_path: Path) -> None:
     """Also a function that was given, its settings and its depth; what it settles itself is refused as in a search."""
-    kept = str(tmp_path / "kept")
+    kept: Any = str(tmp_path / "kept")
     given = RetrieverConfig(candidates=20)
     grid: dict[str, Any] = {"top_k": "1:2", "threshold": "0:0.8:0.2", "metrics": ["ranking/*", "scope/*"]}
-    first = sweep(pairs, BY_TEXT, experiment=Settings(retriever=given), outputs=Outputs(retrieval=Path(kept)), **grid)
+    first = sweep(pairs, BY_TEXT, experiment=Settings(retriever=given), outputs=Outputs(retrieval=kept), **grid)
     again = sweep(golden=BY_TEXT, from_retrieval=kept, **grid)
     assert again.cells.equals(first.cells) and again.recommended == first.recommended
     for name in ("group_by", "mode", "threshold_on"):
