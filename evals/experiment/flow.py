@@ -11,7 +11,7 @@ from pathlib import Path
 from evals.cases.reading import GoldenSet
 from evals.collect.pool import Find
 from evals.config.experiment import ExperimentConfig
-from evals.errors import TrackingError
+from evals.errors import ExperimentError, TrackingError
 from evals.experiment import ragas_check
 from evals.experiment.baseline import against_baseline
 from evals.experiment.bench import open_bench, with_its_distance
@@ -67,6 +67,12 @@ def run_experiment(
         with progress_bar(shown=shown) as progress:
             if retriever is None:
                 inputs, retriever = _compared(inputs, env, from_retrieval, opened, progress)
+            if wanted.export and (name := inputs.config.retriever.python) != config.retriever.python:
+                # It may have been an object; and a file from somebody else is to name no code that is run later.
+                remedy = "name its factory (retriever.python), or leave the export out"
+                raise ExperimentError(
+                    f"{wanted.export}: only the saved retrieval names the retriever, {name!r}; {remedy}"
+                )
             bench = opened.enter_context(open_bench(inputs, env, progress, retriever))
             searches = finders(inputs, bench)
             result, facts = _measured(inputs, bench, searches)

@@ -121,6 +121,10 @@ def test_a_run_that_names_no_retriever_has_the_saved_one(tmp_path: Path) -> None
     first = sweep(pairs, BY_TEXT, experiment=Settings(retriever=given), outputs=Outputs(retrieval=kept), **grid)
     again = sweep(golden=BY_TEXT, from_retrieval=kept, **grid)
     assert again.cells.equals(first.cells) and again.recommended == first.recommended
+    with pytest.raises(
+        ExperimentError, match=r"only the saved retrieval names the retriever, .*pairs'; name its factory"
+    ):
+        sweep(golden=BY_TEXT, from_retrieval=kept, outputs=Outputs(export=tmp_path / "retriever.yaml"), **grid)
     for name in ("group_by", "mode", "threshold_on"):
         settings = RetrieverConfig.model_validate({name: {"group_by": "title", "mode": "hybrid"}.get(name, "best")})
         with pytest.raises(ExperimentError, match=rf"{name}: settled by python .*pairs' itself; leave it out"):
