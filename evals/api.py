@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -18,8 +18,7 @@ from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.outputs import Outputs
 from evals.metrics import adopt
 from evals.metrics.declaration import metric
-from retrievers.config import RetrieverConfig
-from retrievers.config.layers import environment
+from retrievers.config.layers import environment, given_settings
 from retrievers.retriever.protocol import Retriever
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from evals.comparison.records import Comparison
     from evals.metrics.declaration import QueryMetric
 
-    Documents: TypeAlias = Sequence[Document | str]
+    Documents: TypeAlias = Sequence[Document | str | tuple[Document | str, float]]
     Function: TypeAlias = Callable[[str], Documents] | Callable[[str], Awaitable[Documents]]
     Metric: TypeAlias = str | QueryMetric | Callable[..., float | bool | None]
     AnyRetriever: TypeAlias = Runnable[str, Documents] | QdrantVectorStore | Retriever | Function
@@ -43,10 +42,10 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
     retriever: "AnyRetriever | None" = None,
     golden: "GoldenData | None" = None,
     *,
-    metrics: "Sequence[Metric] | None" = None,
+    metrics: "str | Sequence[Metric] | None" = None,
     top_k: int | None = None,
     experiment: Experiment | None = None,
-    from_retrieval: Path | None = None,
+    from_retrieval: str | Path | None = None,
     outputs: Outputs | None = None,
     env: Mapping[str, str] | None = None,
     track: bool = False,
@@ -63,12 +62,13 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
             names when left out.
         golden: A path, dictionaries, a DataFrame or a Hugging Face dataset, with the fields of docs/golden.md; a quote
             needs no `source_url`. The experiment's dataset when left out.
-        metrics: Names or patterns such as `ranking/*`, and functions declared by `evals.metric`; those of the
-            experiment (by default all) when left out.
+        metrics: Names or patterns such as `ranking/*`, and functions declared by `evals.metric`; or a text, in which
+            commas separate them. Those of the experiment (by default all) when left out.
         top_k: Number of results that count; that of the retriever or the experiment when left out.
         experiment: All other settings, such as criteria, judge and source pages.
-        from_retrieval: File of a saved retrieval (`Outputs.retrieval`) to start from, in place of a retriever; no
-            store is then opened, nothing is embedded, and latency and determinism are not measured.
+        from_retrieval: File of a saved retrieval (`Outputs.retrieval`) to start from, in place of a retriever, which
+            is the saved one where the experiment names none; no store is then opened, nothing is embedded, and latency
+            and determinism are not measured.
         outputs: Files to write at once; `Evaluation.save` writes them later.
         env: Environment that holds API keys; the process environment and `.env` when left out.
         track: Log to MLflow.
@@ -81,7 +81,7 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
     config = _settled(experiment, metrics, track=track)
     if config.sweep.axes:
         raise ExperimentError("the experiment has a sweep; expected a single run: call evals.sweep, or leave sweep out")
-    further = {"shown": progress, "from_retrieval": from_retrieval, "measured": measured}
+    further = {"shown": progress, "from_retrieval": from_retrieval and Path(from_retrieval), "measured": measured}
     return _ran(config, retriever, golden, top_k, env, outputs or Outputs(), **further)
 
 
@@ -89,11 +89,11 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     given: "Experiment | AnyRetriever | None" = None,
     golden: "GoldenData | None" = None,
     *,
-    top_k: Sequence[int] | str = (),
-    threshold: Sequence[float] | str = (),
-    metrics: "Sequence[Metric] | None" = None,
+    top_k: Iterable[int] | str | None = None,
+    threshold: Iterable[float] | str | None = None,
+    metrics: "str | Sequence[Metric] | None" = None,
     experiment: Experiment | None = None,
-    from_retrieval: Path | None = None,
+    from_retrieval: str | Path | None = None,
     outputs: Outputs | None = None,
     env: Mapping[str, str] | None = None,
     track: bool = False,
@@ -106,7 +106,7 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
         given: An experiment with a `sweep`; or a retriever, as for `evaluate`. A `QdrantVectorStore` is searched for
             every axis, of any other top_k and threshold cut the results. Where a threshold is swept, a function returns
             pairs of a document or text and its similarity.
-        top_k: Cuts, such as `1:20`; those of the experiment's sweep when left out.
+        top_k: Cuts, such as `1:20` or `range(1, 21)`; those of the experiment's sweep when left out.
         threshold: Thresholds, such as `0:0.6:0.05`, likewise.
         metrics: As for `evaluate`.
         experiment: All other settings, where a retriever or nothing is given.
@@ -123,14 +123,14 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     """
     retriever = None if isinstance(given, Experiment) else given
     config = _settled(given if isinstance(given, Experiment) else experiment, metrics, track=track)
-    axes = {name: values for name, values in (("top_k", top_k), ("threshold", threshold)) if values}
-    swept = type(config.sweep).model_validate(config.sweep.model_dump(exclude_unset=True) | axes)
+    axes = {name: values for name, values in (("top_k", top_k), ("threshold", threshold)) if values is not None}
+    swept = given_settings(config.sweep, axes)
     if not swept.axes:
         raise ExperimentError("the experiment has no sweep; expected at least one axis, such as sweep: {top_k: 1:10}")
     changed: dict[str, Any] = {"sweep": swept}
     if retriever is not None and swept.threshold:
         changed["retriever"] = config.retriever.model_copy(update={"threshold": min(swept.threshold)})
-    further = {"shown": progress, "from_retrieval": from_retrieval, "measured": measured}
+    further = {"shown": progress, "from_retrieval": from_retrieval and Path(from_retrieval), "measured": measured}
     evaluation = _ran(config.model_copy(update=changed), retriever, golden, None, env, outputs or Outputs(), **further)
     assert isinstance(evaluation, Sweep)
     return evaluation
@@ -178,13 +178,14 @@ def compare_runs(
     return compare(runs[0], runs[1:], wanted)
 
 
-def _settled(experiment: Experiment | None, metrics: "Sequence[Metric] | None", *, track: bool) -> Experiment:
+def _settled(experiment: Experiment | None, metrics: "str | Sequence[Metric] | None", *, track: bool) -> Experiment:
     config = experiment or Experiment()
     changed: dict[str, Any] = {"tracking": config.tracking.model_copy(update={"enabled": track})}
     if config.threshold.false_answer is not None:  # a function is asked for scores where a threshold reads them
         changed["retriever"] = config.retriever.model_copy(update={"threshold": config.retriever.threshold or 0.0})
     if metrics:
-        changed["metrics"] = tuple(each if isinstance(each, str) else adopt(each).name for each in metrics)
+        several = metrics.split(",") if isinstance(metrics, str) else metrics
+        changed["metrics"] = tuple(each.strip() if isinstance(each, str) else adopt(each).name for each in several)
     return config.model_copy(update=changed)
 
 
@@ -200,21 +201,32 @@ def _ran(
     """Run the experiment, in another thread where this one has a running event loop, as in a notebook."""
     if further["from_retrieval"] and (retriever is not None or outputs.retrieval):
         raise ExperimentError("from_retrieval takes the place of a retriever and has nothing to save; give one of them")
+    cases = None
+    if golden is not None:
+        file = Path(golden) if isinstance(golden, str | Path) else None
+        cases = None if file else golden_set(golden)
+        dataset = config.dataset.model_copy(update={"path": file, "hub": None})
+        # Of other golden data than its own the experiment has no baseline.
+        config = config.model_copy(update={"dataset": dataset, "baseline": None})
     silence(hub=bool(config.dataset.hub))
     from evals.experiment.flow import run_experiment
 
     env, adopted = environment(os.environ) if env is None else env, None
-    cases = None if golden is None else golden_set(golden, config.dataset)
     with ExitStack() as stack:
         if retriever is None:
             changed = {} if top_k is None else {"top_k": top_k}
-            settings = RetrieverConfig.model_validate(config.retriever.model_dump(exclude_unset=True) | changed)
+            settings = given_settings(config.retriever, changed)
         else:
             from retrievers.retriever.opened import adopt_given
 
             adopted, settings = adopt_given(retriever, config.retriever, top_k, env)
             if adopted is not retriever:
                 stack.enter_context(adopted)
+                if outputs.export:
+                    raise ExperimentError(
+                        f"outputs.export: {settings.python} was given as an object, which no file opens again; name a "
+                        "factory of it in the experiment (retriever: {python: 'module:factory'}), or leave export out"
+                    )
         config = config.model_copy(update={"retriever": settings})
         run = partial(run_experiment, config, outputs, env, golden=cases, retriever=adopted, **further)
         try:

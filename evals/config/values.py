@@ -1,13 +1,13 @@
 """Values of settings as text: numbers of a sweep (a list, `1:20`, `0:0.95:0.05`), conditions (`>= 0.8`). Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from itertools import chain, islice
 from math import isfinite
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, PositiveInt
 
 from retrievers.text.quoting import quoted
 
@@ -30,12 +30,13 @@ def numbers(written: Any) -> tuple[float, ...]:
     fourth value of `0:0.95:0.05` is 0.15, not 0.15000000000000002.
 
     Args:
-        written: A number, a text, or a list of numbers and texts; a text is a number, a range, or several by commas.
+        written: A number, a text, or several numbers and texts, such as a list, a Python range or an array; a text is
+            a number, a range, or several by commas.
 
     Raises:
         ValueError: It says what was expected and what was found.
     """
-    texts = written if isinstance(written, list | tuple) else [written]
+    texts = [*written] if isinstance(written, Iterable) and not isinstance(written, str | Mapping) else [written]
     parts = (part for text in texts for part in str(text).strip().removeprefix("[").removesuffix("]").split(","))
     values = [*islice(chain.from_iterable(map(_range, parts)), MOST + 1)]
     if len(values) > MOST:
@@ -81,5 +82,5 @@ def conditions(written: Any) -> Any:
 
 
 Numbers = Annotated[tuple[float, ...], BeforeValidator(numbers)]
-WholeNumbers = Annotated[tuple[int, ...], BeforeValidator(numbers)]
+WholeNumbers = Annotated[tuple[PositiveInt, ...], BeforeValidator(numbers)]
 Conditions = Annotated[Mapping[str, str], BeforeValidator(conditions)]

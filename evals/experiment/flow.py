@@ -11,7 +11,7 @@ from pathlib import Path
 from evals.cases.reading import GoldenSet
 from evals.collect.pool import Find
 from evals.config.experiment import ExperimentConfig
-from evals.errors import TrackingError
+from evals.errors import ExperimentError, TrackingError
 from evals.experiment import ragas_check
 from evals.experiment.baseline import against_baseline
 from evals.experiment.bench import open_bench, with_its_distance
@@ -52,7 +52,7 @@ def run_experiment(
         wanted: The files to write.
         env: The environment that holds API keys.
         shown: True to draw progress on a terminal.
-        golden: Golden queries in place of those that the experiment names.
+        golden: Golden queries in place of those that the experiment names; its split, ids and limit choose from them.
         retriever: An open retriever in place of the one that the experiment names. It is left open.
         from_retrieval: File of a saved retrieval to start from; no store is then opened, and nothing embedded.
         measured: Called once everything is measured and the report is saved, before page and MLflow.
@@ -67,6 +67,12 @@ def run_experiment(
         with progress_bar(shown=shown) as progress:
             if retriever is None:
                 inputs, retriever = _compared(inputs, env, from_retrieval, opened, progress)
+            if wanted.export and (name := inputs.config.retriever.python) != config.retriever.python:
+                # It may have been an object; and a file from somebody else is to name no code that is run later.
+                remedy = "name its factory (retriever.python), or leave the export out"
+                raise ExperimentError(
+                    f"{wanted.export}: only the saved retrieval names the retriever, {name!r}; {remedy}"
+                )
             bench = opened.enter_context(open_bench(inputs, env, progress, retriever))
             searches = finders(inputs, bench)
             result, facts = _measured(inputs, bench, searches)

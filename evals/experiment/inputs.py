@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from evals.cases.reading import GoldenSet, load_golden
+from evals.cases.reading import GoldenSet, golden_set, load_golden
 from evals.cases.relevance import UNLISTED
 from evals.comparison.mismatches import some
 from evals.config.experiment import ExperimentConfig
@@ -68,7 +69,7 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
 
     Args:
         config: The experiment.
-        golden: Golden queries in place of those that the experiment names.
+        golden: Golden queries in place of those that the experiment names; its split, ids and limit choose from them.
 
     Raises:
         ExperimentError: A metric, a criterion, a sweep or its objective cannot be computed.
@@ -83,10 +84,10 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
             "judge.stop.margin: expected a sweep whose objective a judge scores, for example --sweep.top-k 1:10 "
             f"--judge.model {EXAMPLE} --objective.metrics {PRECISION}"
         )
-    # Of other golden data than its own the experiment has no baseline.
-    file = None if golden else config.baseline
-    golden, held_out = golden or load_golden(config.dataset), load_held_out(config) if sweep else None
-    baseline = open_baseline(file, golden) if file else None
+    load = partial(golden_set, golden) if golden else load_golden
+    golden = load(config.dataset)
+    held_out = load_held_out(config, golden, load) if sweep else None
+    baseline = open_baseline(config.baseline, golden) if config.baseline else None
     inputs = Inputs(config=config, golden=golden, sweep=sweep, held_out=held_out, baseline=baseline)
     for queries in inputs.splits:
         _check_scored(queries, [name for name in metrics if name in JUDGED], judged=config.judge.model is not None)

@@ -32,7 +32,7 @@ MOST_BYTES = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """The files that a run writes: None for one that is not wanted.
+    """The files that a run writes: None for one that is not wanted; a text is a path.
 
     Attributes:
         report: The report as JSON.
@@ -47,6 +47,11 @@ class Outputs:
     html: Path | None = None
     export: Path | None = None
     retrieval: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Take texts as paths."""
+        for name, file in vars(self).items():
+            object.__setattr__(self, name, file and Path(file))
 
 
 def check_outputs(wanted: Outputs, config: TrackingConfig) -> None:

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from evals.cases.reading import case_fingerprint
 from evals.collect.pool import Find, Pool, ground
 from evals.errors import ExperimentError
@@ -16,7 +18,7 @@ from evals.grid.measure import alone, retrieve
 from evals.metrics import needs
 from evals.metrics.collaborators import Collaborators
 from evals.report.model import Facts
-from retrievers.config import RetrieverConfig
+from retrievers.config import FOREIGN_SETTINGS, RetrieverConfig, faults_of
 from retrievers.config.indexing import recorded_settings
 from retrievers.config.layers import flatten, nest, tables
 from retrievers.errors import CollectionChangedError
@@ -55,6 +57,8 @@ def finders(inputs: Inputs, bench: Collaborators) -> list[Find]:
 def started_from(file: Path, inputs: Inputs) -> Inputs:
     """Return an experiment that starts from a saved retrieval: it has the distance of that, and its own variants of it.
 
+    One that names no retriever has the saved one, by the settings that all its variants share.
+
     Raises:
         ConfigError: The file cannot be read.
         ExperimentError: It was retrieved otherwise, or for other golden data, or the experiment needs searches.
@@ -68,16 +72,20 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
         remedy = "save it again with --save-retrieval, or leave --from-retrieval out"
         return ExperimentError(f"--from-retrieval {file}: expected {expected}, got {got}; {remedy}")
 
-    told = dict(origin.variants[0].settings)
+    every = [{**variant.settings, "candidates": variant.depth} for variant in origin.variants]
+    told = {name: value for name, value in every[0].items() if all(one.get(name) == value for one in every)}
     distance = told.pop("distance")
     try:
-        if settings.python is not None:
-            # A store of the user's own settled the others when it was opened.
+        # A store of the user's own settled the others when it was opened. Cuts and axes alone name no retriever.
+        if settings.python is not None or settings.model_fields_set <= FREE:
             named = dict(flatten(settings.model_dump(exclude_unset=True), unopened=tables(RetrieverConfig)))
             settings = RetrieverConfig.model_validate(nest({**told, **named}))
         inputs = inputs.searched_by(settings.compared_by(distance))
-    except ValueError as error:
-        raise refused(f"settings for the distance of its collection, {distance}", error) from None
+    except ValidationError as error:
+        raise refused(f"settings for its retriever and the distance {distance}", faults_of(error)) from None
+    idle = settings.model_fields_set - {*FOREIGN_SETTINGS}
+    if settings.python is not None and "mode" not in told and idle:
+        raise ExperimentError(f"{', '.join(idle)}: settled by python {settings.python!r} itself; leave it out")
     for name in inputs.config.objective.constraints if inputs.sweep else ():
         if needs([name], "latency") or needs([name], "determinism"):
             raise refused("constraints without searches", f"objective.constraints {name}")
@@ -93,7 +101,10 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
         nearest = min(differing, key=len)
         for name, (was, asked) in nearest.items():
             raise refused(f"retriever.{name} {was!r}, with which it was saved", repr(asked))
-        chosen.append((differing.index(nearest), wanted.candidates))
+        number = differing.index(nearest)
+        if wanted.threshold is not None and saved.lists[number].facts[0].no_cosine:
+            raise refused(f"scores to hold threshold {wanted.threshold:g} against", "a retrieval without any")
+        chosen.append((number, wanted.candidates))
     return replace(inputs, saved=saved.only(chosen))
 
 
@@ -103,14 +114,16 @@ def _differing(wanted: RetrieverConfig, saved: "Searched") -> dict[str, tuple[An
     # Where the depth decides nothing, a lower one is the beginning of what was saved.
     depth = saved.depth if "candidates" in effective(wanted) else min(saved.depth, wanted.candidates)
     known = {**saved.settings, "candidates": depth}
-    return {n: (known.get(n), asked.get(n)) for n in {**asked, **known} if known.get(n) != asked.get(n)}
+    # What the threshold reads of the candidates decides none of them; earlier files hold it.
+    decide = [name for name in {**asked, **known} if name != "threshold_on"]
+    return {n: (known.get(n), asked.get(n)) for n in decide if known.get(n) != asked.get(n)}
 
 
 def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
     """Return the settings on which the candidates depend, but for their depth, by dotted name, as JSON values."""
     plain = dict(flatten(settings.model_dump(mode="json"), unopened=tables(RetrieverConfig)))
     others = {name: value for name, value in plain.items() if FREE.isdisjoint(name.split("."))}
-    found = {name: value for name, value in effective(settings).items() if name != "candidates"}
+    found = {name: value for name, value in effective(settings).items() if name not in ("candidates", "threshold_on")}
     # The words that a corpus knows are looked up where a threshold reads them; the other signals are always held.
     looked_up = {"threshold_signal": "known_words"} if settings.threshold_signal == "known_words" else {}
     return {**others, **found, **looked_up, "distance": settings.distance}

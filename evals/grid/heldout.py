@@ -1,11 +1,12 @@
 """The chosen cell on queries that had no part in the choice: its unbiased figure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from evals.cases.reading import GoldenSet, load_golden
+from evals.cases.relevance import normalise
 from evals.collect.pool import Find, Pool
-from evals.config.experiment import ExperimentConfig, ThresholdConfig
+from evals.config.experiment import DatasetConfig, ExperimentConfig, ThresholdConfig
 from evals.errors import DatasetError
 from evals.grid.axes import Plan
 from evals.grid.cells import Grid
@@ -22,24 +23,39 @@ from evals.metrics.llm import respent
 CHOSEN_ON, HELD_OUT = "dev", "test"
 
 
-def load_held_out(config: ExperimentConfig) -> GoldenSet | None:
-    """Load the golden queries of the split that is held out; None where there is none.
+def load_held_out(
+    config: ExperimentConfig, golden: GoldenSet, load: Callable[[DatasetConfig], GoldenSet] = load_golden
+) -> GoldenSet | None:
+    """Load the golden queries of the split that is held out, without those that choose; None where there are none.
 
     It is `objective.held_out`, or `test` where the grid is over `dev` and there are cases of that split.
 
+    Args:
+        config: The experiment.
+        golden: The golden queries on which the cell is chosen.
+        load: Loads golden queries.
+
     Raises:
-        DatasetError: The split that was named has no cases.
+        DatasetError: The split that was named has no cases, or no others.
     """
     split = config.objective.held_out
     if split is None and config.dataset.split != CHOSEN_ON:
         return None
     dataset = config.dataset.model_copy(update={"split": split or HELD_OUT, "ids": (), "limit": None})
     try:
-        return load_golden(dataset)
+        whole = load(dataset)
     except DatasetError:
         if split is None:
             return None
         raise
+    chosen_on = {case.id for case in golden.cases}
+    cases = tuple(case for case in whole.cases if case.id not in chosen_on)
+    if split is not None and not cases:
+        raise DatasetError(
+            f"objective.held_out {split!r}: expected queries that have no part in the choice, but the cell is chosen "
+            f"on all {len(whole.cases)} of that split; choose on another one (--dataset.split)"
+        )
+    return replace(whole, cases=cases) if cases else None
 
 
 def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collaborators: Collaborators) -> Measured:
@@ -84,6 +100,10 @@ def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collab
     if missing:
         return replace(result, notes=[*result.notes, f"there is no figure on the held-out queries: {missing}"])
     scores = objective_scores(found.swept.grid, objective, found.context)
+    texts = {normalise(case.query).casefold() for case in grid.pool.cases}
+    if repeated := sum(normalise(case.query).casefold() in texts for case in pool.cases):
+        note = f"{repeated} of {len(pool.cases)} held-out queries have the text of one on which the cell was chosen"
+        result = replace(result, notes=[*result.notes, f"{note}, which flatters the held-out figure"])
     decision = swept.decision and _with_levels(swept.decision, grid, pool, numbers, found.context)
     return replace(result, swept=replace(swept, held_out=held_out(swept.choice, scores), decision=decision))
 

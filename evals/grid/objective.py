@@ -100,7 +100,8 @@ def with_criteria(
         criteria: Metric name to condition.
 
     Returns:
-        The objective; and where no cell meets the criteria, a note that they had no part in the choice.
+        The objective; and where no cell meets the criteria, or none these and the constraints, a note that criteria
+        had no part in the choice.
     """
     known = grid.metrics.keys() | {summary.metric for each in grid.summaries for summary in each}
     own = {name: condition for name, condition in criteria.items() if name in known}
@@ -109,7 +110,8 @@ def with_criteria(
         return objective.model_copy(update={"constraints": both}), ()
     if not meeting(grid, objective.constraints).any():
         return objective, ()
-    return objective, (f"no cell meets the criteria ({_written(own)}), so that they had no part in the choice",)
+    beside = f" and the constraints ({_written(objective.constraints)}) at once" if meeting(grid, own).any() else ""
+    return objective, (f"no cell meets the criteria ({_written(own)}){beside}, so that they had no part in the choice",)
 
 
 def meeting(grid: Grid, constraints: Mapping[str, str]) -> Bools:

@@ -183,6 +183,16 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
         raise ConfigError("\n".join(faults)) from None
 
 
+def given_settings(settings: Model, changes: Mapping[str, Any]) -> Model:
+    """Return settings with others in their place that a caller gave as arguments.
+
+    Raises:
+        ConfigError: They have a fault, as in `build`.
+    """
+    values = {**settings.model_dump(exclude_unset=True), **changes}
+    return build(type(settings), [Layer(label="the arguments", values=values)])
+
+
 def _is_replaced(name: str, values: Mapping[str, Any], merged: Mapping[str, Any]) -> bool:
     """Return True if the values of a higher layer replace a setting of those merged, or leave no meaning to it."""
     group, _, last = name.rpartition(".")

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from retrievers.config import FOREIGN_SETTINGS, IndexSettings, RetrieverConfig, faults_of
 from retrievers.config.factory import build
-from retrievers.config.layers import Layer, environment
+from retrievers.config.layers import Layer, environment, given_settings
 from retrievers.config.layers import build as layered
 from retrievers.errors import ConfigError
 from retrievers.records import Distance
@@ -138,10 +138,9 @@ def adopt_given(
             raise ConfigError("a QdrantRetriever has its own settings; leave top_k and the experiment's retriever out")
         return retriever, retriever.settings
     kind = retriever if hasattr(retriever, "__qualname__") else type(retriever)
-    named = settings.model_dump(exclude_unset=True) | changed | {"python": f"{kind.__module__}:{kind.__qualname__}"}
     # The caller requires none.
-    named["metadata"] = {"required": ()} | named.get("metadata", {})
-    own = RetrieverConfig.model_validate(named)
+    changed["metadata"] = {"required": ()} | settings.metadata.model_dump(exclude_unset=True)
+    own = given_settings(settings, changed | {"python": f"{kind.__module__}:{kind.__qualname__}"})
     adopted = adopt(retriever, own, env)
     return adopted, completed(own, adopted)
 

@@ -8,13 +8,14 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from datasets import Dataset
 from langchain_core.documents import Document
 
 import evals
-from evals import Evaluation, Experiment, Golden, compare_runs, evaluate, sweep
+from evals import Evaluation, Experiment, Golden, Outputs, compare_runs, evaluate, sweep
 from evals.compare import main as compare
 from evals.errors import DatasetError, ExperimentError, ReportError
 from evals.run import main
@@ -176,6 +177,11 @@ def test_a_retriever_of_ours_and_a_vector_store_stay_open(made: OnDisk) -> None:
         (lambda: run(golden=[{"query": "x", "evidence": [{}]}]), DatasetError, "expected a quote, or the source_url"),
         (lambda: run(experiment=SWEPT), ExperimentError, r"call evals\.sweep"),
         (lambda: sweep(Experiment()), ExperimentError, "has no sweep"),
+        (lambda: run(top_k=0), ConfigError, "top_k: .*greater than or equal to 1, got 0 .set by the arguments"),
+        (lambda: evaluate(golden=ROWS, top_k=0), ConfigError, "top_k: .*greater than or equal to 1, got 0"),
+        (lambda: sweep(texts, ROWS, top_k="0,2"), ConfigError, r"top_k\.0: .*greater than 0, got 0"),
+        (lambda: sweep(texts, ROWS, top_k="1:2", threshold="0:1:0.3"), ConfigError, "^threshold: .* miss 1, got '0:1"),
+        (lambda: run(outputs=Outputs(export=Path("x"))), ExperimentError, "texts was given as an object.*a factory"),
         (lambda: compare_runs("a.json"), ReportError, "at least one run to compare"),
         (lambda: compare_runs("a", "b", tolerances={HIT_RATE: float("nan")}), ExperimentError, "a number of 0 or more"),
         (lambda: Experiment.load(None, {"retriever.top_k": 0}), ConfigError, r"retriever.top_k: .*0.*the arguments"),
@@ -245,6 +251,14 @@ def test_a_sweep_of_a_function_is_ranked_by_what_its_results_alone_can_score() -
     by_id = [{"id": "arms", "query": "arms", "relevant_ids": {"x": 1}}]
     whole = sweep(find, by_id, top_k="1:2", metrics=["ranking/*"])
     assert [*whole.result.config.objective.metrics] == ["ranking/ndcg_at_10"]
+
+
+@pytest.mark.parametrize("several", [range(1, 4), np.arange(1, 4), pd.Series([3, 1, 2]), ["1:2", 3], "1:3"])
+def test_axes_and_metrics_are_given_in_any_form(several: Any) -> None:
+    made = sweep(texts, ROWS, top_k=several, metrics="ranking/*, scope/*")
+    assert made.cells["top_k"].tolist() == [1, 2, 3] and made.cells.equals(
+        sweep(texts, ROWS, top_k="1:3", metrics=CHEAP).cells
+    )
 
 
 def test_results_and_files_compare_alike(tmp_path: Path) -> None:

@@ -10,10 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from langchain_core.documents import Document
 
-from evals import Outputs, sweep
+from evals import Experiment as Settings
+from evals import Outputs, evaluate, sweep
 from evals.collect.saved import read
+from evals.errors import ExperimentError
 from evals.run import main
+from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, SETTINGS, Experiment, load_report, settings
@@ -21,8 +25,17 @@ from tests.support.foreign import HERE
 from tests.support.judged_experiment import make_judged
 
 Run = Callable[..., Done]
+BY_TEXT: list[dict[str, Any]] = [
+    {"id": "arm", "query": "kinematics of an arm", "relevant_ids": ["an arm"]},
+    {"id": "soup", "query": "onion soup", "in_scope": False},
+]
 ALL = ("--metrics", "ranking/*,candidates/*,scope/*,content/*,metadata/*,cost/*,determinism/*,latency/*")
 SWEEP = ("--sweep.mode", "semantic,keyword,hybrid", "--sweep.top-k", "1:3", "--sweep.threshold", "0:0.4:0.2")
+
+
+def pairs(query: str) -> list[tuple[Document, float]]:
+    texts = {"an arm": 0.3 + 0.6 * ("arm" in query), "a leg": 0.2}
+    return [(Document(id=text, page_content=text), score) for text, score in texts.items()]
 
 
 def flags_of(made: Experiment) -> list[str | Path]:
@@ -98,6 +111,40 @@ def test_a_retriever_of_the_users_own_is_saved_too(made: Experiment, capsys: pyt
     before, after = map(load_report, reports)
     assert figures(after) == figures(before)
     assert (after["facts"]["retriever"], after["facts"]["relevance"]) == (before["facts"]["retriever"], "returned")
+
+
+def test_a_run_that_names_no_retriever_has_the_saved_one(tmp_path: Path) -> None:
+    """Also a function that was given, its settings and its depth; what it settles itself is refused as in a search."""
+    kept: Any = str(tmp_path / "kept")
+    given = RetrieverConfig(candidates=20)
+    grid: dict[str, Any] = {"top_k": "1:2", "threshold": "0:0.8:0.2", "metrics": ["ranking/*", "scope/*"]}
+    first = sweep(pairs, BY_TEXT, experiment=Settings(retriever=given), outputs=Outputs(retrieval=kept), **grid)
+    again = sweep(golden=BY_TEXT, from_retrieval=kept, **grid)
+    assert again.cells.equals(first.cells) and again.recommended == first.recommended
+    with pytest.raises(
+        ExperimentError, match=r"only the saved retrieval names the retriever, .*pairs'; name its factory"
+    ):
+        sweep(golden=BY_TEXT, from_retrieval=kept, outputs=Outputs(export=tmp_path / "retriever.yaml"), **grid)
+    for name in ("group_by", "mode", "threshold_on"):
+        settings = RetrieverConfig.model_validate({name: {"group_by": "title", "mode": "hybrid"}.get(name, "best")})
+        with pytest.raises(ExperimentError, match=rf"{name}: settled by python .*pairs' itself; leave it out"):
+            evaluate(golden=BY_TEXT, experiment=Settings(retriever=settings), from_retrieval=kept)
+
+
+def test_no_threshold_is_held_against_a_retrieval_without_scores(tmp_path: Path) -> None:
+    evaluate(lambda _: ["an arm"], BY_TEXT, outputs=Outputs(retrieval=tmp_path / "kept"))
+    for cut in ({"retriever": {"threshold": 0.2}}, {"threshold": {"false_answer": 0.9}}):
+        with pytest.raises(ExperimentError, match=r"expected scores to hold threshold 0.* against, got a retrieval"):
+            evaluate(golden=BY_TEXT, experiment=Settings.model_validate(cut), from_retrieval=tmp_path / "kept")
+
+
+def test_a_threshold_may_be_set_where_none_was(start: Run) -> None:
+    for flags in (
+        ["--retriever.threshold", "0.2"],
+        ["--sweep.threshold", "0:0.4:0.2", "--sweep.threshold-on", "each,best"],
+    ):
+        done = start("--retriever.threshold", "null", *flags)
+        assert (done.code, done.err) == (0, "")
 
 
 def test_cut_and_metrics_may_differ(start: Run, tmp_path: Path) -> None:

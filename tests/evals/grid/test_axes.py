@@ -2,6 +2,7 @@ from itertools import product
 from typing import Any, get_args
 
 import pytest
+from pydantic import PositiveInt
 
 from evals.config.sweep import SweepConfig
 from evals.errors import ExperimentError
@@ -72,7 +73,7 @@ BASES = [
 def two_values(name: str) -> tuple[Any, Any]:
     """Two values of an axis, by its type: two of its choices, or two numbers that every such setting may have."""
     (kind,) = {kind for kind in get_args(SweepConfig.model_fields[name].annotation) if kind is not ...}
-    choices: dict[Any, tuple[Any, Any]] = {int: (50, 60)}
+    choices: dict[Any, tuple[Any, Any]] = {PositiveInt: (50, 60)}
     choices[RerankerName] = ("none", "mmr")
     return choices.get(kind) or get_args(kind)[:2]
 

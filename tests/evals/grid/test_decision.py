@@ -128,7 +128,11 @@ def test_criteria_that_cells_can_meet_restrict_the_choice(grid_of: Callable[...,
     assert swept.grid.metrics[FALSE_ANSWER].mean[swept.chosen or 0] == 0
     never = grid_of(criteria={FALSE_ANSWER: "<= 0", RECALL: ">= 2"})
     assert swept_of(never).ranking.constraints == {}
-    assert any("no cell meets the criteria" in note for note in never.notes)
+    assert any("no cell meets the criteria" in note and "at once" not in note for note in never.notes)
+    either = grid_of(criteria={FALSE_ANSWER: "<= 0"}, objective__constraints={"scope/abstention": "< 1"})
+    assert swept_of(either).ranking.constraints == {"scope/abstention": "< 1"}
+    said = f"the criteria ({FALSE_ANSWER} <= 0) and the constraints (scope/abstention < 1) at once, so that they had no"
+    assert any(said in note for note in either.notes)
 
 
 def test_data_of_one_kind_say_what_they_lack(world: Experiment) -> None:

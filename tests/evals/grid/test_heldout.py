@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from evals.cases.reading import GoldenSet
+from evals.cases.reading import GoldenSet, golden_set
 from evals.collect.pool import ground
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
+from evals.experiment.inputs import load_inputs
 from evals.grid.axes import plan
 from evals.grid.heldout import load_held_out, with_held_out
 from evals.grid.measure import Measured, measure_pool, retrieve
@@ -48,28 +49,40 @@ def experiment(world: Experiment, **changes: Any) -> ExperimentConfig:
         ({"dataset__split": None}, None),
         ({"dataset__split": "test"}, None),
         ({"dataset__split": "test", "objective__held_out": "dev"}, "dev"),
-        ({"dataset__split": None, "objective__held_out": "test"}, "test"),
+        ({"dataset__split": None, "dataset__limit": 4, "objective__held_out": "test"}, "test"),
         ({"dataset__ids": ("in0",), "dataset__limit": 1}, "test"),
+        ({"dataset__ids": ("in1",)}, "test"),
     ],
 )
-def test_which_split_is_held_out(world: Experiment, changes: dict[str, Any], split: str | None) -> None:
-    found = load_held_out(experiment(world, **changes))
-    assert (found is None) == (split is None)
-    if found is not None:
-        assert {case.split for case in found.cases} == {split} and len(found.cases) > 1
+def test_which_queries_are_held_out(world: Experiment, changes: dict[str, Any], split: str | None) -> None:
+    """Of the file and of the same rows in memory; those on which the cell is chosen are never among them."""
+    config = experiment(world, **changes)
+    rows = golden_set([json.loads(line) for line in world.golden.read_text(encoding="utf-8").splitlines()])
+    bare = config.model_copy(update={"dataset": config.dataset.model_copy(update={"path": None})})
+    for inputs in (load_inputs(config), load_inputs(bare, rows)):
+        found, chosen_on = inputs.held_out, {case.id for case in inputs.golden.cases}
+        assert (found is None) == (split is None)
+        if found is not None:
+            of_split = {case.id for case in rows.cases if case.split == split}
+            assert {case.id for case in found.cases} == of_split - chosen_on and len(found.cases) > 1
 
 
-def test_a_split_without_queries_is_refused_where_it_was_named(tmp_path: Path) -> None:
+def test_a_split_without_queries_of_its_own_is_refused_where_it_was_named(tmp_path: Path) -> None:
     made = split_world(tmp_path, lambda *_: False)
-    assert load_held_out(experiment(made)) is None
+    assert load_inputs(experiment(made)).held_out is None
     with pytest.raises(DatasetError):
-        load_held_out(experiment(made, objective__held_out="test"))
+        load_inputs(experiment(made, objective__held_out="test"))
+    for split in (None, "dev"):
+        with pytest.raises(
+            DatasetError, match=r"held_out 'dev': .* chosen on all 1\d of that split; choose on another"
+        ):
+            load_inputs(experiment(made, dataset__split=split, objective__held_out="dev"))
 
 
 def grid_and_held_out(config: ExperimentConfig) -> tuple[Bench, Measured, GoldenSet, Measured]:
     """The bench, a grid without its held-out figure, the held-out queries, and the grid with it."""
     bench = Bench(config, {})
-    unseen = load_held_out(config)
+    unseen = load_held_out(config, bench.golden)
     assert unseen is not None
     planned = plan(config.retriever, config.sweep)
     with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
@@ -114,3 +127,12 @@ def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(
     _, grid, _, found = grid_and_held_out(experiment(made))
     assert swept_of(found).held_out is None and found.summaries == grid.summaries
     assert found.notes[-1] == "there is no figure on the held-out queries: ranking/ndcg_at_10 scores no query"
+
+
+def test_texts_on_which_the_cell_was_chosen_are_counted_among_the_held_out(tmp_path: Path) -> None:
+    made = split_world(tmp_path, lambda place, _: place % 2 == 1)
+    cases = [json.loads(line) for line in made.golden.read_text(encoding="utf-8").splitlines()]
+    made.write_golden([*cases, {**cases[0], "id": "again", "query": cases[0]["query"].upper(), "split": "test"}])
+    _, _, unseen, found = grid_and_held_out(experiment(made))
+    said = f"1 of {len(unseen.cases)} held-out queries have the text of one on which the cell was chosen"
+    assert [note for note in found.notes if note.startswith(said)]
