@@ -66,7 +66,8 @@ def render_page(comparisons: Sequence[Comparison]) -> str:
             "comparison": each,
             "verdict": verdict(each),
             "facts": list(head(each))[:-1],
-            "rows": _rows(each),
+            "rows": _rows(each, span := _span(each)),
+            "span": span,
             "flips": flips(each),
             "slices": slices(each),
         }
@@ -157,10 +158,14 @@ def slices(comparison: Comparison) -> Section | None:
     return Section(title=metric, columns=columns, rows=rows) if rows else None
 
 
-def _rows(comparison: Comparison) -> list[tuple[Difference, Mark | None]]:
+def _span(comparison: Comparison) -> float:
+    """Return the largest difference of shares that the plot shows."""
+    return max((abs(end) for each in comparison.differences for end in _oriented(each)), default=0.0) or 1.0
+
+
+def _rows(comparison: Comparison, span: float) -> list[tuple[Difference, Mark | None]]:
     """Return the differences, each with its mark where it is one of shares."""
     entries = [(each, _oriented(each)) for each in comparison.differences if each.n or each.difference]
-    span = max((abs(end) for _, ends in entries for end in ends), default=0.0) or 1.0
     return [(each, Mark(*(end / span for end in ends)) if ends else None) for each, ends in entries]
 
 

@@ -22,7 +22,6 @@ from evals.grid.objective import describe
 from evals.metrics import PASS_RATE, metric_named
 from evals.metrics.declaration import QueryMetric
 from evals.report.model import (
-    PREVIEW,
     CellColumns,
     ChoiceSection,
     ChunkEntry,
@@ -32,6 +31,7 @@ from evals.report.model import (
     GridSection,
     RankingSection,
     ResultsByCell,
+    preview,
 )
 from evals.stats.abstention import Promise
 from evals.stats.bands import mean_bands, share_bands
@@ -141,9 +141,7 @@ def results_by_cell(result: Measured) -> ResultsByCell | None:
         gain=_numbers(means),
         bands=dict(_bands(grid, gain[row_of], results.lengths[row_of] == 0, result.config.seed)),
         chunks={
-            chunk.chunk_id: ChunkEntry(
-                source=chunk.source, breadcrumb=chunk.breadcrumb, text=" ".join(chunk.text.split())[:PREVIEW]
-            )
+            chunk.chunk_id: ChunkEntry(source=chunk.source, breadcrumb=chunk.breadcrumb, text=preview(chunk.text))
             for chunk in chunks
         },
         lists=[np.searchsorted(codes, each).tolist() for each in lists],

@@ -159,6 +159,12 @@ class ChunkEntry(Part):
     text: str = ""
 
 
+def preview(text: str) -> str:
+    """Return the beginning of a chunk's text in one line."""
+    whole = " ".join(text.split())
+    return whole if len(whole) <= PREVIEW else f"{whole[: PREVIEW - 1]}…"
+
+
 class Hit(Part):
     """A returned chunk.
 
@@ -204,7 +210,7 @@ class Hit(Part):
     @property
     def preview(self) -> str:
         """The beginning of its text."""
-        return " ".join(self._chunk.text.split())[:PREVIEW]
+        return preview(self._chunk.text)
 
 
 class QueryRow(Part):
@@ -622,7 +628,7 @@ class GridSection(Part):
     def address(self, place: int) -> str:
         """Return the name of the cell at a place, such as `hybrid-weighted-k8-t0.3`; the page has the same."""
         cells = self.cells
-        name = re.sub(r"[^a-z0-9.]+", "-", self.configurations[cells.configuration[place]].name.lower())
+        name = re.sub(r"[^a-z0-9.]+", "-", self.configurations[cells.configuration[place]].name.lower()).strip("-")
         threshold = cells.threshold[place]
         cut = "" if threshold is None else f"-t{threshold:.12g}"
         return "-".join(filter(None, (name, f"k{cells.top_k[place]}{cut}")))

@@ -101,6 +101,7 @@ def curves(report: Report) -> Iterator[Figure]:
         "threshold": {n: round(1_000 * (t or 0)) for n, (w, k, t) in enumerate(cells) if (w, k) == (way, top_k)},
     }
     shown = {name: grid.metrics[metric].mean for name, metric in CURVES.items() if metric in grid.metrics}
+    shown |= {"found": grid.results.gain} if grid.results else {}
     shown |= {"utility" if grid.decision else "objective": grid.ranking.values}
     for axis, along in steps.items():
         for name, means in shown.items() if len(along) > 1 else ():

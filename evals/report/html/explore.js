@@ -1,10 +1,11 @@
 // Lets a reader move threshold, top_k and weight, pin a cell, and see on which queries two cells differ.
-(() => {
+(async () => {
   const { grid, html, part, plot, written } = Figures;
   const panel = document.getElementById("explore");
   if (!panel || !grid?.explored) return;
   const { allowed, brief, cells, choose, chosen, draw, follow, settings } = Grid;
-  const { explored } = grid;
+  const zipped = new Blob([Uint8Array.from(atob(grid.explored), (one) => one.charCodeAt(0))]);
+  const explored = await new Response(zipped.stream().pipeThrough(new DecompressionStream("deflate"))).json();
   const FEWEST = 1e-9, MOST_ROWS = 50;
   const [objective] = grid.metrics, named = objective.name;
   const values = (name) => grid.metrics.find((metric) => metric.name === name)?.values;
@@ -61,7 +62,7 @@
     ["found", "found", (cell) => explored.gain[cell], (value) => value.toFixed(3)],
     ["scope/false_answer", "wrongly answered", (cell) => wrong?.[cell], (value) => `${(100 * value).toFixed(0)}%`],
     ["scope/false_abstention", "wrongly silent", (cell) => silent?.[cell], (value) => `${(100 * value).toFixed(0)}%`],
-    ...(hasWeight ? [["utility", "utility", utility, (value) => value.toFixed(3)]] : []),
+    ...(hasWeight ? [["utility", named === "utility" ? named : "weighted mean", utility, (value) => value.toFixed(3)]] : []),
     ["tokens", "tokens", (cell) => tokens?.[cell], (value) => value.toLocaleString("en", { maximumFractionDigits: 0 })],
     ["passes", "pass", (cell) => passes?.[cell], (value) => `${(100 * value).toFixed(0)}%`],
   ].filter(([, , read]) => read(grid.recommended) !== undefined && read(grid.recommended) !== null);
@@ -77,12 +78,17 @@
     html("tbody", {}, figures(chosen.cell, "this cell"), figures(state.pinned, state.pinned === grid.recommended ? "pinned: ★ recommended" : "pinned")));
 
   const LINES = [["found", "blue"], ["utility", "ink"], ["scope/false_answer", "orange"], ["scope/false_abstention", "purple"]];
-  // The cells of the table, as far as their texts have room.
+  // The cells of the table; texts that have no room beside each other stand in rows.
   const flags = (along) => {
-    const ends = [along[0], along.at(-1)].map((cell) => grid.threshold[cell]), room = 0.12 * (ends[1] - ends[0]);
+    const room = 0.14 * (grid.threshold[along.at(-1)] - grid.threshold[along[0]]);
     const own = explored.levels.filter(([cell]) => grid.configuration[cell] === chosen.configuration)
-      .map(([cell, text]) => [grid.threshold[cell], 1, text]).sort(([a], [b]) => a - b);
-    return own.reduce((kept, flag) => (kept.length && flag[0] - kept.at(-1)[0] < room ? kept : [...kept, flag]), []);
+      .map(([cell, text]) => [grid.threshold[cell], 0, text]).sort(([a], [b]) => a - b);
+    const ends = [];
+    for (const flag of own) {
+      while (flag[0] - ends[flag[1]] < room) flag[1] += 1;
+      ends[flag[1]] = flag[0];
+    }
+    return own;
   };
   const drawCurve = (axis, other) => {
     if (!part(`by_${axis}`, ".plot")) return;
@@ -104,7 +110,7 @@
       if (most > 0) marks.push({ kind: "line", color: "green", label: `tokens, of ${Math.round(most).toLocaleString("en")}`, points: along.map((cell) => [grid[axis][cell], tokens[cell] / most]) });
     }
     plot(`by_${axis}`, {
-      x: axis, y: fixed === null ? "" : `at ${other} ${fixed}`, yEnds: [0, 1], whole: axis === "top_k", size: [440, 190],
+      x: "", y: fixed === null ? "" : `at ${other} ${fixed}`, yEnds: [0, 1], whole: axis === "top_k", size: [330, 170],
       marks: [
         ...marks, { kind: "rule", color: "grey", points: [[grid[axis][chosen.cell]]] },
         { kind: "flag", color: "ink", points: axis === "threshold" ? flags(along) : [] },
@@ -160,7 +166,7 @@
   };
 
   // The address holds the state: retrieval, top_k, threshold, weight / the pinned cell.
-  const slug = (cell) => [grid.configurations[grid.configuration[cell]].toLowerCase().replace(/[^a-z0-9.]+/g, "-"), `k${grid.top_k[cell]}`,
+  const slug = (cell) => [grid.configurations[grid.configuration[cell]].toLowerCase().replace(/[^a-z0-9.]+/g, "-").replace(/^-|-$/g, ""), `k${grid.top_k[cell]}`,
     ...(grid.threshold[cell] === null ? [] : [`t${grid.threshold[cell]}`])].filter(Boolean).join("-");
   const slugs = new Map(cells.map((cell) => [slug(cell), cell]));
   const address = () => `#${slug(chosen.cell)}${hasWeight && state.weight !== explored.weight ? `~w${state.weight}` : ""}${state.pinned === grid.recommended ? "" : `/${slug(state.pinned)}`}`;
@@ -185,11 +191,11 @@
   const reweigh = (weight) => {
     state.weight = weight;
     const isOwn = weight === explored.weight;
-    objective.name = isOwn ? named : `utility at weight ${weight}`;
+    objective.name = isOwn ? named : `${named === "utility" ? named : "weighted mean"} at weight ${weight}`;
     objective.values = isOwn ? explored.own : cells.map((cell) => utility(cell));
   };
 
-  const steps = { top_k: at("[data-step=top_k]"), threshold: at("[data-step=threshold]") }, weigh = at("[data-weight]");
+  const steps = { top_k: at("[data-step=top_k]"), threshold: at("[data-step=threshold]") }, weigh = at("[data-weight]"), link = at("[data-link]");
   const drawControls = () => {
     const { topKs, thresholds } = known[chosen.configuration], [topK, threshold] = places(chosen.cell);
     for (const [name, all, place] of [["top_k", topKs, topK], ["threshold", thresholds, threshold]]) {
@@ -200,7 +206,9 @@
       weigh.value = state.weight;
       weigh.nextElementSibling.textContent = state.weight.toFixed(2);
     }
-    at("[data-link]").href = address();
+    // Within another page, such as MLflow's or a notebook, a link has nowhere to lead: its text can be copied.
+    link.textContent = address();
+    if (window === window.top) link.href = address();
   };
   for (const input of Object.values(steps)) {
     input.addEventListener("input", () => {
@@ -208,9 +216,13 @@
       choose("cell", cell(topKs[steps.top_k.value], thresholds[steps.threshold.value]));
     });
   }
+  let paused;
   weigh?.addEventListener("input", () => {
     reweigh(Number(weigh.value));
-    draw();
+    drawCell();
+    // Map and points follow where the drag pauses: together they are too dear for every step of it.
+    clearTimeout(paused);
+    paused = setTimeout(draw, 100);
   });
   at("[data-best]").addEventListener("click", () => choose("cell", best()));
   at("[data-pin]").addEventListener("click", () => {
@@ -220,12 +232,13 @@
   for (const control of panel.querySelectorAll("[data-of]")) control.addEventListener("input", drawQueries);
   window.addEventListener("hashchange", restore);
   explored.own = objective.values;
-  follow(() => {
+  const drawCell = () => {
     drawControls();
     drawFigures();
     drawCurve("threshold", "top_k");
     drawCurve("top_k", "threshold");
     drawQueries();
-  });
+  };
+  follow(drawCell);
   restore();
 })();

@@ -27,13 +27,13 @@ const Figures = (() => {
   const extent = (values) => {
     if (!values.length) return [0, 1];
     const [low, high] = [Math.min(...values), Math.max(...values)];
-    return low < high ? [low, high] : [low - 0.5, high + 0.5];
+    return low < high ? [low, high] : low >= 0 && low <= 1 ? [0, 1] : [low - 0.5, high + 0.5];
   };
   const padded = ([low, high]) => [low - (high - low) * 0.04, high + (high - low) * 0.04];
   const scale = ([low, high], from, to) => (value) => from + ((value - low) / (high - low)) * (to - from);
 
   // Points are [x, y], of bars [x from, x to, y], of dots [x, y, number], of an area [x, low, high], of a rule [x], of a
-  // flag [x, y, text].
+  // flag [x, row above the plot, text].
   const KINDS = {
     bars: (points, x, y) => points.map(([from, to, height]) => svg("rect", {
       x: x(from), width: Math.max(x(to) - x(from) - 0.5, 0.5),
@@ -46,7 +46,7 @@ const Figures = (() => {
     area: (points, x, y) => [svg("polygon", {
       points: [...points.map(([a, , high]) => [a, high]), ...points.toReversed()].map(([a, b]) => `${x(a)},${y(b)}`).join(" "),
     })],
-    flag: (points, x) => points.map(([a, , text]) => svg("text", { x: x(a), y: TOP - 4 }, text)),
+    flag: (points, x) => points.map(([a, row, text]) => svg("text", { x: x(a), y: TOP - 4 - 9 * row }, text)),
     star: (points, x, y) => points.map(([a, b]) => svg("text", { x: x(a), y: y(b) + 6 }, "★")),
   };
 
@@ -60,13 +60,13 @@ const Figures = (() => {
     if (has("dots")) [xEnds, yEnds] = [padded(xEnds), padded(yEnds)];
     const x = scale(xEnds, LEFT, width - RIGHT), y = scale(yEnds, height - BOTTOM, TOP);
     const across = (value, kind) => svg("line", { class: kind, x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) });
-    const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}` },
+    const drawing = svg("svg", { viewBox: `0 0 ${width} ${xName ? height : height - 18}` },
       ...ticks(yEnds).flatMap((value) => [across(value, "grid"), svg("text", { class: "end", x: LEFT - 6, y: y(value) + 4 }, shown(value))]),
       ...(xTicks ?? ticks(xEnds, whole).map((value) => [value, shown(value)])).map(([value, text]) =>
         svg("text", { class: "middle", x: x(value), y: height - BOTTOM + 16 }, text)),
       across(has("bars") ? 0 : yEnds[0], "axis"),
       svg("text", { x: 4, y: 13 }, yName),
-      svg("text", { class: "end", x: width - RIGHT, y: height - 6 }, xName));
+      ...(xName ? [svg("text", { class: "end", x: width - RIGHT, y: height - 6 }, xName)] : []));
     for (const { kind, color, points, titles, cells } of marks) {
       const drawn = KINDS[kind](points, x, y, height);
       drawn.forEach((one, place) => {

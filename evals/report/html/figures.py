@@ -18,7 +18,7 @@ JUDGED = ("ragas/llm_context_precision", "ragas/llm_context_recall")
 SIDES = ("scope/false_answer", "scope/false_abstention", TOKENS, VERDICT_METRIC)
 
 
-def figure_data(report: Report) -> Columns:
+def figure_data(report: Report) -> dict[str, Any]:
     """Return the data of each figure of a report; None for a figure without data."""
     return {
         "grid": _grid(report, report.grid) if report.grid else None,

@@ -72,8 +72,8 @@ const Grid = (() => {
       const cell = at(row, column);
       if (cell === undefined) return html("td", {});
       const value = metric.values[cell];
-      const mark = cell === grid.recommended ? "★" : cell === grid.best ? "○" : twoDigits(value);
-      const made = html("td", { tabIndex: -1, ariaLabel: `${settings(cell)}, ${mark}: ${written(metric, value)}` }, mark);
+      const named = cell === grid.recommended ? "★" : cell === grid.best ? "○" : "", mark = named || twoDigits(value);
+      const made = html("td", { tabIndex: -1, ariaLabel: `${settings(cell)}, ${mark}: ${written(metric, value)}` }, named ? html("b", {}, named) : mark);
       made.dataset.cell = cell;
       drawnCells.set(cell, made);
       if (value !== null && isAllowed.has(cell)) {
@@ -85,7 +85,7 @@ const Grid = (() => {
     };
     // Of many headings only some fit.
     const headings = (values, scope) => values.map((value, place) =>
-      html("th", { scope, ariaLabel: value ?? "–" }, place % Math.ceil(values.length / 20) ? "" : value ?? "–"));
+      html("th", { scope, className: place % Math.ceil(values.length / 20) ? "hidden" : "" }, value ?? "–"));
     const rows = headings(thresholds, "row");
     drawnCells.clear();
     table.style.setProperty("--columns", topKs.length);
@@ -159,7 +159,7 @@ const Grid = (() => {
       .sort((a, b) => grid[axis][a] - grid[axis][b]);
     const shares = metrics.filter((metric) => metric.values.every((value) => value === null || (value >= 0 && value <= 1)));
     plot(`by_${axis}`, {
-      x: axis, y: here === null ? "" : `at ${other} ${here}`, yEnds: [0, 1], whole: axis === "top_k",
+      x: "", y: here === null ? "" : `at ${other} ${here}`, yEnds: [0, 1], whole: axis === "top_k", size: [330, 170],
       marks: [
         { kind: "rule", color: "grey", points: [[grid[axis][chosen.cell]]] },
         ...shares.slice(0, COLORS.length).map((metric, number) => ({
@@ -210,7 +210,7 @@ const Grid = (() => {
     choose("cell", to.dataset.cell);
     to.focus();
   });
-  for (const row of document.querySelectorAll("#decision [data-cell]")) row.addEventListener("click", () => choose("cell", row.dataset.cell));
+  for (const button of document.querySelectorAll("#decision [data-cell]")) button.addEventListener("click", () => choose("cell", button.dataset.cell));
   draw();
   const follow = (what) => {
     followers.push(what);

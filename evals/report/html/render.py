@@ -2,15 +2,17 @@
 
 import base64
 import hashlib
+import zlib
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, get_args
 
 import yaml
 
+from evals.grid.decision import NO_OUT_OF_SCOPE
 from evals.report.grid_sections import grid_sections
 from evals.report.head import criteria_line, deepest, tone
-from evals.report.html.figures import figure_data
+from evals.report.html.figures import Columns, figure_data
 from evals.report.model import Cause, Report
 from evals.report.section import Cell, Column, Section
 from evals.report.sections import (
@@ -79,6 +81,8 @@ def render_page(report: Report) -> str:
         .get_template("page.html.j2")
         .render(
             report=report,
+            # Of a grid it is the first line.
+            notes=[note for note in report.notes if note != NO_OUT_OF_SCOPE],
             badge=badge(report),
             criteria_line=criteria_line(report),
             searched=searched(report.facts),
@@ -92,7 +96,7 @@ def render_page(report: Report) -> str:
             judge=judge_lines(report),
             config=yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True),
             drawn=drawn,
-            figures_data=Markup(embedded(drawn)),
+            figures_data=Markup(embedded(drawn | {"grid": _packed(drawn["grid"])})),
             style=Markup(page_style()),
             script=Markup(script),
             script_hash=digest,
@@ -115,6 +119,13 @@ def badge(report: Report) -> tuple[str, str]:
 def embedded(data: object) -> str:
     """Return data as JSON that cannot end a script element."""
     return printable(json_text(data, indent=None)).replace("<", "\\u003c")
+
+
+def _packed(grid: Columns | None) -> Columns | None:
+    """Return the data of a grid with those by query zipped, in base64: a tenth of their size."""
+    if grid is None or grid["explored"] is None:
+        return grid
+    return {**grid, "explored": base64.b64encode(zlib.compress(embedded(grid["explored"]).encode())).decode()}
 
 
 def _facts(report: Report) -> Section:

@@ -181,6 +181,9 @@ def test_two_cells_of_a_grid_as_page_and_markdown(
     assert "<script" not in shown and "\\<script\\>" in written and "\n# head" not in written
     shown = unescape(re.sub(r"<[^>]*>", "", shown))
     assert HOSTILE.splitlines()[0] in shown
+    assert re.search(
+        r"metricverdictbaselineother\s*difference0?\.?\d+ worse00?\.?\d+ better", shown
+    )  # the picture's ends
     for name, metric in found["metrics"].items():
         assert name in shown
         if metric["n"]:

@@ -41,6 +41,8 @@ const probes = {
   type: (selector, value) => set(document.querySelector(selector), value),
   // Its figures
   names: () => all("figure", one => one.id.slice(7)),
+  bottoms: selector => all(selector, one => box(one).bottom),
+  cut: () => [...document.querySelectorAll(".wide")].filter(one => one.scrollWidth > one.clientWidth).map(one => one.ariaLabel),
   widths: () => all("figure svg", one => box(one).width),
   smallest_text: () => Math.min(...all("figure svg text", text => box(text).height)),
   labels: () => all("figure > [role=img]", one => one.ariaLabel),

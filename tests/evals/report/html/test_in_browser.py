@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from html import escape
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.slow
 VIEWS: list[tuple[int, Theme]] = [(1280, "light"), (1280, "dark"), (400, "light"), (400, "dark")]
 HOSTILE = "<script>document.title = 'owned'</script><b onclick=alert(1)>how</b> " + "x" * 300
 PROBES = Path(__file__).with_name("probes.js").read_text(encoding="utf-8")
-KEYS = {"Home": 36, "End": 35, "ArrowLeft": 37, "ArrowRight": 39, "ArrowDown": 40}
+KEYS = {"Enter": 13, "Home": 36, "End": 35, "ArrowLeft": 37, "ArrowRight": 39, "ArrowDown": 40}
 
 
 @pytest.fixture(scope="module")
@@ -55,21 +56,27 @@ def look(browser: Chromium, name: str, *arguments: Any) -> Any:
     return browser.evaluate(f"(() => {{ {PROBES} return probes.{name}(...{json.dumps(arguments)}); }})()")
 
 
-def x_of(share: float) -> float:
+def x_of(share: float, width: float = 386) -> float:
     """Return the pixel of a place on the horizontal axis."""
-    return 44 + 386 * share
+    return 44 + width * share
+
+
+def open_page(browser: Chromium, page: Path | str, *, width: int, theme: Theme, height: int = 900) -> None:
+    """Open a page, of a grid until what it knows of queries is unzipped."""
+    browser.open(page, width=width, theme=theme, height=height)
+    browser.wait_for("!document.querySelector('#explore table:empty')")
 
 
 def open_report(browser: Chromium, made: Report, folder: Path) -> None:
     file = folder / "made.html"
     file.write_text(render_page(made), encoding="utf-8")
-    browser.open(file, width=1280, theme="light")
+    open_page(browser, file, width=1280, theme="light")
     assert browser.problems == []
 
 
-def press(browser: Chromium, key: str) -> None:
+def press(browser: Chromium, key: str, text: str = "") -> None:
     for kind in ("keyDown", "keyUp"):
-        browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=KEYS[key])
+        browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=KEYS[key], text=text)
 
 
 @pytest.mark.parametrize(("width", "theme"), VIEWS)
@@ -77,11 +84,11 @@ def test_it_is_whole_and_fits_and_all_of_it_can_be_read(
     browser: Chromium, page: Path, width: int, theme: Theme
 ) -> None:
     """Text stands out at least 4.5 : 1 (WCAG 2.1, 1.4.3); plots have a label, areas that scroll take the focus."""
-    browser.open(page, width=width, theme=theme)
+    open_page(browser, page, width=width, theme=theme)
     assert browser.problems == []
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     assert look(browser, "overflowing") == []
-    assert look(browser, "names") == ["by_threshold", "cells", "by_top_k", "tradeoff", "scores", "ranks"]
+    assert look(browser, "names") == ["by_threshold", "by_top_k", "cells", "tradeoff", "scores", "ranks"]
     sizes = look(browser, "widths")
     assert len(sizes) == 5 and min(sizes) > 300
     assert look(browser, "smallest_text") >= 8
@@ -98,7 +105,7 @@ def test_it_is_whole_and_fits_and_all_of_it_can_be_read(
 
 
 def test_only_its_own_scripts_run(browser: Chromium, page: Path) -> None:
-    browser.open(page, width=1280, theme="light")
+    open_page(browser, page, width=1280, theme="light")
     assert browser.evaluate("document.querySelectorAll('b[onclick]').length") == 0
     assert browser.evaluate("document.body.innerText.includes(\"<script>document.title = 'owned'\")")
     look(browser, "inject")
@@ -107,7 +114,7 @@ def test_only_its_own_scripts_run(browser: Chromium, page: Path) -> None:
 
 
 def test_queries_are_sorted_and_filtered(browser: Chromium, page: Path) -> None:
-    browser.open(page, width=1280, theme="light")
+    open_page(browser, page, width=1280, theme="light")
     look(browser, "sort_by_best")
     ascending = [float(text) for text in look(browser, "column", 3)]
     assert ascending == sorted(ascending) and len(ascending) == 11
@@ -129,8 +136,10 @@ def test_the_first_picture_is_on_the_first_screen(browser: Chromium, page: Path,
     single.write_text(render_page(report()), encoding="utf-8")
     for file in (page, single):
         for width, height in ((1280, 720), (400, 900)):
-            browser.open(file, width=width, theme="light", height=height)
+            open_page(browser, file, width=width, theme="light", height=height)
             assert browser.evaluate(bottom) < height
+    open_page(browser, page, width=1280, theme="light", height=800)
+    assert max(look(browser, "bottoms", ".curves figure, #figure-cells")) < 800
 
 
 def test_a_bar_is_as_high_as_the_queries_of_its_scores(browser: Chromium, tmp_path: Path) -> None:
@@ -157,7 +166,7 @@ def test_ranks_within_top_k_are_told_from_deeper_ones(browser: Chromium, tmp_pat
 
 
 def test_every_cell_of_the_map_says_its_value(browser: Chromium, page: Path, grid: Measured) -> None:
-    browser.open(page, width=1280, theme="light")
+    open_page(browser, page, width=1280, theme="light")
     swept, choice = swept_of(grid), choice_of(grid)
     chosen = swept.grid.cell(choice.recommended.cell).configuration
     name = swept.grid.configurations[chosen].name
@@ -179,8 +188,27 @@ def test_every_cell_of_the_map_says_its_value(browser: Chromium, page: Path, gri
     assert outlined and outlined <= inside
 
 
+def test_the_named_cells_and_the_headings_are_there_where_no_text_has_room(browser: Chromium, page: Path) -> None:
+    open_page(browser, page, width=1280, theme="light")
+    browser.evaluate("document.querySelector('#figure-cells table').style.setProperty('--rows', 60)")
+    sizes = (
+        "[...document.querySelectorAll('#figure-cells td[data-cell], #figure-cells b')].map(one => "
+        "[one.tagName, parseFloat(getComputedStyle(one).fontSize)])"
+    )
+    assert {tag: size >= 10 for tag, size in browser.evaluate(sizes)} == {"TD": False, "B": True}
+    assert browser.evaluate("[...document.querySelectorAll('#figure-cells th')].every(one => one.textContent)")
+
+
+def test_a_row_of_the_decision_chooses_its_cell_by_keyboard(browser: Chromium, page: Path) -> None:
+    open_page(browser, page, width=1280, theme="light")
+    browser.evaluate("document.querySelector('#decision button').focus()")
+    press(browser, "Enter", text="\r")
+    chosen = browser.evaluate("document.activeElement.dataset.cell")
+    assert browser.evaluate("document.querySelector('#figure-cells [aria-selected=true]').dataset.cell") == chosen
+
+
 def test_arrow_keys_choose_a_cell_and_the_other_figures_follow(browser: Chromium, page: Path) -> None:
-    browser.open(page, width=400, theme="light")
+    open_page(browser, page, width=400, theme="light")
     browser.evaluate("document.querySelector('#figure-cells td[data-cell]').click()")
     browser.evaluate("document.querySelector(`#figure-cells td[tabindex='0']`).focus()")
     before = look(browser, "chosen")
@@ -191,7 +219,8 @@ def test_arrow_keys_choose_a_cell_and_the_other_figures_follow(browser: Chromium
     assert [after["focus"]] == after["selected"]
     for where in ("focus", "told", "title"):
         assert "top_k 2, threshold 0.2" in after[where]
-    assert after["top_k"] == pytest.approx(x_of(0.25)) and after["threshold"] == pytest.approx(x_of(0.2 / 0.9))
+    assert after["top_k"] == pytest.approx(x_of(0.25, 276))
+    assert after["threshold"] == pytest.approx(x_of(0.2 / 0.9, 276))
     assert browser.evaluate("document.querySelectorAll(`#figure-cells td[tabindex='0']`).length") == 1
     for _ in range(9):
         press(browser, "ArrowLeft")
@@ -199,7 +228,7 @@ def test_arrow_keys_choose_a_cell_and_the_other_figures_follow(browser: Chromium
 
 
 def test_a_metric_and_a_configuration_are_chosen(browser: Chromium, page: Path, grid: Measured) -> None:
-    browser.open(page, width=1280, theme="light")
+    open_page(browser, page, width=1280, theme="light")
     swept = swept_of(grid)
     look(browser, "choose", "metric", "scope/false_answer")
     for number, configuration in enumerate(swept.grid.configurations):
@@ -230,12 +259,14 @@ def test_what_has_no_threshold_or_no_value_is_drawn_without(browser: Chromium, g
 
 
 def test_it_prints_with_its_figures_and_their_colours(browser: Chromium, page: Path) -> None:
-    browser.open(page, width=1280, theme="dark")
+    open_page(browser, page, width=1280, theme="dark")
     browser.call("Emulation.setEmulatedMedia", media="print")
     shown = "getComputedStyle(document.querySelector('#figure-cells td[data-cell]')).printColorAdjust"
     assert browser.evaluate(shown) == "exact"
     assert look(browser, "background") == "rgb(255, 255, 255)"
     assert min(look(browser, "widths")) > 300
+    browser.call("Emulation.setDeviceMetricsOverride", width=718, height=900, deviceScaleFactor=1, mobile=False)
+    assert look(browser, "cut") == []  # on paper nothing scrolls
     printed = browser.call("Page.printToPDF", printBackground=False)["data"]
     browser.call("Emulation.setEmulatedMedia", media="")
     text = "".join(page.extract_text() for page in PdfReader(BytesIO(base64.b64decode(printed))).pages)
@@ -250,7 +281,7 @@ def test_every_figure_is_the_report_s(browser: Chromium, grid: Measured, page: P
     section = report(grid).grid
     assert section is not None and section.decision is not None and section.results is not None
     weight, metrics, found = section.decision.weight, section.metrics, section.results
-    browser.open(page, width=1280, theme="light")
+    open_page(browser, page, width=1280, theme="light")
     for number in range(len(found.gain)):
         browser.evaluate(f"Grid.choose('cell', {number})")
         link = browser.evaluate("document.querySelector('[data-link]').hash")
@@ -282,7 +313,7 @@ def test_every_figure_is_the_report_s(browser: Chromium, grid: Measured, page: P
 def test_a_reader_moves_pins_filters_and_comes_back_by_a_link(browser: Chromium, grid: Measured, page: Path) -> None:
     section = report(grid).grid
     assert section is not None and section.results is not None
-    browser.open(page, width=1280, theme="light")
+    open_page(browser, page, width=1280, theme="light")
     assert look(browser, "moved") == []  # the cell beside itself
     look(browser, "type", "#explore [data-step=top_k]", 0)
     look(browser, "type", "#explore [data-step=threshold]", 0)
@@ -303,15 +334,72 @@ def test_a_reader_moves_pins_filters_and_comes_back_by_a_link(browser: Chromium,
     address, before = browser.evaluate("document.querySelector('[data-link]').href"), look(browser, "figures")
     assert "#" in address and "~w0.75" in address
     browser.open("about:blank", width=400, theme="dark")  # else it would be the same document, which does not load
-    browser.open(address, width=400, theme="dark")
+    open_page(browser, address, width=400, theme="dark")
     assert look(browser, "figures") == before
     browser.open("about:blank", width=400, theme="dark")
-    browser.open(f"{page.absolute().as_uri()}#no-such-cell~w9/%", width=400, theme="dark")
+    open_page(browser, f"{page.absolute().as_uri()}#no-such-cell~w9/%", width=400, theme="dark")
     assert browser.problems == []
 
 
+def test_a_drag_of_the_weight_moves_the_figures_at_once_and_the_map_where_it_pauses(
+    browser: Chromium, page: Path
+) -> None:
+    """All at every step took 80 ms."""
+    open_page(browser, page, width=1280, theme="light")
+    before, label = (
+        look(browser, "figures")[0]["utility"],
+        "document.querySelector('#figure-cells td[data-cell]').ariaLabel",
+    )
+    browser.evaluate("window.was = document.querySelector('#figure-cells td[data-cell]')")
+    look(browser, "type", "#explore [data-weight]", 0.9)
+    assert look(browser, "figures")[0]["utility"] != before
+    told = browser.evaluate(label)
+    browser.wait_for("!was.isConnected")
+    assert browser.evaluate(label) != told
+
+
+def test_the_cells_of_the_table_are_all_marked_and_named_in_another_page(
+    browser: Chromium, grid: Measured, page: Path, tmp_path: Path
+) -> None:
+    """A link within MLflow's or a notebook's page has nowhere to lead."""
+    section = report(grid).grid
+    assert section is not None and section.decision is not None and section.chosen is not None
+    where = section.cells.configuration
+    marked = [level.limit for level in section.decision.levels if level.cell is not None and level.limit < 1
+              and where[level.cell] == where[section.chosen]]  # fmt: skip
+    open_page(browser, page, width=1280, theme="light")
+    texts = browser.evaluate(
+        "[...document.querySelectorAll('#figure-by_threshold .flag text')].map(o => o.textContent)"
+    )
+    assert sorted(texts) == sorted(f"≤ {100 * limit:.3g}%" for limit in marked) and len(texts) > 1
+    host = tmp_path / "host.html"
+    host.write_text(f'<iframe srcdoc="{escape(page.read_text(encoding="utf-8"))}"></iframe>', encoding="utf-8")
+    browser.open(host, width=1280, theme="light")
+    link = browser.wait_for("frames[0].document.querySelector('[data-link]')?.outerHTML")
+    browser.wait_for("frames[0].document.querySelector('[data-link]').textContent")
+    link = browser.evaluate("frames[0].document.querySelector('[data-link]').outerHTML")
+    assert link == f'<a data-link="">#{section.address(section.places()[section.chosen])}</a>'
+
+
+def test_what_weighs_otherwise_than_the_objective_has_another_name(
+    browser: Chromium, grid: Measured, tmp_path: Path
+) -> None:
+    made = report(grid)
+    assert made.grid is not None and made.grid.choice is not None
+    twice = {name: 2 * weight for name, weight in made.grid.ranking.metrics.items()}
+    ranking = made.grid.ranking.model_copy(update={"metrics": twice})
+    ways = [one.model_copy(update={"name": f"__main__:find{n}"}) for n, one in enumerate(made.grid.configurations)]
+    section = made.grid.model_copy(update={"ranking": ranking, "configurations": ways})
+    open_report(browser, made.model_copy(update={"grid": section}), tmp_path)
+    address = section.address(section.places()[made.grid.choice.recommended.cell])
+    assert browser.evaluate("document.querySelector('[data-link]').hash") == f"#{address}"
+    assert re.match(r"main-find\d-k", address)
+    assert "weighted mean" in browser.evaluate("document.querySelector('#explore thead').innerText")
+    assert "utility" not in browser.evaluate("document.body.innerText")
+
+
 def test_sliders_go_by_keyboard(browser: Chromium, grid: Measured, page: Path) -> None:
-    browser.open(page, width=1280, theme="light")
+    open_page(browser, page, width=1280, theme="light")
     shown = "document.querySelector('[data-step=top_k]').nextElementSibling.textContent"
     browser.evaluate("document.querySelector('[data-step=top_k]').focus()")
     seen = []

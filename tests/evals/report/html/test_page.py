@@ -4,12 +4,14 @@ import base64
 import hashlib
 import json
 import re
+import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 
+from evals.grid.decision import NO_OUT_OF_SCOPE
 from evals.grid.measure import Measured
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.html import render_page
@@ -122,6 +124,19 @@ def test_the_policy_lets_its_own_script_run_and_nothing_be_loaded(grid_page: str
         "default-src 'none'", "style-src 'unsafe-inline'", "img-src data:", f"script-src 'sha256-{digest}'",
         "base-uri 'none'", "form-action 'none'",
     ]  # fmt: skip
+
+
+def test_what_is_known_query_by_query_is_zipped_and_is_missed_aloud(grid: Measured) -> None:
+    made = report(replace(grid, notes=(NO_OUT_OF_SCOPE,)))
+    page, told = render_page(made), figure_data(made)["grid"]["explored"]
+    data = json.loads(page.partition('id="figures-data">')[2].partition("</script>")[0])
+    assert json.loads(zlib.decompress(base64.b64decode(data["grid"]["explored"]))) == json.loads(embedded(told))
+    assert made.grid is not None
+    without = render_page(made.model_copy(update={"grid": made.grid.model_copy(update={"results": None})}))
+    left_out, marks = "What changes query by query with another cell is left out", "≤: the cells of the table"
+    assert [text in page for text in (left_out, marks)] == [False, True]
+    assert [text in without for text in (left_out, marks)] == [True, False]
+    assert page.casefold().count(NO_OUT_OF_SCOPE.casefold()) == 1
 
 
 # Figures; what they draw of it is tested in a browser
