@@ -43,6 +43,11 @@ REPLACED_BY: Mapping[str, tuple[str, ...]] = {
     "dataset.hub": ("dataset.path",),
     "dataset.path": ("dataset.hub",),
     "baseline": ("dataset.path", "dataset.hub", "dataset.split", "dataset.ids"),
+    # Who names one value does not sweep it.
+    **{
+        f"sweep.{axis}": (axis,)
+        for axis in ("top_k", "threshold", "mode", "fusion", "rerank", "candidates", "threshold_on")
+    },
 }
 # Settings of lower layers that still count when a higher layer names the user's own retriever (`python`).
 KEPT = ("top_k", "candidates", "metadata")

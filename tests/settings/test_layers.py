@@ -123,6 +123,14 @@ def test_what_the_default_experiment_is_compared_with_goes_with_its_data() -> No
         assert build(ExperimentConfig, [file, layer(**{name: value})]).baseline is None
 
 
+def test_a_value_of_a_higher_layer_ends_the_sweep_of_it() -> None:
+    file = layer(sweep={"top_k": [1, 2], "mode": ["semantic", "hybrid"]}, retriever={"threshold": 0.3})
+    made = build(ExperimentConfig, [file, layer(retriever={"top_k": 4})])
+    assert (made.retriever.top_k, [*made.sweep.axes]) == (4, ["mode"])
+    again = build(ExperimentConfig, [file, layer(retriever={"top_k": 4}), layer(sweep={"top_k": [5]})])
+    assert [*again.sweep.axes] == ["top_k", "mode"]
+
+
 # What a layer may say
 
 
