@@ -119,7 +119,8 @@ def results_by_cell(result: Measured) -> ResultsByCell | None:
     list_of, lengths = list_of.reshape(longest.shape), results.lengths[own]
     if lengths.sum() > MOST_LISTED:
         return None
-    lists = [results.codes[row, :length] for row, length in zip(own.tolist(), lengths.tolist(), strict=True)]
+    of_id = grid.pool.identity[results.codes]  # the page knows a chunk by its id
+    lists = [of_id[row, :length] for row, length in zip(own.tolist(), lengths.tolist(), strict=True)]
     offsets = np.cumsum([0, *(lengths + 1)])
     row = np.full(offsets[-1], -1)  # by list, then by number of chunks returned; -1 where no cell returns that many
     for cut, top_k in enumerate(grid.top_ks):

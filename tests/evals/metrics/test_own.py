@@ -1,11 +1,15 @@
 """A metric of the user's own: one more row, from the function to report, grid, criteria and comparison."""
 
 from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from langchain_core.documents import Document
 
-from evals import Experiment, compare_runs, evaluate, metric, sweep
+from evals import Experiment, Outputs, compare_runs, evaluate, metric, sweep
 from evals.cases.case import Case
 from evals.collect.observations import Failure, Unscored
 from evals.errors import ExperimentError
@@ -69,6 +73,30 @@ def test_an_experiment_names_it_and_two_reports_compare_it(
     assert load_report(files[0])["own_metrics"][0]["name"] == "team/says_more"
     [comparison] = compare_runs(*files, metrics=["team/*"])
     assert [(each.metric, each.better) for each in comparison.differences] == [("team/says_more", "higher")]
+
+
+def rerank(query: str) -> list[Document]:
+    """Return one document under a score that is the query's, as rerankers of LangChain write it into the metadata."""
+    said = {"relevance_score": np.float32(ord(query[0]) / 128), "day": date(2026, 1, 1)}
+    return [Document(page_content="one text", id="x", metadata=said)]
+
+
+@metric("team/reranked")
+def reranked(case: Case, chunks: Sequence[Chunk]) -> bool:
+    assert str(chunks[0].extra["day"]) == "2026-01-01"
+    return bool(chunks[0].extra["relevance_score"] == ord(case.query[0]) / 128)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_it_reads_the_metadata_that_the_query_returned(tmp_path: Path, saved: bool) -> None:
+    """Of a chunk that several queries get, and where the run starts from a saved retrieval."""
+    file, named = tmp_path / "kept", Experiment.model_validate({"retriever": {"python": f"{HERE}:rerank"}})
+    result = evaluate(rerank, ROWS, metrics=[reranked], outputs=Outputs(retrieval=file))
+    if saved:
+        result = evaluate(None, ROWS, metrics=[reranked], experiment=named, from_retrieval=file)
+    found = result.metrics["team/reranked"]
+    assert (found.value, found.n_failed) == (1, 0)
+    assert result.report.queries[0].retrieved[0].chunk_id == result.report.queries[1].retrieved[0].chunk_id == "x"
 
 
 ZERO = Failure(type="ZeroDivisionError", message="division by zero")
