@@ -37,8 +37,6 @@ Headline = Literal["always", "at the deepest", "never"]
 Scope = Literal["in_scope", "out_of_scope", "all"]
 Scorer = Callable[[Results, "Context"], Values | Floats]
 Own = Callable[[Case, Sequence[Chunk]], "float | bool | None"]
-# Interval of a mean: of values within 0 and 1, for which their bounds count, or of amounts.
-Kind = Literal["mean", "amount"]
 
 # Digits after the point of values in tables, 3 for all other units.
 DIGITS: dict[str, int] = {"ms": 1, "tokens": 1, "total tokens": 0, "calls": 0, "USD": 4}
@@ -131,11 +129,6 @@ class QueryMetric(Declaration):
     all_relevant: bool = False
     proxy: "QueryMetric | None" = None
 
-    @property
-    def interval(self) -> Kind:
-        """The interval of its means."""
-        return "mean" if self.range == SHARE else "amount"
-
     def values(self, results: Results, context: Context) -> Values:
         """Score results; those of queries that are not of its scope have neither a value nor a reason for none."""
         if self.of == "candidates":
@@ -187,22 +180,24 @@ def within(observations: Sequence[Observation], scope: Scope) -> list[Observatio
     return [o for o in observations if scope == "all" or o.case.in_scope == (scope == "in_scope")]
 
 
-def summarise(name: str, scores: Sequence[Score], interval: Kind) -> Summary:
+def summarise(metric: QueryMetric, scores: Sequence[Score]) -> Summary:
     """Average scores, with their counts, the 95% interval, and the bounds that failed and missing ones leave open.
 
     The mean and its interval are over the scored values; where some failed or are missing, `bound_low` and `bound_high`
-    are the mean with every one of them counted 0 and 1.
+    are the mean with every one of them at the lower and the upper end of the metric's range, None where it has none.
     """
     values = [score for score in scores if isinstance(score, float | int)]
     unscored = [score for score in scores if isinstance(score, Unscored)]
     failed = [score for score in scores if isinstance(score, Failure)]
     missing, total = sum(score.missing for score in unscored), stats.total(values)
-    lost, ends = len(failed) + missing, stats.mean_interval(values, shares=interval == "mean")
+    lost, ends = len(failed) + missing, stats.mean_interval(values, shares=metric.range == SHARE)
+    known = len(values) + lost
+    low, high = ((total + lost * end) / known if lost and isfinite(end) else None for end in metric.range)
     reason = unscored[0].reason if unscored else ""
     if len(failed) > len(unscored):
         reason = f"{failed[0].type}: {failed[0].message}"
     summary = Summary(
-        metric=name,
+        metric=metric.name,
         value=total / len(values) if values else None,
         ci_low=ends.low,
         ci_high=ends.high,
@@ -210,8 +205,8 @@ def summarise(name: str, scores: Sequence[Score], interval: Kind) -> Summary:
         n_unscored=len(unscored),
         n_failed=len(failed),
         n_missing=missing,
-        bound_low=total / (len(values) + lost) if lost else None,
-        bound_high=(total + lost) / (len(values) + lost) if lost else None,
+        bound_low=low,
+        bound_high=high,
         note=ends.note or reason if values else reason or "no query of this kind",
     )
     if summary.usable or not values:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import date
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from evals import Experiment, Outputs, compare_runs, evaluate, metric, sweep
 from evals.cases.case import Case
 from evals.collect.observations import Failure, Unscored
 from evals.errors import ExperimentError
+from evals.metrics import OWN
 from evals.metrics.declaration import own_metric
 from evals.run import main
 from retrievers.errors import ConfigError
@@ -119,6 +121,39 @@ def out_of_range(value: float) -> Failure:
 def test_what_it_cannot_tell_is_that_score_alone(function: Callable[..., Any], expected: list[Any]) -> None:
     observations = [observe(results(name), {"a": 1}) for name in ("a", "b")]
     assert scored(own_metric(metric("team/x")(function)), observations) == expected
+
+
+@metric("team/gain", range=(-1, 1))
+def gain(case: Case, chunks: Sequence[Chunk]) -> float:
+    return {"one": 0.5, "two": 0.5}[case.id]
+
+
+@metric("team/price", unit="USD", direction="lower", range=(0, inf))
+def price(case: Case, chunks: Sequence[Chunk]) -> float:
+    return gain(case, chunks)
+
+
+def test_a_failed_score_counts_at_the_ends_of_its_range(tmp_path: Path) -> None:
+    """In bounds, criteria, constraints, and comparisons of two files; where there is no end, all is open."""
+    wanted = {"criteria": {"team/gain": ">= 0.1", "team/price": "<= 9"}, "metrics": ["ranking/hit_*"]}
+    failing = evaluate(find, ROWS, metrics=[gain, price], experiment=Experiment.model_validate(wanted))
+    found = [failing.metrics[name] for name in ("team/gain", "team/price")]
+    assert [(each.bound_low, each.bound_high) for each in found] == [(0, pytest.approx(2 / 3)), (1 / 3, None)]
+    assert [(gate.verdict, gate.figure) for gate in failing.report.criteria] == [("undecided", 0), ("undecided", 0.5)]
+    for condition in ("team/gain >= 0.1", "team/price <= 9"):
+        held = Experiment.model_validate({"objective": {"metrics": "ranking/hit_rate_at_1", "constraints": condition}})
+        with pytest.raises(ExperimentError, match="none of 2 cells has"):
+            sweep(find, ROWS, top_k="1:2", metrics=[gain, price, "ranking/*"], experiment=held)
+    rows = [own_metric(function) for function in (gain, price)]
+    whole = [metric(row.name, range=row.range, direction=row.direction)(lambda case, chunks: 0.5) for row in rows]
+    files = [tmp_path / "whole.json", tmp_path / "failing.json"]
+    evaluate(find, ROWS, metrics=whole).save(files[0])
+    failing.save(files[1])
+    for row in rows:
+        del OWN[row.name]
+    [comparison] = compare_runs(*files, metrics=["team/*"], tolerances={"team/gain": 0.49, "team/price": 99})
+    assert [each.worst for each in comparison.differences] == [pytest.approx(-0.5), None]
+    assert [each.passed for each in comparison.regressions] == [False, False]
 
 
 @pytest.mark.parametrize(
