@@ -184,7 +184,8 @@ def _settled(experiment: Experiment | None, metrics: "Sequence[Metric] | None", 
     if config.threshold.false_answer is not None:  # a function is asked for scores where a threshold reads them
         changed["retriever"] = config.retriever.model_copy(update={"threshold": config.retriever.threshold or 0.0})
     if metrics:
-        changed["metrics"] = tuple(each if isinstance(each, str) else adopt(each).name for each in metrics)
+        named = zip(metrics, adopt(metrics), strict=True)
+        changed["metrics"] = tuple(each if isinstance(each, str) else name for each, name in named)
     return config.model_copy(update=changed)
 
 

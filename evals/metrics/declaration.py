@@ -12,7 +12,7 @@ An experiment names it `python:my_metrics:has_code` among its metrics; `evaluate
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from retrievers.config import RetrieverConfig, factory
 from retrievers.records import Chunk
 
 Direction = Literal["higher", "lower", "neither"]
-Unit = Literal["share", "score", "cosine", "ratio", "ms", "tokens", "total tokens", "calls", "USD"]
 # `labels`: what golden data call relevant; `latency`: timed single calls; `determinism`: repeated queries; `index`:
 # exact searches; `judge`: verdicts; `judge usage`: the calls that they took; `sources`: the source pages.
 Need = Literal["labels", "latency", "determinism", "judge", "judge usage", "sources"]
@@ -237,12 +236,20 @@ def metric(
 
     Args:
         name: Name in reports and MLflow, such as `team/has_code`.
-        unit: Unit of the values, such as `share`, `ms` or `tokens`.
+        unit: Unit of the values, such as `share`, `ms` or `tokens`; any text.
         direction: Which values are better: `higher`, `lower`, `neither`.
         range: Lowest and highest possible value. Of means within 0 and 1 the interval allows for these bounds.
         scope: Which queries it is over: `all`, `in_scope`, `out_of_scope`.
         about: One line about it; the first line of the function's docstring when left out.
+
+    Raises:
+        ExperimentError: One of them cannot be.
     """
+    for what, got, known in (("direction", direction, get_args(Direction)), ("scope", scope, get_args(Scope))):
+        if got not in known:
+            raise ExperimentError(f"metric {name!r}: expected {what} {', '.join(known)}, got {got!r}")
+    if not range[0] < range[1]:
+        raise ExperimentError(f"metric {name!r}: expected range (lowest, highest), got {range}")
 
     def declared(function: Own) -> Own:
         said = about or (function.__doc__ or "").strip().partition("\n")[0]

@@ -163,8 +163,22 @@ def test_a_failed_score_counts_at_the_ends_of_its_range(tmp_path: Path) -> None:
         (f"python:{HERE}:find", ExperimentError, r"put @metric\(\"team/name\"\) above it"),
         (f"python:{HERE}:gone", ConfigError, "found none"),
         (metric("ranking/mrr_at_5")(lambda case, chunks: 1), ExperimentError, "is the name of a metric of this"),
+        (metric("team/gain")(lambda case, chunks: 1), ExperimentError, "'team/gain' is the name of two of these"),
     ],
 )
 def test_what_is_no_metric_is_refused_before_any_search(given: Any, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
-        evaluate(lambda query: pytest.fail("it was searched"), ROWS, metrics=[given])
+        evaluate(lambda query: pytest.fail("it was searched"), ROWS, metrics=[f"python:{HERE}:gain", gain, given])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"scope": "in-scope"}, "metric 'team/x': expected scope in_scope, out_of_scope, all, got 'in-scope'"),
+        ({"direction": "up"}, "expected direction higher, lower, neither, got 'up'"),
+        ({"range": (1, 0)}, r"expected range \(lowest, highest\), got \(1, 0\)"),
+    ],
+)
+def test_what_is_declared_wrongly_is_refused_at_once(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ExperimentError, match=said):
+        metric("team/x", **wrong)
