@@ -243,15 +243,19 @@ def _proved(result: Swept, proof: CellProof) -> str:
     members = list(result.choice.recommended.members) if result.choice else []
     bound = min((bound for bound in proof.within[members].tolist() if isfinite(bound)), default=None)
     if bound is None or result.chosen is None:
-        said = f"Not proved: too few queries were judged to compare {len(result.grid):,} cells"
+        failed = f"{proof.failed:,} verdicts failed" if proof.failed else ""
+        reason = proof.stopped or failed or "too few queries were judged"
+        said = f"Not proved: the {len(result.grid):,} cells cannot be compared, as {reason}"
     else:
         proved = "Proved" if bound <= proof.margin else f"Not proved within {proof.margin:g}"
-        best = f"best of {len(result.grid):,} cells by all verdicts of this judge, asked once, on these queries (95%)"
+        best = (
+            f"best of {len(result.grid):,} cells by all verdicts of {proof.judge}, asked once, on these queries (95%)"
+        )
         far = f" at most {bound:.3f} below" if bound else ""
         said = f"{proved}: {describe(result.grid, result.chosen)} is{far} the {best}"
-    share = proof.questions / max(1, proof.all_questions)
-    bought = f"{proof.questions:,} of {proof.all_questions:,} verdicts ({share:.0%})"
-    return f"{said}, with {bought} on {proof.n} of {proof.eligible} queries"
+    share = proof.verdicts / max(1, proof.all_questions)
+    bought = f"{proof.verdicts:,} of {proof.all_questions:,} verdicts ({share:.0%})"
+    return f"{said}, with {bought} on {proof.asked} of {proof.eligible} queries"
 
 
 def _bands(
