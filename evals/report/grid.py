@@ -248,11 +248,9 @@ def _proved(result: Swept, proof: CellProof) -> str:
         said = f"Not proved: the {len(result.grid):,} cells cannot be compared, as {reason}"
     else:
         proved = "Proved" if bound <= proof.margin else f"Not proved within {proof.margin:g}"
-        best = (
-            f"best of {len(result.grid):,} cells by all verdicts of {proof.judge}, asked once, on these queries (95%)"
-        )
+        cells = f"{len(result.grid):,} cells by all verdicts of {proof.judge}, asked once, on these queries (95%)"
         far = f" at most {bound:.3f} below" if bound else ""
-        said = f"{proved}: {describe(result.grid, result.chosen)} is{far} the {best}"
+        said = f"{proved}: {describe(result.grid, result.chosen)} is{far} the best of {cells}"
     share = proof.verdicts / max(1, proof.all_questions)
     bought = f"{proof.verdicts:,} of {proof.all_questions:,} verdicts ({share:.0%})"
     return f"{said}, with {bought} on {proof.asked} of {proof.eligible} queries"

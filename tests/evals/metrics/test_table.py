@@ -161,7 +161,7 @@ def test_counts_add_up_bounds_hold_the_mean_and_nothing_is_nan(scores: list[Scor
     assert (found.value is None) == (found.n == 0)
     for bound, end in ((found.bound_low, low), (found.bound_high, high)):
         assert (bound is None) == (found.n_failed == 0 or not isfinite(end))
-        filled = [end if score == FAILED else score for score in scores if isinstance(score, float) or score == FAILED]
+        filled = [score if isinstance(score, float) else end for score in scores if score != UNSCORED]
         assert bound is None or bound == pytest.approx(sum(filled) / len(filled), abs=1e-12)
     assert found.ci_low is not None or found.note
 
