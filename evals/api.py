@@ -184,8 +184,9 @@ def _settled(experiment: Experiment | None, metrics: "str | Sequence[Metric] | N
     if config.threshold.false_answer is not None:  # a function is asked for scores where a threshold reads them
         changed["retriever"] = config.retriever.model_copy(update={"threshold": config.retriever.threshold or 0.0})
     if metrics:
-        several = metrics.split(",") if isinstance(metrics, str) else metrics
-        changed["metrics"] = tuple(each.strip() if isinstance(each, str) else adopt(each).name for each in several)
+        several = [each.strip() for each in metrics.split(",")] if isinstance(metrics, str) else list(metrics)
+        named = zip(several, adopt(several), strict=True)
+        changed["metrics"] = tuple(each if isinstance(each, str) else name for each, name in named)
     return config.model_copy(update=changed)
 
 

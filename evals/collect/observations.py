@@ -152,8 +152,9 @@ class Summary:
         n_unscored: Number of values that could not be scored.
         n_failed: Number of values that failed.
         n_missing: Number of the unscored that have a score which was not obtained (see `Unscored.missing`).
-        bound_low: The value if everything that failed or is missing had scored 0; None without any.
-        bound_high: The value if that had scored 1, likewise.
+        bound_low: The value if everything that failed or is missing had scored the least that the metric can; None
+            without any, and where its range has no such end.
+        bound_high: The value if that had scored the most, likewise.
         note: Why there is no value or no interval.
         sampled: How the mean was corrected, where a sample of the queries was judged; else None. `bound_low` and
             `bound_high` are then the 95% bounds of what judging them all would give.

@@ -6,6 +6,7 @@ whose place stands `UNSEALED` while it is computed. Checksums of Parquet's pages
 """
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -27,9 +28,8 @@ from retrievers.errors import ConfigError
 from retrievers.records import Chunk
 from retrievers.search.candidates import Candidates, ChunkList, SearchFacts, joined
 
-VERSION = b"4"
+VERSION = b"5"
 UNSEALED = b"?" * 64
-# Payload keys that are no fields of a chunk are not saved.
 OF_CHUNK = tuple(field.name for field in fields(Chunk) if field.name != "extra")
 # Columns of a list that hold JSON, and what begins the names of those that hold a value for each candidate.
 FACTS, RELEVANCE, EACH = TypeAdapter(SearchFacts), TypeAdapter(Relevance), "each "
@@ -156,7 +156,7 @@ def write(file: Path, pools: Sequence[Pool], origin: Origin) -> None:
     lists = pa.Table.from_pylist(described).append_column("facts", pa.array(map(to_json, whole.facts)))
     for name, matrix in matrices.items():
         lists = lists.append_column(EACH + name, pa.ListArray.from_arrays(offsets, pa.array(matrix.ravel())))
-    found = [{name: getattr(chunks[code], name) for name in OF_CHUNK} for code in range(len(chunks))]
+    found = [{name: getattr(c, name) for name in OF_CHUNK} | {"extra": _as_json(c.extra)} for c in chunks]
     texts = [{"id": key, "text": text} for pool in pools for key, text in (pool.texts or {}).items()]
     columns = {"list": lists.to_struct_array(), "chunk": found, "text": texts}
     table = pa.concat_tables([pa.table({n: v}) for n, v in columns.items()], promote_options="default")
@@ -168,6 +168,11 @@ def write(file: Path, pools: Sequence[Pool], origin: Origin) -> None:
     with replacing(file) as part:
         part.touch(mode=0o600)
         part.write_bytes(head + hashlib.sha256(data).hexdigest().encode() + tail)
+
+
+def _as_json(extra: Mapping[str, Any]) -> str:
+    """Return metadata as JSON: arrays and their numbers as lists and numbers, what else is no JSON value as text."""
+    return json.dumps(dict(extra), default=lambda value: getattr(value, "tolist", value.__str__)())
 
 
 def _numbered(found: Candidates, chunks: ChunkList) -> Candidates:
@@ -206,7 +211,8 @@ def read(file: Path, flag: str = "--from-retrieval") -> SavedPool:
 def _decoded(name: str, origin: Origin, table: pa.Table) -> SavedPool:
     chunks = ChunkList()
     for row in table["chunk"].drop_null().to_pylist():
-        chunks.code(Chunk(**row | {name: tuple(value) for name, value in row.items() if isinstance(value, list)}))
+        tuples = {name: tuple(value) for name, value in row.items() if isinstance(value, list)}
+        chunks.append(Chunk(**row | tuples | {"extra": json.loads(row["extra"])}))
     every = pa.Table.from_struct_array(table["list"].drop_null())
     lists, relevance = list[Candidates](), list[tuple[Relevance, ...]]()
     for number in range(len(origin.variants)):

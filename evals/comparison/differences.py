@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from math import isfinite
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from evals.report.model import FailedValue, QueryRow, Report, ScoreValue
 from evals.sampling.corrected import difference as sampled_difference
 from evals.sampling.order import NOT_DRAWN
 from evals.stats import paired
-from evals.stats.intervals import SAME, Floats
+from evals.stats.intervals import Floats
 from evals.stats.paired import Paired
 from retrievers.errors import nearest
 
@@ -98,8 +97,9 @@ def _paired(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> Differenc
         reasons = (getattr(both[run], "reason", getattr(both[run], "failed", "")) for run in (0, 1) for both in pairs)
         reason = next(filter(None, reasons), "they are over other queries")
         return Difference(**about, note=f"no query is scored in both: {reason}")
-    # Every failed score at its end of [0, 1] that is worst for the other run.
-    filled = np.where(failed, (0.0, 1.0) if direction == "lower" else (1.0, 0.0), scores)
+    # Every failed score at the end of the metric's range that is worst for the other run.
+    low, high = declared(metric).range
+    filled = np.where(failed, (low, high) if direction == "lower" else (high, low), scores)
     compared, note, worst = scores[in_both], "", None
     if left_out.any():
         # The queries that the means stand for: scored, failed, or not drawn.
@@ -109,8 +109,8 @@ def _paired(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> Differenc
         worst = _of_samples(metric, filled[meant], rows, seed)[0].difference if has_failed.any() else None
     else:
         result = paired.compare(compared[:, 0].tolist(), compared[:, 1].tolist(), seed)
-        if has_failed.any() and -SAME <= compared.min() and compared.max() <= 1 + SAME:
-            worst = fmean(change for change in np.diff(filled)[:, 0].tolist() if isfinite(change))
+        if has_failed.any() and isfinite(mean := float(np.nanmean(np.diff(filled)))):
+            worst = mean
     better, worse = (result.falls, result.rises) if direction == "lower" else (result.rises, result.falls)
     about |= {name: getattr(result, name) for name in OF_A_PAIR}
     about |= {"low": result.interval.low, "high": result.interval.high, "wins": better, "losses": worse}

@@ -78,7 +78,8 @@ class Difference(DifferenceEntry):
         only_baseline: Ids of queries scored in the baseline only.
         only_other: Ids of queries scored in the other only.
         failed: Ids of queries whose score failed in one of the runs.
-        worst: Difference if every failed score had come out as badly for the other run as it can; None: none failed.
+        worst: Difference if every failed score had come out as badly for the other run as it can; None: none failed,
+            or the metric's range has no such end.
         note: Reason for a missing difference, interval or p value.
     """
 

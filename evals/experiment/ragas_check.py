@@ -7,6 +7,7 @@ verdicts from the store of the run: nothing is asked a second time.
 
 import asyncio
 import warnings
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
 from math import isclose, isnan
@@ -74,7 +75,7 @@ async def _compared(check: RagasCheck, result: Measured, judge: Judge | None, pr
     scorers = {name: _of_class(CLASSES[name], texts) for name in check.metrics if name in CLASSES}
     if judge and store:
         scorers |= {name: _of_verdicts(name, _Kept(judge.chat, store)) for name in check.metrics if name in JUDGED}
-    compared, differing, unscored = 0, list[str](), dict[str, None]()
+    compared, differing, unscored = Counter[str](), list[str](), dict[str, None]()
     if scorers.keys() != {*check.metrics}:
         unscored["judged metrics are not checked, as no verdicts are kept"] = None
     for done, one in enumerate(shown, 1):
@@ -87,16 +88,18 @@ async def _compared(check: RagasCheck, result: Measured, judge: Judge | None, pr
             except UnansweredError as error:
                 unscored[f"{name}: {error}"] = None
                 continue
-            compared += not isnan(theirs)
+            compared[name] += not isnan(theirs)
             if not isnan(theirs) and not isclose(here, theirs, rel_tol=0, abs_tol=CLOSE):
                 differing.append(f"{name} of {one.case.id} is {here:.6g} here, {theirs:.6g} by ragas")
         progress("checking by ragas", done, len(shown))
-    status, line = "equal", f": equal ({compared:,} scores by its {len(scorers)} classes)"
-    if not compared:
-        status, line = "unchecked", " compared nothing" + ("" if unscored else ": no result has a chunk")
+    classes = sum(count > 0 for count in compared.values())
+    status, line = "equal", f": equal ({compared.total():,} scores by its {classes} classes)"
+    if not compared.total():
+        reason = ": no in-scope query with a chunk has a score" if not unscored else ""
+        status, line = "unchecked", f" compared nothing{reason}"
     elif differing:
         named = ", ".join(differing[:NAMED]) + (", …" if len(differing) > NAMED else "")
-        status, line = "differs", f" scores {len(differing):,} of {compared:,} otherwise: {named}"
+        status, line = "differs", f" scores {len(differing):,} of {compared.total():,} otherwise: {named}"
     line = "; ".join([f"ragas {check.version}{line}", *unscored])
     return check.model_copy(update={"status": status, "metrics": [*scorers], "line": line})
 

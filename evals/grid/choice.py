@@ -16,7 +16,7 @@ from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.objective import TOKENS, Ranking, over_all
 from evals.metrics import metric_named
-from evals.metrics.declaration import Context, QueryMetric
+from evals.metrics.declaration import SHARE, Context, QueryMetric
 from evals.sampling.rounds import Rounds
 from evals.stats import intervals as stats
 from evals.stats.best import compare_with_best, with_unseen
@@ -296,7 +296,7 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -
     for metric in metrics:
         sample = samples.get(metric.name)
         values[metric.name] = over_all(grid, metric, sample.comparable if sample else grid.matrix(metric, context))
-    is_bounded = not samples and all(metric.interval != "amount" for metric in metrics)
+    is_bounded = not samples and all(metric.range == SHARE for metric in metrics)
     scores = combine(objective.metrics, values, is_bounded=is_bounded)
     if not samples:
         return scores

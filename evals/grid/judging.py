@@ -7,16 +7,18 @@ sample. A cheap judge below the one that counts judges everything before.
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from evals.collect.observations import Failure, Unscored
 from evals.collect.pool import Bools, Floats, Integers
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.objective import over_all
 from evals.judge.judge import Judge, asking
 from evals.judge.tasks import tasks
-from evals.judge.verdicts import Judging, Selected
+from evals.judge.verdicts import Judging
 from evals.metrics.declaration import Context, Metric, QueryMetric
 from evals.metrics.llm import can_be_judged
 from evals.metrics.proxies import foretelling
@@ -32,15 +34,22 @@ class CellProof(Rounds):
     """Proof by the bought verdicts: bounds on how far cells are from the best by all verdicts on these queries.
 
     Attributes:
+        judge: The model that judged.
         judged: [queries, cells], the queries that a cell was judged on.
-        eligible: Number of queries that could be judged.
-        questions: Number of distinct questions to the judge; `all_questions`, those about all cells and queries.
+        eligible: Number of queries that could be judged; `asked`, of those that the judge was asked about.
+        verdicts: Number of distinct verdicts that the judge gave; `failed`, of those that failed.
+        all_questions: Number of distinct questions about all cells and queries.
+        stopped: Why it was not asked for more; empty where it was.
     """
 
+    judge: str
     judged: Bools
     eligible: int
-    questions: int
+    asked: int
+    verdicts: int
+    failed: int
     all_questions: int
+    stopped: str
 
 
 def judge_sample(judge: Judge, metrics: Mapping[str, Metric], grid: Grid, context: Context) -> Judging:
@@ -124,13 +133,11 @@ def judge_until_proved(
     order = [places[key] for key in judging_order(cases, context.seed)]
     order = [row for row in order if all(can_be_judged(name, cases[row]) for name in judged)]
     kept = row_of[:, order].T
-    asked, bought = set[tuple[str, str, Selected]](), list[Judging]()
+    bought = list[Judging]()
 
     def look(rows: Integers, cells: Bools) -> tuple[Floats, bool]:
         needed, which = np.unique(kept[rows][:, cells], return_inverse=True)
-        wanted = [observations[row] for row in needed.tolist()]
-        asked.update((task.metric, task.case_id, task.chunk_ids) for task in tasks(metrics, wanted))
-        said = ask(wanted)
+        said = ask([observations[row] for row in needed.tolist()])
         bought.append(bought[-1].with_more(said) if bought else said)
         part, with_verdicts = results.at(needed), replace(context, judging=bought[-1])
         parts = (weights[name] * metric.values(part, with_verdicts).values for name, metric in judged.items())
@@ -152,10 +159,19 @@ def judge_until_proved(
     judged_on[order] = np.arange(total)[:, None] < rounds.judged_on
     everything = [observations[row] for row in np.unique(kept).tolist()]
     drawn = frozenset(cases[row].id for row in order[: rounds.n])
-    return replace(bought[-1], drawn=drawn, below=below), CellProof(
+    # By case and what was returned of it. A budget leaves questions without an answer, and queries without any.
+    answers: dict[tuple[Any, ...], Any] = {**bought[-1].verdicts, **bought[-1].scores}
+    failed = {key for key, answer in answers.items() if isinstance(answer, Failure)}
+    given = {key for key, answer in answers.items() if not isinstance(answer, Unscored)} - failed
+    judging = replace(bought[-1], drawn=drawn, below=below)
+    return judging, CellProof(
         **vars(rounds),
+        judge=judging.model,
         judged=judged_on,
         eligible=total,
-        questions=len(asked),
+        asked=len({key[-2] for key in given | failed}) if judging.incomplete else rounds.n,
+        verdicts=len(given),
+        failed=len(failed),
         all_questions=sum(1 for _ in tasks(metrics, everything)),
+        stopped=judging.incomplete,
     )

@@ -166,7 +166,7 @@ def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
     Those that read further than any of its cells returns are there when they are named.
 
     Raises:
-        ExperimentError: A name or pattern fits no metric, or the objective is none over queries.
+        ExperimentError: A name or pattern fits no metric, or the objective is none over queries, or one to lower.
     """
     judged, levels = config.judge.model is not None, config.latency.concurrency
     patterns, own = _asked_for(config), filter(metric_named, OWN)
@@ -178,6 +178,10 @@ def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
             raise ExperimentError(
                 f"objective: {name!r} has no score for each query, by which cells are compared; "
                 f"it can be a constraint: objective.constraints: {{{name}: '<= ...'}}"
+            )
+        if every[name].direction == "lower" and config.objective.metrics.get(name, 0) > 0:
+            raise ExperimentError(
+                f"objective: less is better of {name!r}, expected a negative weight: objective.metrics: {{{name}: -1}}"
             )
     length = reach(config.retriever, config.sweep.top_k, config.sweep.candidates)
     chosen = {*choose(patterns, levels, judged=judged, reach=length)}

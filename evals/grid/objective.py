@@ -13,6 +13,7 @@ from evals.collect.pool import Bools, Floats
 from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
 from evals.grid.cells import CellScores, Grid
+from evals.metrics import declared
 from evals.metrics.criteria import is_met, parsed
 from evals.metrics.declaration import QueryMetric
 
@@ -124,7 +125,7 @@ def meeting(grid: Grid, constraints: Mapping[str, str]) -> Bools:
 
 
 def figures(grid: Grid, metric: str, symbol: str) -> Floats:
-    """Return the figure of every cell for a comparison: the mean, or where scores failed the worse bound.
+    """Return the figure of every cell for a comparison: the mean, or where scores failed the worse bound, at worst ∞.
 
     A metric that belongs to configurations has the same figure in all their cells. NaN where there is none.
     """
@@ -132,8 +133,9 @@ def figures(grid: Grid, metric: str, symbol: str) -> Floats:
         values = [{s.metric: s.value for s in each}.get(metric) for each in grid.summaries]
         return np.repeat([np.nan if value is None else value for value in values], grid.size)
     scores = grid.metrics[metric]
-    lost = 0 if symbol.startswith(">") else scores.n_failed
-    worse = (scores.mean * scores.n + lost) / np.maximum(1, scores.n + scores.n_failed)
+    low, high = declared(metric).range
+    end = np.where(scores.n_failed > 0, low if symbol.startswith(">") else high, 0.0)
+    worse = (scores.mean * scores.n + end * np.maximum(1, scores.n_failed)) / np.maximum(1, scores.n + scores.n_failed)
     return np.where(scores.n_failed > 0, worse, scores.mean)
 
 

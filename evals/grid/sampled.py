@@ -108,7 +108,7 @@ def cell_summary(
     own = list(scores.values())
     sample = grid.metrics[metric.name].sample if metric.name in grid.metrics else None
     if sample is None:
-        return summarise(metric.name, own, metric.interval)
+        return summarise(metric, own)
     # A cell that was dropped may have verdicts on later queries, where it returns what another cell does.
     for place in np.flatnonzero(~sample.judged[:, index]).tolist():
         if isinstance(own[place], float) or own[place] == NOT_JUDGED:
@@ -137,7 +137,7 @@ def sampled_summary(
         weight: Weight of the correction, where it was estimated from more than these scores.
         looks: Number of planned looks at any of which judging may have ended.
     """
-    of_sample = summarise(metric.name, [score for score in scores if score != NOT_DRAWN], metric.interval)
+    of_sample = summarise(metric, [score for score in scores if score != NOT_DRAWN])
     if of_sample.value is None:
         return of_sample
     # Not those that no judge could score, for want of a reference answer.

@@ -79,21 +79,23 @@ def metric_named(name: str) -> Metric | None:
     return METRICS.get(name) or (own if isinstance(own, QueryMetric) else None)
 
 
-def adopt(given: Any) -> QueryMetric:
-    """Take a metric of the user's own into the table, for those who name it.
+def adopt(given: Sequence[Any]) -> list[str]:
+    """Take the metrics of the user's own among some into the table, for those who name them, and return all names.
 
     Args:
-        given: A function declared by `metric`, a row, or `python:module:name`.
+        given: Names and patterns, which stay as they are; functions declared by `metric`, rows, `python:module:name`.
 
     Raises:
-        ConfigError: It cannot be imported.
-        ExperimentError: It is no metric, or has the name of one of the table.
+        ConfigError: One cannot be imported.
+        ExperimentError: One is no metric, or has the name of another.
     """
-    own = own_metric(given)
-    if own.name in METRICS:
-        raise ExperimentError(f"metrics: {own.name!r} is the name of a metric of this project; give yours another")
-    OWN[own.name] = own
-    return own
+    own = [own_metric(e) if not isinstance(e, str) or e.startswith(PREFIX) else None for e in given]
+    rows = {row.name: row for row in own if row}
+    for name in (row.name for row in own if row and (row.name in METRICS or rows[row.name] is not row)):
+        whose = "a metric of this project" if name in METRICS else "two of these metrics"
+        raise ExperimentError(f"metrics: {name!r} is the name of {whose}; give yours another")
+    OWN.update(rows)
+    return [row.name if row else each for each, row in zip(given, own, strict=True)]
 
 
 def remember(declaration: Declaration) -> None:
@@ -139,7 +141,7 @@ def choose(
         ExperimentError: A pattern chooses nothing, the nearest names are given; or only what needs a judge, or only
             what reads further than the lists go.
     """
-    patterns = [adopt(pattern).name if pattern.startswith(PREFIX) else pattern for pattern in patterns]
+    patterns = adopt(patterns)
     timed = {metric.name: metric for level in concurrency for metric in timing.metrics_at(level)}
     selectable = {name: m for name, m in METRICS.items() if name in timed or not timing.CONCURRENT.fullmatch(name)}
     selectable |= timed | {n: m for n in patterns if isinstance(m := OWN.get(n), QueryMetric)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf, isfinite
 
 from evals.collect.observations import Gate, Summary
 from evals.config.values import CRITERION
@@ -56,14 +57,17 @@ def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
         return gate
     if summary.value is None:
         return replace(gate, reason=f"no value: {summary.note}", undecided=summary.n_missing > 0)
-    figures = [f for f in (summary.value, summary.bound_low, summary.bound_high) if f is not None]
+    # Where a range has no end, scores that are not known may be anything.
+    is_lost = summary.sampled is None and summary.n_failed + summary.n_missing > 0
+    ends = {-inf: summary.bound_low, inf: summary.bound_high}
+    figures = [summary.value, *(end if f is None else f for end, f in ends.items() if is_lost or f is not None)]
     met = [is_met(symbol, figure, limit) for figure in figures]
     passed, is_open = all(met), any(met) and not all(met)
     # Of a sample too small for bounds nothing is decided.
     unbounded = summary.sampled is not None and (summary.bound_low is None or summary.bound_high is None)
     return replace(
         gate,
-        figure=min(figures, key=lambda figure: _margin(symbol, figure, limit)),
+        figure=min(filter(isfinite, figures), key=lambda figure: _margin(symbol, figure, limit)),
         passed=passed and not unbounded,
         reason=_reason(summary, passed=passed, undecided=is_open),
         undecided=is_open or unbounded,

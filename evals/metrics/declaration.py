@@ -12,7 +12,7 @@ An experiment names it `python:my_metrics:has_code` among its metrics; `evaluate
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from retrievers.config import RetrieverConfig, factory
 from retrievers.records import Chunk
 
 Direction = Literal["higher", "lower", "neither"]
-Unit = Literal["share", "score", "cosine", "ratio", "ms", "tokens", "total tokens", "calls", "USD"]
 # `labels`: what golden data call relevant; `latency`: timed single calls; `determinism`: repeated queries; `index`:
 # exact searches; `judge`: verdicts; `judge usage`: the calls that they took; `sources`: the source pages.
 Need = Literal["labels", "latency", "determinism", "judge", "judge usage", "sources"]
@@ -37,8 +36,6 @@ Headline = Literal["always", "at the deepest", "never"]
 Scope = Literal["in_scope", "out_of_scope", "all"]
 Scorer = Callable[[Results, "Context"], Values | Floats]
 Own = Callable[[Case, Sequence[Chunk]], "float | bool | None"]
-# Interval of a mean: of values within 0 and 1, for which their bounds count, or of amounts.
-Kind = Literal["mean", "amount"]
 
 # Digits after the point of values in tables, 3 for all other units.
 DIGITS: dict[str, int] = {"ms": 1, "tokens": 1, "total tokens": 0, "calls": 0, "USD": 4}
@@ -131,11 +128,6 @@ class QueryMetric(Declaration):
     all_relevant: bool = False
     proxy: "QueryMetric | None" = None
 
-    @property
-    def interval(self) -> Kind:
-        """The interval of its means."""
-        return "mean" if self.range == SHARE else "amount"
-
     def values(self, results: Results, context: Context) -> Values:
         """Score results; those of queries that are not of its scope have neither a value nor a reason for none."""
         if self.of == "candidates":
@@ -187,22 +179,24 @@ def within(observations: Sequence[Observation], scope: Scope) -> list[Observatio
     return [o for o in observations if scope == "all" or o.case.in_scope == (scope == "in_scope")]
 
 
-def summarise(name: str, scores: Sequence[Score], interval: Kind) -> Summary:
+def summarise(metric: QueryMetric, scores: Sequence[Score]) -> Summary:
     """Average scores, with their counts, the 95% interval, and the bounds that failed and missing ones leave open.
 
     The mean and its interval are over the scored values; where some failed or are missing, `bound_low` and `bound_high`
-    are the mean with every one of them counted 0 and 1.
+    are the mean with every one of them at the lower and the upper end of the metric's range, None where it has none.
     """
     values = [score for score in scores if isinstance(score, float | int)]
     unscored = [score for score in scores if isinstance(score, Unscored)]
     failed = [score for score in scores if isinstance(score, Failure)]
     missing, total = sum(score.missing for score in unscored), stats.total(values)
-    lost, ends = len(failed) + missing, stats.mean_interval(values, shares=interval == "mean")
+    lost, ends = len(failed) + missing, stats.mean_interval(values, shares=metric.range == SHARE)
+    known = len(values) + lost
+    low, high = ((total + lost * end) / known if lost and isfinite(end) else None for end in metric.range)
     reason = unscored[0].reason if unscored else ""
     if len(failed) > len(unscored):
         reason = f"{failed[0].type}: {failed[0].message}"
     summary = Summary(
-        metric=name,
+        metric=metric.name,
         value=total / len(values) if values else None,
         ci_low=ends.low,
         ci_high=ends.high,
@@ -210,8 +204,8 @@ def summarise(name: str, scores: Sequence[Score], interval: Kind) -> Summary:
         n_unscored=len(unscored),
         n_failed=len(failed),
         n_missing=missing,
-        bound_low=total / (len(values) + lost) if lost else None,
-        bound_high=(total + lost) / (len(values) + lost) if lost else None,
+        bound_low=low,
+        bound_high=high,
         note=ends.note or reason if values else reason or "no query of this kind",
     )
     if summary.usable or not values:
@@ -242,12 +236,20 @@ def metric(
 
     Args:
         name: Name in reports and MLflow, such as `team/has_code`.
-        unit: Unit of the values, such as `share`, `ms` or `tokens`.
+        unit: Unit of the values, such as `share`, `ms` or `tokens`; any text.
         direction: Which values are better: `higher`, `lower`, `neither`.
         range: Lowest and highest possible value. Of means within 0 and 1 the interval allows for these bounds.
         scope: Which queries it is over: `all`, `in_scope`, `out_of_scope`.
         about: One line about it; the first line of the function's docstring when left out.
+
+    Raises:
+        ExperimentError: One of them cannot be.
     """
+    for what, got, known in (("direction", direction, get_args(Direction)), ("scope", scope, get_args(Scope))):
+        if got not in known:
+            raise ExperimentError(f"metric {name!r}: expected {what} {', '.join(known)}, got {got!r}")
+    if not range[0] < range[1]:
+        raise ExperimentError(f"metric {name!r}: expected range (lowest, highest), got {range}")
 
     def declared(function: Own) -> Own:
         said = about or (function.__doc__ or "").strip().partition("\n")[0]

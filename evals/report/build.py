@@ -142,7 +142,7 @@ def _of_slice(result: Measured, ids: Sequence[str], passed: Mapping[str, bool]) 
             proxy = [by_case[query_id] for query_id in inside]
             summary = sampled_summary(metric, own, proxy, sampled.proxy, sampled.weight)
         else:
-            summary = summarise(name, own, metric.interval)
+            summary = summarise(metric, own)
         if summary.value is not None:
             yield name, summary
     if decided := [passed[query_id] for query_id in ids if query_id in passed]:

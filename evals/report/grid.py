@@ -119,7 +119,8 @@ def results_by_cell(result: Measured) -> ResultsByCell | None:
     list_of, lengths = list_of.reshape(longest.shape), results.lengths[own]
     if lengths.sum() > MOST_LISTED:
         return None
-    lists = [results.codes[row, :length] for row, length in zip(own.tolist(), lengths.tolist(), strict=True)]
+    of_id = grid.pool.identity[results.codes]  # the page knows a chunk by its id
+    lists = [of_id[row, :length] for row, length in zip(own.tolist(), lengths.tolist(), strict=True)]
     offsets = np.cumsum([0, *(lengths + 1)])
     row = np.full(offsets[-1], -1)  # by list, then by number of chunks returned; -1 where no cell returns that many
     for cut, top_k in enumerate(grid.top_ks):
@@ -240,15 +241,17 @@ def _proved(result: Swept, proof: CellProof) -> str:
     members = list(result.choice.recommended.members) if result.choice else []
     bound = min((bound for bound in proof.within[members].tolist() if isfinite(bound)), default=None)
     if bound is None or result.chosen is None:
-        said = f"Not proved: too few queries were judged to compare {len(result.grid):,} cells"
+        failed = f"{proof.failed:,} verdicts failed" if proof.failed else ""
+        reason = proof.stopped or failed or "too few queries were judged"
+        said = f"Not proved: the {len(result.grid):,} cells cannot be compared, as {reason}"
     else:
         proved = "Proved" if bound <= proof.margin else f"Not proved within {proof.margin:g}"
-        best = f"best of {len(result.grid):,} cells by all verdicts of this judge, asked once, on these queries (95%)"
+        cells = f"{len(result.grid):,} cells by all verdicts of {proof.judge}, asked once, on these queries (95%)"
         far = f" at most {bound:.3f} below" if bound else ""
-        said = f"{proved}: {describe(result.grid, result.chosen)} is{far} the {best}"
-    share = proof.questions / max(1, proof.all_questions)
-    bought = f"{proof.questions:,} of {proof.all_questions:,} verdicts ({share:.0%})"
-    return f"{said}, with {bought} on {proof.n} of {proof.eligible} queries"
+        said = f"{proved}: {describe(result.grid, result.chosen)} is{far} the best of {cells}"
+    share = proof.verdicts / max(1, proof.all_questions)
+    bought = f"{proof.verdicts:,} of {proof.all_questions:,} verdicts ({share:.0%})"
+    return f"{said}, with {bought} on {proof.asked} of {proof.eligible} queries"
 
 
 def _bands(

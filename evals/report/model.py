@@ -7,9 +7,10 @@ metric in the order of the queries, and each chunk once: a row finds its own amo
 import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from math import inf, isinf
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
-from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 
 from evals.collect.observations import Gate, Outcome, Summary, Unscored
 from evals.grid.choice import HeldOut
@@ -22,6 +23,8 @@ from evals.stats.abstention import Signal
 
 SCHEMA_VERSION: Final = 2
 Count = Annotated[int, Field(ge=0)]
+# An end of a range; an infinite one, which JSON lacks, is null.
+End = Annotated[float | None, BeforeValidator(lambda end: None if end is None or isinf(end) else end)]
 Setting = str | bool | int | float | None
 # Characters of a chunk's text that a line or a card shows.
 PREVIEW = 200
@@ -364,17 +367,21 @@ class OwnMetric(Part):
         about: One line about it.
         unit: Unit of its values.
         direction: Which values are better.
+        range: Lowest and highest possible value; null where there is none.
     """
 
     name: str
     about: str
     unit: str
     direction: Direction
+    range: tuple[End, End] = (None, None)
 
     @property
     def declaration(self) -> Declaration:
         """The metric, without its computation."""
-        return Declaration(name=self.name, about=self.about, unit=self.unit, direction=self.direction)
+        low, high = self.range
+        ends = (-inf if low is None else low, inf if high is None else high)
+        return Declaration(name=self.name, about=self.about, unit=self.unit, direction=self.direction, range=ends)
 
 
 class RagasCheck(Part):

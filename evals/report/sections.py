@@ -235,7 +235,8 @@ def remark(metric: Summary) -> str:
     unscored, sampled = 0 if metric.value is None else metric.n_unscored, metric.sampled
     counts = {"unscored": unscored, "failed": metric.n_failed, "of them missing": metric.n_missing}
     parts = [f"{count} {what}" for what, count in counts.items() if count]
-    bounds = "" if metric.bound_low is None else f"{metric.bound_low:.3f} … {metric.bound_high:.3f}"
+    low, high = ("" if end is None else f"{end:.3f}" for end in (metric.bound_low, metric.bound_high))
+    bounds = f"{low or '−∞'} … {high or '∞'}" if low or high else ""
     if sampled and metric.n < sampled.queries:
         by, weight = sampled.proxy, sampled.weight
         alone = f"mean of the judged queries alone, as {by} does not foretell the judge"

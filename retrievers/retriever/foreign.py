@@ -17,7 +17,6 @@ from math import isfinite, nan
 from threading import Lock, Thread
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
@@ -195,12 +194,15 @@ class ForeignRetriever(Retriever):
             raise ForeignRetrieverError(f"returned {_shown(answer)}; expected a list of {items}")
         pairs = list[tuple[Chunk, float]]()
         for rank, item in enumerate(answer, 1):
-            document, score = item if self.scored and isinstance(item, tuple) and len(item) == 2 else (item, nan)
+            is_pair = isinstance(item, tuple) and len(item) == 2
+            document, given = item if is_pair and self.scored else (item, nan)
             document = Document(page_content=document) if isinstance(document, str) else document
-            score = _similarity(score) if self.scored else nan
+            score = _similarity(given) if self.scored else nan
             is_text = isinstance(document, Document) and str(document.page_content or "").strip()
             if not is_text or (self.scored and not isfinite(score)):
-                raise ForeignRetrieverError(f"returned {_shown(item)} at place {rank}; expected a list of {items}")
+                got = f"similarity {given!r}" if is_text and is_pair else _shown(item)
+                hint = "" if self.scored or not is_pair else "; pairs are read where a threshold is set or swept"
+                raise ForeignRetrieverError(f"returned {got} at place {rank}; expected a list of {items}{hint}")
             chunk = chunk_of(document, self.settings.metadata)
             pairs.append((self._identified(chunk) if self.settings.names_collection else chunk, score))
         return pairs
@@ -246,12 +248,12 @@ def _content(chunk: Chunk) -> tuple[str | None, str]:
 
 
 def _similarity(score: Any) -> float:
-    """Return a similarity, clipped to [0, 1] as float32, like those of a store; NaN for anything else."""
+    """Return a similarity, clipped to [0, 1]; NaN for anything else. A float32 cosine may exceed 1 by rounding."""
     try:
         value = float(score)
     except (TypeError, ValueError):
         return nan
-    return float(np.clip(np.float32(value), 0, 1)) if abs(value) <= 1 else nan
+    return min(max(0.0, value), 1.0) if abs(value) <= 1 + 1e-6 else nan
 
 
 def _shown(value: Any) -> str:

@@ -29,11 +29,11 @@ class Chunks(Protocol):
 
 
 class ChunkList(list[Chunk]):
-    """Chunks that came without a store to read them from; an equal one is kept once."""
+    """Chunks that came without a store to read them from; one that is equal, `extra` included, is kept once."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._codes: dict[Chunk, int] = {}
+        self._codes: dict[tuple[Chunk, str], int] = {}
 
     def chunk_id(self, code: int) -> str:
         """Return the id of a chunk."""
@@ -41,7 +41,8 @@ class ChunkList(list[Chunk]):
 
     def code(self, chunk: Chunk) -> int:
         """Number a chunk; a known one keeps its number."""
-        code = self._codes.setdefault(chunk, len(self))
+        # A retriever may put what it says of a query into the metadata, such as the score of a reranker.
+        code = self._codes.setdefault((chunk, repr(chunk.extra)), len(self))
         if code == len(self):
             self.append(chunk)
         return code

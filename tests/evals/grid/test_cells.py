@@ -113,7 +113,7 @@ def test_means_and_counts_of_a_cell_are_those_of_its_results_alone(block: int, s
     for cell in [*map(grid.cell, range(len(grid)))]:
         values = metric.values(grid.results(cell.index), context)
         columns.append([values[query] for query in inside])
-        alone = summarise("m", columns[-1], "mean")
+        alone = summarise(metric, columns[-1])
         n = alone.n, alone.n_unscored, alone.n_failed
         assert (found.n[cell.index], found.n_unscored[cell.index], found.n_failed[cell.index]) == n
         expected = np.nan if alone.value is None else alone.value

@@ -82,6 +82,7 @@ def test_what_is_optimised_is_computed_though_nobody_asked(world: Experiment) ->
         ({"metrics": {"ranking/ndgc_at_10": 1}}, "objective: no metric 'ranking/ndgc_at_10'; did you mean"),
         ({"constraints": {"scope/fals": "<= 1"}}, "objective: no metric 'scope/fals'"),
         ({"metrics": {"scope/auroc": 1}}, "objective: 'scope/auroc' has no score for each query"),
+        ({"metrics": {"scope/false_answer": 1}}, "less is better of 'scope/false_answer', expected a negative weight"),
         ({"metrics": {"ragas/llm_context_recall": 1}}, "needs a judge"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 from evals.errors import JudgeError
 from evals.grid.judging import CellProof
 from evals.grid.measure import Measured
+from evals.report.grid import grid_section
 from tests.support.chat_server import MODEL, CohereChatServer, OpenAIChatServer
 from tests.support.grid_world import proof_of, swept_of
 from tests.support.judged_experiment import PRECISION, JudgedRounds
@@ -63,7 +64,7 @@ def test_a_proof_is_true_of_all_verdicts_and_takes_fewer_of_them(
     calls = len(server.chats)
     proof = holds(judged_world.grid(server, config, stop={"margin": 0.05}), everything, 0.05)
     # Of two chunks with the same text the model is asked once.
-    assert proof.questions - 2 <= len(server.chats) - calls <= proof.questions < proof.all_questions * 0.75
+    assert proof.verdicts - 2 <= len(server.chats) - calls <= proof.verdicts < proof.all_questions * 0.75
     assert calls <= proof.all_questions <= calls + 2
 
 
@@ -97,7 +98,7 @@ def test_what_the_cheap_judge_foretells_is_proved_with_fewer_verdicts_of_the_str
         by_labels = proof_of(judged_world.grid(alone, stop={"margin": 0.03}))
     # Of two chunks with the same text the model is asked once.
     assert proof.all_questions - 2 <= asked[0] <= proof.all_questions
-    assert proof.questions - 2 <= asked[1] <= proof.questions < 0.85 * by_labels.questions
+    assert proof.verdicts - 2 <= asked[1] <= proof.verdicts < 0.85 * by_labels.verdicts
     assert result.judging is not None and [tier.usage.calls for tier in result.judging.tiers] == asked
     sample = swept_of(result).grid.metrics[PRECISION].sample
     assert sample is not None and sample.name == f"{PRECISION} by {SMALL}"
@@ -126,3 +127,8 @@ def test_a_budget_that_ends_in_the_first_round_or_with_the_cheap_judge_proves_no
     assert sum(len(server.chats) for server in servers) == calls
     assert proof_of(result).chosen is None and not np.isfinite(proof_of(result).within).any()
     assert f"the budget of {calls} calls is spent" in "".join(result.notes)
+    section = grid_section(swept_of(result))
+    assert f"cannot be compared, as the budget of {calls} calls is spent, with" in section.proof
+    if calls == 6:  # a call is a verdict
+        assert f"with 6 of {proof_of(result).all_questions} verdicts" in section.proof
+        assert proof_of(result).asked < 6

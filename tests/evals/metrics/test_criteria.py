@@ -67,6 +67,9 @@ ALL_WOULD = f"{OF_SAMPLE}; judging all would give 0.300 … 0.600 (95%)"
          "1 failed and 5 missing scores leave it open"),
         (summary(0.7, 0.6, 0.8, n_missing=2), ">= 0.5", "pass", 0.6, ""),
         (summary(0.2, 0.1, 0.4, n_missing=2), ">= 0.5", "FAIL", 0.1, "not met"),
+        # A range without an upper end.
+        (summary(5.0, 2.0, None, n_failed=1), ">= 2", "pass", 2.0, ""),
+        (summary(5.0, 2.0, None, n_failed=1), "<= 9", "undecided", 5.0, "1 failed scores leave it open"),
         (summary(0.4, 0.3, 0.6, sampled=SAMPLED), ">= 0.3", "pass", 0.3, ALL_WOULD),
         (summary(0.4, 0.3, 0.6, sampled=SAMPLED), ">= 0.7", "FAIL", 0.3, f"{ALL_WOULD}: not met"),
         (summary(0.4, 0.3, 0.6, sampled=SAMPLED), ">= 0.4", "undecided", 0.3,

@@ -74,7 +74,7 @@ def test_a_verdict_that_fails_makes_its_query_fail_and_is_no_zero(metric: str, s
         assert isinstance(unanswered, Failure) and isinstance(known, float), "it needs no reference"
     else:
         assert unanswered == known == Unscored(reason="the case has no reference answer")
-    summary = summarise(metric, [failed[0], sound[1]], "mean")
+    summary = summarise(metric_of(metric), [failed[0], sound[1]])
     assert (summary.n, summary.n_failed, summary.usable) == (1, 1, False)
     assert summary.bound_low == sound[1] / 2 and summary.bound_high == (sound[1] + 1) / 2  # type: ignore[operator]
 
@@ -105,7 +105,7 @@ def test_when_judging_ends_early_no_empty_result_behind_counts(metric: str) -> N
     )
     found = scores(metric, run, ended)
     assert found == [pytest.approx(1), 0.0, SPENT, SPENT, pytest.approx(1), SPENT]
-    summary = summarise(metric, found, "mean")
+    summary = summarise(metric_of(metric), found)
     assert (summary.n, summary.n_unscored, summary.n_missing) == (3, 3, 3)
     assert (summary.bound_low, summary.bound_high) == pytest.approx((2 / 6, 5 / 6))
 

@@ -1,14 +1,20 @@
 """A metric of the user's own: one more row, from the function to report, grid, criteria and comparison."""
 
 from collections.abc import Callable, Sequence
+from datetime import date
+from math import inf
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from langchain_core.documents import Document
 
-from evals import Experiment, compare_runs, evaluate, metric, sweep
+from evals import Experiment, Outputs, compare_runs, evaluate, metric, sweep
 from evals.cases.case import Case
 from evals.collect.observations import Failure, Unscored
 from evals.errors import ExperimentError
+from evals.metrics import OWN
 from evals.metrics.declaration import own_metric
 from evals.run import main
 from retrievers.errors import ConfigError
@@ -71,6 +77,30 @@ def test_an_experiment_names_it_and_two_reports_compare_it(
     assert [(each.metric, each.better) for each in comparison.differences] == [("team/says_more", "higher")]
 
 
+def rerank(query: str) -> list[Document]:
+    """Return one document under a score that is the query's, as rerankers of LangChain write it into the metadata."""
+    said = {"relevance_score": np.float32(ord(query[0]) / 128), "day": date(2026, 1, 1)}
+    return [Document(page_content="one text", id="x", metadata=said)]
+
+
+@metric("team/reranked")
+def reranked(case: Case, chunks: Sequence[Chunk]) -> bool:
+    assert str(chunks[0].extra["day"]) == "2026-01-01"
+    return bool(chunks[0].extra["relevance_score"] == ord(case.query[0]) / 128)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_it_reads_the_metadata_that_the_query_returned(tmp_path: Path, saved: bool) -> None:
+    """Of a chunk that several queries get, and where the run starts from a saved retrieval."""
+    file, named = tmp_path / "kept", Experiment.model_validate({"retriever": {"python": f"{HERE}:rerank"}})
+    result = evaluate(rerank, ROWS, metrics=[reranked], outputs=Outputs(retrieval=file))
+    if saved:
+        result = evaluate(None, ROWS, metrics=[reranked], experiment=named, from_retrieval=file)
+    found = result.metrics["team/reranked"]
+    assert (found.value, found.n_failed) == (1, 0)
+    assert result.report.queries[0].retrieved[0].chunk_id == result.report.queries[1].retrieved[0].chunk_id == "x"
+
+
 ZERO = Failure(type="ZeroDivisionError", message="division by zero")
 
 
@@ -93,6 +123,39 @@ def test_what_it_cannot_tell_is_that_score_alone(function: Callable[..., Any], e
     assert scored(own_metric(metric("team/x")(function)), observations) == expected
 
 
+@metric("team/gain", range=(-1, 1))
+def gain(case: Case, chunks: Sequence[Chunk]) -> float:
+    return {"one": 0.5, "two": 0.5}[case.id]
+
+
+@metric("team/price", unit="USD", direction="lower", range=(0, inf))
+def price(case: Case, chunks: Sequence[Chunk]) -> float | bool | None:
+    return gain(case, chunks)
+
+
+def test_a_failed_score_counts_at_the_ends_of_its_range(tmp_path: Path) -> None:
+    """In bounds, criteria, constraints, and comparisons of two files; where there is no end, all is open."""
+    wanted = {"criteria": {"team/gain": ">= 0.1", "team/price": "<= 9"}, "metrics": ["ranking/hit_*"]}
+    failing = evaluate(find, ROWS, metrics=[gain, price], experiment=Experiment.model_validate(wanted))
+    found = [failing.metrics[name] for name in ("team/gain", "team/price")]
+    assert [(each.bound_low, each.bound_high) for each in found] == [(0, pytest.approx(2 / 3)), (1 / 3, None)]
+    assert [(gate.verdict, gate.figure) for gate in failing.report.criteria] == [("undecided", 0), ("undecided", 0.5)]
+    for condition in ("team/gain >= 0.1", "team/price <= 9"):
+        held = Experiment.model_validate({"objective": {"metrics": "ranking/hit_rate_at_1", "constraints": condition}})
+        with pytest.raises(ExperimentError, match="none of 2 cells has"):
+            sweep(find, ROWS, top_k="1:2", metrics=[gain, price, "ranking/*"], experiment=held)
+    rows = [own_metric(function) for function in (gain, price)]
+    whole = [metric(row.name, range=row.range, direction=row.direction)(lambda case, chunks: 0.5) for row in rows]
+    files = [tmp_path / "whole.json", tmp_path / "failing.json"]
+    evaluate(find, ROWS, metrics=whole).save(files[0])
+    failing.save(files[1])
+    for row in rows:
+        del OWN[row.name]
+    [comparison] = compare_runs(*files, metrics=["team/*"], tolerances={"team/gain": 0.49, "team/price": 99})
+    assert [each.worst for each in comparison.differences] == [pytest.approx(-0.5), None]
+    assert [each.passed for each in comparison.regressions] == [False, False]
+
+
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
@@ -100,8 +163,22 @@ def test_what_it_cannot_tell_is_that_score_alone(function: Callable[..., Any], e
         (f"python:{HERE}:find", ExperimentError, r"put @metric\(\"team/name\"\) above it"),
         (f"python:{HERE}:gone", ConfigError, "found none"),
         (metric("ranking/mrr_at_5")(lambda case, chunks: 1), ExperimentError, "is the name of a metric of this"),
+        (metric("team/gain")(lambda case, chunks: 1), ExperimentError, "'team/gain' is the name of two of these"),
     ],
 )
 def test_what_is_no_metric_is_refused_before_any_search(given: Any, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
-        evaluate(lambda query: pytest.fail("it was searched"), ROWS, metrics=[given])
+        evaluate(lambda query: pytest.fail("it was searched"), ROWS, metrics=[f"python:{HERE}:gain", gain, given])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"scope": "in-scope"}, "metric 'team/x': expected scope in_scope, out_of_scope, all, got 'in-scope'"),
+        ({"direction": "up"}, "expected direction higher, lower, neither, got 'up'"),
+        ({"range": (1, 0)}, r"expected range \(lowest, highest\), got \(1, 0\)"),
+    ],
+)
+def test_what_is_declared_wrongly_is_refused_at_once(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ExperimentError, match=said):
+        metric("team/x", **wrong)

@@ -85,7 +85,7 @@ def test_equals_ir_measures_and_the_mean_counts_empty_results(name: str, seed: i
     expected |= {one.query_id: one.value for one in measured if lists[one.query_id]}
     assert [] in lists.values() and len(set(expected.values())) > 1
     assert found == pytest.approx(list(expected.values()), abs=1e-12)
-    assert summarise(name, found, metric_of(name).interval).value == pytest.approx(fmean(expected.values()), abs=1e-12)
+    assert summarise(metric_of(name), found).value == pytest.approx(fmean(expected.values()), abs=1e-12)
 
 
 @pytest.mark.parametrize("k", DEPTHS)

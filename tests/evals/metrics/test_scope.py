@@ -34,7 +34,7 @@ def summary(name: str, *observations: Observation) -> Summary:
     metric = METRICS[name]
     if not isinstance(metric, QueryMetric):
         return metric.summarise(Observed(observations=observations), make_context())
-    return summarise(name, scored(name, observations), metric.interval)
+    return summarise(metric, scored(name, observations))
 
 
 @pytest.mark.parametrize(

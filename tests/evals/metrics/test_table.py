@@ -12,13 +12,17 @@ from evals.cases.pages import SourcePages
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.errors import ExperimentError
 from evals.metrics import METRICS, NEED_A_JUDGE, QueryMetric, choose, declared, listing, markdown
-from evals.metrics.declaration import Kind, metric, own_metric, summarise
+from evals.metrics.declaration import metric, own_metric, summarise
 from evals.metrics.results import Values
 from retrievers.config import RetrieverConfig
 from tests.support.observed import make_case, make_chunk, make_context, observe, results, results_of, scored
 
 UNSCORED, FAILED = Unscored(reason="no reference"), Failure(type="TimeoutError", message="no answer in 30 s")
 SPENT = Unscored(reason="spent", missing=True)
+
+
+def ranged(low: float, high: float) -> QueryMetric:
+    return own_metric(metric("team/m", range=(low, high))(lambda case, chunks: 0.0))
 
 
 def test_the_direction_of_every_metric_by_hand() -> None:
@@ -110,9 +114,10 @@ def test_the_first_of_several_reasons_counts() -> None:
     assert repr([within[row] for row in range(4)]) == repr([float("nan"), SPENT, 0.3, float("nan")])
 
 
-@pytest.mark.parametrize(("limits", "kind"), [((0.0, 1.0), "mean"), ((0.0, inf), "amount"), ((0.0, 2.0), "amount")])
-def test_what_lies_within_0_and_1_has_the_interval_of_a_mean(limits: tuple[float, float], kind: Kind) -> None:
-    assert own_metric(metric("team/x", range=limits)(lambda case, chunks: 1)).interval == kind
+@pytest.mark.parametrize(("high", "excludes_more"), [(1, True), (2, False), (inf, False)])
+def test_the_interval_of_a_mean_within_0_and_1_keeps_to_these(high: float, excludes_more: bool) -> None:
+    found = summarise(ranged(0, high), [1.0] * 9)
+    assert (found.ci_high == 1) is excludes_more
 
 
 # Averages
@@ -136,7 +141,7 @@ def test_what_lies_within_0_and_1_has_the_interval_of_a_mean(limits: tuple[float
 def test_unscored_and_failed_stay_out_of_the_mean_but_beside_it(
     scores: list[Score], value: float | None, note: str | None, counts: tuple[int, ...], bounds: tuple[Any, ...]
 ) -> None:
-    found = summarise("m", scores, "mean")
+    found = summarise(ranged(0, 1), scores)
     assert (found.value, found.n, found.n_unscored, found.n_failed, found.n_missing) == (value, *counts)
     assert (found.bound_low, found.bound_high) == pytest.approx(bounds)
     assert note is None or found.note == note
@@ -147,16 +152,17 @@ def test_unscored_and_failed_stay_out_of_the_mean_but_beside_it(
 SCORES = st.lists(st.one_of(st.floats(0, 1), st.just(UNSCORED), st.just(FAILED)), max_size=30)
 
 
-@given(SCORES, st.sampled_from(["mean", "amount"]))
-def test_counts_add_up_bounds_hold_the_mean_and_nothing_is_nan(scores: list[Score], kind: Kind) -> None:
-    found = summarise("m", scores, kind)
+@given(SCORES, st.sampled_from([0, -1, -inf]), st.sampled_from([1, 5, inf]))
+def test_counts_add_up_bounds_hold_the_mean_and_nothing_is_nan(scores: list[Score], low: float, high: float) -> None:
+    found = summarise(ranged(low, high), scores)
     assert found.n + found.n_unscored + found.n_failed == len(scores)
     figures = (found.value, found.ci_low, found.ci_high, found.bound_low, found.bound_high)
     assert all(figure is None or isfinite(figure) for figure in figures)
     assert (found.value is None) == (found.n == 0)
-    assert (found.bound_low is None) == (found.bound_high is None) == (found.n_failed == 0)
-    if found.value is not None and found.bound_low is not None and found.bound_high is not None:
-        assert found.bound_low - 1e-12 <= found.value <= found.bound_high + 1e-12
+    for bound, end in ((found.bound_low, low), (found.bound_high, high)):
+        assert (bound is None) == (found.n_failed == 0 or not isfinite(end))
+        filled = [score if isinstance(score, float) else end for score in scores if score != UNSCORED]
+        assert bound is None or bound == pytest.approx(sum(filled) / len(filled), abs=1e-12)
     assert found.ci_low is not None or found.note
 
 

@@ -18,7 +18,7 @@ from evals.cases.pages import SourcePages
 from evals.collect.observations import Observation, Unscored
 from evals.metrics.declaration import summarise
 from retrievers.records import Chunk
-from tests.support.observed import make_case, make_chunk, make_context, observe, results, scored, scorer
+from tests.support.observed import make_case, make_chunk, make_context, metric_of, observe, results, scored, scorer
 
 CLASSES: Mapping[str, str] = {
     "ragas/id_context_precision": "IDBasedContextPrecision",
@@ -86,7 +86,7 @@ def test_equals_ragas_which_drops_empty_results_from_two_means_where_ours_count_
         is_dropped = name in ("ragas/id_context_precision", "ragas/nonllm_context_recall")
         assert isnan(theirs[-1]) == is_dropped
         assert found._repr_dict[metric.name] == pytest.approx(sum(theirs[:-1]) / (len(run) - is_dropped))
-        assert summarise(name, ours, "mean").value == pytest.approx(fmean([*theirs[:-1], 0.0]))
+        assert summarise(metric_of(name), ours).value == pytest.approx(fmean([*theirs[:-1], 0.0]))
 
 
 TEXT = st.text(alphabet="abc ", max_size=12)

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import pytest
 
 from evals import Outputs, evaluate
@@ -309,6 +310,19 @@ def test_a_score_that_ragas_gives_otherwise_is_named_and_the_run_ends_with_3(
     assert (done.code, check["status"]) == (3, "differs")
     assert "ragas 0.4.3 scores 3 of 3 otherwise: ragas/id_context_precision of forward is" in done.err
     assert all(f"{OF_IDS} of {name} is" in check["line"] for name in ("forward", "inverse", "channel"))
+
+
+def test_only_classes_of_ragas_that_scored_are_counted(
+    plain: Run, report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = METRICS[OF_IDS]
+    assert isinstance(silent, QueryMetric)
+    monkeypatch.setitem(METRICS, OF_IDS, replace(silent, score=lambda r, c: np.full(len(r), np.nan)))
+    plain("--metrics", WITHOUT_MODEL)
+    assert report()["ragas_check"]["line"] == "ragas 0.4.3: equal (9 scores by its 3 classes)"
+    plain("--metrics", OF_IDS)
+    line = "ragas 0.4.3 compared nothing: no in-scope query with a chunk has a score"
+    assert report()["ragas_check"]["line"] == line
 
 
 def test_an_error_of_ragas_loses_no_figure(plain: Run, report: Report, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,16 +74,16 @@ def test_any_order_of_any_documents_is_kept_and_cut(returned: list[Document], to
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_function_under_a_threshold_gives_pairs(asynchronous: bool) -> None:
-    """Negative similarities are clipped, as our cosines are; a text is a document."""
-    pairs = [(DOCS[0], 0.9), ("text of its own", 0.5), (DOCS[2], -0.2)]
+    """Those of rounding and below 0 are clipped, as our cosines are, a score at the threshold is kept."""
+    pairs = [(DOCS[0], np.float32(1.0000001)), ("text of its own", 0.35), (DOCS[2], -0.2)]
 
     async def find(query: str) -> Any:
         return pairs
 
-    with of_function(find if asynchronous else lambda query: pairs, threshold=0.4) as retriever:
+    with of_function(find if asynchronous else lambda query: pairs, threshold=0.35) as retriever:
         [found] = retriever.candidates(["q"])
         session = retriever.search("q")
-    assert found.column("score").tolist() == pytest.approx([0.9, 0.5, 0.0])
+    assert found.column("score").tolist() == [1.0, 0.35, 0.0]
     assert [hit.chunk.text for hit in session.chunks] == ["text 0", "text of its own"]
     assert [hit.chunk.text for hit in session.below_threshold] == ["text 2"]
 
@@ -132,6 +133,9 @@ def test_a_function_that_returns_something_else_than_pairs_is_told(snapshot: Sna
             with pytest.raises(ForeignRetrieverError) as caught:
                 retriever.candidates(["q"])
         assert str(caught.value).partition(") ")[2] == snapshot
+    with of_function(lambda query: [(DOCS[0], 0.5)]) as retriever, pytest.raises(ForeignRetrieverError) as caught:
+        retriever.candidates(["q"])
+    assert str(caught.value).endswith("list of documents or texts; pairs are read where a threshold is set or swept")
 
 
 @pytest.mark.parametrize("query", ["", " \n", "word " * 600, "half \ud800"])
