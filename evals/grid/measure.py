@@ -374,7 +374,7 @@ def _cell(
         summaries=summaries,
         gates=gates.judge(config.criteria, summaries),
         validation=validate(results, serial, context, own.retriever.top_k),
-        notes=[*own_notes, *notes(observed, grid.pool, own.retriever.top_k, context.judging, context.sources)],
+        notes=[*own_notes, *notes(observed, grid.pool, own.retriever, context.judging, context.sources)],
         proxies=proxies,
         context=context,
     )

@@ -19,14 +19,14 @@ MOST_ASKED = 1_000
 
 
 def notes(
-    observed: Observed, pool: Pool, top_k: int, judging: Judging | None, sources: Sources | None = None
+    observed: Observed, pool: Pool, settings: RetrieverConfig, judging: Judging | None, sources: Sources | None = None
 ) -> Iterator[str]:
     """Yield all notes on a run, the most important first.
 
     Args:
         observed: The run.
         pool: Its candidates.
-        top_k: Number of chunks asked for.
+        settings: The retriever's.
         judging: Verdicts of the judge, None without one.
         sources: The source pages as far as they were read, None when not known.
     """
@@ -34,7 +34,9 @@ def notes(
     yield from _on_labels(observations)
     yield from observed.retriever_notes
     yield from () if observed.listed else _on_unlisted(observations, pool)
-    yield from _on_results(observations, pool, top_k)
+    yield from _on_results(observations, pool, settings.top_k)
+    if settings.threshold is not None and settings.group_by is None:
+        yield from _on_threshold(observations, settings.top_k)
     yield from _on_language(observations)
     if sources and sources.faults:
         faults = f"{len(sources.faults)} source pages cannot be read, and what would be checked against them has failed"
@@ -101,6 +103,17 @@ def _on_unlisted(observations: Sequence[Observation], pool: Pool) -> Iterator[st
         if expected and returned and not expected & returned:
             names = f"returned {min(returned)!r}, expected {min(expected)!r}"
             yield f"{what}: {names}; are they written alike (retriever.metadata.map)?"
+
+
+def _on_threshold(observations: Sequence[Observation], top_k: int) -> Iterator[str]:
+    """Note of how many queries the threshold cut relevant chunks that were within top_k."""
+    lost = [
+        not o.relevance.grades.keys().isdisjoint({*o.candidates.chunk_ids[:top_k]} - {*o.ranked_ids})
+        for o in observations
+        if o.case.in_scope
+    ]
+    if any(lost):
+        yield f"the threshold cut relevant chunks of {sum(lost)} of {len(lost)} in-scope queries"
 
 
 def _on_results(observations: Sequence[Observation], pool: Pool, top_k: int) -> Iterator[str]:

@@ -42,6 +42,7 @@ def asked_in(*queries: str) -> list[Observation]:
     return [observe(found, {"a": 1}, case=make_case(f"q{n}", query=query)) for n, query in enumerate(queries)]
 
 
+CUT = observe(results("b"), {"a": 1}, candidates=results("b", "a"))
 OPEN, ANSWERED = seen("a", relevant_ids={}), seen("a", relevant_ids={}, reference_answer="So.")
 USELESS = graded(seen("a", "b", "c"), grades={"a": 1}, irrelevant=frozenset("b"))
 NOWHERE = observe(results(make_chunk("a", source_url=None)), {"a": 1})
@@ -53,7 +54,7 @@ LACKING = [
 @pytest.mark.parametrize(
     ("observations", "others", "notes"),
     [
-        ([seen("a", "b", "c"), OUTSIDE], {"top_k": 3}, []),
+        ([seen("a", "b", "c"), OUTSIDE], {"settings": RetrieverConfig(top_k=3)}, []),
         ([OUTSIDE], {}, ["the golden data holds no in-scope query: metrics over them have no value"]),
         ([seen("a")], {}, ["the golden data holds no out-of-scope query: metrics over them have no value"]),
         ([seen("a"), ANSWERED, OUTSIDE], {}, [
@@ -74,9 +75,12 @@ LACKING = [
         ([*LACKING, OUTSIDE], {}, [
             "the collection lacks 4 of 5 relevant chunks, which nothing can retrieve: 'x0' (case q0), 'x1' (case q1), "
             "'x2' (case q2) …"]),
-        ([seen(), SILENT], {"top_k": 3}, []),
-        ([seen("a", "b"), SILENT], {"top_k": 3}, ["the retriever finds at most 2 chunks, fewer than top_k 3"]),
-        ([seen("a", "b", "c"), SILENT], {"top_k": 3}, []),
+        ([seen(), SILENT], {"settings": RetrieverConfig(top_k=3)}, []),
+        ([seen("a", "b"), SILENT], {"settings": RetrieverConfig(top_k=3)}, ["the retriever finds at most 2 chunks, fewer than top_k 3"]),
+        ([seen("a", "b", "c"), SILENT], {"settings": RetrieverConfig(top_k=3)}, []),
+        ([CUT, seen("a"), SILENT], {"settings": RetrieverConfig(top_k=2, threshold=0.5)}, [
+            "the threshold cut relevant chunks of 1 of 2 in-scope queries"]),
+        ([CUT, seen("a"), SILENT], {"settings": RetrieverConfig(top_k=2)}, []),
         ([NOWHERE, SILENT], {}, [
             "no returned chunk says which page it is from: results are identified by chunk id and document; is the "
             "address under another key? retriever.metadata.map {source_url: KEY} names it"]),
@@ -99,8 +103,8 @@ LACKING = [
 def test_a_run_has_the_notes_that_its_figures_need(
     observations: Sequence[Observation], others: dict[str, Any], notes: list[str]
 ) -> None:
-    given = {"top_k": 1, "judging": JUDGED, "sources": None, **others}
-    read = [given.pop(name) for name in ("top_k", "judging", "sources")]
+    given = {"settings": RetrieverConfig(top_k=1), "judging": JUDGED, "sources": None, **others}
+    read = [given.pop(name) for name in ("settings", "judging", "sources")]
     observed = Observed(observations=tuple(observations), **given)
     assert [*subject.notes(observed, results_of(observations).lists.pool, *read)] == notes
 
