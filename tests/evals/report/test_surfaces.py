@@ -89,7 +89,7 @@ def test_compared_at_80_columns(name: str, snapshot: SnapshotAssertion) -> None:
     before = stored(name)
     scores = {metric: [0.0, *column[1:]] for metric, column in before.scores.items() if isinstance(column[0], float)}
     config = before.config | {"retriever": before.config["retriever"] | {"top_k": 9}}
-    changed = {"scores": before.scores | scores, "config": config, "name": "after"}
+    changed = {"scores": before.scores | scores, "config": config, "run": "after"}
     after = parse(json_text(before.model_copy(update=changed).plain()), "after")
     compared = compare(Run.of(before), [Run.of(after)], ComparisonOptions())
     shown = render_comparison(compared, width=80, color=False, queries=2)
