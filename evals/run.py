@@ -167,11 +167,11 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
 
 def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str) -> None:
     from evals.report.terminal import render
-    from retrievers.terminal.command import in_color, print_out, print_rendered, terminal_width, unread_output_allowed
+    from retrievers.terminal.command import look, print_out, print_rendered, unread_output_allowed
 
     report, file = evaluation.report, evaluation.outputs.report
     command = _next(namespace, prog, report.next_flags)
-    screen = render(report, width=terminal_width(), color=in_color(), everything=namespace.verbose, command=command)
+    screen = render(report, **look(), everything=namespace.verbose, command=command)
     # Page and MLflow come after this, whoever reads it.
     with unread_output_allowed():
         print_rendered(screen.rstrip())
