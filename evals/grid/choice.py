@@ -64,11 +64,14 @@ class Cells:
         cost: [cells], mean context tokens.
         threshold: [cells], below which a chunk is left out; 0 where none is in force.
         allowed: [cells], whether it meets the constraints.
+        strict_is_good: False without out-of-scope queries: what a stricter threshold is good for is not seen, so that
+            the tokens that it saves are no reason to take it.
     """
 
     cost: Floats
     threshold: Floats
     allowed: Bools
+    strict_is_good: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,10 +161,12 @@ class Choice:
             )
         behind = f"it is at most {-chosen.lower:.3f} below the best" if chosen.lower else "no cell is better"
         said = f"it is the best {self.measured} (of all that users may ask {behind}, 95%)"
-        cheaper = [standing.value for standing in self.standings if standing.cost < best.cost]
+        cheaper = [standing for standing in self.standings if standing.cost < best.cost]
         if not cheaper:
             return f"{said}, and none is cheaper"
-        if max(cheaper) <= best.value - self.margin:
+        if any(standing.is_within(self.margin) for standing in cheaper):
+            return f"{said}; without out-of-scope queries, what a stricter threshold saves is no reason to take it"
+        if max(standing.value for standing in cheaper) <= best.value - self.margin:
             return f"{said}, and every cheaper cell is behind it by {self.margin:g} or more"
         return f"{said}; {self.n} queries are not enough to prefer a cheaper one"
 
@@ -202,7 +207,12 @@ def decide(
     """
     if ranking.reason:
         return None
-    cells = Cells(cost=grid.metrics[TOKENS].mean, threshold=grid.threshold_of, allowed=ranking.allowed)
+    cells = Cells(
+        cost=grid.metrics[TOKENS].mean,
+        threshold=grid.threshold_of,
+        allowed=ranking.allowed,
+        strict_is_good=not all(case.in_scope for case in grid.pool.cases),
+    )
     scores = objective_scores(grid, objective, context)
     return choose(scores, cells, margin=objective.margin, seed=context.seed, proof=proof)
 
@@ -261,6 +271,8 @@ def choose(
     leader = standings.pop(best)
     standings.sort(key=lambda standing: -standing.value)
     cheaper = [each for each in standings if each.cost < leader.cost and each.is_within(margin)]
+    if not cells.strict_is_good:
+        cheaper = [each for each in cheaper if cells.threshold[each.cell] <= cells.threshold[leader.cell]]
     if proof is not None and proof.chosen is not None:
         cheaper = [each for each in cheaper if (proof.within[list(each.members)] <= proof.margin).any()]
     return Choice(
