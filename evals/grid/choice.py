@@ -5,7 +5,7 @@ what was measured, else what judging in rounds proved. *Of all that users may as
 far each may be below it, both at 95% for all cells together (`evals.stats.best`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -393,23 +393,24 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
     return [Interval(low=low, high=high) if np.isfinite(low) else none for low, high in np.transpose(ends).tolist()]
 
 
-def explain(choice: Choice, name: Callable[[int], str]) -> tuple[str, str, str]:
-    """Explain the recommended cell, the best cell with the number of cells that may be as good, and the reason.
+def explain(choice: Choice, name: Callable[[int], str], *, is_set_told: bool = False) -> Iterator[str]:
+    """Yield the recommended cell, the best one where it is another, the reason, and how many may be the best.
 
     Args:
         choice: The choice.
         name: Names a cell by its place in the grid, such as `top_k 5, threshold 0.3`.
+        is_set_told: Another place says which cells may be the best.
     """
     judged = "" if choice.judged is None else f", {choice.judged} of them judged"
     dropped = f", {choice.dropped} not scored in all cells" if choice.dropped else ""
-    allowed, count = (sum(len(each.members) for each in some) for some in (choice.standings, choice.best_set))
-    meet = f" that meet the constraints (of {choice.n_cells:,})" if allowed < choice.n_cells else ""
-    may_be_best = f"of all that users may ask, {count:,} of {allowed:,} cells{meet} may be the best (95%)"
-    return (
-        f"Recommended: {_described(choice.recommended, name)} (n={choice.n}{judged}{dropped})",
-        f"Best {choice.measured}: {_described(choice.best, name)}; {choice.note or may_be_best}",
-        f"Reason: {choice.reason}",
-    )
+    yield f"Recommended: {_described(choice.recommended, name)} (n={choice.n}{judged}{dropped})"
+    if choice.best is not choice.recommended:
+        yield f"Best {choice.measured}: {_described(choice.best, name)}"
+    yield f"Reason: {choice.reason}"
+    if not (is_set_told or choice.note):
+        allowed, count = (sum(len(each.members) for each in some) for some in (choice.standings, choice.best_set))
+        meet = f" that meet the constraints (of {choice.n_cells:,})" if allowed < choice.n_cells else ""
+        yield f"Of all that users may ask, {count:,} of {allowed:,} cells{meet} may be the best (95%)"
 
 
 def _described(standing: Standing, name: Callable[[int], str]) -> str:
