@@ -139,6 +139,8 @@ def test_data_of_one_kind_say_what_they_lack(world: Experiment) -> None:
     able = swept_of(made).abstaining
     assert able.separation.endswith("needs queries of both kinds") and able.promised == () and able.signals == ()
     assert any(note.startswith("the golden data holds no out-of-scope query, so") for note in made.notes)
+    other = settings(world, metrics=METRICS, sweep=SWEEP, retriever__candidates=20, dataset__ids=("soup", "france"))
+    assert swept_of(Bench(other, {}).grid(other)).abstaining.promised == ()
 
 
 def test_without_out_of_scope_queries_tokens_alone_recommend_no_threshold(tmp_path: Path) -> None:

@@ -70,6 +70,17 @@ def test_a_level_without_a_cell_and_a_cheaper_cell_are_told_below_the_table_and_
         assert ": it is cheaper, and at most 0.02 below the best;" in told
 
 
+def test_a_metric_that_scores_no_query_has_no_row_unless_all_are_wanted() -> None:
+    report = stored("run")
+    name = next(name for name in report.headline if not any(one.metric == name for one in report.criteria))
+    empty = replace(report.metrics[name], value=None, ci_low=None, ci_high=None, n=0, n_unscored=3, n_failed=0)
+    report = report.model_copy(update={"metrics": report.metrics | {name: empty}})
+    assert [f"\n{name} " in render(report, width=80, color=False, everything=all_) for all_ in (False, True)] == [
+        False,
+        True,
+    ]
+
+
 @REPORTS
 def test_in_full(name: str, snapshot: SnapshotAssertion) -> None:
     assert render(stored(name), width=100, color=False, everything=True) == snapshot
