@@ -4,9 +4,8 @@ The functions import what they call: while that is imported, Ctrl-C ends the com
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from retrievers.terminal import start
 
@@ -101,7 +100,7 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
     from evals.comparison.page import render_markdown, render_page
     from evals.comparison.sections import document, render
     from evals.config.files import write
-    from retrievers.terminal.command import in_color, print_out, print_rendered, terminal_width
+    from retrievers.terminal.command import look, print_out, print_rendered
     from retrievers.text.printable import json_text
 
     def as_json(comparisons: Sequence["Comparison"]) -> str:
@@ -115,8 +114,7 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
     if namespace.json:
         print_rendered(as_json(comparisons))
         return
-    look: Any = {"width": terminal_width(), "color": in_color(), "whole": not sys.stdout.isatty()}
-    print_rendered(render(comparisons, queries=namespace.queries, **look).rstrip())
+    print_rendered(render(comparisons, queries=namespace.queries, **look()).rstrip())
     for each in comparisons:
         if address := _side_by_side(each, vars(namespace)["tracking.uri"]):
             print_out(f"Query by query in MLflow: {address}")

@@ -167,12 +167,11 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
 
 def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str) -> None:
     from evals.report.terminal import render
-    from retrievers.terminal.command import in_color, print_out, print_rendered, terminal_width
+    from retrievers.terminal.command import look, print_out, print_rendered
 
     report, file = evaluation.report, evaluation.outputs.report
     command = _next(namespace, prog, report.next_flags)
-    screen = render(report, width=terminal_width(), color=in_color(), everything=namespace.verbose, command=command)
-    print_rendered(screen.rstrip())
+    print_rendered(render(report, **look(), everything=namespace.verbose, command=command).rstrip())
     if file:
         print_out(f"Report: {file}")
 
@@ -182,6 +181,7 @@ def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
     from retrievers.text.secrets import redacted
 
     given = {} if namespace.config is DEFAULT else {"config": str(namespace.config)}
+    given |= {"refit": str(namespace.refit)} if namespace.refit else {}
     for name, raw in vars(namespace).items():
         is_carried = name.partition(".")[0] in CARRIED and ("--sweep." in further or not name.startswith(OF_SWEEPS))
         if is_carried and isinstance(raw, str) and f"--{name.replace('_', '-')}" not in further.split():

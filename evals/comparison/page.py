@@ -12,6 +12,7 @@ from evals.report.html.render import environment, page_style
 from evals.report.model import QueryRow
 from evals.report.section import Cell, Column, Section, escaped, markdown
 from evals.report.sections import figure, numbers, signed, signed_ends
+from evals.stats.intervals import SAME
 from evals.stats.paired import compare
 from retrievers.text.printable import printable
 
@@ -84,8 +85,9 @@ def render_markdown(comparisons: Sequence[Comparison]) -> str:
     """
     lines, end = list[str](), ": more than GitHub takes"
     for each in comparisons:
-        (_, *facts, metrics) = head(each)
+        (runs, *facts, metrics) = head(each)
         lines += [f"### {_title(each)}", "", escaped(verdict(each)), ""]
+        lines += [f"{text}  " if text else "" for text in markdown(runs)] + [""]  # two spaces break a line
         for section in filter(None, (metrics, slices(each), *facts)):
             lines += [*markdown(section), ""]
     for number, each in enumerate(comparisons):
@@ -113,12 +115,22 @@ def verdict(comparison: Comparison) -> str:
     number, kinds = sum(each.n > 0 for each in comparison.differences), [flip.kind for flip in flips(comparison)]
     said = f"is not distinguishable from {comparison.baseline.name} by any of {number} metrics"
     if better or worse:
-        counts = [f"{way} by {len(those)}" for way, those in (("better", better), ("worse", worse)) if those]
-        most = max((*worse, *better), key=lambda each: abs(each.difference or 0.0))
-        change = f"{figure(most.metric, most.baseline)} → {figure(most.metric, most.other)}"
-        said = f"is {' and '.join(counts)} of {number} metrics (Holm, 5%), most by {most.metric}: {change}"
+        ways = [f"{those[0].verdict} by {len(those)} (most: {_most(those)})" for those in (better, worse) if those]
+        said = f"is {' and '.join(ways)} of {number} metrics (Holm, 5%)"
     flipped = f"{kinds.count('lost')} queries are lost, {kinds.count('gained')} gained"
     return f"{comparison.other.name} {said}. {flipped}."
+
+
+def _most(entries: Sequence[Difference]) -> str:
+    """Return the metric that moved most in widths of its interval, as units differ, with both values."""
+
+    def moved(entry: Difference) -> float:
+        if entry.low is None or entry.high is None:
+            return 0.0
+        return abs(entry.difference or 0.0) / max(entry.high - entry.low, SAME)
+
+    most = max(entries, key=moved)
+    return f"{most.metric} {figure(most.metric, most.baseline)} → {figure(most.metric, most.other)}"
 
 
 def flips(comparison: Comparison) -> list[Flip]:

@@ -31,7 +31,7 @@ class Run:
     Attributes:
         reference: Reference that the user gave.
         origin: Source of its report: a file, or an MLflow run with its id.
-        name: MLflow's name of the run, or else that of its experiment.
+        name: MLflow's name of the run, or else that in its report, which tells two runs of an experiment apart.
         report: Its report.
         digest: SHA-256 of the report, by which the same run given twice is noticed.
         tracked: Its place in MLflow; None for the report of a file.
@@ -48,8 +48,8 @@ class Run:
     def of(cls, report: Report, text: str = "", **place: Any) -> Self:
         """Return the run of a report, which is read from a text, or else was not saved; `place` says from where."""
         digest = hashlib.sha256((text or report.model_dump_json(exclude_unset=True)).encode()).hexdigest()
-        known = {"reference": report.name, "origin": "this program", "name": report.name}
-        return cls(report=report, digest=digest, **known | place)
+        name = report.run or report.name
+        return cls(report=report, digest=digest, **{"reference": name, "origin": "this program", "name": name} | place)
 
 
 @dataclass(frozen=True, kw_only=True)

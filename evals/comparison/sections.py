@@ -10,7 +10,7 @@ from evals.metrics import declared
 from evals.report.model import QueryRow
 from evals.report.parsing import FOUND
 from evals.report.section import NOTHING, Cell, Column, Section, line, terminal
-from evals.report.sections import difference, figure, numbers, rank_and_score, signed
+from evals.report.sections import difference, figure, numbers, signed
 
 SCHEMA_VERSION = 1
 HITS = 5
@@ -169,7 +169,8 @@ def _hits(row: QueryRow) -> Iterator[Cell]:
     if below:
         yield Cell(None, "  nothing returned")
     for hit in row.best_below_threshold[:1] if below else row.retrieved[:HITS]:
-        prefix = f"  {below}{rank_and_score(hit, scaled=False)}"
+        # Scores of two runs may have two scales, and the threshold another one: they are in the reports.
+        prefix = f"  {below}{hit.rank}. {'✓' if hit.grade else ' '} "
         yield Cell(hit, prefix + hit.source, keep=len(prefix))
     if (more := len(row.retrieved) - HITS) > 0:
         yield Cell(None, f"  and {more} more")

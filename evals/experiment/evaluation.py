@@ -56,7 +56,7 @@ class Evaluation:
     def _shown(self, *, color: bool) -> str:
         from evals.report.terminal import render
 
-        return render(self.report, width=COLUMNS, color=color, brief=True).rstrip("\n")
+        return render(self.report, width=COLUMNS, color=color, brief=True, whole=True).rstrip("\n")
 
     @property
     def metrics(self) -> "Mapping[str, Summary]":

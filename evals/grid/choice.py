@@ -5,7 +5,7 @@ what was measured, else what judging in rounds proved. *Of all that users may as
 far each may be below it, both at 95% for all cells together (`evals.stats.best`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -64,11 +64,14 @@ class Cells:
         cost: [cells], mean context tokens.
         threshold: [cells], below which a chunk is left out; 0 where none is in force.
         allowed: [cells], whether it meets the constraints.
+        strict_is_good: False without out-of-scope queries: what a stricter threshold is good for is not seen, so that
+            the tokens that it saves are no reason to take it.
     """
 
     cost: Floats
     threshold: Floats
     allowed: Bools
+    strict_is_good: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,10 +161,12 @@ class Choice:
             )
         behind = f"it is at most {-chosen.lower:.3f} below the best" if chosen.lower else "no cell is better"
         said = f"it is the best {self.measured} (of all that users may ask {behind}, 95%)"
-        cheaper = [standing.value for standing in self.standings if standing.cost < best.cost]
+        cheaper = [standing for standing in self.standings if standing.cost < best.cost]
         if not cheaper:
             return f"{said}, and none is cheaper"
-        if max(cheaper) <= best.value - self.margin:
+        if any(standing.is_within(self.margin) for standing in cheaper):
+            return f"{said}; without out-of-scope queries, what a stricter threshold saves is no reason to take it"
+        if max(standing.value for standing in cheaper) <= best.value - self.margin:
             return f"{said}, and every cheaper cell is behind it by {self.margin:g} or more"
         return f"{said}; {self.n} queries are not enough to prefer a cheaper one"
 
@@ -202,7 +207,12 @@ def decide(
     """
     if ranking.reason:
         return None
-    cells = Cells(cost=grid.metrics[TOKENS].mean, threshold=grid.threshold_of, allowed=ranking.allowed)
+    cells = Cells(
+        cost=grid.metrics[TOKENS].mean,
+        threshold=grid.threshold_of,
+        allowed=ranking.allowed,
+        strict_is_good=not all(case.in_scope for case in grid.pool.cases),
+    )
     scores = objective_scores(grid, objective, context)
     return choose(scores, cells, margin=objective.margin, seed=context.seed, proof=proof)
 
@@ -261,6 +271,8 @@ def choose(
     leader = standings.pop(best)
     standings.sort(key=lambda standing: -standing.value)
     cheaper = [each for each in standings if each.cost < leader.cost and each.is_within(margin)]
+    if not cells.strict_is_good:
+        cheaper = [each for each in cheaper if cells.threshold[each.cell] <= cells.threshold[leader.cell]]
     if proof is not None and proof.chosen is not None:
         cheaper = [each for each in cheaper if (proof.within[list(each.members)] <= proof.margin).any()]
     return Choice(
@@ -382,23 +394,24 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
     return [Interval(low=low, high=high) if np.isfinite(low) else none for low, high in np.transpose(ends).tolist()]
 
 
-def explain(choice: Choice, name: Callable[[int], str]) -> tuple[str, str, str]:
-    """Explain the recommended cell, the best cell with the number of cells that may be as good, and the reason.
+def explain(choice: Choice, name: Callable[[int], str], *, is_set_told: bool = False) -> Iterator[str]:
+    """Yield the recommended cell, the best one where it is another, the reason, and how many may be the best.
 
     Args:
         choice: The choice.
         name: Names a cell by its place in the grid, such as `top_k 5, threshold 0.3`.
+        is_set_told: Another place says which cells may be the best.
     """
     judged = "" if choice.judged is None else f", {choice.judged} of them judged"
     dropped = f", {choice.dropped} not scored in all cells" if choice.dropped else ""
-    allowed, count = (sum(len(each.members) for each in some) for some in (choice.standings, choice.best_set))
-    meet = f" that meet the constraints (of {choice.n_cells:,})" if allowed < choice.n_cells else ""
-    may_be_best = f"of all that users may ask, {count:,} of {allowed:,} cells{meet} may be the best (95%)"
-    return (
-        f"Recommended: {_described(choice.recommended, name)} (n={choice.n}{judged}{dropped})",
-        f"Best {choice.measured}: {_described(choice.best, name)}; {choice.note or may_be_best}",
-        f"Reason: {choice.reason}",
-    )
+    yield f"Recommended: {_described(choice.recommended, name)} (n={choice.n}{judged}{dropped})"
+    if choice.best is not choice.recommended:
+        yield f"Best {choice.measured}: {_described(choice.best, name)}"
+    yield f"Reason: {choice.reason}"
+    if not (is_set_told or choice.note):
+        allowed, count = (sum(len(each.members) for each in some) for some in (choice.standings, choice.best_set))
+        meet = f" that meet the constraints (of {choice.n_cells:,})" if allowed < choice.n_cells else ""
+        yield f"Of all that users may ask, {count:,} of {allowed:,} cells{meet} may be the best (95%)"
 
 
 def _described(standing: Standing, name: Callable[[int], str]) -> str:

@@ -23,7 +23,7 @@ class Abstaining:
 
     Attributes:
         separation: How far they tell the queries apart, a sentence; empty where none is in force.
-        promised: Thresholds that promise a rate of wrong answers; none without out-of-scope queries.
+        promised: Thresholds that promise a rate of wrong answers; none without queries of both kinds.
         signals: How far the score that the threshold reads tells them apart, then the other scores that the same search
             holds, the best first; none without queries of both kinds.
     """
@@ -47,7 +47,10 @@ def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> Abstaining:
         return Abstaining()
     read = [_best_scores(grid.pool, place, one.settings) for place, one in enumerate(grid.configurations)]
     inside, outside = read[number]
-    scale, wanted = settings.threshold_scale, sorted({rate for rate in rates if rate and outside}, reverse=True)
+    scale, wanted = (
+        settings.threshold_scale,
+        sorted({rate for rate in rates if rate and inside and outside}, reverse=True),
+    )
     return Abstaining(
         separation=separation(inside, outside, scale),
         promised=tuple(promise(inside, outside, rate, scale, _distinct(read)) for rate in wanted),

@@ -175,8 +175,10 @@ def _counts(values: Integers) -> int | list[int]:
 
 def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> DecisionSection:
     shown = decision.by_weight[:MOST_WEIGHTS]
-    weights = _told_apart([turn.weight for turn in shown])
-    turns = [f"{weight} {_taken(grid, turn.cell)}" for weight, turn in zip(weights, shown, strict=True)]
+    # At weight 0 itself, cells that find the same are equal however many wrong answers they give.
+    _, *weights = _told_apart([turn.weight for turn in shown])
+    starts = ["above 0", *(f"from {weight}" for weight in weights)]
+    turns = [f"{start} {_taken(grid, turn.cell)}" for start, turn in zip(starts, shown, strict=True)]
     if further := len(decision.by_weight) - len(shown):
         turns.append(f"and {further} more")
     outside = sum(not case.in_scope for case in grid.pool.cases)
@@ -217,11 +219,11 @@ def _promised(promise: Promise, queries: int) -> str:
 
 
 def _explanation(result: Swept) -> Iterator[str]:
-    """Yield the choice in three sentences, and the unbiased figure; or why nothing was chosen."""
+    """Yield the choice in sentences, and the unbiased figure; or why nothing was chosen."""
     if result.choice is None:
         yield f"The cells are not ranked: {result.ranking.reason}"
         return
-    yield from explain(result.choice, partial(describe, result.grid))
+    yield from explain(result.choice, partial(describe, result.grid), is_set_told=result.decision is not None)
     if held_out := result.held_out:
         ends = in_parentheses(held_out.interval.low, held_out.interval.high)
         yield (

@@ -90,11 +90,16 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
     )
     if not decision.weight and not _sweeps_thresholds(grid):
         weighed = "without a weight of out-of-scope queries, as the threshold is not swept"
+    is_best = choice.recommended.cell == choice.standings[0].cell
+    cheaper = "" if is_best else f": it is cheaper, and at most {choice.margin:g} below the best"
+    as_good = f"{count:,} of {grid.cells.count - grid.ranking.excluded:,} cells may be as good (95%)"
+    as_good = f"which may be as good is {choice.note}" if choice.note else f"{as_good}: {decision.may_be_best}"
+    missed = [label.text for level, (label, *_) in zip(levels, rows, strict=True) if level.cell is None]
     notes = [
+        f"{', '.join(missed)}: none, as every cell wrongly answers {levels[0].nearest:.0%} or more" if missed else "",
         "" if alone else "Retrieved by " + " · ".join(f"{way} ({', '.join(them)})" for way, them in ways.items()),
-        f"★ taken {weighed}; {count:,} of {grid.cells.count - grid.ranking.excluded:,} cells may be as good (95%): "
-        f"{decision.may_be_best}",
-        f"Best from weight: {decision.turns}" if decision.turns and _sweeps_thresholds(grid) else "",
+        f"★ taken {weighed}{cheaper}; {as_good}",
+        f"Best by weight: {decision.turns}" if decision.turns and _sweeps_thresholds(grid) else "",
         f"Promised for questions like these (95%): {decision.promise}" if decision.promise else "",
     ]
     found = decision.recommended.figures[0].metric.partition("/")[2]
@@ -119,7 +124,7 @@ def _level(level: Level, report: Report, grid: GridSection, places: dict[int, in
     limit, tone = "any" if level.limit == ANY else f"at most {100 * level.limit:.3g}%", "bold" if starred else ""
     label = Cell(level.limit, "★ recommended" if starred else limit, tone)
     if level.cell is None:
-        return [label, Cell(None, f"none (least {level.nearest:.0%})"), *[Cell(None, "–")] * 7]
+        return [label, Cell(None, "none"), *[Cell(None, "–")] * 7]
     cells, place, (found, *shares, passed) = grid.cells, places[level.cell], level.figures
     count = report.validation.passed + report.validation.failed
     tokens = grid.metrics[TOKENS].mean[place]

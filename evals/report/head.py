@@ -123,12 +123,14 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         cause: Main cause of failure; None where nothing failed.
         sparse_vectors: Names of those of the collection; None where they are not known.
     """
-    if result.swept and result.swept.chosen is not None:
+    if result.swept:
+        if result.swept.chosen is None:
+            return ""  # what keeps the cells from being ranked comes first
         cell = result.swept.grid.cell(result.swept.chosen).parameters.items()
         return " ".join(f"--retriever.{k.replace('_', '-')} {v}" for k, v in cell if v is not None)
     retriever, flags = result.config.retriever, FLAGS.get(cause, PAGE) if cause else PAGE
     # The settings of a user's own retriever are not known; which scores without bounds there are is on the page alone.
-    if result.swept or retriever.python or (retriever.threshold_scale in UNBOUNDED and THRESHOLDS in flags):
+    if retriever.python or (retriever.threshold_scale in UNBOUNDED and THRESHOLDS in flags):
         return PAGE
     if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors and "--sweep.mode" in flags:
         return "--sweep.top-k 3,5,10" if "--sweep.top-k" in flags else PAGE  # there are no keywords to search

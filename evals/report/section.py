@@ -208,13 +208,15 @@ def _table(section: Section, numbers: Sequence[int], width: int, *, is_rest: boo
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(column.name for column in columns))
     elastic = [number for number in numbers if any(row[number].keep >= 0 for row in section.rows)]
     fixed = sum(_width(section, number) for number in numbers if number not in elastic) + BETWEEN * len(numbers)
+    # A cell is broken rather than cut where not even the needed columns have room.
+    is_broken = not elastic and fixed - BETWEEN > width
     room = max((width - fixed) // max(len(elastic), 1), LEAST)
     for number, column in zip(numbers, columns, strict=True):
         heading = _heading(column.name)
         table.add_column(
             Text(printable(heading)),
             justify="right" if column.is_number else "left",
-            no_wrap=(column.is_needed and not is_rest) or number in elastic or column.is_number,
+            no_wrap=not is_broken and ((column.is_needed and not is_rest) or number in elastic or column.is_number),
             overflow="fold" if is_rest else "ellipsis",
             min_width=max(map(len, heading.splitlines())) if "\n" in heading else None,
         )

@@ -67,7 +67,7 @@ def shown_metrics(report: Report, *, everything: bool) -> list[str]:
     return [
         name
         for name, metric in report.metrics.items()
-        if everything or name in demanded or (name in report.headline and has_something(metric))
+        if everything or name in demanded or (name in report.headline and (metric.value is not None or metric.n_failed))
     ]
 
 

@@ -31,6 +31,7 @@ def render(
     color: bool,
     everything: bool = False,
     brief: bool = False,
+    whole: bool = False,
     command: str = "python -m evals.run",
 ) -> str:
     """Return the report for a terminal: a grid, then what fits a screen of its run, then the details.
@@ -41,6 +42,7 @@ def render(
         color: Use colors.
         everything: Show every metric, more queries, and what each was expected to give.
         brief: End with the first table of metrics.
+        whole: Shorten nothing, as no terminal shows it; only sentences are wrapped.
         command: The command that was typed, which the next one begins with.
     """
     names = shown_metrics(report, everything=everything)
@@ -50,13 +52,14 @@ def render(
     if not brief:
         following = f"{command} {report.next_flags}" if report.next_flags else ""
         sections += _details(report, first, names, following, everything=everything)
-    grid = render_grid(report, width=width, color=color).rstrip()
-    return f"{grid}\n\n" * bool(grid) + terminal(sections, width=width, color=color)
+    grid = render_grid(report, width=width, color=color, whole=whole).rstrip()
+    return f"{grid}\n\n" * bool(grid) + terminal(sections, width=width, color=color, whole=whole)
 
 
-def render_grid(report: Report, *, width: int, color: bool) -> str:
+def render_grid(report: Report, *, width: int, color: bool, whole: bool = False) -> str:
     """Return the head of the grid that a run is of; empty for a single run."""
-    return terminal(grid_sections(report, report.grid, CELLS), width=width, color=color) if report.grid else ""
+    shown = grid_sections(report, report.grid, CELLS) if report.grid else ()
+    return terminal(shown, width=width, color=color, whole=whole)
 
 
 def description(report: Report) -> str:

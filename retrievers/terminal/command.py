@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from retrievers.config.files import make_private, user_path
 from retrievers.config.layers import removed
@@ -192,6 +192,11 @@ def terminal_width() -> int:
 def in_color() -> bool:
     """Return True if standard output shows colours: it is a terminal, and `NO_COLOR` is not set."""
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+
+def look() -> Any:
+    """Return how a text is rendered: its width, in colours or not, and whole where no terminal asks to shorten it."""
+    return {"width": terminal_width(), "color": in_color(), "whole": not sys.stdout.isatty()}
 
 
 def has_display(env: Mapping[str, str], platform: str) -> bool:

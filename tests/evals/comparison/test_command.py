@@ -15,7 +15,7 @@ from evals.grid.measure import Measured
 from evals.report.model import Report
 from evals.report.parsing import cell_report, parse
 from tests.support.command import Done, call
-from tests.support.reports import HIT, NDCG, P95, document, row
+from tests.support.reports import HIT, NDCG, P95, TOKENS, document, row
 from tests.support.results import report
 
 Compare = Callable[..., Done]
@@ -195,6 +195,23 @@ def test_two_cells_of_a_grid_as_page_and_markdown(
     assert found["settings"][0]["setting"] in shown
     refused(call(main, [f"{file}#{names[0]}"] * 2, capsys), "same run")
     refused(call(main, [f"{file}#{names[0]}", f"{file}#{names[0]}9"], capsys), "expected one such as")
+
+
+def test_the_verdict_tells_two_runs_of_an_experiment_apart_and_names_what_moved_most_either_way(
+    compare: Compare, folder: Path
+) -> None:
+    """The largest difference is that of tokens, then that of the hit rate; for its interval that of NDCG is."""
+    scores = {NDCG: [0.8 + n / 1000 for n in range(20)], TOKENS: [900.0 + n for n in range(20)]}
+    less = {NDCG: [0.4 - n / 1000 for n in range(20)], TOKENS: [400.0 + 20 * n for n in range(20)], HIT: [0.0] * 20}
+    for name, values in {"old": scores | {HIT: [1.0] * 10 + [0.0] * 10}, "new": less}.items():
+        write(folder / f"{name}.json", document(values, name="default") | {"run": f"hybrid k5 {name}"})
+    assert compare("old.json", "new.json", "--markdown", "c.md", "--quiet").code == 0
+    head = (folder / "c.md").read_text(encoding="utf-8").partition("\n\n|")[0]
+    assert head.startswith(
+        "### hybrid k5 old → hybrid k5 new\n\nhybrid k5 new is better by 1 (most: cost/context_tokens "
+    )
+    assert f"worse by 2 (most: {NDCG} 0.810 → 0.391) of 4 metrics" in head
+    assert "2026-01-02 03:04 · old.json  \n" in head
 
 
 def test_markdown_is_cut_before_github_refuses_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

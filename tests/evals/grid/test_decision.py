@@ -1,6 +1,7 @@
 """The decision: both sides in one number, the table of levels, the cell of every weight; by loops over all cells."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from evals.grid.measure import Measured
 from evals.grid.objective import describe, range_of
 from evals.stats.intervals import wilson
 from tests.support.experiment import Experiment, settings
-from tests.support.grid_world import METRICS, SWEEP, Bench, swept_of
+from tests.support.grid_world import METRICS, SWEEP, Bench, choice_of, make_world, swept_of
 
 NDCG, RECALL = "ranking/ndcg_at_10", "ranking/recall_at_5"
 
@@ -142,6 +143,20 @@ def test_data_of_one_kind_say_what_they_lack(world: Experiment) -> None:
     able = swept_of(made).abstaining
     assert able.separation.endswith("needs queries of both kinds") and able.promised == () and able.signals == ()
     assert any(note.startswith("the golden data holds no out-of-scope query, so") for note in made.notes)
+    other = settings(world, metrics=METRICS, sweep=SWEEP, retriever__candidates=20, dataset__ids=("soup", "france"))
+    assert swept_of(Bench(other, {}).grid(other)).abstaining.promised == ()
+
+
+def test_without_out_of_scope_queries_tokens_alone_recommend_no_threshold(tmp_path: Path) -> None:
+    """Every cell is within a margin of 1, so that the cheapest is taken of those no stricter than the best."""
+    world, ids = make_world(tmp_path, queries=12), tuple(f"in{number}" for number in range(12))
+    changes = {"metrics": METRICS, "sweep": SWEEP, "retriever__candidates": 20, "objective__margin": 1}
+    for lacks_a_kind in (True, False):
+        config = settings(world, **changes, **({"dataset__ids": ids} if lacks_a_kind else {}))
+        choice = choice_of(made := Bench(config, {}).grid(config))
+        chosen = swept_of(made).grid.cell(choice.recommended.cell)
+        assert choice.proved and (chosen.threshold == 0) == lacks_a_kind
+        assert choice.recommended is not choice.best
 
 
 @pytest.mark.parametrize(("weight", "which"), [(0, "out-of-scope"), (1, "in-scope")])

@@ -148,6 +148,7 @@ def test_a_metric_that_some_cells_cannot_score_does_not_rank_them(bench: Bench, 
     assert made.config.retriever == first.model_copy(update={"metadata": made.config.retriever.metadata})
     assert any(f"the cells are not ranked ({reason})" in note for note in made.notes)
     assert "The cells are not ranked: metadata/completeness scores" in render_grid(report(made), width=200, color=False)
+    assert report(made).next_flags == ""
 
 
 def test_where_scores_failed_a_condition_is_held_against_the_worse_bound(grid: Grid) -> None:

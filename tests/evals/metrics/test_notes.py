@@ -42,6 +42,7 @@ def asked_in(*queries: str) -> list[Observation]:
     return [observe(found, {"a": 1}, case=make_case(f"q{n}", query=query)) for n, query in enumerate(queries)]
 
 
+DEEPER = RetrieverConfig(top_k=3)
 CUT = observe(results("b"), {"a": 1}, candidates=results("b", "a"))
 OPEN, ANSWERED = seen("a", relevant_ids={}), seen("a", relevant_ids={}, reference_answer="So.")
 USELESS = graded(seen("a", "b", "c"), grades={"a": 1}, irrelevant=frozenset("b"))
@@ -54,7 +55,7 @@ LACKING = [
 @pytest.mark.parametrize(
     ("observations", "others", "notes"),
     [
-        ([seen("a", "b", "c"), OUTSIDE], {"settings": RetrieverConfig(top_k=3)}, []),
+        ([seen("a", "b", "c"), OUTSIDE], {"settings": DEEPER}, []),
         ([OUTSIDE], {}, ["the golden data holds no in-scope query: metrics over them have no value"]),
         ([seen("a")], {}, ["the golden data holds no out-of-scope query: metrics over them have no value"]),
         ([seen("a"), ANSWERED, OUTSIDE], {}, [
@@ -75,9 +76,9 @@ LACKING = [
         ([*LACKING, OUTSIDE], {}, [
             "the collection lacks 4 of 5 relevant chunks, which nothing can retrieve: 'x0' (case q0), 'x1' (case q1), "
             "'x2' (case q2) …"]),
-        ([seen(), SILENT], {"settings": RetrieverConfig(top_k=3)}, []),
-        ([seen("a", "b"), SILENT], {"settings": RetrieverConfig(top_k=3)}, ["the retriever finds at most 2 chunks, fewer than top_k 3"]),
-        ([seen("a", "b", "c"), SILENT], {"settings": RetrieverConfig(top_k=3)}, []),
+        ([seen(), SILENT], {"settings": DEEPER}, []),
+        ([seen("a", "b"), SILENT], {"settings": DEEPER}, ["the retriever finds at most 2 chunks, fewer than top_k 3"]),
+        ([seen("a", "b", "c"), SILENT], {"settings": DEEPER}, []),
         ([CUT, seen("a"), SILENT], {"settings": RetrieverConfig(top_k=2, threshold=0.5)}, [
             "the threshold cut relevant chunks of 1 of 2 in-scope queries"]),
         ([CUT, seen("a"), SILENT], {"settings": RetrieverConfig(top_k=2)}, []),

@@ -54,6 +54,33 @@ def test_the_cell_to_take_stands_in_80_columns_whatever_retrieved_it() -> None:
     assert " ".join(shown).count("Retrieved by semantic (any, at most 25%, at most 10%, ★ recommended) · hybrid") == 1
 
 
+def test_a_level_without_a_cell_and_a_cheaper_cell_are_told_below_the_table_and_nothing_is_cut() -> None:
+    report = stored("grid")
+    assert report.grid is not None and report.grid.decision is not None and report.grid.choice is not None
+    first, *others = report.grid.decision.levels
+    levels = (first, *others[:-1], replace(others[-1], cell=None, figures=()))
+    decision = report.grid.decision.model_copy(update={"levels": levels})
+    choice = report.grid.choice.model_copy(update={"recommended": report.grid.choice.standings[3]})
+    grid = report.grid.model_copy(update={"decision": decision, "choice": choice})
+    for width in (60, 80):
+        shown = render(report.model_copy(update={"grid": grid}), width=width, color=False)
+        assert "…" not in re.sub(r"\d…\d", "", shown.partition("\nGrid of")[0])
+        told = " ".join(shown.split())
+        assert f"at most 10%: none, as every cell wrongly answers {first.nearest:.0%} or more" in told
+        assert ": it is cheaper, and at most 0.02 below the best;" in told
+
+
+def test_a_metric_that_scores_no_query_has_no_row_unless_all_are_wanted() -> None:
+    report = stored("run")
+    name = next(name for name in report.headline if not any(one.metric == name for one in report.criteria))
+    empty = replace(report.metrics[name], value=None, ci_low=None, ci_high=None, n=0, n_unscored=3, n_failed=0)
+    report = report.model_copy(update={"metrics": report.metrics | {name: empty}})
+    assert [f"\n{name} " in render(report, width=80, color=False, everything=all_) for all_ in (False, True)] == [
+        False,
+        True,
+    ]
+
+
 @REPORTS
 def test_in_full(name: str, snapshot: SnapshotAssertion) -> None:
     assert render(stored(name), width=100, color=False, everything=True) == snapshot
@@ -89,7 +116,7 @@ def test_compared_at_80_columns(name: str, snapshot: SnapshotAssertion) -> None:
     before = stored(name)
     scores = {metric: [0.0, *column[1:]] for metric, column in before.scores.items() if isinstance(column[0], float)}
     config = before.config | {"retriever": before.config["retriever"] | {"top_k": 9}}
-    changed = {"scores": before.scores | scores, "config": config, "name": "after"}
+    changed = {"scores": before.scores | scores, "config": config, "run": "after"}
     after = parse(json_text(before.model_copy(update=changed).plain()), "after")
     compared = compare(Run.of(before), [Run.of(after)], ComparisonOptions())
     shown = render_comparison(compared, width=80, color=False, queries=2)
