@@ -127,7 +127,9 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         if result.swept.chosen is None:
             return ""  # what keeps the cells from being ranked comes first
         cell = result.swept.grid.cell(result.swept.chosen).parameters.items()
-        return " ".join(f"--retriever.{k.replace('_', '-')} {v}" for k, v in cell if v is not None)
+        # The command names the user's own retriever already; named anew it would replace the file's other settings.
+        named = ((name.replace("_", "-"), value) for name, value in cell if value is not None and name != "python")
+        return " ".join(f"--retriever.{name} {value}" for name, value in named)
     retriever, flags = result.config.retriever, FLAGS.get(cause, PAGE) if cause else PAGE
     # The settings of a user's own retriever are not known; which scores without bounds there are is on the page alone.
     if retriever.python or (retriever.threshold_scale in UNBOUNDED and THRESHOLDS in flags):

@@ -61,6 +61,7 @@ def test_thresholds_of_a_grid_are_held_to_what_the_retriever_gives() -> None:
 def test_fusions_of_a_hybrid_store_are_variants() -> None:
     grid = sweep(experiment("hybrid", sweep={"fusion": ["rrf", "dbsf", "weighted"]}), golden=BY_MEANING)
     assert grid.cells["fusion"].tolist() == ["rrf", "dbsf", "weighted"]
+    assert "--retriever.fusion" in grid.report.next_flags and "python" not in grid.report.next_flags
 
 
 @pytest.mark.parametrize(("name", "golden"), [("dot", GOLDEN), ("hybrid", BY_MEANING)])
