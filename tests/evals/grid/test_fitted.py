@@ -86,7 +86,8 @@ def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again(
     assert fit["false_answer"] == 0.5 and fit["threshold"] == yaml.safe_load(first)["threshold"]
     capsys.readouterr()
     assert main([*flags, "--refit", "r.yaml"]) == 0
-    assert f"r.yaml: threshold {fit['threshold']} as before" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"r.yaml: threshold {fit['threshold']} as before" in out and "--refit r.yaml" in out.partition("Next: ")[2]
     assert exported.read_text(encoding="utf-8") == first
     exported.write_text(first.split("\n", 1)[1], encoding="utf-8")
     assert main([*flags, "--refit", "r.yaml"]) == 2
