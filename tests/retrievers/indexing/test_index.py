@@ -145,6 +145,8 @@ def test_a_second_run_does_what_changed_alone(index: Indexer, tmp_path: Path) ->
     write_pages(index.docs, {"one/aaa.md": "Same.", "one/bbb.md": "Same."})
     assert (index(), index.embeddings.embedded) == ((2, 0, 2, CHUNKS - 2), ["Same."])
     recorded = manifest(index.client)
+    is_on_a_server = "store" in index.always
+    assert (recorded["bm25"] == state[1]["bm25"]) == is_on_a_server, "there the points that stay were weighed by it"
     index(changes={"collection": "fresh"})
     assert content(index.client, "fresh") == content(index.client)
     assert {**manifest(index.client, "fresh"), "bm25": 0} == {**recorded, "bm25": 0}
