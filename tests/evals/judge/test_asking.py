@@ -217,7 +217,7 @@ def test_a_server_that_read_more_than_the_bytes_of_a_prompt_gets_as_much_reserve
     limits: dict[str, Any] = {"budget": {"usd": 0.03}, "max_output_tokens": 100}
     with Miscounting(ORACLE, 20_000) as server:
         run = asked(server, TEXTS[:20], **limits, **priced(server, written=0.0))
-    assert (len(run.sent), run.usage.usd) == (1, pytest.approx(0.02))
+    assert len(run.sent) == 1 and run.usage.usd == pytest.approx(0.02)
     assert "does not hold another call" in run.usage.stopped
 
 

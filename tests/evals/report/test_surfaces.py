@@ -15,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
+from evals.collect.observations import Gate
 from evals.comparison.comparing import ComparisonOptions, compare
 from evals.comparison.records import Run
 from evals.comparison.sections import render as render_comparison
@@ -81,6 +82,14 @@ def test_for_a_ci_system(name: str, snapshot: SnapshotAssertion) -> None:
     assert (criteria.get("tests"), criteria.get("failures")) == (str(len(made.criteria) + 1), str(unmet))
     skipped = sum(row.outcome != "SUCCESS" for row in made.queries)
     assert (queries.get("failures"), queries.get("skipped")) == ("0", str(skipped))
+
+
+def test_what_is_known_of_a_met_criterion_is_told_to_a_ci_system() -> None:
+    met = Gate(metric="queries/pass_rate", condition=">= 0.5", figure=0.6, passed=True, reason="on a sample")
+    text = junit(stored("run").model_copy(update={"criteria": [met]}))
+    criteria = fromstring(text).find("testsuite[@name='criteria']")
+    assert criteria is not None and criteria.get("failures") == "0"
+    assert criteria.findtext("system-out") == "queries/pass_rate >= 0.5: on a sample"
 
 
 @REPORTS
