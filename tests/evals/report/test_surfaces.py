@@ -19,6 +19,7 @@ from evals.collect.observations import Gate
 from evals.comparison.comparing import ComparisonOptions, compare
 from evals.comparison.records import Run
 from evals.comparison.sections import render as render_comparison
+from evals.report.grid_sections import best_cells, columns
 from evals.report.html import render_page
 from evals.report.junit import junit
 from evals.report.parsing import parse
@@ -53,6 +54,19 @@ def test_the_cell_to_take_stands_in_80_columns_whatever_retrieved_it() -> None:
     assert [line.split()[2] for line in shown[1:3]] == ["take", "t0"] and max(map(len, shown[:7])) <= 80
     assert any(line.startswith("at most 50%    k1 t0 ") for line in shown)
     assert " ".join(shown).count("Retrieved by semantic (any, at most 25%, at most 10%, ★ recommended) · hybrid") == 1
+
+
+def test_of_a_cell_whose_scores_failed_the_worse_bound_is_shown() -> None:
+    """As many failed as were scored: with these as 0 half of the mean is left."""
+    made = stored("grid").grid
+    assert made is not None and made.choice is not None
+    name = columns(made)[0]
+    known = made.metrics[name]
+    halved = made.model_copy(update={"metrics": {**made.metrics, name: known.model_copy(update={"n_failed": known.n})}})
+    shown, less = (best_cells(one, made.choice, 1) for one in (made, halved))
+    at = [column.name for column in shown.columns].index(name)
+    before, after = (section.rows[0][at].value for section in (shown, less))
+    assert before > 0 and after == pytest.approx(before / 2)
 
 
 @REPORTS
