@@ -167,6 +167,16 @@ def test_queries_come_in_the_judging_order_and_a_spreadsheet_is_read_back(folder
     assert not {row["case"] for row in sheet(folder / "again.csv")} & {*order[:3]}, "what people judged is left out"
 
 
+def test_no_text_of_the_pool_is_a_formula_of_the_spreadsheet(folder: Path, run: Golden) -> None:
+    path, answers = folder / "golden.jsonl", [f"{sign}1+1" for sign in "=+-@'1"]
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    asked = [{**row, "reference_answer": answer} for row, answer in zip(rows, answers, strict=True)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in asked))
+    assert run(*POOL, "--out", "sheet.csv").code == 0
+    written = {row["reference_answer"] for row in sheet(folder / "sheet.csv")}
+    assert written == {*(f"'{answer}" for answer in answers[:-1]), answers[-1]}
+
+
 def test_what_a_report_returned_and_nobody_judged_is_asked_for_until_none_is_left(
     folder: Path, run: Golden, capsys: pytest.CaptureFixture[str]
 ) -> None:

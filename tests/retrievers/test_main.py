@@ -164,7 +164,7 @@ def test_a_failed_search_is_told_once_and_logged(server: QdrantServer, tmp_path:
 def test_a_search_takes_the_settings_that_the_collection_records(tmp_path: Path, capsys: Captured) -> None:
     config = RetrieverConfig(store=StoreConfig(path=tmp_path / "store"), collection="pages")
     asked = RetrieverConfig(mode="hybrid", top_k=2, threshold=0.05, threshold_on="best", rerank="cross-encoder")
-    options = IndexOptions(search={**search_settings(asked), "python": "os:getcwd"})
+    options = IndexOptions(search={**search_settings(asked), "rerank": "cross-encoder", "python": "os:getcwd"})
     pages, model = write_pages(tmp_path / "p"), make_embeddings(config.embedding, {})
     client = open_client(config.store, {}, create=True)
     index_corpus(client, config, model, read_corpus(pages), options)

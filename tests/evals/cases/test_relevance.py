@@ -4,6 +4,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,10 @@ def test_where_no_chunk_holds_half_the_one_that_holds_most_is_relevant_in_a_list
     assert set(listed(case(passage(quote)), chunks[2], chunks[0]).grades) == {"1"}, "of equal ones the lower id"
     found = resolve_returned([case(passage(quote))], {"q": chunks}, None)["q"]
     assert found == Relevance(items=(frozenset(),), incomplete=UNLISTED)
+    for letters, others, is_held in ((30, 40, True), (29, 40, False), (30, 280, False)):
+        one, held = case(passage("a" * letters + "b" * others)), chunk("1", "a" * letters)
+        with nullcontext() if is_held else pytest.raises(DatasetError, match="holds the quote"):
+            assert set(listed(one, held).grades) == {"1"}, "of 30 characters, and a tenth of the quote"
     chunks = [chunk(name, source_document_id=name[0]) for name in ("a1", "a2", "b1")]
     whole = listed(case(relevant_ids={"a": 2, "b1": 1}), *chunks)
     assert whole.grades == {"a1": 2, "a2": 2, "b1": 1}, "the id of a document stands for all of its chunks"

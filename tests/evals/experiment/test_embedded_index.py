@@ -11,6 +11,8 @@ from evals.experiment.inputs import load_inputs
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import IndexingError, StoreError
+from retrievers.indexing.chunking import CHUNKING_VERSION
+from tests.support.collections import mark
 from tests.support.experiment import PAGES, Experiment, index_once, make_experiment, settings, silent
 
 
@@ -57,6 +59,17 @@ def test_another_context_indexes_again_and_none_named_keeps_the_recorded_one(mad
     assert after["Forward kinematics"][1] == "Kinematics"
     with QdrantRetriever.open(config.retriever, env={}, index=config.index) as retriever:
         assert retriever.info.index["context"] == "title"
+
+
+@pytest.mark.parametrize(
+    "other", [{"chunking": CHUNKING_VERSION - 1}, {"state": "building"}, {"payload": {"text_key": "t"}}]
+)
+def test_what_was_cut_by_another_version_is_unfinished_or_under_other_keys_is_made_again(
+    made: Experiment, other: dict[str, Any]
+) -> None:
+    config = settings(made)
+    mark(config.retriever.store, "robots", **other)
+    assert stale(config) and not stale(config)
 
 
 def test_a_collection_that_is_not_its_own_is_refused_with_another_context(made: Experiment) -> None:

@@ -127,9 +127,12 @@ def test_an_alias_that_comes_to_stand_for_another_collection_is_named(made: Expe
 
 def test_a_collection_that_is_gone_does_not_lose_the_run(made: Experiment, server: Changing) -> None:
     run(made, server)
+    baseline = Path("report.json").rename("baseline.json")
     server.when(server.queries, lambda: setattr(server, "rules", Rules(api_key=KEY)))
-    code, report = run(made, server)
+    code, report = run(made, server, "--baseline", str(baseline))
     assert code == 3 and "cannot be read any more (" in report["facts"]["collection_changed"]
+    compared = [one for one in report["criteria"] if one["condition"] == "no worse"]
+    assert len(compared) > 5 and all(one["undecided"] and not one["passed"] for one in compared)
 
 
 def test_a_collection_made_elsewhere_is_known_by_texts_and_vectors_from_all_over_it(server: Changing) -> None:

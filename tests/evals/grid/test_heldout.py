@@ -99,8 +99,9 @@ def grid_and_held_out(config: ExperimentConfig) -> tuple[Bench, Measured, Golden
         {},
         {"objective__metrics": {"ranking/recall_at_5": 1.0}},
         {"objective__constraints": {"scope/false_answer": "<= 0.5"}},
+        {"objective__constraints": {"scope/false_answer": "<= 0"}, "sweep": {**SWEEP, "threshold": [0.0, 0.6]}},
     ],
-    ids=["default", "recall", "constrained"],
+    ids=["default", "recall", "constrained", "high threshold"],
 )
 def test_the_figure_is_that_of_a_single_run_of_the_cell_on_the_split(
     world: Experiment, objective: dict[str, Any]

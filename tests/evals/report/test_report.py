@@ -17,7 +17,7 @@ from evals.grid.measure import Measured
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.grid import grid_section
 from evals.report.head import FLAGS, criteria_line, decided, deepest, headline, next_flags, tone, verdict
-from evals.report.model import Cause, Facts
+from evals.report.model import Cause, Facts, RagasCheck
 from evals.report.parsing import parse
 from evals.report.sections import worst
 from evals.run import load_config, parser
@@ -115,6 +115,9 @@ def test_met_criteria_alone_are_no_praise_and_a_run_that_is_incomplete_never_pas
     failed = Summary(metric=HIT_RATE, value=0.5, n=11, n_failed=5)
     broken = decided(made.model_copy(update={"metrics": {HIT_RATE: failed}}))
     assert (broken.passed, tone(broken)) == (False, "bad") and "5 of 16 failed" in broken.incomplete
+    by_ragas = RagasCheck(status="differs", version="0.4.3", metrics=[HIT_RATE], line="ragas scores 1 of 3 otherwise")
+    differing = decided(made.model_copy(update={"ragas_check": by_ragas}))
+    assert (differing.passed, differing.incomplete) == (False, by_ragas.line)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
+from evals.collect.observations import Gate
 from evals.comparison.comparing import ComparisonOptions, compare
 from evals.comparison.records import Run
 from evals.comparison.sections import render as render_comparison
+from evals.report.grid_sections import best_cells, columns
 from evals.report.html import render_page
 from evals.report.junit import junit
 from evals.report.parsing import parse
@@ -81,6 +83,19 @@ def test_a_metric_that_scores_no_query_has_no_row_unless_all_are_wanted() -> Non
     ]
 
 
+def test_of_a_cell_whose_scores_failed_the_worse_bound_is_shown() -> None:
+    """As many failed as were scored: with these as 0 half of the mean is left."""
+    made = stored("grid").grid
+    assert made is not None and made.choice is not None
+    name = columns(made)[0]
+    known = made.metrics[name]
+    halved = made.model_copy(update={"metrics": {**made.metrics, name: known.model_copy(update={"n_failed": known.n})}})
+    shown, less = (best_cells(one, made.choice, 1) for one in (made, halved))
+    at = [column.name for column in shown.columns].index(name)
+    before, after = (section.rows[0][at].value for section in (shown, less))
+    assert before > 0 and after == pytest.approx(before / 2)
+
+
 @REPORTS
 def test_in_full(name: str, snapshot: SnapshotAssertion) -> None:
     assert render(stored(name), width=100, color=False, everything=True) == snapshot
@@ -108,6 +123,14 @@ def test_for_a_ci_system(name: str, snapshot: SnapshotAssertion) -> None:
     assert (criteria.get("tests"), criteria.get("failures")) == (str(len(made.criteria) + 1), str(unmet))
     skipped = sum(row.outcome != "SUCCESS" for row in made.queries)
     assert (queries.get("failures"), queries.get("skipped")) == ("0", str(skipped))
+
+
+def test_what_is_known_of_a_met_criterion_is_told_to_a_ci_system() -> None:
+    met = Gate(metric="queries/pass_rate", condition=">= 0.5", figure=0.6, passed=True, reason="on a sample")
+    text = junit(stored("run").model_copy(update={"criteria": [met]}))
+    criteria = fromstring(text).find("testsuite[@name='criteria']")
+    assert criteria is not None and criteria.get("failures") == "0"
+    assert criteria.findtext("system-out") == "queries/pass_rate >= 0.5: on a sample"
 
 
 @REPORTS

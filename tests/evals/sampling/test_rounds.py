@@ -116,6 +116,23 @@ def test_no_more_is_judged_than_was_asked_for(most: int, looks: list[int]) -> No
     assert ([look.n for look in found.looks], found.n) == (looks, looks[-1])
 
 
+def test_the_cell_of_the_least_bound_is_chosen_before_the_one_of_the_best_mean() -> None:
+    """The second is on every query between the others, so that neither of them can be far above it."""
+    apart = np.where(np.arange(90) % 2, 0.3, -0.3) + 0.01
+    scores = 0.5 + np.column_stack([apart, np.zeros(90), -apart])
+    found = Judge(scores).rounds(np.zeros_like(scores), most=20)
+    assert scores[:20].mean(axis=0).argmax() == 0 and found.remaining.all()
+    assert found.chosen == 1 and found.within[1] < found.within[0]
+
+
+def test_how_queries_in_scope_and_others_differ_is_no_chance_for_users() -> None:
+    """The first is ahead by 0.5 on each query in scope, and behind by 0.8 on each of as many others: by 0.1 in all."""
+    scores = np.tile([0.8, 0.3], (40, 1))
+    alone = np.vstack([np.zeros((40, 2)), np.tile([0.0, 0.8], (40, 1))])
+    found = Judge(scores).rounds(np.zeros_like(scores), alone=alone)
+    assert found.users.tolist() == [True, False]
+
+
 @pytest.mark.parametrize(("total", "most"), [(1, None), (90, 1)])
 def test_one_query_compares_nothing(total: int, most: int | None) -> None:
     scores, proxy = world(1, total)

@@ -83,6 +83,18 @@ def test_silent_queries_promise_the_exact_limit(rate: float, needed: int) -> Non
     assert needed == 1 or exact_limit(0, needed - 1) > rate
 
 
+def test_the_best_of_eight_retrievals_keeps_its_promise_with_an_eighth_of_the_doubt_for_each() -> None:
+    """Of 100 out-of-scope queries so many may be answered as Clopper and Pearson's limit at 1 − 0.05 / 8 allows."""
+    outside = [number / 100 for number in range(100)]
+    answered = [
+        max(n for n in range(40) if binomtest(n, 100, alternative="less").proportion_ci(1 - 0.05 / among).high <= 0.25)
+        for among in (1, 8)
+    ]
+    found = [promise([1.0], outside, 0.25, among=among) for among in (1, 8)]
+    assert [round(100 - 100 * (one.threshold or 0)) for one in found] == answered == [17, 14]
+    assert [one.queries for one in found] == [11, 18] == [queries_that_promise(0.25, among) for among in (1, 8)]
+
+
 NONE_SEPARATES = "no threshold separates in scope from out of scope"
 UNKNOWN = "whether a threshold separates in scope from out of scope is not known: needs queries of both kinds"
 

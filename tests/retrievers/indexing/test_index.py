@@ -122,7 +122,7 @@ def test_a_second_run_does_what_changed_alone(index: Indexer, tmp_path: Path) ->
         return {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in found}
 
     index()
-    state, on_disk = index.state, files()
+    state, on_disk, first = index.state, files(), manifest(index.client)
     assert (index(), index.embeddings.embedded) == ((0, 0, 0, CHUNKS), [])
     assert (files() == on_disk, index.state) == (True, state), "nothing is written"
     index.edit("one/alpha.md", "Sub text.", "Other text.")
@@ -145,6 +145,8 @@ def test_a_second_run_does_what_changed_alone(index: Indexer, tmp_path: Path) ->
     write_pages(index.docs, {"one/aaa.md": "Same.", "one/bbb.md": "Same."})
     assert (index(), index.embeddings.embedded) == ((2, 0, 2, CHUNKS - 2), ["Same."])
     recorded = manifest(index.client)
+    is_on_a_server = "store" in index.always
+    assert (recorded["bm25"] == first["bm25"]) == is_on_a_server, "there the points that stay were weighed by it"
     index(changes={"collection": "fresh"})
     assert content(index.client, "fresh") == content(index.client)
     assert {**manifest(index.client, "fresh"), "bm25": 0} == {**recorded, "bm25": 0}
@@ -299,6 +301,12 @@ def test_what_a_hosted_model_embedded_is_not_bought_twice(tmp_path: Path) -> Non
                 embeddings = make_embeddings(config, {"COHERE_API_KEY": KEY})
                 report = index_corpus(client, own, embeddings, read_corpus(docs))
             assert (report.added, len(server.inputs)) == (CHUNKS, 1)
+    with CohereServer() as another:
+        elsewhere = EmbeddingConfig.model_validate({"provider": "cohere", "base_url": another.url})
+        own = settings(tmp_path / "three", embedding=elsewhere)
+        with closing(writable(own.store)) as client:
+            index_corpus(client, own, make_embeddings(elsewhere, {"COHERE_API_KEY": KEY}), read_corpus(docs))
+    assert len(another.inputs) == 1, "a server elsewhere may have another model under the name"
 
 
 CHANGED = {

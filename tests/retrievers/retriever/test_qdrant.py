@@ -266,6 +266,10 @@ def test_a_query_is_bought_once_and_sent_as_a_query(tmp_path: Path) -> None:
     asked = [texts for kind, texts in server.inputs if kind == "search_query"]
     assert asked == [[QUERY], ["another"], [QUERY]], "beside the texts by which each opening checks the model"
     assert session.embedding == {"provider": "cohere", "model": "embed-english-v3.0", "dimension": 32}
+    with CohereServer() as another:  # which may have another model under the name
+        moved = config.model_copy(update={"embedding": config.embedding.model_copy(update={"base_url": another.url})})
+        with QdrantRetriever.open(moved, env=env) as opened:
+            assert kept(opened.search(QUERY)) == ("miss", "miss")
 
 
 def test_a_result_is_kept_until_the_collection_changes(tmp_path: Path) -> None:

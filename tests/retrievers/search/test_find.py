@@ -107,6 +107,8 @@ def test_a_search_is_a_bounded_number_of_requests(server: QdrantServer, mode: st
     server.requests.clear()
     assert on(server, encoded("red sea", 1.0, 0.0), 1, batch=batch, mode=mode).lengths.tolist() == [1] * batch
     assert [request.path.rpartition("/")[2] for request in server.requests] == ["batch"] * searches
+    missing = [one for request in server.requests[1:] for one in request.body["searches"]]
+    assert all(one["params"]["exact"] for one in missing), "an index may not find all points that are asked for"
 
 
 # Keyword and hybrid

@@ -57,6 +57,8 @@ def audit(capsys: Captured, *flags: object) -> dict[str, str]:
         ({"texts": [*TEXTS[:55], *TEXTS[:5]]}, "duplicate texts"),
         ({"average": 256.0}, "average length of BM25"),
         ({}, None),
+        ({"average": 2.0}, "average length of BM25"),
+        ({"texts": [*TEXTS[:57], *(f"Go on {i}" for i in range(3))]}, None),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
