@@ -270,17 +270,14 @@ def records(
 
 
 def spread(client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo) -> "dict[str, models.Record]":
-    """Read points from all over a collection, by id, at most 256; with vectors where a server has them from elsewhere.
+    """Read points from all over a collection, by id, at most 256; with the searched vectors where it is not ours.
 
-    Vectors that `retrievers index` made follow from the texts and the recorded model, but for their last bits, which
-    qdrant-client's local mode changes at every search.
+    Vectors that `retrievers index` made follow from the texts and the recorded model.
 
     Raises:
         StoreError: The store failed.
     """
-    options = getattr(client, "init_options", None) or {}
-    is_server = bool(options) and not options.get("path") and options.get("location") != ":memory:"
-    vectors = is_server and not info.manifest and info.dimension and ([info.vector_name] if info.vector_name else True)
+    vectors = not info.manifest and bool(info.dimension) and ([info.vector_name] if info.vector_name else True)
     is_numbered = any(isinstance(record.id, int) for record in records(client, config, info.limits, count=1))
     whole = info.points if is_numbered else 2**128
     starts = [part * whole // PARTS for part in range(PARTS)]
