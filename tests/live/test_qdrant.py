@@ -241,7 +241,7 @@ def test_a_collection_that_changes_is_noticed(copy: RetrieverConfig, plain: Qdra
         plain.delete(copy.collection, [record.id for record in plain.scroll(copy.collection, limit=2)[0]])
         after = collection_facts(retriever)
     assert before and after
-    assert differences(before, after) == "points 9 → 7, content of the first 9 points"
+    assert differences(before, after) == "points 9 → 7, content of 9 sampled points"
 
 
 class Relay(LoopbackServer):
