@@ -3,6 +3,7 @@
 import csv
 import json
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,7 @@ def test_a_person_labels_by_keyboard_mouse_and_touch(folder: Path, run: Golden, 
         assert (second["grade"], second["note"], second["quotes"], third["grade"]) == (1, "odd", [], None)
         assert {row["annotator"] for row in (first, second, third)} == {"ada"} and "query" not in first
         # A tab that crashes or is closed loses nothing. On a phone, in the dark: nothing is out of sight, a tap labels.
+        time.sleep(1)  # a tab's process writes its storage a moment later, and another process may open the page
         browser.open(page, width=390, theme="dark")
         browser.wait_for(f"{SHOWN} && {BAR} === 3")
         assert browser.evaluate("document.documentElement.scrollWidth") <= 390 and not browser.evaluate(CUT_OFF)
