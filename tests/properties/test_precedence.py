@@ -66,6 +66,9 @@ def test_a_setting_comes_from_the_highest_layer_that_names_it(
         for name in names:
             expected = {n: v for n, v in expected.items() if n != name and not n.startswith(f"{name}.")}
             expected |= dict(flatten(nest({name: values[name]})))
+    # A flag that names one value ends the file's sweep of it.
+    swept = {name.replace("retriever.", "sweep.") for name in in_flags}
+    expected |= {name: [] for name in (swept & in_file) - in_flags}
     assert {name: str(value) for name, value in found.items()} == {name: str(value) for name, value in expected.items()}
     assert {*VALUES} <= {*leaves(ExperimentConfig)}
 
