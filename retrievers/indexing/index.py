@@ -170,7 +170,7 @@ def index_corpus(
 def _existing(
     client: "QdrantClient", config: RetrieverConfig, corpus: Corpus, options: IndexOptions
 ) -> tuple[CollectionInfo | None, IndexSettings, bool]:
-    """Return the existing collection (or None), the settings to cut by, and True if it has to be made anew.
+    """Return the collection, None where there is none; the settings to cut by; and True to make it anew.
 
     Raises:
         StoreError: Another program made it, or another model; or it has to be made anew, which is not allowed.

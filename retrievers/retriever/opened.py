@@ -146,7 +146,7 @@ def adopt_given(
 
 
 def completed(settings: RetrieverConfig, own: Retriever) -> RetrieverConfig:
-    """Return settings with what a retriever of the user's own told when it was opened: its distance, a store's mode.
+    """Complete settings by the distance of a user's own retriever that is open, and by the mode of its store.
 
     Raises:
         ConfigError: They do not go with its distance.

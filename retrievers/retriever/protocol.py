@@ -37,7 +37,7 @@ class Listing:
 
 @contextmanager
 def closed_on_error(client: Any) -> Iterator[None]:
-    """Close a client if what is opened over it fails to open; None has nothing to close."""
+    """Close a client, unless it is None, when the block fails that opens something over it."""
     try:
         yield
     except BaseException:
