@@ -127,6 +127,8 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     swept = given_settings(config.sweep, axes)
     if not swept.axes:
         raise ExperimentError("the experiment has no sweep; expected at least one axis, such as sweep: {top_k: 1:10}")
+    if swept.threshold and config.threshold.false_answer is not None:
+        raise ExperimentError("threshold.false_answer fits the threshold; expected it or a sweep of thresholds")
     changed: dict[str, Any] = {"sweep": swept}
     if retriever is not None and swept.threshold:
         changed["retriever"] = config.retriever.model_copy(update={"threshold": min(swept.threshold)})

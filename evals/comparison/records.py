@@ -16,6 +16,11 @@ LEVEL = 0.05
 COLUMNS = 100
 
 
+def written_p(p: float) -> str:
+    """Return a p value as it is shown: to four digits, never as 0."""
+    return "<0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
 class Tracked(NamedTuple):
     """The place of a run in MLflow: the address of the user interface, the ids of experiment and run."""
 

@@ -5,7 +5,7 @@ from itertools import zip_longest
 from typing import Any
 
 from evals.comparison.differences import WHOLE_RUN
-from evals.comparison.records import Comparison, Difference, Run
+from evals.comparison.records import Comparison, Difference, Run, written_p
 from evals.metrics import declared
 from evals.report.model import QueryRow
 from evals.report.parsing import FOUND
@@ -113,7 +113,7 @@ def head(comparison: Comparison) -> Iterator[Section]:
 def _row(entry: Difference) -> list[Cell]:
     *values, counts, verdict = difference(entry)
     both = entry.p, entry.p_adjusted
-    tests = [Cell(p, "–" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}") for p in both]
+    tests = [Cell(p, "–" if p is None else written_p(p)) for p in both]
     return [*values, *tests, counts, Cell(entry.n, str(entry.n or "–")), verdict]
 
 

@@ -7,7 +7,7 @@ from evals.cases.reading import GoldenSet, case_fingerprint
 from evals.collect.observations import Gate
 from evals.comparison.comparing import ComparisonOptions, compare
 from evals.comparison.mismatches import some
-from evals.comparison.records import Comparison, Run
+from evals.comparison.records import Comparison, Run, written_p
 from evals.errors import ReportError
 from evals.report.head import NO_WORSE, decided
 from evals.report.model import ComparedSection, DifferenceEntry, Report
@@ -68,7 +68,7 @@ def _no_worse(comparison: Comparison, *, undecided: bool) -> Iterator[Gate]:
             continue
         worse, reason = each.verdict == "worse", "the collection changed during the run" if undecided else ""
         if worse and each.baseline is not None:
-            reason = f"proved worse than {each.baseline:.3f} of the baseline, p {each.p_adjusted:.4f} by Holm"
+            reason = f"proved worse than {each.baseline:.3f} of the baseline, p {written_p(each.p_adjusted)} by Holm"
         passed = not worse and not undecided
         yield Gate(
             metric=each.metric, condition=NO_WORSE, figure=each.other, passed=passed, reason=reason, undecided=undecided

@@ -66,7 +66,7 @@ def _opened(
     return open_retriever(settings, env=env, embeddings=embeddings, index=config.index)
 
 
-def with_its_distance(
+def settled_by_store(
     inputs: Inputs, env: Mapping[str, str], opened: ExitStack, progress: Progress
 ) -> tuple[Inputs, Retriever | None]:
     """Return an experiment whose settings, and those of its sweep, have the distance of the collection.

@@ -14,7 +14,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.errors import ExperimentError, TrackingError
 from evals.experiment import ragas_check
 from evals.experiment.baseline import against_baseline
-from evals.experiment.bench import open_bench, with_its_distance
+from evals.experiment.bench import open_bench, settled_by_store
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.facts import checked_at_end, gather
 from evals.experiment.inputs import Inputs, load_inputs, with_objective
@@ -66,7 +66,7 @@ def run_experiment(
     with ExitStack() as opened:
         with progress_bar(shown=shown) as progress:
             if retriever is None:
-                inputs, retriever = _compared(inputs, env, from_retrieval, opened, progress)
+                inputs, retriever = _settled(inputs, env, from_retrieval, opened, progress)
             if wanted.export and (name := inputs.config.retriever.python) != config.retriever.python:
                 # It may have been an object; and a file from somebody else is to name no code that is run later.
                 remedy = "name its factory (retriever.python), or leave the export out"
@@ -106,16 +106,16 @@ def plan_experiment(
     """
     inputs = load_inputs(config)
     with ExitStack() as opened, progress_bar(shown=shown) as progress:
-        inputs, retriever = _compared(inputs, env, from_retrieval, opened, progress)
+        inputs, retriever = _settled(inputs, env, from_retrieval, opened, progress)
         bench = opened.enter_context(open_bench(inputs, env, progress, retriever))
         return describe_plan(inputs, bench, width=width)
 
 
-def _compared(
+def _settled(
     inputs: Inputs, env: Mapping[str, str], file: Path | None, opened: ExitStack, progress: Progress
 ) -> tuple[Inputs, Retriever | None]:
-    """Return the experiment with the distance of its collection; it is that of a saved retrieval, if there is one."""
-    return (started_from(file, inputs), None) if file else with_its_distance(inputs, env, opened, progress)
+    """Return the experiment with what its store, or the saved retrieval, settles: the distance above all."""
+    return (started_from(file, inputs), None) if file else settled_by_store(inputs, env, opened, progress)
 
 
 def _measured(inputs: Inputs, bench: Collaborators, searches: Sequence[Find]) -> tuple[Measured, Facts]:
@@ -123,6 +123,7 @@ def _measured(inputs: Inputs, bench: Collaborators, searches: Sequence[Find]) ->
     saved, started = inputs.saved, time.time()
     inputs = with_objective(inputs, listed=bool(saved.origin.collection if saved else bench.retriever.info))
     config, sweep, (search, *held_out) = inputs.config, inputs.sweep, searches
+    sweep = sweep and replace(sweep, notes=(*sweep.notes, *inputs.notes))
     facts = gather(config, inputs.golden, bench, saved)
     result = measure_pool(config, search(range(len(inputs.settings))), bench, sweep)
     if sweep and held_out:

@@ -39,6 +39,7 @@ class Inputs:
         held_out: The golden queries on which the chosen cell of the grid is measured again, None without any.
         baseline: The report of the run against which nothing may be worse, None without one.
         saved: The saved retrieval that it starts from, None where it searches.
+        notes: Remarks on the objective.
     """
 
     config: ExperimentConfig
@@ -47,6 +48,7 @@ class Inputs:
     held_out: GoldenSet | None
     baseline: Report | None
     saved: "SavedPool | None" = None
+    notes: tuple[str, ...] = ()
 
     @property
     def settings(self) -> Sequence[RetrieverConfig]:
@@ -135,10 +137,10 @@ def with_objective(inputs: Inputs, *, listed: bool | None = None) -> Inputs:
         if not able or "metrics" in objective.model_fields_set:
             raise ExperimentError(f"{said}; name one that can, such as --objective.metrics {able or PRECISION}")
         objective = objective.model_copy(update={"metrics": {able: 1.0}})
-        sweep = replace(sweep, notes=(*sweep.notes, f"{said}: they are compared by {able}"))
+        inputs = replace(inputs, notes=(*inputs.notes, f"{said}: they are compared by {able}"))
     if listed is not None:
         objective = with_utility(objective, sweep.variants[0].thresholds, golden.cases)
-    return replace(inputs, config=config.model_copy(update={"objective": objective}), sweep=sweep)
+    return replace(inputs, config=config.model_copy(update={"objective": objective}))
 
 
 def _idle(metric: str, golden: GoldenSet, listed: bool | None) -> str:

@@ -23,6 +23,7 @@ from retrievers.config.indexing import recorded_settings
 from retrievers.config.layers import flatten, nest, tables
 from retrievers.errors import CollectionChangedError
 from retrievers.retriever.protocol import Retriever
+from retrievers.search.rerank import check_scale
 from retrievers.store import check_index
 
 if TYPE_CHECKING:
@@ -104,6 +105,9 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
         number = differing.index(nearest)
         if wanted.threshold is not None and saved.lists[number].facts[0].no_cosine:
             raise refused(f"scores to hold threshold {wanted.threshold:g} against", "a retrieval without any")
+        if wanted.threshold is not None and wanted.threshold_scale == "rerank":
+            found = saved.lists[number]
+            check_scale(found.column("rerank")[found.codes >= 0], wanted.rerank)
         chosen.append((number, wanted.candidates))
     return replace(inputs, saved=saved.only(chosen))
 

@@ -44,10 +44,10 @@ def load_held_out(
     dataset = config.dataset.model_copy(update={"split": split or HELD_OUT, "ids": (), "limit": None})
     try:
         whole = load(dataset)
-    except DatasetError:
+    except DatasetError as error:
         if split is None:
             return None
-        raise
+        raise DatasetError(str(error).replace("dataset.split", "objective.held_out", 1)) from None
     chosen_on = {case.id for case in golden.cases}
     cases = tuple(case for case in whole.cases if case.id not in chosen_on)
     if split is not None and not cases:

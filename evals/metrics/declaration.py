@@ -9,6 +9,7 @@
 An experiment names it `python:my_metrics:has_code` among its metrics; `evaluate` and `sweep` take the function itself.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite
@@ -40,6 +41,8 @@ Own = Callable[[Case, Sequence[Chunk]], "float | bool | None"]
 # Digits after the point of values in tables, 3 for all other units.
 DIGITS: dict[str, int] = {"ms": 1, "tokens": 1, "total tokens": 0, "calls": 0, "USD": 4}
 PREFIX = "python:"
+# As MLflow takes names.
+NAME = re.compile(r"[\w.: -]+(/[\w.: -]+)*")
 SHARE, AMOUNT = (0.0, 1.0), (0.0, inf)
 NO_VALUE = Unscored(reason="the metric has no value for this result")
 NO_LABELS = Unscored(reason="the query has no labels (evidence or relevant_ids)")
@@ -248,6 +251,8 @@ def metric(
     for what, got, known in (("direction", direction, get_args(Direction)), ("scope", scope, get_args(Scope))):
         if got not in known:
             raise ExperimentError(f"metric {name!r}: expected {what} {', '.join(known)}, got {got!r}")
+    if not NAME.fullmatch(name):
+        raise ExperimentError(f"metric: expected a name of letters, digits, spaces and _ . - : with / between, such as team/has_code, got {name!r}")
     if not range[0] < range[1]:
         raise ExperimentError(f"metric {name!r}: expected range (lowest, highest), got {range}")
 

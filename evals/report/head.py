@@ -91,8 +91,10 @@ def criteria_line(report: Report) -> str:
         parts.append(f"Worse than the baseline in {sum(baseline)} of {len(baseline)} metrics.")
     elif baseline and not incomplete:
         parts.append(f"No worse than the baseline in {len(baseline)} metrics.")
-    if any(own):
-        parts.append(f"{sum(own)} of {len(own)} criteria are not met.")
+    if len(own) == 1 and (any(own) or not incomplete):
+        parts.append(f"The criterion is {'not ' if any(own) else ''}met.")
+    elif any(own):
+        parts.append(f"{sum(own)} of {len(own)} criteria {'is' if sum(own) == 1 else 'are'} not met.")
     elif own and not incomplete:
         parts.append(f"All {len(own)} criteria are met.")
     return " ".join(parts)

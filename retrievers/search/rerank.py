@@ -113,7 +113,7 @@ class Reranking:
             return moved
         final = moved.column("rerank")
         if declared.scale == settings.threshold_scale:
-            _check_scale(final[places >= 0], settings.rerank)
+            check_scale(final[places >= 0], settings.rerank)
         is_scored = ~np.isnan(final)
         columns["score"] = np.where(is_scored, final, columns["score"])
         facts = [
@@ -134,7 +134,7 @@ class Reranking:
         return RerankInput(query=query, cosines=np.clip(cosines, 0, 1), texts=texts, vectors=stored)
 
 
-def _check_scale(scores: Floats, name: str) -> None:
+def check_scale(scores: Floats, name: str) -> None:
     """Make sure that a threshold between 0 and 1 can be held against the scores of the reranker `name`.
 
     Raises:

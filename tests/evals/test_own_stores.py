@@ -50,6 +50,11 @@ def test_a_promised_threshold_is_of_the_stores_distance() -> None:
     assert threshold > SCORES[2].max() > 1 and made.report.run.startswith(f"dot k5 t{threshold:g} ")
 
 
+def test_a_promised_threshold_is_no_axis() -> None:
+    with pytest.raises(ExperimentError, match="expected it or a sweep of thresholds"):
+        sweep(experiment("dot", threshold={"false_answer": 0.1}), golden=GOLDEN, threshold=[0.1, 0.2])
+
+
 def test_thresholds_of_a_grid_are_held_to_what_the_retriever_gives() -> None:
     thresholds = [round(float(np.quantile(SCORES[0], share)), 3) for share in (0.5, 0.9)]
     assert max(thresholds) > 1

@@ -138,6 +138,19 @@ def test_no_threshold_is_held_against_a_retrieval_without_scores(tmp_path: Path)
             evaluate(golden=BY_TEXT, experiment=Settings.model_validate(cut), from_retrieval=tmp_path / "kept")
 
 
+def test_no_threshold_is_held_against_saved_scores_without_bounds(
+    made: Experiment, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = ["--retriever.cross-encoder.provider", "python", "--retriever.cross-encoder.model"]
+    given = ["--retriever.rerank", "cross-encoder", *model, "tests.support.rerankers:Logits", "--quiet"]
+    cut = ["--retriever.threshold-signal", "rerank", "--retriever.threshold", "0.5"]
+    file = made.folder / "kept"
+    assert run(*given, "--retriever.threshold", "null", "--save-retrieval", file, "--no-gate").code == 0
+    for start in ([], ["--from-retrieval", file]):
+        done = run(*given, *cut, *start)
+        assert done.code == 2 and "not within 0 and 1, which the threshold would read; use" in done.err
+
+
 def test_a_threshold_may_be_set_where_none_was(start: Run) -> None:
     for flags in (
         ["--retriever.threshold", "0.2"],

@@ -176,9 +176,10 @@ def test_what_is_no_metric_is_refused_before_any_search(given: Any, error: type[
     [
         ({"scope": "in-scope"}, "metric 'team/x': expected scope in_scope, out_of_scope, all, got 'in-scope'"),
         ({"direction": "up"}, "expected direction higher, lower, neither, got 'up'"),
+        ({"name": "team/is it code?"}, "between, such as team/has_code, got 'team/is it code[?]'"),
         ({"range": (1, 0)}, r"expected range \(lowest, highest\), got \(1, 0\)"),
     ],
 )
 def test_what_is_declared_wrongly_is_refused_at_once(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ExperimentError, match=said):
-        metric("team/x", **wrong)
+        metric(**{"name": "team/x", **wrong})
