@@ -23,12 +23,10 @@ SMALL: Mapping[str, Sequence[str]] = {
     "grid": ("--data", DATA, "--rounds", "1", "--cells", "1"),
     "handbook": ("--limit", "3"),
     "judge": ("--data", DATA, "--only", "in-process,cached,row"),
-    "scale": ("--queries", "100", "--chunks", "200"),
-}
-SIMULATIONS: Mapping[str, Sequence[str]] = {
     "paired_intervals": ("--samples", "10"),
     "proxies": ("--draws", "5"),
     "rounds": ("--draws", "1"),
+    "scale": ("--queries", "100", "--chunks", "200"),
 }
 TOPICS = ("wing", "boundary layer", "heat", "shock wave", "panel flutter", "jet")
 
@@ -59,15 +57,11 @@ def test_every_benchmark_is_started_and_runs_from_a_checkout_that_is_not_install
         assert first is None or 0 < text.find("sys.path.insert(0, ") < first.start(), name
 
 
-COMMANDS = {name: (str(BENCHMARKS / f"{name}.py"), *flags) for name, flags in SMALL.items()} | {
-    name: ("-m", f"tests.numbers.{name}", *flags) for name, flags in SIMULATIONS.items()
-}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_benchmark_or_a_simulation_measures_something_small(name: str, collection: Path, tmp_path: Path) -> None:
-    done = python([str(collection) if part == DATA else part for part in COMMANDS[name]], tmp_path)
+@pytest.mark.parametrize("name", SMALL)
+def test_a_benchmark_measures_something_small(name: str, collection: Path, tmp_path: Path) -> None:
+    flags = [str(collection) if part == DATA else part for part in SMALL[name]]
+    done = python([str(BENCHMARKS / f"{name}.py"), *flags], tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"\d", done.stdout)
 

@@ -1,6 +1,6 @@
 """What share of the verdicts judging in rounds takes until a cell is proved, on the handbook.
 
-python -m tests.numbers.rounds [--draws 80] [--margins 0.05,0.02]
+python benchmarks/rounds.py [--draws 80] [--margins 0.05,0.02]
 
 132 in-scope queries, 162 cells (three modes, with and without MMR, top_k 3, 5, 10, nine thresholds), context precision
 by a judge that errs on 7% of the chunks, foretold by the labels. A draw is an order of the queries. A row for each
@@ -9,6 +9,7 @@ against all verdicts. Bound: held in 95%.
 """
 
 import argparse
+import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-DEFAULT = Path(__file__).parents[2] / "evals" / "config" / "presets" / "default.yaml"
+ROOT = Path(__file__).parents[1]
+DEFAULT = ROOT / "evals" / "config" / "presets" / "default.yaml"
 ERRS = 0.07
 SWEEP = {
     "sweep.mode": ["semantic", "keyword", "hybrid"],
@@ -41,6 +43,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=80)
     parser.add_argument("--margins", default="0.05,0.02")
     given = parser.parse_args()
+    sys.path.insert(0, str(ROOT))
     cells = distinct(handbook())
     print(f"{len(cells.judged)} queries, {cells.judged.shape[1]} cells that differ")
     for margin in map(float, given.margins.split(",")):

@@ -1,6 +1,6 @@
 """What foretells a judge where golden data have no labels: correlation, weight, and how much narrower intervals become.
 
-python -m tests.numbers.proxies [--draws 300]
+python benchmarks/proxies.py [--draws 300]
 
 The handbook's labels are taken away, and a judge that knows them and errs on 7% of its questions grades context
 precision and recall of three retrievals.
@@ -13,6 +13,7 @@ width at most 1.01, since a proxy that says nothing must do no harm.
 """
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from retrievers.records import Chunk
 
 Floats = NDArray[np.float64]
-DEFAULT = Path(__file__).parents[2] / "evals" / "config" / "presets" / "default.yaml"
+ROOT = Path(__file__).parents[1]
+DEFAULT = ROOT / "evals" / "config" / "presets" / "default.yaml"
 ERRS, JUDGED = 0.07, 40
 RETRIEVALS = (("semantic", 5), ("hybrid", 5), ("hybrid", 10))
 
@@ -40,6 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=300)
     options = parser.parse_args()
+    sys.path.insert(0, str(ROOT))
     print(f"{'judged metric':<34} {'proxy':<12} {'r':>5} {'λ':>5} {'width':>6} {'held':>6}")
     for mode, top_k in RETRIEVALS:
         for metric, judged, proxies in handbook(mode, top_k):

@@ -1,6 +1,6 @@
 """Intervals of a mean difference between two runs with many ties: do they hold it, and agree with the test?
 
-python -m tests.numbers.paired_intervals [--samples 1000]
+python benchmarks/paired_intervals.py [--samples 1000]
 
 Samples of n differences within [-1, 1] by the share of ties, from all populations of `tests/support/differences.py`. Of
 each method: the least and the median coverage of the true mean over the populations; the largest share of samples in
@@ -13,11 +13,14 @@ which the interval excludes 0 although the sign-flip test has p ≥ 0.05; the me
 """
 
 import argparse
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from evals.stats.intervals import bounded_intervals, student_intervals
 from evals.stats.paired import ALPHA, EXACT, difference_intervals, sign_flip
 from tests.support.differences import POPULATIONS, tied
