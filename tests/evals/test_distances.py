@@ -1,14 +1,21 @@
-"""Runs and grids over a collection compared by dot products: beside brute force, and cell by cell beside runs."""
+"""Runs and grids over a collection compared by dot products, ours or a `QdrantVectorStore` of the user's own."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
+from langchain_qdrant import QdrantVectorStore, RetrievalMode
+from qdrant_client import QdrantClient
 
 from evals import Evaluation, Experiment, Outputs, evaluate, sweep
 from evals.collect.saved import read
+from evals.errors import ExperimentError
+from tests.support import distances
 from tests.support.distances import QUERIES, chunk_id, collection, ranked, semantic
+from tests.support.foreign import vector_store
 
 SCORES = [semantic("dot", number) for number in range(len(QUERIES))]
 GOLDEN: list[dict[str, Any]] = [
@@ -76,6 +83,13 @@ def test_every_cell_of_a_grid_is_a_run_of_its_own(store: Store, tmp_path: Path) 
     assert "distance dot" in grid.save(tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+def test_a_row_tells_what_was_judged_irrelevant_and_what_the_collection_lacks(store: Store) -> None:
+    judged = {"gone": 3, chunk_id(30): -1, chunk_id(31): 0, **{chunk_id(number): 1 for number in range(20)}}
+    golden: list[dict[str, Any]] = [{"id": "q", "query": QUERIES[0], "relevant_ids": judged}]
+    [row] = evaluate(golden=golden, experiment=experiment(store)).report.queries
+    assert (row.missing, row.irrelevant) == (["gone"], [chunk_id(30), chunk_id(31)])
+
+
 def test_among_equal_cells_the_laxest_threshold_is_recommended(store: Store) -> None:
     grid = sweep(experiment(store, sweep={"threshold": [-60.0, -50.0], "top_k": [3]}), golden=GOLDEN)
     assert grid.recommended is not None and grid.recommended.threshold == -60.0
@@ -95,3 +109,53 @@ def test_the_distance_is_read_where_none_is_named_and_saved_with_the_retrieval(s
     repeated = figures(evaluate(golden=GOLDEN, experiment=experiment(store, metrics=("determinism/*",))))
     assert repeated["determinism/rate"] == 1
     assert repeated["determinism/max_score_delta"] == pytest.approx(0, abs=1e-6)
+
+
+# Of a store of the user's own mode and distance are known before cells are laid out.
+
+FEW = [GOLDEN[0], *({"id": f"q{number}", "query": QUERIES[2], "in_scope": False} for number in range(1, 30))]
+BY_MEANING = [{"id": "q", "query": "kinematics of an arm", "relevant_ids": [str(UUID(int=0))]}, *FEW[1:3]]
+
+
+def dot() -> QdrantVectorStore:
+    client = QdrantClient(":memory:")
+    distances.make(client, "dot")
+    return QdrantVectorStore(client, "mine", distances.EMBEDDINGS, validate_collection_config=False)
+
+
+def hybrid() -> QdrantVectorStore:
+    return vector_store(mode=RetrievalMode.HYBRID)
+
+
+def scored() -> Callable[[str], list[tuple[str, float]]]:
+    return lambda query: [(f"a chunk on {query}", 0.5)]
+
+
+def of_ones_own(name: str, **others: Any) -> Experiment:
+    own = {"python": f"{__name__}:{name}", "candidates": 20, "metadata": {"required": []}}
+    return Experiment.model_validate({"retriever": own, "metrics": METRICS, **others})
+
+
+def test_a_promised_threshold_is_of_the_stores_distance() -> None:
+    made = evaluate(golden=FEW, experiment=of_ones_own("dot", threshold={"false_answer": 0.1}))
+    threshold = made.report.config["retriever"]["threshold"]
+    assert threshold > SCORES[2].max() > 1 and made.report.run.startswith(f"dot k5 t{threshold:g} ")
+
+
+def test_a_promised_threshold_is_no_axis() -> None:
+    with pytest.raises(ExperimentError, match="expected it or a sweep of thresholds"):
+        sweep(of_ones_own("dot", threshold={"false_answer": 0.1}), golden=FEW, threshold=[0.1, 0.2])
+
+
+def test_thresholds_of_a_grid_are_held_to_what_the_retriever_gives() -> None:
+    thresholds = [round(float(np.quantile(SCORES[0], share)), 3) for share in (0.5, 0.9)]
+    assert max(thresholds) > 1
+    assert len(sweep(of_ones_own("dot", sweep={"threshold": thresholds}), golden=FEW).cells) == 2
+    with pytest.raises(ExperimentError, match="expected a number from 0 to 1"):
+        sweep(of_ones_own("scored", sweep={"threshold": [0.1, 1.5]}), golden=FEW)
+
+
+def test_fusions_of_a_hybrid_store_are_variants() -> None:
+    grid = sweep(of_ones_own("hybrid", sweep={"fusion": ["rrf", "dbsf", "weighted"]}), golden=BY_MEANING)
+    assert grid.cells["fusion"].tolist() == ["rrf", "dbsf", "weighted"]
+    assert "--retriever.fusion" in grid.report.next_flags and "python" not in grid.report.next_flags
