@@ -6,6 +6,7 @@ from mlflow import MlflowClient
 
 from evals.grid.measure import Measured
 from tests.support.command import shared_folder
+from tests.support.experiment import Experiment, index_once, make_experiment
 from tests.support.grid_world import make_grid
 from tests.support.judged_experiment import JudgedRounds
 
@@ -20,6 +21,14 @@ def mlflow_database(tmp_path_factory: pytest.TempPathFactory, worker_id: str) ->
                 warnings.simplefilter("ignore")  # SQLAlchemy's of what MLflow does
                 MlflowClient(tracking_uri=f"sqlite:///{file}").search_experiments()
         return file
+
+
+@pytest.fixture(scope="session")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """The small experiment with its collection, treated as read-only."""
+    made = make_experiment(tmp_path_factory.mktemp("small"))
+    index_once(made)
+    return made
 
 
 @pytest.fixture(scope="session")

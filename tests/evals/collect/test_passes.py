@@ -1,13 +1,13 @@
-"""Collecting, timing and repeating, with the real retriever over an embedded collection on a circle."""
+"""Collecting, timing and repeating, with the real retriever over a small embedded collection."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import cos, radians
-from pathlib import Path
+from math import inf
 from typing import Any
 
 import numpy as np
 import pytest
+from langchain_core.embeddings import Embeddings
 
 from evals.cases.case import Case
 from evals.collect.observations import Observed
@@ -15,24 +15,36 @@ from evals.collect.passes import WARMUP, collect, measure_latency, repeat
 from evals.config.experiment import LatencyConfig
 from evals.metrics.timing import max_score_delta, rate, stage_statistic
 from retrievers import QdrantRetriever
+from retrievers.config import EmbeddingConfig
+from retrievers.embedding.models import CheckedEmbeddings, make_embeddings
 from retrievers.errors import EmbeddingError, ForeignRetrieverError, RetrievalError
-from retrievers.retriever.opened import open_retriever as open_settings
-from retrievers.search.candidates import Hits
-from tests.support.collections import writable
-from tests.support.compass import Compass, Drifting, cosines, make_store, open_retriever, upsert
-from tests.support.experiment import silent
+from retrievers.retriever.opened import open_retriever
+from tests.support.experiment import Experiment, silent
+from tests.support.experiment import settings as settings_of
 from tests.support.foreign import settings
 from tests.support.observed import make_case, make_context
 
-BY_ANGLE = {
-    0: ["east", "near", "tie-a", "tie-b", "half", "north"],
-    20: ["near", "east", "tie-a", "tie-b", "half", "north"],
-    45: ["tie-a", "tie-b", "half", "near", "east", "north"],
-    80: ["north", "half", "tie-a", "tie-b", "near", "east"],
-}
-"""Chunks by their angle to the query; of the two with one vector the lower id is first, though inserted later."""
-CASES = [make_case(f"q{angle}", query=f"towards {angle} degrees") for angle in BY_ANGLE]
+QUERIES = ("forward kinematics of an arm", "joint angles for a pose", "named channel", "reliable publisher")
+CASES = [make_case(f"q{number}", query=query) for number, query in enumerate(QUERIES)]
 BAD = make_case("bad", query="nowhere")
+
+
+class Model(Embeddings):
+    """The model of the collection; fails on a query, and after so many is another one."""
+
+    def __init__(self) -> None:
+        self.inner = make_embeddings(EmbeddingConfig(), {})
+        self.asked, self.most = 0, inf
+
+    def embed_query(self, text: str) -> list[float]:
+        if text == BAD.query:
+            raise TimeoutError("it does not answer")
+        self.asked += 1
+        vector = self.inner.embed_query(text)
+        return vector if self.asked <= self.most else vector[::-1]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
 
 
 class Told(list[tuple[str, int, int]]):
@@ -42,21 +54,16 @@ class Told(list[tuple[str, int, int]]):
         self.append((stage, done, total))
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_store(tmp_path_factory.mktemp("circle") / "store")
+@pytest.fixture
+def model() -> Model:
+    return Model()
 
 
 @pytest.fixture
-def retriever(store: Path) -> Iterator[QdrantRetriever]:
-    with open_retriever(store, Compass()) as opened:
+def retriever(indexed: Experiment, model: Model) -> Iterator[QdrantRetriever]:
+    config = settings_of(indexed, retriever__trust_embedding=True, retriever__threshold=0).retriever
+    with QdrantRetriever.open(config, env={}, embeddings=CheckedEmbeddings(model, "model")) as opened:
         yield opened
-
-
-def asked(retriever: QdrantRetriever) -> int:
-    """Return the number of queries that the model has embedded."""
-    count: int = retriever.vector_store.embeddings.inner.asked
-    return count
 
 
 def measure(retriever: QdrantRetriever, cases: list[Case] = CASES, **settings: Any) -> Any:
@@ -67,34 +74,19 @@ def measure(retriever: QdrantRetriever, cases: list[Case] = CASES, **settings: A
 # Collecting
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 4, 6])
-def test_everything_is_found_in_order_and_a_tie_at_the_edge_is_cut_by_chunk_id(
-    retriever: QdrantRetriever, store: Path, depth: int
-) -> None:
-    """Of another variant, too, which shares the chunks."""
-    whole = collect(retriever, CASES, silent)
-    with open_retriever(store, Compass(), top_k=1, candidates=depth) as shallow:
-        cut = collect(shallow, CASES, silent, whole.chunks)
-    assert cut.chunks is whole.chunks
-    for (angle, expected), found, shorter in zip(BY_ANGLE.items(), whole, cut, strict=True):
-        assert (list(found.chunk_ids), list(shorter.chunk_ids)) == (expected, expected[:depth])
-        assert found.column("score") == pytest.approx(cosines(angle, expected), abs=1e-6)
-        assert found.facts.text == f"towards {angle} degrees"
-
-
 def test_it_tells_how_far_it_is_in_batches(retriever: QdrantRetriever) -> None:
-    told, many = Told(), [make_case(f"case-{n}", query=f"towards {n} degrees") for n in range(70)]
+    told, many = Told(), [make_case(f"case-{n}", query=f"joint {n}") for n in range(70)]
     assert len(collect(retriever, many, told)) == 70
     assert told == [("retrieving", 32, 70), ("retrieving", 64, 70), ("retrieving", 70, 70)]
 
 
 def test_a_failure_keeps_its_type_and_names_the_cases(retriever: QdrantRetriever) -> None:
     """A retriever of the user's own is asked query by query, so that a fault names its case."""
-    with pytest.raises(EmbeddingError, match=r"^cases 'q0' to 'bad': .*compass failed to embed: TimeoutError"):
+    with pytest.raises(EmbeddingError, match=r"^cases 'q0' to 'bad': .*model failed to embed: TimeoutError"):
         collect(retriever, [*CASES, BAD], silent)
     told, asked = Told(), [make_case(name, query=query) for name, query in (("fine", "arm"), ("bad", "a channel"))]
     with (
-        open_settings(settings("raises_in_the_middle"), env={}) as own,
+        open_retriever(settings("raises_in_the_middle"), env={}) as own,
         pytest.raises(ForeignRetrieverError, match=r"^case 'bad': python .* failed: ConnectionError, the index"),
     ):
         collect(own, [*asked, make_case("never", query="arm")], told)
@@ -106,16 +98,18 @@ def test_a_failure_keeps_its_type_and_names_the_cases(retriever: QdrantRetriever
 
 @pytest.mark.parametrize(("repeats", "levels"), [(1, (1,)), (2, (1, 4)), (3, (1, 2, 8))])
 def test_every_call_is_a_search_of_its_own_after_warm_up(
-    retriever: QdrantRetriever, repeats: int, levels: tuple[int, ...]
+    retriever: QdrantRetriever, model: Model, repeats: int, levels: tuple[int, ...]
 ) -> None:
     passes = measure(retriever, repeats=repeats, concurrency=levels)
     assert [len(p.timings) for p in passes] == [repeats * len(CASES)] * len(levels)
-    assert asked(retriever) == WARMUP + repeats * len(CASES) * len(levels)
+    assert model.asked == WARMUP + repeats * len(CASES) * len(levels)
 
 
-def test_a_model_that_changes_between_the_passes_leaves_no_figure_for_the_second(store: Path) -> None:
-    with open_retriever(store, Drifting(after=WARMUP + len(CASES), degrees=5)) as drifting:
-        passes = measure(drifting, concurrency=(1, 4))
+def test_a_model_that_changes_between_the_passes_leaves_no_figure_for_the_second(
+    retriever: QdrantRetriever, model: Model
+) -> None:
+    model.most = WARMUP + len(CASES)
+    passes = measure(retriever, concurrency=(1, 4))
     assert [p.differing for p in passes] == [(), tuple(case.id for case in CASES)]
     observed, of_calls = Observed(observations=(), latency=passes), {"stage": "total", "statistic": "p50"}
     serial, at_once = (stage_statistic(observed, make_context(), **of_calls, concurrency=n) for n in (1, 4))
@@ -127,53 +121,45 @@ def test_a_model_that_changes_between_the_passes_leaves_no_figure_for_the_second
 def test_a_call_that_fails_stops_the_measurement_and_names_the_query(
     retriever: QdrantRetriever, concurrency: tuple[int, ...]
 ) -> None:
-    with pytest.raises(RetrievalError, match="query 'nowhere': compass failed to embed"):
+    with pytest.raises(RetrievalError, match="query 'nowhere': model failed to embed"):
         measure(retriever, [*CASES, BAD], concurrency=concurrency)
 
 
 # Repeating
 
 
-def test_the_same_comes_again_even_where_scores_tie(retriever: QdrantRetriever) -> None:
+def test_the_same_comes_again(retriever: QdrantRetriever, model: Model) -> None:
     told = Told()
     first = collect(retriever, CASES, silent)
     found = repeat(retriever, CASES, first, repeats=3, progress=told)
     assert found.query_ids == tuple(case.id for case in CASES for _ in range(3))
     assert (set(found.changed), set(found.score_deltas)) == ({False}, {0.0})
     assert told == [("repeating", n, 4) for n in (1, 2, 3, 4)]
-    assert asked(retriever) == len(CASES) * 4, "every repetition embeds anew"
+    assert model.asked == len(CASES) * 4, "every repetition embeds anew"
 
 
 @pytest.mark.parametrize(("name", "delta"), [("plain", None), ("dense", 0.0), ("hybrid", 0.0)])
 def test_the_same_comes_again_of_a_retriever_of_the_users_own(name: str, delta: float | None) -> None:
     cases = [make_case("q", query="the joint of an arm")]
-    with open_settings(settings(name), env={}) as retriever:
+    with open_retriever(settings(name), env={}) as retriever:
         found = repeat(retriever, cases, collect(retriever, cases, silent), repeats=2, progress=silent)
     assert (found.changed, found.score_deltas) == ((False, False), (delta, delta))
 
 
-def test_a_chunk_that_came_is_a_change_by_its_whole_score(tmp_path: Path) -> None:
-    with open_retriever(make_store(tmp_path / "store"), Compass()) as retriever:
-        first = collect(retriever, CASES, silent)
-        upsert(writable(retriever.settings.store), "circle", {"new": 5})
-        found = repeat(retriever, CASES, first, repeats=1, progress=silent)
+def test_a_chunk_that_came_is_a_change_by_its_whole_score(retriever: QdrantRetriever) -> None:
+    whole = collect(retriever, CASES, silent)
+    found = repeat(retriever, CASES, whole.at(np.tile([1, 2, 3, 4], (4, 1))), repeats=1, progress=silent)
     assert set(found.changed) == {True}
-    expected = [max(0.0, cos(radians(angle - 5))) for angle in BY_ANGLE]
-    assert found.score_deltas == pytest.approx(expected, abs=1e-6)
+    best = whole.columns["score"][:, 0]
+    assert found.score_deltas == pytest.approx(best, abs=1e-6) and best.min() > 0.1
     observed = Observed(observations=(), repetitions=found)
     assert rate(observed, make_context()).value == 0.0
-    assert max_score_delta(observed, make_context()).value == pytest.approx(max(expected), abs=1e-6)
+    assert max_score_delta(observed, make_context()).value == pytest.approx(best.max(), abs=1e-6)
 
 
-def test_chunks_of_equal_score_that_changed_places_are_a_change(retriever: QdrantRetriever) -> None:
-    """Ours never do, for the order is total; here the first result is one of a store that had them swapped."""
-
-    def with_ties_swapped(found: Hits) -> list[int]:
-        order, ids = {"tie-a": 1, "tie-b": 0}, found.chunk_ids
-        return sorted(range(len(found)), key=lambda at: (-found.column("score")[at], order.get(ids[at], 2)))
-
-    whole = collect(retriever, CASES, silent)
-    first = whole.at(np.asarray([with_ties_swapped(hits) for hits in whole]))
+def test_chunks_that_changed_places_are_a_change(retriever: QdrantRetriever) -> None:
+    """Ours never do, for the order is total; here the first result is one of a store that had two swapped."""
+    first = collect(retriever, CASES, silent).at(np.tile([1, 0, 2, 3, 4], (4, 1)))
     found = repeat(retriever, CASES, first, repeats=1, progress=silent)
     assert (found.changed, found.score_deltas) == ((True,) * 4, (0.0,) * 4)
 
