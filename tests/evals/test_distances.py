@@ -83,11 +83,14 @@ def test_every_cell_of_a_grid_is_a_run_of_its_own(store: Store, tmp_path: Path) 
     assert "distance dot" in grid.save(tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_a_row_tells_what_was_judged_irrelevant_and_what_the_collection_lacks(store: Store) -> None:
+def test_a_row_tells_what_was_judged_irrelevant_and_what_the_collection_lacks(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
     judged = {"gone": 3, chunk_id(30): -1, chunk_id(31): 0, **{chunk_id(number): 1 for number in range(20)}}
     golden: list[dict[str, Any]] = [{"id": "q", "query": QUERIES[0], "relevant_ids": judged}]
     [row] = evaluate(golden=golden, experiment=experiment(store)).report.queries
     assert (row.missing, row.irrelevant) == (["gone"], [chunk_id(30), chunk_id(31)])
+    assert [message for message in caplog.messages if "have no page (source_url) or document" in message]
 
 
 def test_among_equal_cells_the_laxest_threshold_is_recommended(store: Store) -> None:
