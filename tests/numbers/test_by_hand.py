@@ -1,20 +1,16 @@
 """Figures whose truth is known in closed form or by hand: what a simulation of a whole promise is too coarse to see."""
 
-from types import SimpleNamespace
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from evals.grid.choice import Cells, ObjectiveScores, choose, combine
-from evals.grid.objective import _unrankable
+from evals.grid.choice import combine
 from evals.sampling.corrected import corrected, difference
 from evals.sampling.rounds import judge_in_rounds
 from evals.stats.abstention import promise
 from evals.stats.bands import mean_bands, share_bands
-from evals.stats.best import _deviations, compare_with_best, with_unseen
+from evals.stats.best import compare_with_best, with_unseen
 from evals.stats.intervals import mean_interval, mean_intervals
 from evals.stats.paired import sign_flip
 
@@ -38,28 +34,9 @@ def test_a_band_of_shares_holds_for_all_ordered_scores_of_a_sample() -> None:
     assert held.all(axis=1).mean() == pytest.approx(EACH, abs=0.006)
 
 
-def test_deviations_of_planned_looks_are_a_brownian_motion_in_the_time_that_is_left() -> None:
-    looks = [60, 100, 132]
-    drawn = _deviations(np.eye(2), looks, np.random.default_rng(0)).reshape(2, 2, -1)
-    first, second = drawn[0] - drawn[1]
-    times = [1 / (1 / n - 1 / 132) for n in looks[:-1]]
-    assert (first.std(), second.std()) == pytest.approx((np.sqrt(2), np.sqrt(2)), rel=0.05)
-    assert np.corrcoef(first, second)[0, 1] == pytest.approx(np.sqrt(times[0] / times[1]), abs=0.05)
-
-
 @pytest.mark.parametrize(("scale", "lowest"), [("cosine", 0.0), ("dot", -4.0)])
 def test_a_promise_that_all_keep_is_the_lowest_threshold_of_its_scale(scale: str, lowest: float) -> None:
     assert promise([-3.0, 0.6], [-4.0, 0.5], 1.0, scale).threshold == lowest
-
-
-@pytest.mark.parametrize(("open_share", "times"), [(1.0, 1.0), (1.0, 2.0), (0.25, 2.0)])
-def test_queries_that_were_not_seen_count_as_if_they_were(open_share: float, times: float) -> None:
-    """Of two cells whose differences are 0.3 and 0.1, twice each; each that was not seen loses 1."""
-    seen = [0.3, 0.1, 0.3, 0.1]
-    whole = np.array([*seen, *[-1.0] * int(times)])
-    moved, error = with_unseen(np.array([np.mean(seen)]), np.array([np.var(seen)]), 4, 1.0, open_share, times)
-    assert moved[0] == pytest.approx((sum(seen) - open_share * times) / (4 + open_share * times))
-    assert error[0] == pytest.approx(np.sqrt(open_share * whole.var() / (len(whole) - 1)))
 
 
 def test_the_more_differences_are_as_large_as_can_be_the_more_queries_are_counted_that_were_not_seen() -> None:
@@ -100,29 +77,9 @@ def test_ten_scores_have_an_interval_and_nine_of_them_have_none(shares: bool) ->
     assert np.isnan(mean_intervals(np.empty((0, 2)), shares=shares)).all()
 
 
-@pytest.mark.parametrize(("best", "members"), [(0.5, {0}), (1.0, {0, 1})])
-def test_a_query_that_was_not_seen_costs_the_leading_cell_what_it_usually_scores(
-    best: float, members: set[int]
-) -> None:
-    """Always 0.05 behind: 2.7 standard errors where 0.5 may be lost on one more query, 0.95 where 1 may."""
-    values, bounds = np.tile([best, best - 0.05], (40, 1)), (np.zeros(40), np.ones(40))
-    scores = ObjectiveScores(values=values, strata=np.zeros(40, dtype=np.int64), bounds=bounds)
-    cells = Cells(cost=np.ones(2), threshold=np.zeros(2), allowed=np.ones(2, dtype=np.bool_))
-    choice = choose(scores, cells, margin=0.0)
-    assert {cell for standing in choice.best_set for cell in standing.members} == members
-
-
 def test_where_every_sign_does_as_well_as_the_observed_ones_p_is_1() -> None:
     """Forty differences of sum 0: more than can be tried exactly, and all 9,999 draws count."""
     assert sign_flip(np.tile([0.5, -0.5], 20), 0) == (1.0, "randomisation, 9,999 draws")
-
-
-@pytest.mark.parametrize(("dropped", "is_ranked"), [(1, True), (2, False)])
-def test_cells_are_ranked_where_at_most_a_twentieth_of_the_queries_is_scored_in_some_alone(
-    dropped: int, is_ranked: bool
-) -> None:
-    scores: Any = SimpleNamespace(n_dropped=dropped, n_common=20 - dropped)
-    assert (_unrankable("ranking/mrr_at_5", scores) == "") == is_ranked
 
 
 def test_where_labels_agree_with_all_verdicts_one_that_was_not_seen_is_as_far_off_as_can_be() -> None:

@@ -151,6 +151,15 @@ def test_a_metric_that_some_cells_cannot_score_does_not_rank_them(bench: Bench, 
     assert report(made).next_flags == ""
 
 
+@pytest.mark.parametrize(("dropped", "is_ranked"), [(1, True), (2, False)])
+def test_cells_are_ranked_where_at_most_a_twentieth_of_the_queries_is_scored_in_some_alone(
+    grid: Grid, dropped: int, is_ranked: bool
+) -> None:
+    scores = replace(grid.metrics[NDCG], n_dropped=dropped, n_common=20 - dropped)
+    made = ranked(replace(grid, metrics={**grid.metrics, NDCG: scores}), metrics={NDCG: 1.0})
+    assert bool(made.order) == is_ranked
+
+
 def test_where_scores_failed_a_condition_is_held_against_the_worse_bound(grid: Grid) -> None:
     known = grid.metrics[NDCG]
     failed = replace(known, n_failed=np.where(np.arange(100) == 0, 2, 0))

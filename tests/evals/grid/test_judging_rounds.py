@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evals.errors import JudgeError
 from evals.grid.judging import CellProof
 from evals.grid.measure import Measured
 from evals.report.grid import grid_section
@@ -102,16 +101,6 @@ def test_what_the_cheap_judge_foretells_is_proved_with_fewer_verdicts_of_the_str
     assert result.judging is not None and [tier.usage.calls for tier in result.judging.tiers] == asked
     sample = swept_of(result).grid.metrics[PRECISION].sample
     assert sample is not None and sample.name == f"{PRECISION} by {SMALL}"
-
-
-@pytest.mark.parametrize("refusing", [0, 1])
-def test_a_judge_that_refuses_the_key_ends_it_after_one_query(
-    judged_world: JudgedRounds, servers: Servers, refusing: int
-) -> None:
-    servers[refusing].key = "another"
-    with pytest.raises(JudgeError, match=f"{(SMALL, LARGE)[refusing]} failed at the first call"):
-        by_both(judged_world, servers)
-    assert len(servers[1 - refusing].chats) <= 24
 
 
 @pytest.mark.parametrize("calls", [6, 60])

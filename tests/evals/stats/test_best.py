@@ -4,7 +4,8 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from scipy.stats import t
+from scipy.optimize import brentq
+from scipy.stats import multivariate_normal, norm, t
 
 from evals.stats.best import compare_with_best, planned_looks
 
@@ -51,6 +52,14 @@ def test_a_bound_is_the_least_lead_over_a_cell_that_may_be_the_best(looks: list[
 def test_of_two_cells_the_quantile_is_students(strata: None, judged: int | None, freedom: int) -> None:
     found = compare_with_best(VALUES[:6, :2], loss=0.5, span=1.0, strata=strata, judged=judged)
     assert found.bounds.quantiles == pytest.approx(t.isf(0.05, freedom), rel=0.05 + 0.1 / freedom)
+
+
+def test_of_two_looks_the_quantile_is_of_a_brownian_motion_in_the_time_that_is_left() -> None:
+    found = compare_with_best(VALUES[:6, :2], loss=0.5, span=1.0, looks=[6, 10, 132])
+    first, second = (1 / (1 / n - 1 / 132) for n in (6, 10))
+    both = multivariate_normal(cov=[[1, sqrt(first / second)], [sqrt(first / second), 1]])
+    quantile = brentq(lambda end: both.cdf([end, end]) - 0.95, 1, 3)
+    assert found.bounds.quantiles == pytest.approx(t.isf(norm.sf(quantile), 5), rel=0.02)
 
 
 def test_of_these_queries_nothing_is_uncertain_once_all_are_judged() -> None:
