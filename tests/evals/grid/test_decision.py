@@ -7,15 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evals.grid.decision import ABSTENTION, FALSE_ANSWER, Decision
+from evals.grid.decision import ABSTENTION, FALSE_ANSWER, NO_OUT_OF_SCOPE, Decision
 from evals.grid.decision import with_utility as both_sides
 from evals.grid.measure import Measured
 from evals.grid.objective import describe, range_of
+from evals.report.grid import results_by_cell
+from evals.report.grid_sections import UNSCORED
+from evals.report.html import render_page
+from evals.report.html.figures import figure_data
+from evals.report.terminal import render
 from evals.stats.intervals import wilson
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import METRICS, SWEEP, Bench, choice_of, make_world, swept_of
+from tests.support.stored_reports import stored
 
-NDCG, RECALL = "ranking/ndcg_at_10", "ranking/recall_at_5"
+NDCG, RECALL, TOKENS = "ranking/ndcg_at_10", "ranking/recall_at_5", "cost/context_tokens"
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +51,35 @@ def columns(made: Measured) -> tuple[Any, Any, Any]:
     return found[NDCG].mean, 1 - found[FALSE_ANSWER].mean, found["scope/false_abstention"].mean
 
 
-def test_utility_weighs_what_is_found_in_scope_and_silence_out_of_scope(made: Measured) -> None:
-    gain, silent, _ = columns(made)
-    assert swept_of(made).ranking.values == pytest.approx(0.8 * gain + 0.2 * silent)
-    assert swept_of(made).ranking.weights == {NDCG: 0.8, ABSTENTION: 0.2}
-    choice = swept_of(made).choice
-    assert choice is not None and choice.best.value == pytest.approx((0.8 * gain + 0.2 * silent).max())
+@pytest.mark.parametrize(
+    ("metrics", "price"),
+    [({NDCG: 1}, 0), ({NDCG: 1, RECALL: 1}, 0), ({NDCG: 2, RECALL: 6}, 0), ({RECALL: 1, TOKENS: -0.01}, 0.01)],
+)
+@pytest.mark.parametrize("weight", [0, 0.2, 1])
+def test_utility_is_one_number_at_the_weight_that_was_set(
+    grid_of: Callable[..., Measured], metrics: dict[str, float], price: float, weight: float
+) -> None:
+    made = grid_of(objective__metrics=metrics, objective__out_of_scope=weight)
+    swept, results, decision = swept_of(made), results_by_cell(made), decision_of(made)
+    assert results is not None and decision.weight == pytest.approx(weight)
+    silent, tokens = (swept.grid.metrics[name].mean for name in (ABSTENTION, TOKENS))
+    gains = {name: own for name, own in metrics.items() if name != TOKENS}
+    found = sum(own * swept.grid.metrics[name].mean for name, own in gains.items()) / sum(gains.values())
+    utility = (1 - weight) * found + weight * silent - price * tokens
+    assert swept.ranking.values == pytest.approx(utility)
+    assert choice_of(made).best.value == pytest.approx(utility.max())
+    # What the page shows as found is only told apart where something found has a weight.
+    assert weight == 1 or np.array(results.gain, dtype=float) == pytest.approx(found)
+    turn = [turn for turn in decision.by_weight if turn.weight <= weight + 1e-12][-1]
+    assert weight == 1 or utility[turn.cell] == pytest.approx(utility.max())
+
+
+def test_an_objective_that_weighs_queries_out_of_scope_itself_is_left_and_told(
+    grid_of: Callable[..., Measured],
+) -> None:
+    made = grid_of(objective__metrics={NDCG: 1, "scope/false_answer": -0.3})
+    assert swept_of(made).ranking.weights == {NDCG: 1, "scope/false_answer": -0.3}
+    assert any(note.startswith("objective.out_of_scope has no part") for note in made.notes)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +110,7 @@ def test_both_sides_count_where_a_threshold_is_chosen_and_the_data_can_tell(
 def test_of_each_level_the_best_cell_within_it_is_taken(made: Measured) -> None:
     gain, silent, given_up = columns(made)
     decision, grid = decision_of(made), swept_of(made).grid
-    tokens = grid.metrics["cost/context_tokens"].mean
+    tokens = grid.metrics[TOKENS].mean
     assert [level.limit for level in decision.levels] == [1.0, 0.5, 0.25, 0.1]
     for level in decision.levels:
         assert level.cell is not None
@@ -174,3 +203,15 @@ def test_cells_are_named_by_the_range_of_their_settings(made: Measured) -> None:
     assert describe(grid, 7) == "semantic, top_k 3, threshold 0.1"
     assert range_of(grid, [0, 7]) == "semantic, top_k 1 … 3, threshold 0 … 0.1"
     assert range_of(grid, [0, 99]) == "2 retrievals, top_k 1 … 5, threshold 0 … 0.9"
+
+
+def test_what_no_threshold_can_be_chosen_for_is_said_first() -> None:
+    report = stored("grid")
+    assert report.grid
+    lacking = report.model_copy(update={"notes": [*report.notes, NO_OUT_OF_SCOPE]})
+    assert render(lacking, width=200, color=False).lower().startswith(NO_OUT_OF_SCOPE.lower()[:100])
+    grid = report.grid.model_copy(update={"axes": {"top_k": [1, 5]}})
+    unscored = report.model_copy(update={"notes": [f"{UNSCORED}: no threshold"], "grid": grid})
+    for shown in (render(unscored, width=200, color=False), render_page(unscored)):
+        assert "gives no scores, so no threshold can be chosen" in shown and "the threshold is not swept" in shown
+    assert figure_data(unscored)["grid"]["explored"]["weight"] is None

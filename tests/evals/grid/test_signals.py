@@ -13,6 +13,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.report.grid_sections import decision_section
 from evals.report.html import render_page
 from evals.run import main
+from evals.stats.abstention import FINAL as FINAL_SCORE
 from evals.stats.abstention import Signal
 from retrievers import QdrantRetriever, RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
@@ -115,23 +116,28 @@ def test_every_score_that_the_search_holds_says_how_far_it_separates(
 
 
 FAR, NEAR = Signal(name="bm25", auroc=0.8, low=0.7, high=0.9), Signal(name="bm25", auroc=0.6, low=0.45, high=0.7)
+COSINE, FINAL = replace(NEAR, name="cosine"), replace(NEAR, name=FINAL_SCORE)
+FAR_IS = " bm25 is: AUROC 0.800, 95% 0.700 to 0.900; set --retriever."
 
 
 @pytest.mark.parametrize(
     ("own", "other", "said"),
     [
-        (FAR, FAR, ""),
-        (NEAR, FAR, " bm25 is: AUROC 0.800, 95% 0.700 to 0.900; set --retriever.threshold-signal bm25"),
-        (NEAR, NEAR,
-         " Nor is bm25: AUROC 0.600, 95% 0.450 to 0.700. Not measured: --retriever.threshold-signal known_words"),
+        (replace(FAR, name="cosine"), FAR, ""),
+        (COSINE, FAR, f"{FAR_IS}threshold-signal bm25"),
+        (COSINE, NEAR,
+         " Nor is bm25: AUROC 0.600, 95% 0.450 to 0.700. Not measured: --retriever.threshold-signal known_words, "
+         "in mode hybrid"),
+        (FINAL, FAR, f"{FAR_IS}threshold-on best --retriever.threshold-signal bm25"),
+        (FINAL, replace(FAR, name="cosine"), "; set --retriever.threshold-on best"),
     ],
 )  # fmt: skip
 def test_the_first_line_says_that_the_score_does_not_separate(own: Signal, other: Signal, said: str) -> None:
     report = stored("grid")
     assert report.grid and report.grid.decision and report.grid.choice
-    grid = report.grid.model_copy(update={"signals": (replace(own, name="cosine"), other)})
+    grid = report.grid.model_copy(update={"signals": (own, other)})
     first = decision_section(report, grid, report.grid.decision, report.grid.choice).lines[0].cells[0].text
     page = render_page(report.model_copy(update={"grid": grid}))
     assert not said or first in unescape(page)
-    beginning = "The score that the threshold reads (cosine)" if said else "Which threshold and top_k?"
-    assert said in first and first.startswith(beginning)
+    beginning = f"The score that the threshold reads ({own.name})" if said else "Which threshold and top_k?"
+    assert first.endswith(said) and first.startswith(beginning)
