@@ -59,36 +59,65 @@ def test_few_queries_promise_nothing_and_say_how_many_could(outside: int, said: 
         sweep(find, golden(outside), top_k=[1], experiment=Experiment.load(None, {"threshold.false_answer": 0.1}))
 
 
+# The promise of a run, as a command
+
+OUTSIDE = [{"id": f"o{n}", "query": f"recipe number {n}", "in_scope": False} for n in range(12)]
+QUIET = ("--tracking.enabled", "false", "--no-gate", "--metrics", "scope/*")
+
+
+@pytest.fixture
+def flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Make an experiment whose golden data has a split `dev`, and a retriever that was fitted on it."""
+    monkeypatch.chdir(tmp_path)
+    made = make_experiment(tmp_path)
+    lines = [json.loads(text) for text in made.golden.read_text(encoding="utf-8").splitlines()]
+    made.write_golden([{**case, "split": "dev"} for case in [*lines, *OUTSIDE]] + [{**OUTSIDE[0], "id": "other"}])
+    flags = ["--config", str(made.config), *QUIET]
+    fit = ["--dataset.split", "dev", "--threshold.false-answer", "0.5", "--export", "r.yaml", "--quiet"]
+    assert main([*flags, *fit]) == 0
+    return flags
+
+
+def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again_on_it_unless_flags_name_others(
+    flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, first = tmp_path / "r.yaml", (tmp_path / "r.yaml").read_text(encoding="utf-8")
+    fit = json.loads(first.splitlines()[0].removeprefix("# fitted: "))
+    assert fit["dataset"] == {"path": str(tmp_path / "golden.jsonl"), "split": "dev"}
+    assert fit["false_answer"] == 0.5 and fit["threshold"] == yaml.safe_load(first)["threshold"]
+    capsys.readouterr()
+    assert main([*QUIET, "--refit", "r.yaml"]) == 0
+    out = capsys.readouterr().out
+    assert f"r.yaml: threshold {fit['threshold']} as before" in out and "--refit r.yaml" in out.partition("Next: ")[2]
+    assert file.read_text(encoding="utf-8") == first
+    # The experiment names all splits.
+    assert main([*flags, "--refit", "r.yaml"]) == 2
+    assert "--dataset.split" in capsys.readouterr().err
+    assert main([*QUIET, "--refit", "r.yaml", "--retriever.top-k", "2", "--limit", "17", "--export", "b.yaml"]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said.startswith("b.yaml: threshold")
+    assert "dataset.limit None → 17" in said and "retriever.top_k 3 → 2" in said
+    assert file.read_text(encoding="utf-8") == first
+    assert yaml.safe_load((tmp_path / "b.yaml").read_text(encoding="utf-8"))["top_k"] == 2
+    file.write_text(first.split("\n", 1)[1], encoding="utf-8")
+    assert main([*QUIET, "--refit", "r.yaml"]) == 2
+    assert "# fitted:" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("given", "said"),
     [
         (["--threshold.false-answer", "1.5"], "threshold.false_answer"),
         (["--threshold.false-answer", "0.3", "--sweep.threshold", "0.1,0.2"], "sweep.threshold"),
+        (["--threshold.false-answer", "0.5", "--retriever.threshold", "0.3"], "retriever.threshold"),
+        (["--refit", "r.yaml", "--retriever.threshold", "0.3"], "retriever.threshold"),
+        (["--output", "a/" * 1_000 + "report.json"], "report.json"),
     ],
 )
-def test_faults_are_named(flags: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*flags, "--plan"]) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_what_cannot_be_is_refused_in_one_line_before_the_run(
+    flags: list[str], given: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    made, exported = make_experiment(tmp_path), tmp_path / "r.yaml"
-    outside = [{"id": f"o{n}", "query": f"recipe number {n}", "in_scope": False} for n in range(12)]
-    with made.golden.open("a", encoding="utf-8") as file:
-        file.writelines(f"{json.dumps(case)}\n" for case in outside)
-    flags = ["--config", str(made.config), "--tracking.enabled", "false", "--no-gate"]
-    assert main([*flags, "--threshold.false-answer", "0.5", "--export", "r.yaml", "--quiet"]) == 0
-    first = exported.read_text(encoding="utf-8")
-    fit = json.loads(first.splitlines()[0].removeprefix("# fitted: "))
-    assert fit["false_answer"] == 0.5 and fit["threshold"] == yaml.safe_load(first)["threshold"]
-    capsys.readouterr()
-    assert main([*flags, "--refit", "r.yaml"]) == 0
-    out = capsys.readouterr().out
-    assert f"r.yaml: threshold {fit['threshold']} as before" in out and "--refit r.yaml" in out.partition("Next: ")[2]
-    assert exported.read_text(encoding="utf-8") == first
-    exported.write_text(first.split("\n", 1)[1], encoding="utf-8")
-    assert main([*flags, "--refit", "r.yaml"]) == 2
-    assert "# fitted:" in capsys.readouterr().err
+    assert main([*flags, "--dataset.split", "dev", *given]) == 2
+    err = capsys.readouterr().err
+    assert said in err and len(err.splitlines()) == 1
+    assert not (tmp_path / "a").exists()
