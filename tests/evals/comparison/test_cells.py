@@ -6,9 +6,6 @@ from pathlib import Path
 import pytest
 
 from evals.compare import main
-from evals.comparison import page
-from evals.comparison.comparing import ComparisonOptions, compare
-from evals.comparison.records import Run
 from evals.errors import ReportError
 from evals.report.model import Report
 from evals.report.parsing import cell_report, parse
@@ -71,16 +68,3 @@ def test_several_metrics_of_an_objective_are_compared_as_what_is_found(
 
 def test_a_comment_mentions_nobody_and_holds_no_formula() -> None:
     assert not {"@user", "$x$", "#1"} & set(escaped("@user costs $x$ in #1").split())
-
-
-def test_a_comment_without_room_for_all_queries_has_every_verdict(
-    made: Report, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = [Run.of(cell_report(made, name)) for name in ("semantic-k5-t0", "semantic-k1-t0.5", "rrf-k1-t0.5")]
-    compared = compare(runs[0], runs[1:], ComparisonOptions())
-    whole = page.render_markdown(compared)
-    assert len(whole) > 2_000
-    monkeypatch.setattr(page, "MOST_CHARACTERS", len(whole) - 500)
-    cut = page.render_markdown(compared)
-    assert len(cut) <= len(whole) - 500 and "more than GitHub takes" in cut
-    assert all(escaped(page.verdict(each)) in cut for each in compared)

@@ -215,8 +215,8 @@ def test_the_verdict_tells_two_runs_of_an_experiment_apart_and_names_what_moved_
 
 
 def test_markdown_is_cut_before_github_refuses_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made, files = report(), [tmp_path / "0.json", tmp_path / "1.json"]
-    for file, outcome in zip(files, ("SUCCESS", "FAILURE"), strict=True):
+    made, files = report(), [tmp_path / f"{number}.json" for number in range(3)]
+    for file, outcome in zip(files, ("SUCCESS", "FAILURE", "FAILURE"), strict=True):
         rows = [
             row.model_copy(update={"id": f"q{i}-{row.id}", "query": "long " * 3_000, "outcome": outcome})
             for i in range(20)
@@ -227,3 +227,4 @@ def test_markdown_is_cut_before_github_refuses_it(tmp_path: Path, capsys: pytest
     assert call(main, [*files, "--markdown", tmp_path / "c.md", "--quiet"], capsys).code == 0
     written = (tmp_path / "c.md").read_text(encoding="utf-8")
     assert len(written) <= MOST and written.endswith("more than GitHub takes\n")
+    assert all(f"{name} is worse by 1 (most: queries/pass_rate" in written for name in "12"), "every verdict is there"
