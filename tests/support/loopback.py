@@ -80,7 +80,12 @@ class LoopbackServer(ABC):
 
     Args:
         tls: Speak TLS, with the certificate of this context.
+
+    Attributes:
+        keeps_alive: Whether connections stay open; no client is left with an open socket where they do not.
     """
+
+    keeps_alive = False
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[Request] = []
@@ -192,7 +197,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.content_type)
         self.send_header("Content-Length", str(len(reply.body)))
-        self.send_header("Connection", "close")  # so that no client is left with an open socket
+        self.close_connection = not self.server.owner.keeps_alive
+        if self.close_connection:
+            self.send_header("Connection", "close")
         for name, value in reply.headers.items():
             self.send_header(name, value)
         self.end_headers()

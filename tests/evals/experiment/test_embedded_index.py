@@ -10,7 +10,7 @@ from evals.experiment.bench import index_if_stale, open_bench
 from evals.experiment.inputs import load_inputs
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
-from retrievers.errors import IndexingError, StoreError
+from retrievers.errors import StoreError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from tests.support.collections import mark
 from tests.support.experiment import PAGES, Experiment, index_once, make_experiment, settings, silent
@@ -100,11 +100,3 @@ def test_the_collection_that_a_retriever_of_the_users_own_names_is_made(tmp_path
     own = {"retriever__python": "mine:make", "retriever__collection": "robots"}
     assert stale(settings(made, **own, retriever__store={"path": made.store}))
     assert len(stored(settings(made))) == 5
-
-
-def test_a_broken_page_is_named_and_the_collection_kept(made: Experiment) -> None:
-    before = stored(settings(made))
-    made.write_pages({"ros/broken.md": "---\ntitle: [unclosed\n---\n\ntext\n"})
-    with pytest.raises(IndexingError, match=r"broken\.md"):
-        stale(settings(made))
-    assert stored(settings(made)) == before

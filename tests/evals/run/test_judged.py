@@ -121,16 +121,6 @@ def test_a_judged_run_is_worth_what_the_labels_say_and_tells_why(
     assert [claim["statement"] for claim in channel["claims"]][1] == "Reliable publishers resend."
 
 
-def test_the_second_run_asks_nothing(run: Run, report: Report, server: ChatServer) -> None:
-    run()
-    first, asked = report(), len(server.chats)
-    assert run().code == 0 and len(server.chats) == asked
-    usage = report()["judge"]["usage"]
-    assert (usage["calls"], usage["hits"], usage["tokens_in"]) == (0, asked, 0)
-    for metric in (PRECISION, RECALL):
-        assert report()["metrics"][metric] == first["metrics"][metric]
-
-
 def test_a_spent_budget_is_exit_code_3_with_what_was_judged(run: Run, report: Report, server: ChatServer) -> None:
     done = run("--judge.budget.calls", "6", "--judge.max-concurrency", "1")
     assert (done.code, len(server.chats)) == (3, 6)
@@ -144,6 +134,21 @@ def test_a_spent_budget_is_exit_code_3_with_what_was_judged(run: Run, report: Re
     assert last == {"unscored": "the budget of 6 calls is spent"}  # an empty result behind the end is no zero
     assert run().code == 0
     assert len(server.chats) == calls_of(report()["queries"])  # what was bought is not bought again
+
+
+def test_every_run_of_a_process_asks_each_question_once(
+    plain: Run, report: Report, known: Known, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """langchain-openai keeps one HTTP client for a process: in another event loop its connections are dead."""
+    with OpenAIChatServer(known[0]) as server:
+        server.keeps_alive = True
+        for name, value in keys(server).items():
+            monkeypatch.setenv(name, value)
+        for number in range(3):
+            before = len(server.chats)
+            assert plain(*judge_flags(server, tmp_path / str(number)), "--judge.max-concurrency", "8").code == 0
+            usage, calls = report()["judge"]["usage"], calls_of(report()["queries"])
+            assert (len(server.chats) - before, usage["calls"], usage.get("unanswered", 0)) == (calls, calls, 0)
 
 
 # What a plan says of it
