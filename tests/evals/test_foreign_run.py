@@ -14,7 +14,7 @@ from evals.run import main
 from retrievers import QdrantRetriever
 from retrievers.errors import ConfigError
 from tests.support.command import Done, call
-from tests.support.experiment import CASES, FORWARD, SETTINGS, Experiment, index_once, load_report, make_experiment
+from tests.support.experiment import CASES, FORWARD, SETTINGS, Experiment, load_report, make_experiment
 from tests.support.foreign import HERE, chunks
 
 Run = Callable[..., Done]
@@ -50,9 +50,8 @@ def run(made: Experiment, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 
 @pytest.fixture
-def collection(made: Experiment) -> Sequence[str]:
+def collection(indexed: Experiment) -> Sequence[str]:
     """Flags that name a collection of the pages."""
-    index_once(indexed := make_experiment(made.folder.parent / "indexed"))
     return "--retriever.store.path", str(indexed.store), "--retriever.collection", "robots"
 
 

@@ -26,9 +26,11 @@ from ragas.metrics.collections.context_precision.util import ContextPrecisionOut
 from ragas.metrics.collections.context_recall.util import ContextRecallOutput
 from ragas.metrics.collections.context_relevance.util import ContextRelevanceOutput
 
+from evals.cases.reading import golden_set
 from evals.golden.command import main as golden
 from evals.judge.chat import make_chat
 from evals.run import load_config, main, parser
+from evals.sampling.order import judging_order
 from tests.support.chat_server import MODEL, ChatRequest, CohereChatServer, OpenAIChatServer
 from tests.support.command import ROOT, call, environment, python
 from tests.support.experiment import Experiment, load_report, make_experiment, settings
@@ -46,7 +48,7 @@ from tests.support.judged_experiment import (
     planned_calls,
     questions_of,
 )
-from tests.support.judging import Flaws, Metric, judging_order, load
+from tests.support.judging import Flaws, Metric
 from tests.support.writing_model import WritingModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
@@ -253,7 +255,7 @@ def test_after_a_kill_the_same_sample_goes_on(
         before, kept = len(server.chats), len(committed(tmp_path))
         assert commands.run(*flags).code == 0
         assert len(server.chats) - before == planned - kept and kept >= before - 2 * AT_ONCE
-        cases = load(world.golden).cases
+        cases = golden_set(world.golden).cases
         drawn = set(judging_order(cases, settings(world).seed)[:4])
         asked = {chat.question.query for chat in server.chats if chat.question}
         assert asked == {case.query for case in cases if case.id in drawn}

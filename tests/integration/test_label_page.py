@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from evals.cases.reading import golden_set
 from evals.golden.command import main as golden
 from evals.run import main as evaluate
+from evals.sampling.order import judging_order
 from tests.support.chromium import Chromium, chromium, find_chromium
 from tests.support.command import Done, call
 from tests.support.experiment import make_experiment
-from tests.support.judging import judging_order, load
 
 FOUND = find_chromium()
 POOL = ("--pool", "semantic", "hybrid", "--depth", "2", "--annotator", "ada")
@@ -128,7 +129,7 @@ def test_a_person_labels_by_keyboard_mouse_and_touch(folder: Path, run: Golden, 
     read_back = run("--labels", labels)
     assert read_back.code == 0 and f"{total} labels by ada" in read_back.out, read_back.err
     assert run("--labels", labels, "--write").code == 0
-    [case] = [case for case in load(folder / "golden.jsonl").cases if case.id == first["case"]]
+    [case] = [case for case in golden_set(folder / "golden.jsonl").cases if case.id == first["case"]]
     assert case.labelling is not None and case.labelling.by == ["ada"]
     assert (first["quotes"][0], 3) in [(evidence.quote, evidence.grade) for evidence in case.evidence]
 
@@ -150,7 +151,7 @@ def test_queries_come_in_the_judging_order_and_a_spreadsheet_is_read_back(folder
     done = run(*POOL, "--seed", "5", "--out", "sheet.csv")
     assert done.code == 0 and stat.S_IMODE((folder / "sheet.csv").stat().st_mode) == 0o600
     rows = sheet(folder / "sheet.csv")
-    order = judging_order(before, 5)
+    order = judging_order(golden_set(path).cases, 5)
     assert list(dict.fromkeys(row["case"] for row in rows))[: len(order)] == order
     assert "no label in them" in run("--labels", "sheet.csv").err
     for row in rows:

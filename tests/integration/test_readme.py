@@ -15,13 +15,14 @@ import yaml
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
+from evals.cases.reading import golden_set
 from retrievers import QdrantRetriever
 from retrievers.config import EmbeddingConfig, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import make_embeddings
 from tests.support.chat_server import MODEL, CohereChatServer
 from tests.support.cohere_server import DIMENSION, KEY, CohereServer
 from tests.support.indexing import pdf, write_pages
-from tests.support.judging import Oracle, golden_labels, load
+from tests.support.judging import Oracle, golden_labels
 from tests.support.qdrant_server import QdrantServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -161,7 +162,7 @@ def test_a_run_from_a_saved_retrieval_needs_no_store(after_make_run: Path) -> No
 
 def test_commands_with_a_judge(after_make_run: Path) -> None:
     """Against the loopback in Cohere's place; everything else as it stands in the README."""
-    golden = load(after_make_run / "datasets" / "physical_ai_handbook" / "golden.jsonl")
+    golden = golden_set(after_make_run / "datasets" / "physical_ai_handbook" / "golden.jsonl")
     store = StoreConfig(path=after_make_run / ".qdrant")
     with QdrantRetriever.open(RetrieverConfig(store=store), env={}) as retriever:
         oracle = Oracle(golden_labels(golden.cases, retriever.chunks()))

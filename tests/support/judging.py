@@ -10,14 +10,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
-from evals import Golden
 from evals.cases.case import Case
-from evals.cases.reading import golden_set
 from evals.cases.relevance import Relevance, resolve
-from evals.sampling import order as sampling
 from retrievers.records import Chunk
 
 SCHEMA = "complies with the following schema as specified in JSON Schema:"
@@ -193,19 +189,6 @@ def drawn(seed: int, *words: str) -> float:
     """Return a number of [0, 1) that is as good as random, the same for the same words."""
     digest = hashlib.sha256(json.dumps([seed, *words]).encode()).digest()
     return int.from_bytes(digest[:7]) / 2**56
-
-
-# Golden data read as a run reads it, the order in which a judge is asked about it, and what an oracle knows of it
-
-
-def load(path: Path) -> Golden:
-    """Return the golden data of a file."""
-    return golden_set(path)
-
-
-def judging_order(rows: Iterable[Mapping[str, Any] | Case], seed: int) -> Sequence[str]:
-    """Return the ids of the in-scope cases in the order in which a judge is asked about them."""
-    return sampling.judging_order((Case.model_validate(row) for row in rows), seed)
 
 
 def golden_labels(cases: Sequence[Case], chunks: Iterable[Chunk]) -> dict[str, Labels]:

@@ -33,17 +33,12 @@ def row(name: str, scores: Mapping[str, Score], **changes: Any) -> dict[str, Any
         "query": f"query {name}",
         "fingerprint": f"case {name}",
         "in_scope": True,
-        "query_type": None,
-        "tags": [],
-        "reference_answer": None,
         "relevant": {"a.md:1-2": 1},
         "top_score": 0.5,
         "retrieved": [hit(1, 0.5, "a.md:1-2", 1)],
-        "best_below_threshold": [],
         "scores": {metric: _score(value) for metric, value in scores.items() if value is not None},
         "outcome": "SUCCESS" if all(value == 1 for value in scores.values()) else "FAILURE",
         "reasons": [],
-        "metadata_accuracy": None,
         "content_relevance": 1.0,
         "accuracy_score": 1.0,
         "time_ms": 1.5,
@@ -52,10 +47,7 @@ def row(name: str, scores: Mapping[str, Score], **changes: Any) -> dict[str, Any
 
 
 def metric(value: float | None, name: str = "", **changes: Any) -> dict[str, Any]:
-    return {
-        "metric": name, "value": value, "ci_low": None, "ci_high": None, "n": 1, "n_unscored": 0, "n_failed": 0,
-        "bound_low": None, "bound_high": None, "note": "" if value is not None else "nothing to say",
-    } | changes  # fmt: skip
+    return {"metric": name, "value": value, "n": 1, "note": "nothing to say" if value is None else ""} | changes
 
 
 def facts(**changes: Any) -> dict[str, Any]:
@@ -69,9 +61,7 @@ def facts(**changes: Any) -> dict[str, Any]:
 
 def judge(**changes: Any) -> dict[str, Any]:
     """Return the judge among the facts."""
-    return {
-        "provider": "cohere", "model": "x", "parameters": {"temperature": 0.0}, "fingerprint": "1",
-    } | changes  # fmt: skip
+    return {"provider": "cohere", "model": "x", "parameters": {"temperature": 0.0}, "fingerprint": "1"} | changes
 
 
 def document(
@@ -104,10 +94,6 @@ def document(
         "config": {"retriever": {"mode": "semantic", "top_k": 3}},
         "metrics": values | {"queries/pass_rate": rate},
         "criteria": [],
-        "validation": {
-            "total": len(queries), "passed": passed, "failed": len(queries) - passed,
-            "pass_rate": passed / len(queries) if queries else 0.0,
-        },
         "notes": [],
         "queries": queries,
     } | top)  # fmt: skip
