@@ -1,10 +1,10 @@
 """Notes that qualify the figures of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from evals.cases.pages import SourcePages
 from evals.cases.relevance import Relevance
@@ -52,62 +52,45 @@ LACKING = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("observations", "others", "notes"),
-    [
-        ([seen("a", "b", "c"), OUTSIDE], {"settings": DEEPER}, []),
-        ([OUTSIDE], {}, ["the golden data holds no in-scope query: metrics over them have no value"]),
-        ([seen("a")], {}, ["the golden data holds no out-of-scope query: metrics over them have no value"]),
-        ([seen("a"), ANSWERED, OUTSIDE], {}, [
-            "1 of 2 in-scope queries have no labels (evidence or relevant_ids): metrics by labels are over the other 1 "
-            "alone"]),
-        ([OPEN, ANSWERED, OUTSIDE], {}, [
-            "2 of 2 in-scope queries have no labels (evidence or relevant_ids): metrics by labels have no value",
-            "1 queries have neither labels nor a reference_answer: ragas/llm_context_relevance alone scores them"]),
-        ([seen("a"), OUTSIDE], {"retriever_notes": ("one", "two")}, ["one", "two"]),
-        ([*asked_in("How does it work?", "Was ist ein Topic und wozu brauche ich es?", "什么是话题？"), OUTSIDE], {}, [
-            "apparently in another language than the chunks: q1 (German), q2 (Chinese)"]),
-        ([seen("a", "b", "a", "a"), seen("c", "c"), seen("a", "b"), OUTSIDE], {}, [
-            "3 chunks were returned more than once for the same query: each counts once, at its first place"]),
-        ([observe(results("a", "b"), {"a": 1}, candidates=results("a", "b", "b", "a", "c")), OUTSIDE], {}, []),
-        ([USELESS, seen("x", "y"), OUTSIDE], {}, [
-            "1 of 3 returned chunks were never judged: they count as not relevant"]),
-        ([replace(USELESS, selection=candidates_of(results("b", "a"))), OUTSIDE], {}, []),
-        ([*LACKING, OUTSIDE], {}, [
-            "the collection lacks 4 of 5 relevant chunks, which nothing can retrieve: 'x0' (case q0), 'x1' (case q1), "
-            "'x2' (case q2) …"]),
-        ([seen(), SILENT], {"settings": DEEPER}, []),
-        ([seen("a", "b"), SILENT], {"settings": DEEPER}, ["the retriever finds at most 2 chunks, fewer than top_k 3"]),
-        ([seen("a", "b", "c"), SILENT], {"settings": DEEPER}, []),
-        ([CUT, seen("a"), SILENT], {"settings": RetrieverConfig(top_k=2, threshold=0.5)}, [
-            "the threshold cut relevant chunks of 1 of 2 in-scope queries"]),
-        ([CUT, seen("a"), SILENT], {"settings": RetrieverConfig(top_k=2)}, []),
-        ([NOWHERE, SILENT], {}, [
-            "no returned chunk says which page it is from: results are identified by chunk id and document; is the "
-            "address under another key? retriever.metadata.map {source_url: KEY} names it"]),
-        ([unlisted(), OUTSIDE], {"listed": False}, [
-            "the retriever's chunks cannot be listed: a returned chunk is relevant when it holds at least half of a "
-            "quote, and what divides by all relevant chunks has no value; name retriever.store and "
-            "retriever.collection if it reads from one"]),
-        ([seen("b", "c", relevant_ids={"x": 1, "y": 1, "z": 0}), OUTSIDE], {"listed": False}, [
-            "none of the 2 relevant_ids was returned for any query: returned 'a', expected 'x'; are they written alike "
-            "(retriever.metadata.map)?"]),
-        ([seen("b", "x", relevant_ids={"x": 1}), OUTSIDE], {"listed": False}, []),
-        ([seen("a"), OUTSIDE], {"sources": SourcePages([], {f"{n}.md": "not UTF-8" for n in range(7)})}, [
-            "7 source pages cannot be read, and what would be checked against them has failed: 0.md: not UTF-8; "
-            "1.md: not UTF-8; 2.md: not UTF-8; 3.md: not UTF-8; 4.md: not UTF-8 and 2 more"]),
-        ([seen("a"), OUTSIDE], {"judging": None}, [
-            "there is no judge (judge.model): no LLM-graded metric was computed"]),
-        ([seen("a"), OUTSIDE], {"judging": STOPPED}, ["not everything was judged: the budget is spent"]),
-    ],
-)  # fmt: skip
-def test_a_run_has_the_notes_that_its_figures_need(
-    observations: Sequence[Observation], others: dict[str, Any], notes: list[str]
-) -> None:
+UNREADABLE = SourcePages([], {f"{n}.md": "not UTF-8" for n in range(7)})
+FOREIGN = asked_in("How does it work?", "Was ist ein Topic und wozu brauche ich es?", "什么是话题？")
+RUNS: Mapping[str, tuple[Sequence[Observation], Mapping[str, Any]]] = {
+    "nothing to say": ([seen("a", "b", "c"), OUTSIDE], {"settings": DEEPER}),
+    "none in scope": ([OUTSIDE], {}),
+    "none out of scope": ([seen("a")], {}),
+    "some without labels": ([seen("a"), ANSWERED, OUTSIDE], {}),
+    "all without labels": ([OPEN, ANSWERED, OUTSIDE], {}),
+    "of the retriever": ([seen("a"), OUTSIDE], {"retriever_notes": ("one", "two")}),
+    "another language": ([*FOREIGN, OUTSIDE], {}),
+    "returned twice": ([seen("a", "b", "a", "a"), seen("c", "c"), seen("a", "b"), OUTSIDE], {}),
+    "found twice": ([observe(results("a", "b"), {"a": 1}, candidates=results("a", "b", "b", "a", "c")), OUTSIDE], {}),
+    "never judged": ([USELESS, seen("x", "y"), OUTSIDE], {}),
+    "all judged": ([replace(USELESS, selection=candidates_of(results("b", "a"))), OUTSIDE], {}),
+    "lacking": ([*LACKING, OUTSIDE], {}),
+    "nothing found": ([seen(), SILENT], {"settings": DEEPER}),
+    "fewer than top_k": ([seen("a", "b"), SILENT], {"settings": DEEPER}),
+    "as many as top_k": ([seen("a", "b", "c"), SILENT], {"settings": DEEPER}),
+    "cut by the threshold": ([CUT, seen("a"), SILENT], {"settings": RetrieverConfig(top_k=2, threshold=0.5)}),
+    "cut by something else": ([CUT, seen("a"), SILENT], {"settings": RetrieverConfig(top_k=2)}),
+    "without pages": ([NOWHERE, SILENT], {}),
+    "unlisted": ([unlisted(), OUTSIDE], {"listed": False}),
+    "ids of none": ([seen("b", "c", relevant_ids={"x": 1, "y": 1, "z": 0}), OUTSIDE], {"listed": False}),
+    "ids of some": ([seen("b", "x", relevant_ids={"x": 1}), OUTSIDE], {"listed": False}),
+    "unreadable pages": ([seen("a"), OUTSIDE], {"sources": UNREADABLE}),
+    "no judge": ([seen("a"), OUTSIDE], {"judging": None}),
+    "a spent budget": ([seen("a"), OUTSIDE], {"judging": STOPPED}),
+}
+
+
+def notes_of(observations: Sequence[Observation], others: Mapping[str, Any]) -> list[str]:
     given = {"settings": RetrieverConfig(top_k=1), "judging": JUDGED, "sources": None, **others}
     read = [given.pop(name) for name in ("settings", "judging", "sources")]
     observed = Observed(observations=tuple(observations), **given)
-    assert [*subject.notes(observed, results_of(observations).lists.pool, *read)] == notes
+    return [*subject.notes(observed, results_of(observations).lists.pool, *read)]
+
+
+def test_a_run_has_the_notes_that_its_figures_need(snapshot: SnapshotAssertion) -> None:
+    assert {name: notes_of(*run) for name, run in RUNS.items()} == snapshot
 
 
 def test_metrics_that_read_further_than_the_lists_go_are_named() -> None:
