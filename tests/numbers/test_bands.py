@@ -9,7 +9,15 @@ import pytest
 from numpy.typing import NDArray
 
 from evals.stats.bands import mean_bands, share_bands
-from tests.numbers.worlds import DATA, PRESETS, Counts, average_precision, cranfield_search, draws, needs_cranfield
+from tests.numbers.worlds import (
+    DATA,
+    Counts,
+    average_precision,
+    cranfield_search,
+    draws,
+    handbook_grid,
+    needs_cranfield,
+)
 
 pytestmark = pytest.mark.slow
 Floats = NDArray[np.float64]
@@ -68,18 +76,8 @@ def tied() -> Sides:
 @cache
 def handbook() -> Sides:
     """The handbook's 176 queries, hybrid: nDCG, silent or not."""
-    from evals import Experiment, sweep
-    from evals.metrics import metric_named
-    from evals.metrics.declaration import Context, QueryMetric
-
-    axes = {"mode": ["hybrid"], "top_k": "1:20", "threshold": "0:0.6:0.02"}
-    changes: dict[str, object] = {"dataset.split": None, "baseline": None, "metrics": ["scope/*"], "criteria": {}}
-    swept = sweep(Experiment.load(PRESETS / "default.yaml", {"sweep": axes, **changes})).result.swept
-    assert swept is not None
-    context = Context(required=(), sources=None, relevant_texts=None, seed=0)
     names = "ranking/ndcg_at_10", "scope/false_abstention", "scope/abstention"
-    found = [metric for name in names if isinstance(metric := metric_named(name), QueryMetric)]
-    return Sides(*(swept.grid.matrix(metric, context) for metric in found))
+    return Sides(*handbook_grid(["hybrid"], "0:0.6:0.02", *names)[1])
 
 
 @cache

@@ -1,12 +1,15 @@
 """95% intervals: of means of bounded scores, of proportions, and of differences beside the exact test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tests.numbers.worlds import Counts, Floats, draws, of_means, of_proportion, paired, sign_flip
+from evals.stats.intervals import mean_intervals, wilson
+from evals.stats.paired import compare, difference_intervals
+from tests.numbers.worlds import Counts, Floats, draws, ends, sign_flip
+from tests.support.differences import POPULATIONS, tied, valued
 
 pytestmark = pytest.mark.slow
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
@@ -43,7 +46,7 @@ def test_intervals_of_bounded_scores(shape: str) -> None:
     counts, rng, number = Counts(shape), np.random.default_rng(8), draws(20_000)
     truth = SHAPES[shape](rng, (2_000, 2_000)).mean()
     for n in (20, 40, 80, 225):
-        low, high = of_means(SHAPES[shape](rng, (n, number)))
+        low, high = mean_intervals(SHAPES[shape](rng, (n, number)), shares=True)
         counts.at_least(f"n {n}, the interval of the mean", int(((low <= truth) & (truth <= high)).sum()), number, 0.93)
         counts.told(f"n {n}, its width", float(np.mean(high - low)))
     counts.check()
@@ -52,7 +55,7 @@ def test_intervals_of_bounded_scores(shape: str) -> None:
 @pytest.mark.parametrize("n", [10, 20, 40, 66, 225])
 def test_intervals_of_proportions_are_nominal_on_average(n: int) -> None:
     """Exact: coverage over the proportions from 0 to 1, by binomial probabilities."""
-    low, high = np.array([of_proportion(successes, n) for successes in range(n + 1)]).T
+    low, high = np.array([ends(wilson(successes, n)) for successes in range(n + 1)]).T
     shares = (np.arange(2_000)[:, None] + 0.5) / 2_000
     coverage = (binom.pmf(np.arange(n + 1), n, shares) * ((low <= shares) & (shares <= high))).sum(axis=1).mean()
     Counts(f"proportions, n {n}").told("coverage on average", float(coverage))
@@ -68,9 +71,64 @@ def test_no_difference_is_told_that_the_exact_test_does_not_find() -> None:
         second, places = first.copy(), rng.permutation(n)[:moved]
         steps = rng.choice([0.02, 0.1, 0.5, 1.0]) * rng.choice([1, -1], len(places), p=[0.85, 0.15])
         second[places] = np.clip(first[places] + steps, 0, 1)
-        (low, high), p = paired(first, second, seed)
-        contrary += bool(low > 0 or high < 0 or p < 0.05) and sign_flip(second - first, seed) >= 0.05
+        pair = compare(first.tolist(), second.tolist(), seed)
+        low, high = ends(pair.interval)
+        contrary += bool(low > 0 or high < 0 or pair.p < 0.05) and sign_flip(second - first, seed) >= 0.05
         found += bool(low > 0 or high < 0)
     counts.never("an interval excludes 0 where the exact test does not", contrary)
     counts.told("a difference is told", found / tested)
     counts.check()
+
+
+# Amounts, and differences that are mostly ties
+
+Truth = tuple[Draw, float]
+"""What draws samples [n, samples], and their true mean."""
+SAMPLES = 20_000
+SIZES = (40, 80, 225)
+
+
+def lognormal(sigma: float) -> Truth:
+    """Milliseconds."""
+    return lambda rng, shape: rng.lognormal(0, sigma, shape), float(np.exp(sigma**2 / 2))
+
+
+def tokens(kept: list[float]) -> Truth:
+    """Sums of up to five chunks' gamma-distributed tokens; `kept` are the probabilities of 0, 1, … 5 chunks."""
+
+    def draw(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
+        count = rng.choice(6, size=shape, p=kept)
+        return np.where(count > 0, rng.gamma(4.0 * np.maximum(count, 1), 30.0), 0.0)
+
+    return draw, 120 * float(np.arange(6) @ np.asarray(kept))
+
+
+AMOUNTS: Mapping[str, Truth] = {
+    "lognormal milliseconds, sigma 0.3": lognormal(0.3),
+    "lognormal milliseconds, sigma 0.5": lognormal(0.5),
+    "tokens of five chunks": tokens([0, 0, 0, 0, 0, 1]),
+    "tokens, 30% empty": tokens([0.3, 0.1, 0.1, 0.1, 0.1, 0.3]),
+    "tokens, 85% empty": tokens([0.85, 0.05, 0.05, 0.05, 0, 0]),
+    "differences, 60% of them 0": valued({-1: 0.03, -0.5: 0.04, -0.2: 0.06, 0: 0.6, 0.2: 0.1, 0.5: 0.1, 1: 0.07}),
+    "differences, 75% of them 0": valued({-1: 0.01, -0.4: 0.03, -0.1: 0.05, 0: 0.75, 0.1: 0.08, 0.4: 0.06, 1: 0.02}),
+}
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", AMOUNTS)
+def test_intervals_of_means_of_amounts_cover(name: str, n: int) -> None:
+    draw, mean = AMOUNTS[name]
+    low, high = mean_intervals(draw(np.random.default_rng(n), (n, SAMPLES)), shares=False)
+    assert 0.93 <= float(((low <= mean) & (mean <= high)).mean()) <= 0.97
+
+
+@pytest.mark.parametrize("n", [20, *SIZES])
+@pytest.mark.parametrize("share", [0.75, 0.9, 0.95, 0.98])
+def test_intervals_of_differences_that_are_mostly_ties_cover(share: float, n: int) -> None:
+    """In every population, by two standard errors; before it is widened to 0 where the test does not reject that."""
+    rng = np.random.default_rng(n)
+    for name, (sizes, mean) in POPULATIONS.items():
+        differences = tied(sizes, share, rng, (n, SAMPLES))
+        low, high = difference_intervals(differences, 1.0)
+        covered = ((low <= (1 - share) * mean + 1e-12) & ((1 - share) * mean - 1e-12 <= high)).mean()
+        assert covered - 2 * np.sqrt(covered * (1 - covered) / SAMPLES) >= 0.93, name

@@ -6,17 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tests.numbers.worlds import (
-    WORLDS,
-    Counts,
-    agreements,
-    corrected,
-    difference,
-    draws,
-    order_of,
-    paired,
-    sign_flip,
-)
+from evals.cases.case import Case
+from evals.sampling.corrected import corrected, difference
+from evals.sampling.order import judging_order
+from evals.stats.paired import compare
+from tests.numbers.worlds import WORLDS, Counts, agreements, begun, draws, ends, sign_flip
 
 pytestmark = pytest.mark.slow
 
@@ -32,9 +26,11 @@ def test_means_of_a_sample(setting: str, agreement: float, n: int, total: int) -
         for seed in range(number):
             rows = world.draw(total, seed)
             judged = world.judged[rows, cell]
-            users, these = corrected(judged, world.proxy[rows, cell], n)
-            of_these += bool(these[0] - 1e-9 <= judged.mean() <= these[1] + 1e-9)
-            of_all += bool(users[0] <= world.truth[cell] <= users[1])
+            sample = corrected(begun(judged, n)[:, None], world.proxy[rows, cell, None])
+            (low,), (high,) = sample.of_these()
+            of_these += bool(low - 1e-9 <= judged.mean() <= high + 1e-9)
+            (low,), (high,) = sample.interval()
+            of_all += bool(low <= world.truth[cell] <= high)
         counts.at_least(f"{which} cell, what judging all would give", of_these, number, 0.95)
         counts.at_least(f"{which} cell, the corrected mean's interval", of_all, number, 0.93)
     counts.check()
@@ -53,15 +49,16 @@ def test_differences_of_a_sample(setting: str, agreement: float, n: int, total: 
         for seed in range(number):
             rows = world.draw(total, seed)
             judged, proxy = ((scores[rows, best], scores[rows, other]) for scores in (world.judged, world.proxy))
-            (low, high), p = difference(judged, proxy, n, seed)
-            alone, p_alone = paired(judged[0][:n], judged[1][:n], seed)
+            pair, _ = difference((begun(judged[0], n), begun(judged[1], n)), proxy, seed)
+            by_own = compare(judged[0][:n].tolist(), judged[1][:n].tolist(), seed)
+            (low, high), p, alone, p_alone = ends(pair.interval), pair.p, ends(by_own.interval), by_own.p
             held += bool(low <= truth <= high)
             wider += bool(high - low > alone[1] - alone[0] + 1e-9)
             contrary += (low > 0 or high < 0) != (p < 0.05) or (n == total and (p < 0.05) != (p_alone < 0.05))
-            is_found, by_own = high < 0, alone[1] < 0  # the other is truly worse
+            is_found, alone_finds = high < 0, alone[1] < 0  # the other is truly worse
             found += is_found
-            differs += is_found != by_own
-            by_sample += by_own and not is_found
+            differs += is_found != alone_finds
+            by_sample += alone_finds and not is_found
             own = judged[1][:n] - judged[0][:n]
             by_test += bool(own.mean() < 0 and sign_flip(own, seed) < 0.05)
         counts.at_least(f"{which} cell, the difference's interval", held, number, 0.93)
@@ -78,9 +75,10 @@ def test_differences_of_a_sample(setting: str, agreement: float, n: int, total: 
 def test_every_query_is_equally_likely_to_be_judged() -> None:
     kinds = {"many": 90, "some": 9, "few": 4, "one": 1, "alone": 1}
     types = {f"{kind}-{number}": kind for kind, count in kinds.items() for number in range(count)}
-    orders, counts = [order_of(types, seed) for seed in range(4_000)], Counts("sample")
+    cases = [Case(id=name, query="?", query_type=kind) for name, kind in types.items()]
+    orders, counts = [judging_order(cases, seed) for seed in range(4_000)], Counts("sample")
     counts.never("an order that is not of all queries", sum(sorted(o) != sorted(types) for o in orders))
-    counts.never("an order that is another when drawn again", order_of(types, 7) != orders[7])
+    counts.never("an order that is another when drawn again", judging_order(cases, 7) != orders[7])
     for n in (5, 10, 21, 52, 100):
         drawn = Counter(name for order in orders for name in order[:n])
         # Each count is binomial; the one of all queries farthest out is beyond the limits in 1% of trials.

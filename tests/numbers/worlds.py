@@ -1,4 +1,4 @@
-"""Populations of queries with known means, what the project says of a draw of them, and limits on how often it holds.
+"""Populations of queries with known means, and limits on how often what is said of a draw of them holds.
 
 A population has the score of every query in every cell twice: by a judge, and by labels that agree with it in part.
 Chunks are shared: cells that return the same chunk of a query share the verdict on it, right or wrong.
@@ -9,17 +9,19 @@ folder of the Cranfield collection (cran.all.1400.xml, cran.qry.xml, cranqrel.tr
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import beta
+
+from evals.grid.cells import Grid
+from evals.stats.intervals import Interval
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -212,21 +214,26 @@ def scoped(agreement: float) -> World:
     return replace(world, out_of_scope=out[:, 0])
 
 
-@cache
-def handbook(_: float) -> World:
-    """The handbook's 176 queries in 520 cells: nDCG in scope, answered or not out of scope; utility of weight 0.2."""
+def handbook_grid(mode: list[str], threshold: str, *names: str) -> tuple[Grid, list[Floats]]:
+    """Return a grid of the handbook's 176 queries, top_k 1 to 20, and these metrics' scores [queries, cells]."""
     from evals import Experiment, sweep
     from evals.metrics import metric_named
     from evals.metrics.declaration import Context, QueryMetric
 
-    axes = {"mode": ["semantic", "hybrid"], "top_k": "1:20", "threshold": "0:0.6:0.05"}
+    axes = {"mode": mode, "top_k": "1:20", "threshold": threshold}
     changes: dict[str, object] = {"dataset.split": None, "baseline": None, "metrics": ["scope/*"], "criteria": {}}
     swept = sweep(Experiment.load(PRESETS / "default.yaml", {"sweep": axes, **changes})).result.swept
     assert swept is not None
-    grid = swept.grid
     context = Context(required=(), sources=None, relevant_texts=None, seed=0)
-    metrics = [metric_named(name) for name in ("ranking/ndcg_at_10", "scope/false_answer")]
-    inside, outside = (grid.matrix(metric, context) for metric in metrics if isinstance(metric, QueryMetric))
+    metrics = [metric for name in names if isinstance(metric := metric_named(name), QueryMetric)]
+    return swept.grid, [swept.grid.matrix(metric, context) for metric in metrics]
+
+
+@cache
+def handbook(_: float) -> World:
+    """The handbook in 520 cells: nDCG in scope, answered or not out of scope; utility of weight 0.2."""
+    names = "ranking/ndcg_at_10", "scope/false_answer"
+    grid, (inside, outside) = handbook_grid(["semantic", "hybrid"], "0:0.6:0.05", *names)
     out = np.array([not case.in_scope for case in grid.pool.cases])
     values = np.empty((len(out), len(grid)))
     values[~out], values[out] = inside, outside
@@ -304,126 +311,14 @@ WORLDS: dict[str, Callable[[float], World]] = {
 """By the agreement of judge and labels."""
 
 
-# What the project says: the only place that knows its functions.
+def begun(scores: Floats, n: int) -> Floats:
+    """Return scores as they are known once the first n queries are judged."""
+    return np.where(np.arange(len(scores)) < n, scores, np.nan)
 
 
-class Look(NamedTuple):
-    """Said after n queries: by all verdicts on these queries the chosen cell is at most `within` below the best."""
-
-    n: int
-    chosen: int
-    within: float
-
-
-def judge(
-    judged: Floats, proxy: Floats, *, margin: float, seed: int, alone: Floats | None = None
-) -> tuple[list[Look], Bools]:
-    """Judge queries in rounds: what each look says, and which cells may be the best for all users."""
-    from evals.sampling.rounds import judge_in_rounds
-
-    rounds = judge_in_rounds(
-        lambda rows, cells: (judged[rows][:, cells], True), proxy, margin=margin, alone=alone, seed=seed
-    )
-    return [Look(*look) for look in rounds.looks], rounds.users
-
-
-def chosen(world: World, rows: NDArray[np.intp], *, margin: float, seed: int) -> tuple[Bools, Floats, int, bool]:
-    """Choose by some queries: set of best cells, bounds on (cell − best), the one recommended, and whether proved."""
-    from evals.grid.choice import Cells, choose, combine
-
-    cells, values = len(world.cost), world.judged[rows]
-    out = np.zeros((len(rows), 1), dtype=np.bool_) if world.out_of_scope is None else world.out_of_scope[rows, None]
-    weights = {"found": 1.0, "false": -world.wrong} if out.any() else {"found": 1.0}
-    scores = {"found": np.where(out, np.nan, values), "false": np.where(out, values, np.nan)}
-    choice = choose(
-        combine(weights, scores),
-        Cells(cost=world.cost, threshold=world.threshold, allowed=np.ones(cells, dtype=np.bool_)),
-        margin=margin,
-        seed=seed,
-    )
-    members, lower = np.zeros(cells, dtype=np.bool_), np.zeros(cells)
-    for standing in choice.standings:
-        members[list(standing.members)] = standing.in_set
-        lower[list(standing.members)] = standing.lower
-    return members, lower, choice.recommended.cell, choice.proved
-
-
-def choices_hold(world: World, setting: str, n: int, number: int, *, margin: float) -> None:
-    """Choose by n queries so often, and hold what is said against the population."""
-    counts = Counts(setting)
-    behind = world.truth - world.truth.max()
-    kept = failed = preferred = wrong = 0
-    sizes = []
-    for seed in range(number):
-        members, lower, cell, is_proved = chosen(world, world.draw(n, seed), margin=margin, seed=seed)
-        kept += bool((members & world.best).any())
-        failed += bool((lower > behind + 1e-9).any())
-        preferred += is_proved
-        wrong += bool(is_proved and behind[cell] < -margin)
-        sizes.append(members.mean())
-    counts.at_least("the set keeps the best cell", kept, number, 0.95)
-    counts.at_most("some cell's bound fails", failed, number, 0.05)
-    counts.at_most("the cell proved within the margin is not", wrong, number, 0.05)
-    counts.told("a cell is proved within the margin", preferred / number)
-    counts.told("share of the cells in the set", float(np.mean(sizes)))
-    counts.check()
-
-
-def corrected(judged: Floats, proxy: Floats, n: int, looks: int = 1) -> tuple[Pair, Pair]:
-    """Of one cell, judged on the first n: the interval for all users, and that of what judging all would give.
-
-    `looks` are those at any of which judging may have stopped.
-    """
-    from evals.sampling.corrected import corrected as sample_of
-
-    sample = sample_of(np.where(np.arange(len(judged)) < n, judged, np.nan)[:, None], proxy[:, None])
-    ends = [(float(low[0]), float(high[0])) for low, high in (sample.interval(), sample.of_these(looks))]
-    return ends[0], ends[1]
-
-
-def difference(judged: tuple[Floats, Floats], proxy: tuple[Floats, Floats], n: int, seed: int) -> tuple[Pair, float]:
-    """Compare two runs whose first n queries were judged: interval and p value."""
-    from evals.sampling import corrected as sampling
-
-    first, second = (np.where(np.arange(len(scores)) < n, scores, np.nan) for scores in judged)
-    pair, _ = sampling.difference((first, second), proxy, seed)
-    return _pair(pair.interval.low, pair.interval.high), pair.p
-
-
-def paired(first: Floats, second: Floats, seed: int) -> tuple[Pair, float]:
-    """Compare two runs of which all queries are scored: interval and p value."""
-    from evals.stats.paired import compare
-
-    pair = compare(first.tolist(), second.tolist(), seed)
-    return _pair(pair.interval.low, pair.interval.high), pair.p
-
-
-def of_means(values: Floats) -> tuple[Floats, Floats]:
-    """95% intervals of the means of columns of scores within 0 and 1."""
-    from evals.stats.intervals import mean_intervals
-
-    return mean_intervals(values, shares=True)
-
-
-def of_proportion(successes: int, n: int) -> Pair:
-    """95% interval of a proportion."""
-    from evals.stats.intervals import wilson
-
-    interval = wilson(successes, n)
-    return _pair(interval.low, interval.high)
-
-
-def order_of(types: Mapping[str, str], seed: int) -> list[str]:
-    """Ids in the order of judging, by id and query type."""
-    from evals.cases.case import Case
-    from evals.sampling.order import judging_order
-
-    return judging_order((Case(id=name, query="?", query_type=kind) for name, kind in types.items()), seed)
-
-
-def _pair(low: float | None, high: float | None) -> Pair:
-    """Ends that are not computable exclude nothing."""
-    return -np.inf if low is None else low, np.inf if high is None else high
+def ends(interval: Interval) -> Pair:
+    """Return both ends; those that are not computable exclude nothing."""
+    return -np.inf if interval.low is None else interval.low, np.inf if interval.high is None else interval.high
 
 
 def sign_flip(differences: Floats, seed: int) -> float:
