@@ -154,12 +154,13 @@ def test_without_labels_the_words_of_the_reference_answers_stand_in_for_them(
         done = commands.run(*flags, *OF_BOTH, "--judge.sample", "6", *sweep)
         assert done.code == 0, done.err
         report = commands.report()
-        precision = report["metrics"][PRECISION]
-        assert precision["n_unscored"] == precision["n_missing"] == 0, "a query that was not drawn lacks nothing"
-        assert re.search(name, precision["sampled"]["proxy"]) and precision["sampled"]["queries"] == len(inside)
+        sampled = report["metrics"][PRECISION]["sampled"]
+        assert re.search(name, sampled["proxy"]) and sampled["queries"] == len(inside)
         assert all(0 <= row["proxies"][PRECISION] <= 1 for row in report["queries"] if row["in_scope"])
         labelled = sum(row["outcome"] != "UNLABELLED" for row in report["queries"] if row["in_scope"])
         hits = report["metrics"]["ranking/hit_rate_at_5"]
         assert (hits["n"], hits["n_unscored"]) == (labelled, len(inside) - labelled)
+        precision = report["metrics"][PRECISION]
+        assert precision["n_unscored"] == precision["n_missing"] == 0, "a query that was not drawn lacks nothing"
     done = commands.run(*flags, "--metrics", "scope/*", "--judge.model", "")
     assert done.code == 2 and f"{len(inside)} of {len(inside)} in-scope cases have no labels" in done.err

@@ -8,10 +8,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from evals.grid.choice import Cells, choose, combine
-from tests.numbers.worlds import WORLDS, Bools, Counts, Floats, World, draws, needs_cranfield
+from tests.numbers.worlds import WORLDS, Floats, World, choices_hold, draws, needs_cranfield
 
 pytestmark = pytest.mark.slow
 DRAWS = max(10, draws(150))
@@ -159,43 +157,3 @@ def test_the_set_keeps_the_best_and_every_bound_holds(name: str, n: int) -> None
 @pytest.mark.parametrize("n", [40, 225])
 def test_so_it_is_on_data_that_are_judged_where_all_verdicts_are_known(setting: str, n: int) -> None:
     choices_hold(WORLDS[setting](0.93), f"{setting}, n {n}", n, draws(2_000), margin=0.02)
-
-
-def chosen(world: World, rows: NDArray[np.intp], *, margin: float, seed: int) -> tuple[Bools, Floats, int, bool]:
-    """Choose by some queries: set of best cells, bounds on (cell − best), the one recommended, and whether proved."""
-    cells, values = len(world.cost), world.judged[rows]
-    out = np.zeros((len(rows), 1), dtype=np.bool_) if world.out_of_scope is None else world.out_of_scope[rows, None]
-    weights = {"found": 1.0, "false": -world.wrong} if out.any() else {"found": 1.0}
-    scores = {"found": np.where(out, np.nan, values), "false": np.where(out, values, np.nan)}
-    choice = choose(
-        combine(weights, scores),
-        Cells(cost=world.cost, threshold=world.threshold, allowed=np.ones(cells, dtype=np.bool_)),
-        margin=margin,
-        seed=seed,
-    )
-    members, lower = np.zeros(cells, dtype=np.bool_), np.zeros(cells)
-    for standing in choice.standings:
-        members[list(standing.members)] = standing.in_set
-        lower[list(standing.members)] = standing.lower
-    return members, lower, choice.recommended.cell, choice.proved
-
-
-def choices_hold(world: World, setting: str, n: int, number: int, *, margin: float) -> None:
-    """Choose by n queries so often, and hold what is said against the population."""
-    counts = Counts(setting)
-    behind = world.truth - world.truth.max()
-    kept = failed = preferred = wrong = 0
-    sizes = []
-    for seed in range(number):
-        members, lower, cell, is_proved = chosen(world, world.draw(n, seed), margin=margin, seed=seed)
-        kept += bool((members & world.best).any())
-        failed += bool((lower > behind + 1e-9).any())
-        preferred += is_proved
-        wrong += bool(is_proved and behind[cell] < -margin)
-        sizes.append(members.mean())
-    counts.at_least("the set keeps the best cell", kept, number, 0.95)
-    counts.at_most("some cell's bound fails", failed, number, 0.05)
-    counts.at_most("the cell proved within the margin is not", wrong, number, 0.05)
-    counts.told("a cell is proved within the margin", preferred / number)
-    counts.told("share of the cells in the set", float(np.mean(sizes)))
-    counts.check()

@@ -1,21 +1,14 @@
 """Judging in rounds: of these queries a bound holds at every look, for all users the best cell is kept."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from evals.sampling.corrected import corrected
-from evals.sampling.rounds import Rounds, judge_in_rounds
 from evals.stats.best import planned_looks
-from tests.numbers.worlds import WORLDS, Counts, Floats, begun, draws, needs_cranfield
+from tests.numbers.worlds import WORLDS, Counts, begun, draws, judge, needs_cranfield
 
 pytestmark = pytest.mark.slow
 MADE = "average precision", "hits", "rare losses", "60 cells, rarer losses", "two scopes"
-
-
-def judge(judged: Floats, proxy: Floats, **others: Any) -> Rounds:
-    return judge_in_rounds(lambda rows, cells: (judged[rows][:, cells], True), proxy, **others)
 
 
 @pytest.mark.parametrize(
@@ -36,11 +29,11 @@ def test_rounds(setting: str, total: int, agreement: float, margin: float) -> No
     for seed in range(number):
         rows, alone = world.alone(world.draw(total, seed))
         judged, proxy = world.judged[rows], world.proxy[rows]
-        rounds = judge(judged, proxy, margin=margin, seed=seed, alone=alone)
-        mean, last = judged.mean(axis=0), rounds.looks[-1]
+        looks, users = judge(judged, proxy, margin=margin, seed=seed, alone=alone)
+        mean, last = judged.mean(axis=0), looks[-1]
         value = mean if alone is None else mean + alone.mean(axis=0)
-        holds = [bool(value.max() - value[look.chosen] <= look.within + 1e-9) for look in rounds.looks]
-        kept += bool((rounds.users & world.best).any())
+        holds = [bool(value.max() - value[look.chosen] <= look.within + 1e-9) for look in looks]
+        kept += bool((users & world.best).any())
         held += all(holds)
         sample = corrected(begun(judged[:, last.chosen], last.n)[:, None], proxy[:, [last.chosen]])
         (low,), (high,) = sample.of_these(len(planned_looks(len(rows))))
@@ -49,7 +42,7 @@ def test_rounds(setting: str, total: int, agreement: float, margin: float) -> No
         (low,), (high,) = sample.interval()
         meant += bool(low <= truth[:, last.chosen].mean() <= high)
         asked.append(last.n / len(rows))
-        sizes.append(rounds.users.mean())
+        sizes.append(users.mean())
     counts.at_least("the users' set keeps the best cell", kept, number, 0.95)
     counts.at_least("the bound of these queries holds at all looks", held, number, 0.95)
     counts.at_least("what judging all would give, after stopping", given, number, 0.95)
@@ -69,7 +62,7 @@ def test_all_looks_together_err_in_5_percent(shape: str, total: int) -> None:
     for seed in range(number):
         judged = np.random.default_rng([total, seed]).permuted(np.tile(values[:, None], 3), axis=0)
         judged[:, 0] += 1e-6
-        looks = judge(judged, np.zeros_like(judged), margin=0.0, seed=seed).looks
+        looks, _ = judge(judged, np.zeros_like(judged), margin=0.0, seed=seed)
         wrong += any(look.chosen != 0 and look.within < 1e-7 for look in looks)
     counts.at_most("the best cell is said to be behind, at any look", wrong, number, 0.055)
     counts.check()

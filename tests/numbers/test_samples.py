@@ -27,7 +27,7 @@ def test_means_of_a_sample(setting: str, agreement: float, n: int, total: int) -
             rows = world.draw(total, seed)
             judged = world.judged[rows, cell]
             sample = corrected(begun(judged, n)[:, None], world.proxy[rows, cell, None])
-            (low,), (high,) = sample.of_these()
+            (low,), (high,) = sample.of_these(1)
             of_these += bool(low - 1e-9 <= judged.mean() <= high + 1e-9)
             (low,), (high,) = sample.interval()
             of_all += bool(low <= world.truth[cell] <= high)

@@ -1,4 +1,4 @@
-"""Populations of queries with known means, and limits on how often what is said of a draw of them holds.
+"""Populations of queries with known means, what the project says of a draw of them, and limits on how often it holds.
 
 A population has the score of every query in every cell twice: by a judge, and by labels that agree with it in part.
 Chunks are shared: cells that return the same chunk of a query share the verdict on it, right or wrong.
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -309,6 +310,71 @@ WORLDS: dict[str, Callable[[float], World]] = {
     "utility, Cranfield": cranfield_with_strangers,
 }
 """By the agreement of judge and labels."""
+
+
+# What the project says.
+
+
+class Look(NamedTuple):
+    """Said after n queries: by all verdicts on these queries the chosen cell is at most `within` below the best."""
+
+    n: int
+    chosen: int
+    within: float
+
+
+def judge(
+    judged: Floats, proxy: Floats, *, margin: float, seed: int, alone: Floats | None = None
+) -> tuple[list[Look], Bools]:
+    """Judge queries in rounds: what each look says, and which cells may be the best for all users."""
+    from evals.sampling.rounds import judge_in_rounds
+
+    rounds = judge_in_rounds(
+        lambda rows, cells: (judged[rows][:, cells], True), proxy, margin=margin, alone=alone, seed=seed
+    )
+    return [Look(*look) for look in rounds.looks], rounds.users
+
+
+def chosen(world: World, rows: NDArray[np.intp], *, margin: float, seed: int) -> tuple[Bools, Floats, int, bool]:
+    """Choose by some queries: set of best cells, bounds on (cell − best), the one recommended, and whether proved."""
+    from evals.grid.choice import Cells, choose, combine
+
+    cells, values = len(world.cost), world.judged[rows]
+    out = np.zeros((len(rows), 1), dtype=np.bool_) if world.out_of_scope is None else world.out_of_scope[rows, None]
+    weights = {"found": 1.0, "false": -world.wrong} if out.any() else {"found": 1.0}
+    scores = {"found": np.where(out, np.nan, values), "false": np.where(out, values, np.nan)}
+    choice = choose(
+        combine(weights, scores),
+        Cells(cost=world.cost, threshold=world.threshold, allowed=np.ones(cells, dtype=np.bool_)),
+        margin=margin,
+        seed=seed,
+    )
+    members, lower = np.zeros(cells, dtype=np.bool_), np.zeros(cells)
+    for standing in choice.standings:
+        members[list(standing.members)] = standing.in_set
+        lower[list(standing.members)] = standing.lower
+    return members, lower, choice.recommended.cell, choice.proved
+
+
+def choices_hold(world: World, setting: str, n: int, number: int, *, margin: float) -> None:
+    """Choose by n queries so often, and hold what is said against the population."""
+    counts = Counts(setting)
+    behind = world.truth - world.truth.max()
+    kept = failed = preferred = wrong = 0
+    sizes = []
+    for seed in range(number):
+        members, lower, cell, is_proved = chosen(world, world.draw(n, seed), margin=margin, seed=seed)
+        kept += bool((members & world.best).any())
+        failed += bool((lower > behind + 1e-9).any())
+        preferred += is_proved
+        wrong += bool(is_proved and behind[cell] < -margin)
+        sizes.append(members.mean())
+    counts.at_least("the set keeps the best cell", kept, number, 0.95)
+    counts.at_most("some cell's bound fails", failed, number, 0.05)
+    counts.at_most("the cell proved within the margin is not", wrong, number, 0.05)
+    counts.told("a cell is proved within the margin", preferred / number)
+    counts.told("share of the cells in the set", float(np.mean(sizes)))
+    counts.check()
 
 
 def begun(scores: Floats, n: int) -> Floats:

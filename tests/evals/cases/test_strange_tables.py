@@ -1,0 +1,57 @@
+"""Tables as spreadsheets and pandas write them: nothing is lost without a word."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from evals.cases.reading import golden_set
+from evals.errors import DatasetError
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "golden.csv"
+    file.write_text(text, encoding="utf-8", newline="")
+    return file
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(",query,quote\n0,What turns?,A wheel.\n1,What stops?,A brake.\n", id="numbers of pandas"),
+        pytest.param("query;quote\nWhat turns?;A wheel.\nWhat stops?;A brake.\n;\n", id="a blank last row"),
+        pytest.param(
+            "sep=;\r\nquery;quote\r\nWhat turns?;A wheel.\r\nWhat stops?;A brake.\r\n", id="a line of Excel's"
+        ),
+        pytest.param("query,quote\rWhat turns?,A wheel.\rWhat stops?,A brake.\r", id="carriage returns alone"),
+    ],
+)
+def test_what_programs_add_is_no_part_of_the_data(text: str, tmp_path: Path) -> None:
+    cases = golden_set(written(tmp_path, text)).cases
+    assert [(case.query, case.evidence[0].quote) for case in cases] == [
+        ("What turns?", "A wheel."),
+        ("What stops?", "A brake."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("query,quote,quote\nWhat turns?,A wheel.,A disc.\n", "two columns 'quote'"),
+        ("id,query,split\na,What turns?,dev\na,What turns?,test\n", "csv:3: split is 'test', and 'dev' in the row"),
+        ("query,quote\nWhat turns?,A wheel.,A disc.\n", "csv:2: has 1 more cells"),
+    ],
+)
+def test_what_would_be_lost_is_a_fault(text: str, fault: str, tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=fault):
+        golden_set(written(tmp_path, text))
+
+
+def test_a_frame_is_read_as_its_csv_file() -> None:
+    frame = pd.DataFrame({"id": [1.0, 1.0, None], "query": ["q", "q", "r"], "quote": ["one", "two", "three"]})
+    assert [(case.id, len(case.evidence)) for case in golden_set(frame).cases] == [("1", 2), ("q002", 1)]
+
+
+def test_an_invented_id_is_none_that_is_written() -> None:
+    cases = golden_set([{"id": "q002", "query": "first"}, {"query": "second"}]).cases
+    assert [case.id for case in cases] == ["q002", "row 2"]
