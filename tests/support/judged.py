@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from pydantic import BaseModel
 from ragas.llms.base import InstructorBaseRagasLLM
 from ragas.metrics import collections
@@ -30,6 +31,11 @@ from evals.judge.verdicts import Judging
 from tests.support.chat_server import MODEL, ChatServer, CohereChatServer, OpenAIChatServer
 from tests.support.judging import Flaws, Labels, Oracle
 from tests.support.results import hit, observation
+
+PROTOCOLS = [
+    pytest.param(CohereChatServer, id="cohere"),
+    pytest.param(OpenAIChatServer, id="openai", marks=pytest.mark.slow),
+]
 
 # One query with a useful and a useless passage
 

@@ -4,17 +4,11 @@ from pathlib import Path
 import pytest
 
 from evals.judge import asking
-from tests.support.chat_server import ChatServer, CohereChatServer, OpenAIChatServer
-from tests.support.judged import ORACLE
+from tests.support.chat_server import ChatServer
+from tests.support.judged import ORACLE, PROTOCOLS
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(CohereChatServer, id="cohere"),
-        pytest.param(OpenAIChatServer, id="openai", marks=pytest.mark.slow),
-    ],
-)
+@pytest.fixture(scope="module", params=PROTOCOLS)
 def started(request: pytest.FixtureRequest) -> Iterator[ChatServer]:
     kind: type[ChatServer] = request.param
     with kind(ORACLE) as running:

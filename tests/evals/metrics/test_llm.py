@@ -13,8 +13,8 @@ from evals.judge.verdicts import ChunkVerdict, Judging
 from evals.metrics import METRICS
 from evals.metrics.declaration import Context, summarise
 from evals.sampling.order import NOT_DRAWN, judging_order
-from tests.support.chat_server import ChatServer, CohereChatServer, OpenAIChatServer
-from tests.support.judged import ALL, by_ragas, judge_of, judging, observe, oracle, random_observations
+from tests.support.chat_server import ChatServer
+from tests.support.judged import ALL, PROTOCOLS, by_ragas, judge_of, judging, observe, oracle, random_observations
 from tests.support.observed import metric_of, results_of, scored
 from tests.support.results import observation
 
@@ -27,13 +27,7 @@ LATE, SPENT = Failure(type="Timeout", message="m"), Unscored(reason="the budget 
 YES, NO = ChunkVerdict(verdict=1, reason=""), ChunkVerdict(verdict=0, reason="")
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(CohereChatServer, id="cohere"),
-        pytest.param(OpenAIChatServer, id="openai", marks=pytest.mark.slow),
-    ],
-)
+@pytest.fixture(scope="module", params=PROTOCOLS)
 def server(request: pytest.FixtureRequest) -> Iterator[ChatServer]:
     kind: type[ChatServer] = request.param
     with kind(oracle(**ERRING)) as running:

@@ -22,7 +22,7 @@ from evals.run import main
 from tests.support.chat_server import ChatServer, CohereChatServer, OpenAIChatServer, When
 from tests.support.command import Done, call, python
 from tests.support.experiment import Experiment, load_report, settings
-from tests.support.judged import keys
+from tests.support.judged import PROTOCOLS, keys
 from tests.support.judged_experiment import (
     calls_of,
     judge_flags,
@@ -40,11 +40,7 @@ PRECISION, RECALL = "ragas/llm_context_precision", "ragas/llm_context_recall"
 OF_IDS = "ragas/id_context_precision"
 WITHOUT_MODEL = "ragas/id_*,ragas/nonllm_*"
 SWEEP = ("--sweep.top-k", "1:3", "--sweep.threshold", "0,0.3", "--sweep.mode", "semantic,keyword")
-BOTH = pytest.mark.parametrize(
-    "server",
-    [pytest.param(CohereChatServer, id="cohere"), pytest.param(OpenAIChatServer, id="openai", marks=pytest.mark.slow)],
-    indirect=True,
-)
+BOTH = pytest.mark.parametrize("server", PROTOCOLS, indirect=True)
 
 
 @pytest.fixture(scope="module")
