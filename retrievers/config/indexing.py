@@ -39,8 +39,8 @@ class IndexSettings(Settings):
         None, description="how text is cut: sections (by headings), or whole (not at all)"
     )
     max_tokens: int | None = Field(None, ge=16, le=4096, description="token budget of a chunk with its context (256)")
-    overlap: int | None = Field(None, ge=0, description="tokens that a chunk repeats of the one before, at most (0)")
-    merge_small: bool | None = Field(None, description="put small neighbouring sections of one parent into one chunk (false)")
+    overlap: int | None = Field(None, ge=0, description="most tokens that a chunk repeats of the one before (0)")
+    merge_small: bool | None = Field(None, description="small neighbouring sections of a parent make one chunk (false)")
 
     @field_validator("overlap")
     @classmethod
