@@ -67,7 +67,7 @@ def _no_worse(comparison: Comparison, *, undecided: bool) -> Iterator[Gate]:
         if not each.n or each.better == "neither":
             continue
         worse, reason = each.verdict == "worse", "the collection changed during the run" if undecided else ""
-        if worse and each.baseline is not None:
+        if worse and each.baseline is not None and each.p_adjusted is not None:
             reason = f"proved worse than {each.baseline:.3f} of the baseline, p {written_p(each.p_adjusted)} by Holm"
         passed = not worse and not undecided
         yield Gate(

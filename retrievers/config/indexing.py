@@ -40,7 +40,9 @@ class IndexSettings(Settings):
     )
     max_tokens: int | None = Field(None, ge=16, le=4096, description="token budget of a chunk with its context (256)")
     overlap: int | None = Field(None, ge=0, description="tokens that a chunk repeats of the one before, at most (0)")
-    merge_small: bool | None = Field(None, description="put small neighbouring sections of one parent into one chunk (false)")
+    merge_small: bool | None = Field(
+        None, description="put small neighbouring sections of one parent into one chunk (false)"
+    )
 
     @field_validator("overlap")
     @classmethod
