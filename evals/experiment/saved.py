@@ -118,9 +118,7 @@ def _differing(wanted: RetrieverConfig, saved: "Searched") -> dict[str, tuple[An
     # Where the depth decides nothing, a lower one is the beginning of what was saved.
     depth = saved.depth if "candidates" in effective(wanted) else min(saved.depth, wanted.candidates)
     known = {**saved.settings, "candidates": depth}
-    # What the threshold reads of the candidates decides none of them; earlier files hold it.
-    decide = [name for name in {**asked, **known} if name != "threshold_on"]
-    return {n: (known.get(n), asked.get(n)) for n in decide if known.get(n) != asked.get(n)}
+    return {name: (known.get(name), asked.get(name)) for name in asked | known if known.get(name) != asked.get(name)}
 
 
 def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
@@ -170,6 +168,5 @@ def save(file: Path, pool: Pool, held_out: Sequence[Find], facts: Facts, retriev
         variants=tuple(variants),
         collection=facts.collection.model_dump(mode="json", exclude_unset=True) if facts.collection else None,
         indexed=dict(info.manifest) if info else {},
-        versions=facts.versions,
     )
     write(file, [pool, *(find(range(len(retrievers))) for find in held_out)], origin)
