@@ -41,7 +41,7 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> "Checked
         MissingKeyError: The provider needs a key that `env` lacks.
         ConfigError: Its package is not installed, its class refuses the settings, or a user's class cannot be loaded.
     """
-    key = provider_key(config, env, "use the packaged model (--embedding.provider wordllama)")
+    key = provider_key(config, env, "use the packaged model (embedding.provider: wordllama)")
     if config.provider == "python":
         own = build(config.resolved_model, "embedding.model")
         if not isinstance(own, Embeddings):

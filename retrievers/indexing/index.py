@@ -128,14 +128,14 @@ def index_corpus(
     gone = before.keys() - {chunk.point_id for chunk in chunks}
     if len(gone) * 2 > len(before) and not options.replace:
         lost = f"collection {config.collection!r} would lose {len(gone)} of its {len(before)} chunks"
-        raise StoreError(f"{lost}: are these its pages? name another by --collection, or allow it with --replace")
+        raise StoreError(f"{lost}: are these its pages? name another collection, or allow it with --replace")
     if is_embedded(client):
         check_room(client.path, config.collection, sum(len(c.indexed_text.encode()) + POINT_BYTES for c in chunks))
     vectors |= _embed([c.indexed_text for c in chunks if c.indexed_text not in vectors], config, embeddings, progress)
     lengths = sorted({len(vectors[chunk.indexed_text]) for chunk in chunks})
     if len(lengths) > 1:
         mixed = f"{config.embedding.label} and collection {config.collection!r} have vectors of {lengths} dimensions"
-        raise StoreError(f"{mixed}; name another by --collection")
+        raise StoreError(f"{mixed}; name another collection")
     # The points that stay on a server were weighed by the recorded length.
     kept = info.manifest if info and not anew else {}
     manifest = {
@@ -182,9 +182,9 @@ def _existing(
         return None, named.over(corpus.defaults(named.named)), True
     name, recorded, keyword = f"collection {info.name!r}", info.manifest.get("embedding"), config.keyword
     if not recorded:
-        raise StoreError(f"{name} was not made by `retrievers index` and is left alone; name another by --collection")
+        raise StoreError(f"{name} was not made by `retrievers index` and is left alone; name another collection")
     if other := other_model(config.embedding, recorded):
-        raise StoreError(f"{name} was embedded by {other[0]}, not by {other[1]}; name another by --collection")
+        raise StoreError(f"{name} was embedded by {other[0]}, not by {other[1]}; name another collection")
     settings = named.over(info.index)
     if settings.splitter not in get_args(Splitter):
         raise StoreError(f"{name}: index.splitter {settings.splitter!r} is gone; use --splitter sections and --replace")

@@ -199,7 +199,7 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
         ConfigError: The package is not installed, or the user's class cannot be loaded.
     """
     config = settings.cross_encoder
-    key = provider_key(config, env, "rerank by mmr, or not at all (--rerank none)")
+    key = provider_key(config, env, "rerank by mmr, or not at all (rerank: none)")
     model, hosted = MAKERS[config.provider](config, key), config.declared.hosted is True
     call: Any = getattr(model, "score", None) or getattr(model, "predict", None)
     if isinstance(model, BaseDocumentCompressor):
