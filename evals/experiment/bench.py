@@ -18,7 +18,7 @@ from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.index import IndexOptions, index_corpus
 from retrievers.indexing.pages import Corpus, read_corpus
 from retrievers.net.retry import patient
-from retrievers.retriever.opened import completed, open_retriever, search_settings, variants
+from retrievers.retriever.opened import completed, open_retriever, search_settings
 from retrievers.retriever.protocol import Retriever
 from retrievers.store import describe, open_client
 from retrievers.terminal.command import Progress
@@ -54,7 +54,7 @@ def open_bench(
         if inputs.saved is None:
             retriever = given or stack.enter_context(_opened(config, inputs.settings[0], env, progress))
             inputs = inputs.searched_by(completed(config.retriever, retriever))
-            retrievers = variants(retriever, inputs.settings) if inputs.sweep else [retriever]
+            retrievers = [retriever.with_settings(each) for each in inputs.settings] if inputs.sweep else [retriever]
         sources = open_sources(config.sources)
         yield inputs, Collaborators(retrievers=retrievers, progress=progress, sources=sources, judge=judge)
 

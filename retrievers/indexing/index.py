@@ -64,7 +64,7 @@ class IndexOptions:
 
     Attributes:
         settings: How pages are cut and embedded; what is left out is that of the existing collection.
-        skip_broken: Index the readable pages although others are broken (recorded in the manifest).
+        skip_broken: Index the readable pages although others are broken.
         replace: Allow more than half of the stored chunks to be removed, and other settings than the recorded ones.
         search: Settings of the retriever that `retrievers search` takes where it is given none; as recorded before if
             empty.
@@ -119,12 +119,14 @@ def index_corpus(
         raise ConfigError(f"keyword.encoder {config.keyword.encoder!r}: indexing writes BM25; leave it out")
     _check_layout(config.metadata)
     if corpus.faults and not (options.skip_broken and corpus.pages):
-        said = "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):"
-        raise IndexingError(said, corpus.faults)
+        refusal = "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):"
+        raise IndexingError(refusal, corpus.faults)
     info, settings, anew = _existing(client, config, corpus, options)
-    chunks = list(corpus.cut(settings))
     stored, vectors = _stored(client, config, info) if info else ({}, {})
+    # Of a collection that is made anew only the vectors stay.
     before = {} if anew else stored
+    recorded = info.manifest if info and not anew else {}
+    chunks = list(corpus.cut(settings))
     gone = before.keys() - {chunk.point_id for chunk in chunks}
     if len(gone) * 2 > len(before) and not options.replace:
         lost = f"collection {config.collection!r} would lose {len(gone)} of its {len(before)} chunks"
@@ -136,26 +138,25 @@ def index_corpus(
     if len(lengths) > 1:
         mixed = f"{config.embedding.label} and collection {config.collection!r} have vectors of {lengths} dimensions"
         raise StoreError(f"{mixed}; name another collection")
-    # The points that stay on a server were weighed by the recorded length.
-    kept = info.manifest if info and not anew else {}
     manifest = {
         "embedding": {**config.embedding.identity, "dimension": lengths[0]},
-        "bm25": (config.store.url and kept.get("bm25")) or _bm25(config.keyword.language, chunks),
+        # The points that stay on a server were weighed by the recorded length.
+        "bm25": (config.store.url and recorded.get("bm25")) or _bm25(config.keyword.language, chunks),
         "payload": config.metadata.layout,
         "pages_fingerprint": corpus.fingerprint,
         "index": settings.named,
         "chunking": CHUNKING_VERSION,
-        "skipped": [str(corpus.folder / file) for file in corpus.broken],
         "points": len(chunks),
     }
-    if search := options.search or kept.get("search"):
+    if search := options.search or recorded.get("search"):
         manifest["search"] = search
     # Under other payload keys all are written again.
-    renamed = kept.get("payload") != config.metadata.layout
+    renamed = recorded.get("payload") != config.metadata.layout
     changed = [chunk for chunk in chunks if renamed or before.get(chunk.point_id) != chunk]
-    if changed or gone or kept != {**manifest, "state": "complete"}:
+    if changed or gone or recorded != {**manifest, "state": "complete"}:
         written = chunks if is_embedded(client) else changed
-        write(client, config, written, vectors, manifest, gone=gone if kept else None, progress=progress)
+        write(client, config, written, vectors, manifest, gone=gone if recorded else None, progress=progress)
+    # The other changed chunks are embedded already.
     embedded = {(point, chunk.indexed_text) for point, chunk in before.items()}
     added = sum((chunk.point_id, chunk.indexed_text) not in embedded for chunk in changed)
     return IndexReport(

@@ -228,7 +228,7 @@ def _event_loop() -> asyncio.AbstractEventLoop:
 
 
 def chunk_of(document: Document, config: MetadataConfig) -> Chunk:
-    """Convert a document to a chunk; its metadata is read as a payload (see `payload.to_chunk`).
+    """Convert a document to a chunk; its metadata is read as a payload (see `store.chunks.to_chunk`).
 
     The metadata's own `nested_under` key is looked into where there is one. A chunk is known by its `chunk_id` (or what
     that is mapped to), else by the document's id or the point's, else by a hash of its address and text.

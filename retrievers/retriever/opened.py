@@ -1,7 +1,7 @@
 """Settings, or an object of the caller's, to a retriever that can be evaluated."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, get_args
 
@@ -160,12 +160,6 @@ def completed(settings: RetrieverConfig, retriever: Retriever) -> RetrieverConfi
         return settings.model_copy(update=told).compared_by(retriever.settings.distance)
     except ValidationError as error:
         raise ConfigError(f"python {settings.python!r}: {faults_of(error)}") from None
-
-
-def variants(retriever: Retriever, settings: Sequence[RetrieverConfig]) -> list[Retriever]:
-    """Return an open retriever once with each of several settings."""
-    again = getattr(retriever, "with_settings", lambda _: retriever)
-    return [again(each) for each in settings]
 
 
 def _foreign(

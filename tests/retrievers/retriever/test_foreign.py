@@ -20,7 +20,7 @@ from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError, ForeignRetrieverError, QueryError, RetrievalError, StoreError
 from retrievers.retriever.foreign import ForeignRetriever
-from retrievers.retriever.opened import adopt_given, open_retriever, variants
+from retrievers.retriever.opened import adopt_given, open_retriever
 from retrievers.retriever.protocol import Retriever
 from tests.support import foreign
 from tests.support.collections import embedded, fill
@@ -96,7 +96,7 @@ def test_a_session_says_what_it_ran_with_and_variants_have_settings_of_their_own
         }  # fmt: skip
         assert (retriever.label, retriever.embedding_label, len(retriever.notes)) == ("Overlap", None, 1)
         assert session.timings.embed_ms is None and session.timings.total_ms > 0
-        shallow, deep = variants(retriever, [settings("plain", candidates=n, top_k=1) for n in (1, 5)])
+        shallow, deep = (retriever.with_settings(settings("plain", candidates=n, top_k=1)) for n in (1, 5))
         assert [len(each.candidates([QUERIES[0]])[0]) for each in (shallow, deep)] == [1, 4]
 
 
