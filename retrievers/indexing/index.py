@@ -92,7 +92,7 @@ def index_corpus(
     config: RetrieverConfig,
     embeddings: Embeddings,
     corpus: Corpus,
-    options: IndexOptions | None = None,
+    options: IndexOptions,
     progress: Progress = lambda stage, done, total: None,
 ) -> IndexReport:
     """Bring a collection up to date with a corpus.
@@ -114,7 +114,6 @@ def index_corpus(
         StoreError: The collection was not made by this function, or with another model or other settings; or the disk
             has no room for it. An embedded collection is then as it was.
     """
-    options = options or IndexOptions()
     if config.keyword.scale != "bm25":
         raise ConfigError(f"keyword.encoder {config.keyword.encoder!r}: indexing writes BM25; leave it out")
     _check_layout(config.metadata)

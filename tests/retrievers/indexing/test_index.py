@@ -298,13 +298,15 @@ def test_what_a_hosted_model_embedded_is_not_bought_twice(tmp_path: Path) -> Non
             own = settings(tmp_path / store, embedding=config)
             with closing(writable(own.store)) as client:
                 embeddings = make_embeddings(config, {"COHERE_API_KEY": KEY})
-                report = index_corpus(client, own, embeddings, read_corpus(docs))
+                report = index_corpus(client, own, embeddings, read_corpus(docs), IndexOptions())
             assert (report.added, len(server.inputs)) == (CHUNKS, 1)
     with CohereServer() as another:
         elsewhere = EmbeddingConfig.model_validate({"provider": "cohere", "base_url": another.url})
         own = settings(tmp_path / "three", embedding=elsewhere)
         with closing(writable(own.store)) as client:
-            index_corpus(client, own, make_embeddings(elsewhere, {"COHERE_API_KEY": KEY}), read_corpus(docs))
+            index_corpus(
+                client, own, make_embeddings(elsewhere, {"COHERE_API_KEY": KEY}), read_corpus(docs), IndexOptions()
+            )
     assert len(another.inputs) == 1, "a server elsewhere may have another model under the name"
 
 
