@@ -28,8 +28,11 @@ from retrievers.search.candidates import Candidates, ChunkList, SearchFacts, joi
 
 VERSION = b"5"
 OF_CHUNK = tuple(field.name for field in fields(Chunk) if field.name != "extra")
-# Columns of a list that hold JSON, and what begins the names of those that hold a value for each candidate.
-FACTS, RELEVANCE, EACH = TypeAdapter(SearchFacts), TypeAdapter(Relevance), "each "
+# Two columns of a list hold JSON.
+FACTS = TypeAdapter(SearchFacts)
+RELEVANCE = TypeAdapter(Relevance)
+# The names of those that hold a value for each candidate begin so.
+EACH = "each "
 
 
 @dataclass(frozen=True, kw_only=True)
