@@ -88,7 +88,7 @@ def run_experiment(
 
 
 def plan_experiment(
-    config: ExperimentConfig, env: Mapping[str, str], *, shown: bool, width: int, from_retrieval: Path | None = None
+    config: ExperimentConfig, env: Mapping[str, str], *, shown: bool, width: int, from_retrieval: Path | None
 ) -> str:
     """Return what an experiment would call and cost, as text.
 

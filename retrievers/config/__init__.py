@@ -2,10 +2,7 @@
 
 from retrievers.config.indexing import IndexSettings
 from retrievers.config.models import (
-    EMBEDDING_PROVIDERS,
-    CrossEncoderConfig,
     EmbeddingConfig,
-    ModelConfig,
 )
 from retrievers.config.retriever import (
     FOREIGN_SETTINGS,
@@ -13,7 +10,6 @@ from retrievers.config.retriever import (
     MAX_QUERY_WORDS,
     RERANKERS,
     Fusion,
-    KeywordConfig,
     MetadataConfig,
     Mode,
     RerankerName,
@@ -25,7 +21,6 @@ from retrievers.config.retriever import (
 from retrievers.config.settings import (
     TABLE,
     Settings,
-    UnshownError,
     VariableName,
     address,
     dump,
@@ -36,27 +31,22 @@ from retrievers.config.settings import (
 )
 
 __all__ = [
-    "EMBEDDING_PROVIDERS",
     "FOREIGN_SETTINGS",
     "MAX_QUERY_CHARACTERS",
     "MAX_QUERY_WORDS",
     "RERANKERS",
     "TABLE",
-    "CrossEncoderConfig",
     "EmbeddingConfig",
     "Fusion",
     "IndexSettings",
-    "KeywordConfig",
     "MetadataConfig",
     "Mode",
-    "ModelConfig",
     "RerankerName",
     "RetrieverConfig",
     "Settings",
     "StoreConfig",
     "ThresholdOn",
     "ThresholdSignal",
-    "UnshownError",
     "VariableName",
     "address",
     "dump",

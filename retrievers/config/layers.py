@@ -21,8 +21,9 @@ from dotenv import dotenv_values
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from retrievers.config import TABLE, Settings, UnshownError
+from retrievers.config import TABLE, Settings
 from retrievers.config.files import read_text, without_mark
+from retrievers.config.settings import UnshownError
 from retrievers.errors import ConfigError, nearest
 from retrievers.text.quoting import quoted
 from retrievers.text.secrets import redacted, remember, remember_environment
@@ -166,8 +167,7 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
     idle_beside = _idle_beside(model)
     for layer in layers:
         values = dict(flatten(layer.values, unopened=tables(model)))
-        left = {name: value for name, value in merged.items() if not _is_dropped(name, merged, values, idle_beside)}
-        merged = left | values
+        merged = {n: value for n, value in merged.items() if not _is_dropped(n, merged, values, idle_beside)} | values
     try:
         return model.model_validate(nest(merged))
     except ValidationError as error:

@@ -10,9 +10,10 @@ from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
 from pydantic.warnings import PydanticDeprecationWarning
 
-from retrievers.config import EMBEDDING_PROVIDERS, EmbeddingConfig, ModelConfig
+from retrievers.config import EmbeddingConfig
 from retrievers.config.factory import build
 from retrievers.config.layers import api_key
+from retrievers.config.models import EMBEDDING_PROVIDERS, ModelConfig
 from retrievers.embedding.tokens import PART, count_tokens, model_folder, token_parts, tokenizer
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, RetrievalError
 from retrievers.net import faults, retry

@@ -23,7 +23,7 @@ from retrievers.errors import CollectionNotFoundError, ConfigError, IndexingErro
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.pages import Corpus
 from retrievers.records import METADATA_FIELDS, Chunk
-from retrievers.store import MANIFEST_KEY, CollectionInfo, describe, least, location, parts, store_errors
+from retrievers.store import CollectionInfo, describe, least, location, parts, store_errors
 from retrievers.store.building import check_room
 from retrievers.store.checks import other_model
 from retrievers.store.chunks import (
@@ -37,7 +37,7 @@ from retrievers.store.chunks import (
     to_chunk,
     to_metadata,
 )
-from retrievers.store.collection import by_name
+from retrievers.store.collection import MANIFEST_KEY, by_name
 from retrievers.store.embedded import is_embedded
 
 if TYPE_CHECKING:

@@ -34,13 +34,13 @@ from retrievers.search.query import cache_key, check_query, compile_filters, enc
 from retrievers.search.rerank import Rerank, Reranking, make_reranker
 from retrievers.search.selection import BELOW_SHOWN, answered, parameters, select
 from retrievers.store import (
-    check_collection,
     check_index,
     client_errors,
     describe,
     open_client,
     with_distance,
 )
+from retrievers.store.checks import check_collection
 from retrievers.store.chunks import ChunkTable, all_metadata
 from retrievers.store.embedded import is_embedded
 from retrievers.store.opening import expect_exact_search

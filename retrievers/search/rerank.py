@@ -14,8 +14,9 @@ import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
 from numpy.typing import NDArray
 
-from retrievers.config import CrossEncoderConfig, RetrieverConfig
+from retrievers.config import RetrieverConfig
 from retrievers.config.factory import build
+from retrievers.config.models import CrossEncoderConfig
 from retrievers.embedding.models import TIMEOUT_S, cohere_client, marked, once, provider_key
 from retrievers.errors import ConfigError, RerankError
 from retrievers.net import retry

@@ -244,7 +244,7 @@ def _changed(config: RetrieverConfig, point: str) -> CollectionChangedError:
 def records(
     client: "QdrantClient",
     config: RetrieverConfig,
-    limits: Limits = NO_LIMITS,
+    limits: Limits,
     *,
     among: "models.Filter | None" = None,
     count: int | None = None,

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from langchain_core.embeddings import Embeddings
 
-from retrievers.config import EMBEDDING_PROVIDERS, EmbeddingConfig
+from retrievers.config import EmbeddingConfig
+from retrievers.config.models import EMBEDDING_PROVIDERS
 from retrievers.embedding import models, tokens
 from retrievers.embedding.models import CheckedEmbeddings, StaticEmbeddings, checked
 from retrievers.embedding.tokens import count_tokens, token_parts, tokenizer
