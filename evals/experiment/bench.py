@@ -44,13 +44,15 @@ def open_bench(
         RetrievalError: Something cannot be opened, the collection not be brought up to date, or a setting does not go
             with its distance.
     """
-    config, retrievers, judge = inputs.config, list[Retriever](), None
+    config = inputs.config
+    retrievers: list[Retriever] = []
+    judge = None
     with patient(config.retriever.store.wait_s), ExitStack() as stack:
         if config.judge.model:
-            asked = Judge.open(
+            judge = Judge.open(
                 config.judge, env, lambda done, total, usage: progress("judging", done, total, spent(usage))
             )
-            judge = stack.enter_context(closing(asked))
+            stack.callback(judge.close)
         if inputs.saved is None:
             retriever = given or stack.enter_context(_opened(config, inputs.settings[0], env, progress))
             inputs = inputs.searched_by(completed(config.retriever, retriever))

@@ -137,8 +137,9 @@ class ForeignRetriever(Retriever):
         """Close what the factory made, and the collection; nothing that belongs to the caller."""
         if self.owned:
             getattr(self.target, "close", lambda: None)()
-            if self._listing:
-                self._listing.client.close()
+        # A collection that the settings name was opened for this retriever alone.
+        if self._listing and (self.owned or self.settings.names_collection):
+            self._listing.client.close()
 
     @cached_property
     def _ids(self) -> Mapping[Any, str]:

@@ -22,6 +22,7 @@ from retrievers.errors import ConfigError, ForeignRetrieverError, QueryError, Re
 from retrievers.retriever.foreign import ForeignRetriever
 from retrievers.retriever.opened import adopt_given, open_retriever
 from retrievers.retriever.protocol import Retriever
+from retrievers.store.embedded import EmbeddedClient
 from tests.support import foreign
 from tests.support.collections import embedded, fill
 from tests.support.embeddings import Counting
@@ -234,6 +235,17 @@ def test_what_the_named_collection_does_not_hold_is_a_fault(named: dict[str, Any
         open_named("plain", **{**named, "collection": "robot"})
     with pytest.raises(StoreError, match="no embedded store"):
         open_named("plain", store={"path": tmp_path / "gone"}, collection="robots")
+
+
+def test_the_collection_named_beside_an_object_is_closed_and_the_object_left_open(
+    named: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[object] = []
+    monkeypatch.setattr(EmbeddedClient, "close", lambda client: closed.extend([client]))
+    monkeypatch.setattr(foreign.Overlap, "close", lambda made: closed.extend([made]), raising=False)
+    with of_function(foreign.Overlap(docs=DOCS), **named) as retriever:
+        assert retriever.info is not None
+    assert [type(each) for each in closed] == [EmbeddedClient]
 
 
 def test_whatever_a_users_client_raises_is_typed() -> None:
