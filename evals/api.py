@@ -214,11 +214,11 @@ def _ran(
     silence(hub=bool(config.dataset.hub))
     from evals.experiment.flow import run_experiment
 
-    env, adopted = environment(os.environ) if env is None else env, None
+    env = environment(os.environ) if env is None else env
     with ExitStack() as stack:
         if retriever is None:
-            changed = {} if top_k is None else {"top_k": top_k}
-            settings = given_settings(config.retriever, changed)
+            adopted = None
+            settings = given_settings(config.retriever, {} if top_k is None else {"top_k": top_k})
         else:
             from retrievers.retriever.opened import adopt_given
 

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.ru
     from retrievers.terminal.command import run
 
     namespace = parser(prog).parse_args(arguments)
-    return run(lambda: _main(namespace, prog), prefix="retriever.")
+    return run(lambda: _main(namespace, prog))
 
 
 def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> "ExperimentConfig":

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 
 from evals.__main__ import script
 from evals.judge.chat import EXTRAS
-from retrievers.config import EMBEDDING_PROVIDERS
+from retrievers.config.models import EMBEDDING_PROVIDERS
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("evals", "retrievers")

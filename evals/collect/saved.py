@@ -1,11 +1,9 @@
 """A pool in one Parquet file: what was found for golden queries, what is relevant to them, and how it was retrieved.
 
 A row is a list (the candidates of a query under a variant), a chunk, or the text of a relevant chunk: the one column
-that is not null says which. The file's metadata hold the origin of the pool, and the SHA-256 of the whole file, in
-whose place stands `UNSEALED` while it is computed. Checksums of Parquet's pages would leave the metadata unguarded.
+that is not null says which. The file's metadata hold the origin of the pool.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -29,10 +27,12 @@ from retrievers.records import Chunk
 from retrievers.search.candidates import Candidates, ChunkList, SearchFacts, joined
 
 VERSION = b"5"
-UNSEALED = b"?" * 64
 OF_CHUNK = tuple(field.name for field in fields(Chunk) if field.name != "extra")
-# Columns of a list that hold JSON, and what begins the names of those that hold a value for each candidate.
-FACTS, RELEVANCE, EACH = TypeAdapter(SearchFacts), TypeAdapter(Relevance), "each "
+# Two columns of a list hold JSON.
+FACTS = TypeAdapter(SearchFacts)
+RELEVANCE = TypeAdapter(Relevance)
+# The names of those that hold a value for each candidate begin so.
+EACH = "each "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,14 +63,12 @@ class Origin:
         variants: How each was searched.
         collection: The facts of the collection as a report holds them; None where chunks cannot be listed.
         indexed: What the collection records of its indexing (see `CollectionInfo.manifest`).
-        versions: Versions of Python and of the libraries that retrieved.
     """
 
     saved_at: str
     variants: tuple[Searched, ...]
     collection: dict[str, Any] | None
     indexed: dict[str, Any]
-    versions: dict[str, str]
 
 
 ORIGIN = TypeAdapter(Origin)
@@ -160,14 +158,10 @@ def write(file: Path, pools: Sequence[Pool], origin: Origin) -> None:
     texts = [{"id": key, "text": text} for pool in pools for key, text in (pool.texts or {}).items()]
     columns = {"list": lists.to_struct_array(), "chunk": found, "text": texts}
     table = pa.concat_tables([pa.table({n: v}) for n, v in columns.items()], promote_options="default")
-    metadata = {"version": VERSION, "origin": ORIGIN.dump_json(origin), "sha256": UNSEALED}
-    sink = pa.BufferOutputStream()
-    pq.write_table(table.replace_schema_metadata(metadata), sink, compression="zstd", compression_level=9)
-    data = sink.getvalue().to_pybytes()
-    head, _, tail = data.rpartition(UNSEALED)
+    table = table.replace_schema_metadata({"version": VERSION, "origin": ORIGIN.dump_json(origin)})
     with replacing(file) as part:
         part.touch(mode=0o600)
-        part.write_bytes(head + hashlib.sha256(data).hexdigest().encode() + tail)
+        pq.write_table(table, part, compression="zstd", compression_level=9, write_page_checksum=True)
 
 
 def _as_json(extra: Mapping[str, Any]) -> str:
@@ -191,18 +185,13 @@ def read(file: Path, flag: str = "--from-retrieval") -> SavedPool:
         ConfigError: It is no such file, or one that is damaged or of another version.
     """
     try:
-        data = file.read_bytes()
-        metadata = pq.read_metadata(pa.BufferReader(data)).metadata or {}
-        head, _, tail = data.rpartition(metadata[b"sha256"])
-        if metadata[b"version"] != VERSION:
-            found = f"one of version {metadata[b'version'].decode()}, not {VERSION.decode()}"
-        elif hashlib.sha256(head + UNSEALED + tail).hexdigest().encode() != metadata[b"sha256"]:
-            found = "one that is damaged"
-        else:
-            origin = ORIGIN.validate_json(metadata[b"origin"])
-            return _decoded(file.absolute().name, origin, pq.read_table(pa.BufferReader(data)))
+        table = pq.ParquetFile(pa.BufferReader(file.read_bytes()), page_checksum_verification=True).read()
+        metadata = table.schema.metadata or {}
+        if metadata[b"version"] == VERSION:
+            return _decoded(file.absolute().name, ORIGIN.validate_json(metadata[b"origin"]), table)
+        found = f"one of version {metadata[b'version'].decode()}, not {VERSION.decode()}"
     except OSError as error:
-        found = error.strerror or "something else"
+        found = error.strerror or "one that is damaged"
     except (pa.ArrowException, ValueError, LookupError):
         found = "something else"
     raise ConfigError(f"{flag} {file}: expected a file that --save-retrieval wrote, found {found}; save it again")

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, field_serializer, model_validator
 
@@ -20,6 +20,7 @@ from retrievers.text.secrets import redacted
 class DatasetConfig(Settings):
     """Which golden queries: a local file or folder, or a hub id with its revision; of them a split, ids, a number."""
 
+    idle_beside: ClassVar = {"path": ("hub",), "hub": ("path",)}
     path: Path | None = Field(None, description="golden data: JSON Lines, CSV, Parquet, a folder of them, or BEIR's")
     hub: str | None = Field(None, description="Hugging Face hub id, in place of path")
     revision: str | None = Field(None, description="commit hash of the hub data set; required with hub")
@@ -100,6 +101,11 @@ class TrackingConfig(Settings):
 class ExperimentConfig(Settings):
     """A whole experiment."""
 
+    # A baseline is of its own golden data, and who names one value does not sweep it.
+    idle_beside: ClassVar = {
+        "baseline": ("dataset.path", "dataset.hub", "dataset.split", "dataset.ids"),
+        **{f"sweep.{axis}": (f"retriever.{axis}",) for axis in SweepConfig.model_fields},
+    }
     name: str = Field("experiment", min_length=1, description="name of the experiment")
     dataset: DatasetConfig = section(DatasetConfig, "golden data")
     retriever: RetrieverConfig = section(RetrieverConfig, "the retriever to evaluate")

@@ -3,7 +3,6 @@
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from errno import ENAMETOOLONG
 from pathlib import Path
 from tempfile import TemporaryFile
 from uuid import uuid4
@@ -12,8 +11,6 @@ from retrievers.config.files import user_cache
 from retrievers.errors import ConfigError, nearest
 
 PACKAGE = Path(__file__).parents[1]
-# Folders that are made for a file; the standard library makes them by recursion.
-MOST_FOLDERS = 100
 PRESETS = Path(__file__).parent / "presets"
 
 
@@ -100,24 +97,17 @@ def check_writable(file: Path | None) -> None:
         if file.exists() and not file.is_file():
             kind = "a folder" if file.is_dir() else "a device or a pipe"
             raise ConfigError(f"{file}: expected a file to write, found {kind}")
-        probe(file.parent, file.name)
+        probe(file.parent)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written: {error.strerror}") from error
 
 
-def probe(folder: Path, *names: str) -> None:
+def probe(folder: Path) -> None:
     """Make a temporary file in a folder, or in its nearest existing parent, to check that it can be written.
 
     Raises:
-        OSError: It cannot be made, or a folder or file in it cannot have such a name.
+        OSError: It cannot be made.
     """
     folder = folder.absolute()
-    target = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
-    if len(new := folder.relative_to(target).parts) > MOST_FOLDERS:
-        raise OSError(ENAMETOOLONG, f"{len(new):,} folders to make, one in another; at most {MOST_FOLDERS} are made")
-    with TemporaryFile(dir=target):
+    with TemporaryFile(dir=next(parent for parent in (folder, *folder.parents) if os.path.lexists(parent))):
         pass
-    # Those that do not exist yet may be too long for the file system.
-    for name in (*new, *names):
-        with contextlib.suppress(FileNotFoundError):
-            (target / name).lstat()

@@ -18,16 +18,16 @@ from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.index import IndexOptions, index_corpus
 from retrievers.indexing.pages import Corpus, read_corpus
 from retrievers.net.retry import patient
-from retrievers.retriever.opened import completed, open_retriever, search_settings, variants
+from retrievers.retriever.opened import completed, open_retriever, search_settings
 from retrievers.retriever.protocol import Retriever
-from retrievers.store import describe, open_client, read_info, with_distance
+from retrievers.store import describe, open_client
 from retrievers.terminal.command import Progress
 
 
 @contextmanager
 def open_bench(
     inputs: Inputs, env: Mapping[str, str], progress: Progress, given: Retriever | None = None
-) -> Iterator[Collaborators]:
+) -> Iterator[tuple[Inputs, Collaborators]]:
     """Open what the experiment names: its judge, its retriever (of a sweep one for each variant) and its source pages.
 
     Args:
@@ -36,20 +36,29 @@ def open_bench(
         progress: Called as pages are indexed and queries are retrieved, timed and judged.
         given: An open retriever in place of the one that the experiment names, which is left open.
 
+    Yields:
+        The experiment with the distance of its collection, from which thresholds and the fusions that can be follow;
+        and what is open.
+
     Raises:
-        RetrievalError: Something cannot be opened, or the collection not be brought up to date.
+        RetrievalError: Something cannot be opened, the collection not be brought up to date, or a setting does not go
+            with its distance.
     """
-    config, retrievers, judge = inputs.config, list[Retriever](), None
+    config = inputs.config
+    retrievers: list[Retriever] = []
+    judge = None
     with patient(config.retriever.store.wait_s), ExitStack() as stack:
         if config.judge.model:
-            asked = Judge.open(
+            judge = Judge.open(
                 config.judge, env, lambda done, total, usage: progress("judging", done, total, spent(usage))
             )
-            judge = stack.enter_context(closing(asked))
+            stack.callback(judge.close)
         if inputs.saved is None:
             retriever = given or stack.enter_context(_opened(config, inputs.settings[0], env, progress))
-            retrievers = variants(retriever, inputs.settings) if inputs.sweep else [retriever]
-        yield Collaborators(retrievers=retrievers, progress=progress, sources=open_sources(config.sources), judge=judge)
+            inputs = inputs.searched_by(completed(config.retriever, retriever))
+            retrievers = [retriever.with_settings(each) for each in inputs.settings] if inputs.sweep else [retriever]
+        sources = open_sources(config.sources)
+        yield inputs, Collaborators(retrievers=retrievers, progress=progress, sources=sources, judge=judge)
 
 
 def _opened(
@@ -64,28 +73,6 @@ def _opened(
         factory.find(settings.python, "python")
     index_if_stale(config, env, progress)
     return open_retriever(settings, env=env, embeddings=embeddings, index=config.index)
-
-
-def settled_by_store(
-    inputs: Inputs, env: Mapping[str, str], opened: ExitStack, progress: Progress
-) -> tuple[Inputs, Retriever | None]:
-    """Return an experiment whose settings, and those of its sweep, have the distance of the collection.
-
-    Thresholds and the fusions that can be follow from it, and so it is read before all else. A retriever of the user's
-    own tells it, and its mode, when it is opened; it is returned, too, and closed by `opened`.
-
-    Raises:
-        RetrievalError: The store cannot be asked, or a setting does not go with the distance.
-    """
-    config, settings, own = inputs.config, inputs.config.retriever, None
-    if owns_collection(config):
-        return inputs, None
-    with patient(settings.store.wait_s):
-        if settings.python is not None:
-            own = opened.enter_context(_opened(config, inputs.settings[0], env, progress))
-            return inputs.searched_by(completed(settings, own)), own
-        with closing(open_client(settings.store, env)) as client:
-            return inputs.searched_by(with_distance(settings, read_info(client, settings))), None
 
 
 def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: Callable[[str, int, int], None]) -> bool:

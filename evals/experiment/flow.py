@@ -14,7 +14,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.errors import ExperimentError, TrackingError
 from evals.experiment import ragas_check
 from evals.experiment.baseline import against_baseline
-from evals.experiment.bench import open_bench, settled_by_store
+from evals.experiment.bench import open_bench
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.facts import checked_at_end, gather
 from evals.experiment.inputs import Inputs, load_inputs, with_objective
@@ -29,7 +29,7 @@ from evals.report.head import decided
 from evals.report.model import Facts
 from retrievers.errors import ConfigError
 from retrievers.retriever.protocol import Retriever
-from retrievers.terminal.command import Progress, progress_bar
+from retrievers.terminal.command import progress_bar
 
 log = logging.getLogger(__name__)
 
@@ -63,17 +63,15 @@ def run_experiment(
     """
     inputs = load_inputs(config, golden)
     check_outputs(wanted, config.tracking)
+    if from_retrieval:
+        inputs = started_from(from_retrieval, inputs)
+    if wanted.export and (name := inputs.config.retriever.python) != config.retriever.python:
+        # It may have been an object; and a file from somebody else is to name no code that is run later.
+        remedy = "name its factory (retriever.python), or leave the export out"
+        raise ExperimentError(f"{wanted.export}: only the saved retrieval names the retriever, {name!r}; {remedy}")
     with ExitStack() as opened:
         with progress_bar(shown=shown) as progress:
-            if retriever is None:
-                inputs, retriever = _settled(inputs, env, from_retrieval, opened, progress)
-            if wanted.export and (name := inputs.config.retriever.python) != config.retriever.python:
-                # It may have been an object; and a file from somebody else is to name no code that is run later.
-                remedy = "name its factory (retriever.python), or leave the export out"
-                raise ExperimentError(
-                    f"{wanted.export}: only the saved retrieval names the retriever, {name!r}; {remedy}"
-                )
-            bench = opened.enter_context(open_bench(inputs, env, progress, retriever))
+            inputs, bench = opened.enter_context(open_bench(inputs, env, progress, retriever))
             searches = finders(inputs, bench)
             result, facts = _measured(inputs, bench, searches)
         run, stem = run_names(result.config, inputs.sweep, datetime.fromisoformat(facts.started_at))
@@ -90,7 +88,7 @@ def run_experiment(
 
 
 def plan_experiment(
-    config: ExperimentConfig, env: Mapping[str, str], *, shown: bool, width: int, from_retrieval: Path | None = None
+    config: ExperimentConfig, env: Mapping[str, str], *, shown: bool, width: int, from_retrieval: Path | None
 ) -> str:
     """Return what an experiment would call and cost, as text.
 
@@ -105,17 +103,10 @@ def plan_experiment(
         RetrievalError: A fault of the settings or the golden data, or a search failed.
     """
     inputs = load_inputs(config)
-    with ExitStack() as opened, progress_bar(shown=shown) as progress:
-        inputs, retriever = _settled(inputs, env, from_retrieval, opened, progress)
-        bench = opened.enter_context(open_bench(inputs, env, progress, retriever))
-        return describe_plan(inputs, bench, width=width)
-
-
-def _settled(
-    inputs: Inputs, env: Mapping[str, str], file: Path | None, opened: ExitStack, progress: Progress
-) -> tuple[Inputs, Retriever | None]:
-    """Return the experiment with what its store, or the saved retrieval, settles: the distance above all."""
-    return (started_from(file, inputs), None) if file else settled_by_store(inputs, env, opened, progress)
+    if from_retrieval:
+        inputs = started_from(from_retrieval, inputs)
+    with progress_bar(shown=shown) as progress, open_bench(inputs, env, progress) as (settled, bench):
+        return describe_plan(settled, bench, width=width)
 
 
 def _measured(inputs: Inputs, bench: Collaborators, searches: Sequence[Find]) -> tuple[Measured, Facts]:

@@ -1,6 +1,6 @@
 """A saved retrieval in place of searches: does it fit, and how is it saved."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -27,7 +27,7 @@ from retrievers.search.rerank import check_scale
 from retrievers.store import check_index
 
 if TYPE_CHECKING:
-    from evals.collect.saved import Searched
+    from evals.collect.saved import SavedPool, Searched
 
 # Parts of the names of settings that do not decide which candidates are found; the axes of a sweep are told apart.
 FREE = frozenset(
@@ -66,26 +66,27 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
     """
     from evals.collect.saved import read
 
-    saved, settings = read(file), inputs.config.retriever
+    saved = read(file)
     origin = saved.origin
 
     def refused(expected: str, got: object) -> ExperimentError:
         remedy = "save it again with --save-retrieval, or leave --from-retrieval out"
         return ExperimentError(f"--from-retrieval {file}: expected {expected}, got {got}; {remedy}")
 
-    every = [{**variant.settings, "candidates": variant.depth} for variant in origin.variants]
-    told = {name: value for name, value in every[0].items() if all(one.get(name) == value for one in every)}
-    distance = told.pop("distance")
+    variants = [{**variant.settings, "candidates": variant.depth} for variant in origin.variants]
+    shared = {name: value for name, value in variants[0].items() if all(v.get(name) == value for v in variants)}
+    distance = shared.pop("distance")
+    settings = inputs.config.retriever
     try:
         # A store of the user's own settled the others when it was opened. Cuts and axes alone name no retriever.
         if settings.python is not None or settings.model_fields_set <= FREE:
-            named = dict(flatten(settings.model_dump(exclude_unset=True), unopened=tables(RetrieverConfig)))
-            settings = RetrieverConfig.model_validate(nest({**told, **named}))
+            given = dict(flatten(settings.model_dump(exclude_unset=True), unopened=tables(RetrieverConfig)))
+            settings = RetrieverConfig.model_validate(nest({**shared, **given}))
         inputs = inputs.searched_by(settings.compared_by(distance))
     except ValidationError as error:
         raise refused(f"settings for its retriever and the distance {distance}", faults_of(error)) from None
     idle = settings.model_fields_set - {*FOREIGN_SETTINGS}
-    if settings.python is not None and "mode" not in told and idle:
+    if settings.python is not None and "mode" not in shared and idle:
         raise ExperimentError(f"{', '.join(idle)}: settled by python {settings.python!r} itself; leave it out")
     for name in inputs.config.objective.constraints if inputs.sweep else ():
         if needs([name], "latency") or needs([name], "determinism"):
@@ -96,20 +97,24 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
         if case_fingerprint(case) not in saved.rows:
             got = "another query, other labels or another reference answer" if case.id in saved.ids else "a new case"
             raise refused(f"case {case.id!r} as it was saved", got)
-    chosen = []
-    for wanted in inputs.settings:
-        differing = [_differing(wanted, variant) for variant in origin.variants]
-        nearest = min(differing, key=len)
-        for name, (was, asked) in nearest.items():
-            raise refused(f"retriever.{name} {was!r}, with which it was saved", repr(asked))
-        number = differing.index(nearest)
-        if wanted.threshold is not None and saved.lists[number].facts[0].no_cosine:
-            raise refused(f"scores to hold threshold {wanted.threshold:g} against", "a retrieval without any")
-        if wanted.threshold is not None and wanted.threshold_scale == "rerank":
-            found = saved.lists[number]
-            check_scale(found.column("rerank")[found.codes >= 0], wanted.rerank)
-        chosen.append((number, wanted.candidates))
-    return replace(inputs, saved=saved.only(chosen))
+    return replace(inputs, saved=saved.only([_matching(saved, wanted, refused) for wanted in inputs.settings]))
+
+
+def _matching(
+    saved: "SavedPool", wanted: RetrieverConfig, refused: Callable[[str, object], ExperimentError]
+) -> tuple[int, int]:
+    """Return the number of the saved variant that has the wanted settings, and the depth that is wanted of it."""
+    differences = [_differing(wanted, variant) for variant in saved.origin.variants]
+    fewest = min(differences, key=len)
+    for name, (was, asked) in fewest.items():
+        raise refused(f"retriever.{name} {was!r}, with which it was saved", repr(asked))
+    number = differences.index(fewest)
+    candidates = saved.lists[number]
+    if wanted.threshold is not None and candidates.facts[0].no_cosine:
+        raise refused(f"scores to hold threshold {wanted.threshold:g} against", "a retrieval without any")
+    if wanted.threshold is not None and wanted.threshold_scale == "rerank":
+        check_scale(candidates.column("rerank")[candidates.codes >= 0], wanted.rerank)
+    return number, wanted.candidates
 
 
 def _differing(wanted: RetrieverConfig, saved: "Searched") -> dict[str, tuple[Any, Any]]:
@@ -118,9 +123,7 @@ def _differing(wanted: RetrieverConfig, saved: "Searched") -> dict[str, tuple[An
     # Where the depth decides nothing, a lower one is the beginning of what was saved.
     depth = saved.depth if "candidates" in effective(wanted) else min(saved.depth, wanted.candidates)
     known = {**saved.settings, "candidates": depth}
-    # What the threshold reads of the candidates decides none of them; earlier files hold it.
-    decide = [name for name in {**asked, **known} if name != "threshold_on"]
-    return {n: (known.get(n), asked.get(n)) for n in decide if known.get(n) != asked.get(n)}
+    return {name: (known.get(name), asked.get(name)) for name in asked | known if known.get(name) != asked.get(name)}
 
 
 def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
@@ -170,6 +173,5 @@ def save(file: Path, pool: Pool, held_out: Sequence[Find], facts: Facts, retriev
         variants=tuple(variants),
         collection=facts.collection.model_dump(mode="json", exclude_unset=True) if facts.collection else None,
         indexed=dict(info.manifest) if info else {},
-        versions=facts.versions,
     )
     write(file, [pool, *(find(range(len(retrievers))) for find in held_out)], origin)

@@ -30,7 +30,7 @@ from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
 from retrievers.store import describe, open_client
-from retrievers.store.chunks import scroll
+from retrievers.store.chunks import scroll, unit
 from retrievers.terminal.command import print_out
 from retrievers.text.printable import json_text
 
@@ -178,13 +178,6 @@ def open_passages(namespace: argparse.Namespace) -> Iterator[Passages]:
 def embedder(embeddings: Embeddings) -> Embed:
     """Return a function from queries to their vectors of length 1, shape (queries, dimension)."""
     return lambda texts: unit([embeddings.embed_query(text) for text in texts])
-
-
-def unit(vectors: Sequence[Sequence[float]]) -> Floats:
-    """Return vectors at length 1; one of length 0 stays."""
-    array = np.asarray(vectors, dtype=np.float64)
-    lengths = np.linalg.norm(array, axis=1, keepdims=True)
-    return array / np.where(lengths == 0, 1.0, lengths)
 
 
 def page_of(chunk: Chunk) -> str:

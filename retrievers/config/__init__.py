@@ -2,10 +2,7 @@
 
 from retrievers.config.indexing import IndexSettings
 from retrievers.config.models import (
-    EMBEDDING_PROVIDERS,
-    CrossEncoderConfig,
     EmbeddingConfig,
-    ModelConfig,
 )
 from retrievers.config.retriever import (
     FOREIGN_SETTINGS,
@@ -13,10 +10,8 @@ from retrievers.config.retriever import (
     MAX_QUERY_WORDS,
     RERANKERS,
     Fusion,
-    KeywordConfig,
     MetadataConfig,
     Mode,
-    Reranker,
     RerankerName,
     RetrieverConfig,
     StoreConfig,
@@ -26,7 +21,6 @@ from retrievers.config.retriever import (
 from retrievers.config.settings import (
     TABLE,
     Settings,
-    UnshownError,
     VariableName,
     address,
     dump,
@@ -37,28 +31,22 @@ from retrievers.config.settings import (
 )
 
 __all__ = [
-    "EMBEDDING_PROVIDERS",
     "FOREIGN_SETTINGS",
     "MAX_QUERY_CHARACTERS",
     "MAX_QUERY_WORDS",
     "RERANKERS",
     "TABLE",
-    "CrossEncoderConfig",
     "EmbeddingConfig",
     "Fusion",
     "IndexSettings",
-    "KeywordConfig",
     "MetadataConfig",
     "Mode",
-    "ModelConfig",
-    "Reranker",
     "RerankerName",
     "RetrieverConfig",
     "Settings",
     "StoreConfig",
     "ThresholdOn",
     "ThresholdSignal",
-    "UnshownError",
     "VariableName",
     "address",
     "dump",

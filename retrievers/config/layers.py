@@ -18,16 +18,17 @@ from typing import Any, TypeVar, get_args, get_origin
 
 import yaml
 from dotenv import dotenv_values
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from retrievers.config import TABLE, UnshownError
+from retrievers.config import TABLE, Settings
 from retrievers.config.files import read_text, without_mark
+from retrievers.config.settings import UnshownError
 from retrievers.errors import ConfigError, nearest
 from retrievers.text.quoting import quoted
 from retrievers.text.secrets import redacted, remember, remember_environment
 
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound=Settings)
 # Environment variables that set retriever settings where the experiment file is silent; no other variable does.
 ENVIRONMENT: Mapping[str, str] = {
     "QDRANT_URL": "store.url",
@@ -36,21 +37,6 @@ ENVIRONMENT: Mapping[str, str] = {
     "RAG_SIMILARITY_THRESHOLD": "threshold",
     "RAG_SEARCH_MODE": "mode",
 }
-# A setting of a lower layer, and what a higher one says beside which it means nothing. The retriever's have no prefix.
-REPLACED_BY: Mapping[str, tuple[str, ...]] = {
-    "store.path": ("store.url",),
-    "store.url": ("store.path",),
-    "dataset.hub": ("dataset.path",),
-    "dataset.path": ("dataset.hub",),
-    "baseline": ("dataset.path", "dataset.hub", "dataset.split", "dataset.ids"),
-    # Who names one value does not sweep it.
-    **{
-        f"sweep.{axis}": (axis,)
-        for axis in ("top_k", "threshold", "mode", "fusion", "rerank", "candidates", "threshold_on")
-    },
-}
-# Settings of lower layers that still count when a higher layer names the user's own retriever (`python`).
-KEPT = ("top_k", "candidates", "metadata")
 # Settings of a model that mean nothing beside another one.
 OF_MODEL = frozenset(("model", "provider", "base_url", "dimensions", "query_prefix", "document_prefix", "options"))
 MOST_BYTES = 1 << 20
@@ -103,7 +89,7 @@ def environment_layer(env: Mapping[str, str], prefix: str = "") -> Layer:
     return Layer(label="the environment", values=nest(values))
 
 
-def file_layer(path: Path, model: type[BaseModel], folders: Mapping[str, Path] = MappingProxyType({})) -> Layer:
+def file_layer(path: Path, model: type[Settings], folders: Mapping[str, Path] = MappingProxyType({})) -> Layer:
     """Read the settings of a YAML file; relative paths start at the file's own folder, `~` is left as it is.
 
     Args:
@@ -135,7 +121,7 @@ def file_layer(path: Path, model: type[BaseModel], folders: Mapping[str, Path] =
     return Layer(label=str(path), values=nest(flat))
 
 
-def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
+def add_flags(parser: argparse.ArgumentParser, model: type[Settings]) -> None:
     """Give the parser a dotted flag for every setting of the model."""
     groups: dict[str, argparse._ArgumentGroup] = {}
     for name, info in leaves(model).items():
@@ -151,10 +137,10 @@ def default_text(info: FieldInfo) -> str:
     """Return the default of a setting as it is written; empty for none."""
     default = None if info.is_required() else info.get_default(call_default_factory=True)
     several = default if isinstance(default, list | tuple) else [default]
-    return ", ".join(str(each) for each in several if each is not None and not isinstance(each, BaseModel | dict))
+    return ", ".join(str(each) for each in several if each is not None and not isinstance(each, Settings | dict))
 
 
-def flag_layer(namespace: argparse.Namespace, model: type[BaseModel]) -> Layer:
+def flag_layer(namespace: argparse.Namespace, model: type[Settings]) -> Layer:
     """Return the settings given as flags.
 
     Lists and mappings are YAML (`[a, b]`, `{a: b}`); a list may be `a, b` too. `null` unsets a setting that may be
@@ -178,9 +164,10 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
         ConfigError: A setting has a fault; a line for each: setting, value, where it was set, what was expected.
     """
     merged: dict[str, Any] = {}
+    idle_beside = _idle_beside(model)
     for layer in layers:
         values = dict(flatten(layer.values, unopened=tables(model)))
-        merged = {name: value for name, value in merged.items() if not _is_replaced(name, values, merged)} | values
+        merged = {n: value for n, value in merged.items() if not _is_dropped(n, merged, values, idle_beside)} | values
     try:
         return model.model_validate(nest(merged))
     except ValidationError as error:
@@ -198,17 +185,26 @@ def given_settings(settings: Model, changes: Mapping[str, Any]) -> Model:
     return build(type(settings), [Layer(label="the arguments", values=values)])
 
 
-def _is_replaced(name: str, values: Mapping[str, Any], merged: Mapping[str, Any]) -> bool:
+def _idle_beside(model: type[Settings], prefix: str = "") -> dict[str, list[str]]:
+    """Return what `Settings.idle_beside` says of a model and its sections, by dotted names."""
+    idle = {prefix + name: [prefix + other for other in others] for name, others in model.idle_beside.items()}
+    for name, info in model.model_fields.items():
+        if isinstance(info.annotation, type) and issubclass(info.annotation, Settings):
+            idle |= _idle_beside(info.annotation, f"{prefix}{name}.")
+    return idle
+
+
+def _is_dropped(
+    name: str, merged: Mapping[str, Any], values: Mapping[str, Any], idle_beside: Mapping[str, Sequence[str]]
+) -> bool:
     """Return True if the values of a higher layer replace a setting of those merged, or leave no meaning to it."""
-    group, _, last = name.rpartition(".")
-    given = {other.removeprefix("retriever.") for other, value in values.items() if value is not None}
-    short = name.removeprefix("retriever.")
-    if any(_overlaps(name, other) for other in values) or not given.isdisjoint(REPLACED_BY.get(short, ())):
+    if any(_overlaps(name, other) for other in values):
         return True
+    group, _, last = name.rpartition(".")
     if last in OF_MODEL and not values.keys().isdisjoint({f"{group}.model", f"{group}.provider"}):
         return last != "base_url" or _provider(values, group) != _provider(merged, group)
-    of_retriever = "retriever.python" not in values or short != name
-    return "python" in given and of_retriever and short.partition(".")[0] not in KEPT
+    given = {other for other, value in values.items() if value is not None}
+    return any(_overlaps(name, idle) and not given.isdisjoint(others) for idle, others in idle_beside.items())
 
 
 def _provider(values: Mapping[str, Any], group: str) -> str:
@@ -220,19 +216,19 @@ def _overlaps(name: str, other: str) -> bool:
     return name == other or other.startswith(f"{name}.") or name.startswith(f"{other}.")
 
 
-def leaves(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
+def leaves(model: type[Settings], prefix: str = "") -> dict[str, FieldInfo]:
     """Return every setting of a model by its dotted name, nested models opened."""
     settings: dict[str, FieldInfo] = {}
     for name, info in model.model_fields.items():
         inner = info.annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
+        if isinstance(inner, type) and issubclass(inner, Settings):
             settings |= leaves(inner, f"{prefix}{name}.")
         else:
             settings[prefix + name] = info
     return settings
 
 
-def tables(model: type[BaseModel]) -> frozenset[str]:
+def tables(model: type[Settings]) -> frozenset[str]:
     """Return the settings marked as a `TABLE`."""
     return frozenset(name for name, info in leaves(model).items() if info.json_schema_extra == TABLE)
 
@@ -311,7 +307,7 @@ def _flag(name: str, raw: str, info: FieldInfo) -> Any:
 # The faults
 
 
-def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Layer]) -> str:
+def _explain(model: type[Settings], item: dict[str, Any], layers: Sequence[Layer]) -> str:
     name, value = ".".join(map(str, item["loc"])).removesuffix(".[key]"), item["input"]
     # The highest layer that sets the name, or a part of it, is at fault.
     origin = next((la.label for la in reversed(layers) if any(_overlaps(name, n) for n, _ in flatten(la.values))), None)
@@ -324,7 +320,7 @@ def _explain(model: type[BaseModel], item: dict[str, Any], layers: Sequence[Laye
         return f"{name}: {quoted(value)} is no value any more{where}: {successor}"
     # A whole section would bury the message, and may hold secrets.
     secret = isinstance(item.get("ctx", {}).get("error"), UnshownError)
-    got = "" if secret or isinstance(value, Mapping | BaseModel) else f", got {redacted(quoted(value))}"
+    got = "" if secret or isinstance(value, Mapping | Settings) else f", got {redacted(quoted(value))}"
     return f"{name or 'settings'}: {str(item['msg']).removeprefix('Value error, ')}{got}{where}"
 
 

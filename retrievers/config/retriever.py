@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf, isfinite
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import (
     AfterValidator,
@@ -121,6 +121,7 @@ class StoreConfig(Settings):
     standard variables SSL_CERT_FILE and SSL_CERT_DIR.
     """
 
+    idle_beside: ClassVar = {"path": ("url",), "url": ("path",)}
     url: ServerAddress | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
     path: Path | None = Field(None, description="folder of the embedded store; local:FOLDER for a trusted local mode")
     timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take")
@@ -403,3 +404,8 @@ class RetrieverConfig(Settings):
         read -= {*OF_THE_STORE} | ({"threshold"} if self.threshold is None else set())
         read -= set() if self.names_collection else {"store", "collection"}
         return {name: value for name, value in plain.items() if name in read}
+
+
+# How much is read, and what it is called, counts also where a higher layer names a retriever of the user's own.
+KEPT = {"top_k", "candidates", "metadata"}
+RetrieverConfig.idle_beside = {name: ("python",) for name in {*RetrieverConfig.model_fields} - KEPT}

@@ -1,9 +1,9 @@
 """The base of all settings."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
@@ -17,8 +17,14 @@ MOST_PORT = 65_535
 
 
 class Settings(BaseModel):
-    """Base of all settings: frozen, unknown names refused, defaults checked, `~` in a path the user's home."""
+    """Base of all settings: frozen, unknown names refused, defaults checked, `~` in a path the user's home.
 
+    Attributes:
+        idle_beside: A setting or section, and those beside which it means nothing: one of them in a higher layer
+            drops it.
+    """
+
+    idle_beside: ClassVar[Mapping[str, Sequence[str]]] = {}
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     @field_validator("*")

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from retrievers.config import KeywordConfig, factory
+from retrievers.config import factory
+from retrievers.config.retriever import KeywordConfig
 from retrievers.errors import ConfigError, EmbeddingError
 from retrievers.net.faults import cause
 from retrievers.text import words

@@ -10,9 +10,10 @@ from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
 from pydantic.warnings import PydanticDeprecationWarning
 
-from retrievers.config import EMBEDDING_PROVIDERS, EmbeddingConfig, ModelConfig
+from retrievers.config import EmbeddingConfig
 from retrievers.config.factory import build
 from retrievers.config.layers import api_key
+from retrievers.config.models import EMBEDDING_PROVIDERS, ModelConfig
 from retrievers.embedding.tokens import PART, count_tokens, model_folder, token_parts, tokenizer
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, RetrievalError
 from retrievers.net import faults, retry
@@ -41,7 +42,7 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> "Checked
         MissingKeyError: The provider needs a key that `env` lacks.
         ConfigError: Its package is not installed, its class refuses the settings, or a user's class cannot be loaded.
     """
-    key = provider_key(config, env, "use the packaged model (--embedding.provider wordllama)")
+    key = provider_key(config, env, "use the packaged model (embedding.provider: wordllama)")
     if config.provider == "python":
         own = build(config.resolved_model, "embedding.model")
         if not isinstance(own, Embeddings):

@@ -1,1 +1,1 @@
-"""From Docusaurus pages to a Qdrant collection."""
+"""From pages (Markdown, HTML, text, PDF) and datasets to a Qdrant collection."""

@@ -23,7 +23,7 @@ from retrievers.errors import CollectionNotFoundError, ConfigError, IndexingErro
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.pages import Corpus
 from retrievers.records import METADATA_FIELDS, Chunk
-from retrievers.store import MANIFEST_KEY, CollectionInfo, describe, least, location, parts, store_errors
+from retrievers.store import CollectionInfo, describe, least, location, parts, store_errors
 from retrievers.store.building import check_room
 from retrievers.store.checks import other_model
 from retrievers.store.chunks import (
@@ -37,7 +37,7 @@ from retrievers.store.chunks import (
     to_chunk,
     to_metadata,
 )
-from retrievers.store.collection import by_name
+from retrievers.store.collection import MANIFEST_KEY, by_name
 from retrievers.store.embedded import is_embedded
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class IndexOptions:
 
     Attributes:
         settings: How pages are cut and embedded; what is left out is that of the existing collection.
-        skip_broken: Index the readable pages although others are broken (recorded in the manifest).
+        skip_broken: Index the readable pages although others are broken.
         replace: Allow more than half of the stored chunks to be removed, and other settings than the recorded ones.
         search: Settings of the retriever that `retrievers search` takes where it is given none; as recorded before if
             empty.
@@ -92,7 +92,7 @@ def index_corpus(
     config: RetrieverConfig,
     embeddings: Embeddings,
     corpus: Corpus,
-    options: IndexOptions | None = None,
+    options: IndexOptions,
     progress: Progress = lambda stage, done, total: None,
 ) -> IndexReport:
     """Bring a collection up to date with a corpus.
@@ -114,48 +114,48 @@ def index_corpus(
         StoreError: The collection was not made by this function, or with another model or other settings; or the disk
             has no room for it. An embedded collection is then as it was.
     """
-    options = options or IndexOptions()
     if config.keyword.scale != "bm25":
         raise ConfigError(f"keyword.encoder {config.keyword.encoder!r}: indexing writes BM25; leave it out")
     _check_layout(config.metadata)
     if corpus.faults and not (options.skip_broken and corpus.pages):
-        said = "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):"
-        raise IndexingError(said, corpus.faults)
+        refusal = "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):"
+        raise IndexingError(refusal, corpus.faults)
     info, settings, anew = _existing(client, config, corpus, options)
-    chunks = list(corpus.cut(settings))
     stored, vectors = _stored(client, config, info) if info else ({}, {})
+    # Of a collection that is made anew only the vectors stay.
     before = {} if anew else stored
+    recorded = info.manifest if info and not anew else {}
+    chunks = list(corpus.cut(settings))
     gone = before.keys() - {chunk.point_id for chunk in chunks}
     if len(gone) * 2 > len(before) and not options.replace:
         lost = f"collection {config.collection!r} would lose {len(gone)} of its {len(before)} chunks"
-        raise StoreError(f"{lost}: are these its pages? name another by --collection, or allow it with --replace")
+        raise StoreError(f"{lost}: are these its pages? name another collection, or allow it with --replace")
     if is_embedded(client):
         check_room(client.path, config.collection, sum(len(c.indexed_text.encode()) + POINT_BYTES for c in chunks))
     vectors |= _embed([c.indexed_text for c in chunks if c.indexed_text not in vectors], config, embeddings, progress)
     lengths = sorted({len(vectors[chunk.indexed_text]) for chunk in chunks})
     if len(lengths) > 1:
         mixed = f"{config.embedding.label} and collection {config.collection!r} have vectors of {lengths} dimensions"
-        raise StoreError(f"{mixed}; name another by --collection")
-    # The points that stay on a server were weighed by the recorded length.
-    kept = info.manifest if info and not anew else {}
+        raise StoreError(f"{mixed}; name another collection")
     manifest = {
         "embedding": {**config.embedding.identity, "dimension": lengths[0]},
-        "bm25": (config.store.url and kept.get("bm25")) or _bm25(config.keyword.language, chunks),
+        # The points that stay on a server were weighed by the recorded length.
+        "bm25": (config.store.url and recorded.get("bm25")) or _bm25(config.keyword.language, chunks),
         "payload": config.metadata.layout,
         "pages_fingerprint": corpus.fingerprint,
         "index": settings.named,
         "chunking": CHUNKING_VERSION,
-        "skipped": [str(corpus.folder / file) for file in corpus.broken],
         "points": len(chunks),
     }
-    if search := options.search or kept.get("search"):
+    if search := options.search or recorded.get("search"):
         manifest["search"] = search
     # Under other payload keys all are written again.
-    renamed = kept.get("payload") != config.metadata.layout
+    renamed = recorded.get("payload") != config.metadata.layout
     changed = [chunk for chunk in chunks if renamed or before.get(chunk.point_id) != chunk]
-    if changed or gone or kept != {**manifest, "state": "complete"}:
+    if changed or gone or recorded != {**manifest, "state": "complete"}:
         written = chunks if is_embedded(client) else changed
-        write(client, config, written, vectors, manifest, gone=gone if kept else None, progress=progress)
+        write(client, config, written, vectors, manifest, gone=gone if recorded else None, progress=progress)
+    # The other changed chunks are embedded already.
     embedded = {(point, chunk.indexed_text) for point, chunk in before.items()}
     added = sum((chunk.point_id, chunk.indexed_text) not in embedded for chunk in changed)
     return IndexReport(
@@ -182,9 +182,9 @@ def _existing(
         return None, named.over(corpus.defaults(named.named)), True
     name, recorded, keyword = f"collection {info.name!r}", info.manifest.get("embedding"), config.keyword
     if not recorded:
-        raise StoreError(f"{name} was not made by `retrievers index` and is left alone; name another by --collection")
+        raise StoreError(f"{name} was not made by `retrievers index` and is left alone; name another collection")
     if other := other_model(config.embedding, recorded):
-        raise StoreError(f"{name} was embedded by {other[0]}, not by {other[1]}; name another by --collection")
+        raise StoreError(f"{name} was embedded by {other[0]}, not by {other[1]}; name another collection")
     settings = named.over(info.index)
     if settings.splitter not in get_args(Splitter):
         raise StoreError(f"{name}: index.splitter {settings.splitter!r} is gone; use --splitter sections and --replace")

@@ -137,8 +137,9 @@ class ForeignRetriever(Retriever):
         """Close what the factory made, and the collection; nothing that belongs to the caller."""
         if self.owned:
             getattr(self.target, "close", lambda: None)()
-            if self._listing:
-                self._listing.client.close()
+        # A collection that the settings name was opened for this retriever alone.
+        if self._listing and (self.owned or self.settings.names_collection):
+            self._listing.client.close()
 
     @cached_property
     def _ids(self) -> Mapping[Any, str]:
@@ -228,7 +229,7 @@ def _event_loop() -> asyncio.AbstractEventLoop:
 
 
 def chunk_of(document: Document, config: MetadataConfig) -> Chunk:
-    """Convert a document to a chunk; its metadata is read as a payload (see `payload.to_chunk`).
+    """Convert a document to a chunk; its metadata is read as a payload (see `store.chunks.to_chunk`).
 
     The metadata's own `nested_under` key is looked into where there is one. A chunk is known by its `chunk_id` (or what
     that is mapped to), else by the document's id or the point's, else by a hash of its address and text.

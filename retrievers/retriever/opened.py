@@ -1,7 +1,7 @@
 """Settings, or an object of the caller's, to a retriever that can be evaluated."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, get_args
 
@@ -17,7 +17,7 @@ from retrievers.config.layers import build as layered
 from retrievers.errors import ConfigError
 from retrievers.records import Distance
 from retrievers.retriever.protocol import Retriever, closed_on_error
-from retrievers.store import open_client, read_info
+from retrievers.store import open_client, read_info, with_distance
 
 # Settings of a search that a collection may record: none of them names an address, a file or code.
 RECORDED = (
@@ -145,25 +145,21 @@ def adopt_given(
     return adopted, completed(own, adopted)
 
 
-def completed(settings: RetrieverConfig, own: Retriever) -> RetrieverConfig:
-    """Complete settings by the distance of a user's own retriever that is open, and by the mode of its store.
+def completed(settings: RetrieverConfig, retriever: Retriever) -> RetrieverConfig:
+    """Complete settings by the distance of their open retriever, and of a user's own by the mode of its store.
 
     Raises:
         ConfigError: They do not go with its distance.
     """
     from retrievers.retriever.qdrant import QdrantRetriever
 
-    told = {"mode": own.settings.mode} if isinstance(own, QdrantRetriever) else {}
+    if settings.python is None:
+        return with_distance(settings, retriever.info)
+    told = {"mode": retriever.settings.mode} if isinstance(retriever, QdrantRetriever) else {}
     try:
-        return settings.model_copy(update=told).compared_by(own.settings.distance)
+        return settings.model_copy(update=told).compared_by(retriever.settings.distance)
     except ValidationError as error:
         raise ConfigError(f"python {settings.python!r}: {faults_of(error)}") from None
-
-
-def variants(retriever: Retriever, settings: Sequence[RetrieverConfig]) -> list[Retriever]:
-    """Return an open retriever once with each of several settings."""
-    again = getattr(retriever, "with_settings", lambda _: retriever)
-    return [again(each) for each in settings]
 
 
 def _foreign(

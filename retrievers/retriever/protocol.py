@@ -1,6 +1,7 @@
-"""What an evaluation asks of a retriever: ours (`QdrantRetriever`), or the user's own behind `retrievers.foreign`."""
+"""What an evaluation asks of a retriever: ours (`QdrantRetriever`), or the user's own (`foreign`)."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,10 +47,10 @@ def closed_on_error(client: Any) -> Iterator[None]:
         raise
 
 
-class Retriever:
+class Retriever(ABC):
     """A retriever that can be evaluated, and what all of them do alike: sessions of failures, reading `_listing`."""
 
-    if TYPE_CHECKING:  # a Pydantic class beside this one would take them for fields of its own
+    if TYPE_CHECKING:  # in a subclass they would be the defaults of the fields of these names
 
         @property
         def settings(self) -> RetrieverConfig:
@@ -71,23 +72,33 @@ class Retriever:
         def batch_size(self) -> int:
             """Number of queries for one batch."""
 
-        def candidates(
-            self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True, chunks: Any = None
-        ) -> Candidates:
-            """Find candidates for each query before threshold and cut, to the candidate depth.
+    @abstractmethod
+    def with_settings(self, settings: RetrieverConfig) -> "Retriever":
+        """Return the retriever with other settings, over the same open resources.
 
-            Args:
-                queries: Questions.
-                depth: Another depth than the configured one.
-                use_cache: Use kept query vectors.
-                chunks: The `chunks` that an earlier call's candidates have, so that none is read again.
+        Raises:
+            RetrievalError: They do not fit the collection.
+        """
 
-            Raises:
-                RetrievalError: A query is unusable, or the retriever failed.
-            """
+    @abstractmethod
+    def candidates(
+        self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True, chunks: Any = None
+    ) -> Candidates:
+        """Find candidates for each query before threshold and cut, to the candidate depth.
 
-        def close(self) -> None:
-            """Close its open resources."""
+        Args:
+            queries: Questions.
+            depth: Another depth than the configured one.
+            use_cache: Use kept query vectors.
+            chunks: The `chunks` that an earlier call's candidates have, so that none is read again.
+
+        Raises:
+            RetrievalError: A query is unusable, or the retriever failed.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close its open resources."""
 
     @property
     def info(self: Any) -> Any:
@@ -110,7 +121,7 @@ class Retriever:
             return failed(query, error, self._told)
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
-        """Return chunks of the collection without a search, by field values (see `stored_chunks.scroll`).
+        """Return chunks of the collection without a search, by field values (see `store.chunks.scroll`).
 
         Raises:
             StoreError: The store failed, or there is no collection to list them from.

@@ -34,13 +34,13 @@ from retrievers.search.query import cache_key, check_query, compile_filters, enc
 from retrievers.search.rerank import Rerank, Reranking, make_reranker
 from retrievers.search.selection import BELOW_SHOWN, answered, parameters, select
 from retrievers.store import (
-    check_collection,
     check_index,
     client_errors,
     describe,
     open_client,
     with_distance,
 )
+from retrievers.store.checks import check_collection
 from retrievers.store.chunks import ChunkTable, all_metadata
 from retrievers.store.embedded import is_embedded
 from retrievers.store.opening import expect_exact_search
@@ -137,15 +137,20 @@ class QdrantRetriever(Retriever, BaseRetriever):
     ) -> Self:
         """Check the collection, and put the parts together over a store, ours if none is given."""
         settings = settings_over(store, settings) if store else settings
-        terms, rerank = QueryTerms(settings, store), make_reranker(settings, env)
+        terms = QueryTerms(settings, store)
+        rerank = make_reranker(settings, env)
         with client_errors(settings.collection):
             info = describe(client, settings)
             settings = with_distance(settings, info)
             check_collection(client, settings, model, info)
             among = compile_filters(client, settings, info.limits)
         retriever = cls(settings=settings, vector_store=store or make_store(settings, client, model, terms))
-        retriever._listing, retriever._among = Listing(client=client, config=settings, info=info), among
-        retriever._embeddings, retriever._terms, retriever._rerank, retriever._env = model, terms, rerank, env
+        retriever._listing = Listing(client=client, config=settings, info=info)
+        retriever._embeddings = model
+        retriever._terms = terms
+        retriever._among = among
+        retriever._rerank = rerank
+        retriever._env = env
         return retriever
 
     def with_settings(self, settings: RetrieverConfig) -> Self:

@@ -20,8 +20,10 @@ class QueryTerms(SparseEmbeddings):
     """The keyword side of a search, also as langchain-qdrant asks for it: by our settings, or a caller's store."""
 
     def __init__(self, settings: RetrieverConfig, store: QdrantVectorStore | None) -> None:
-        self._synonyms, self._encoder, own = settings.keyword.synonyms, None, own_terms(store) if store else None
+        self._synonyms = settings.keyword.synonyms
+        self._encoder = None
         if settings.mode != "semantic":
+            own = own_terms(store) if store else None
             self._encoder = OwnEncoder(type(own).__name__, own.embed_query) if own else query_encoder(settings.keyword)
 
     def of(self, query: str) -> models.SparseVector | None:

@@ -15,7 +15,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import StoreError
 from retrievers.search.candidates import Candidates, Floats, Integers, SearchFacts, laid_out
 from retrievers.search.query import Encoded, Vector
-from retrievers.store import NO_LIMITS, Limits, parts, store_errors
+from retrievers.store import Limits, parts, store_errors
 from retrievers.store.chunks import ChunkTable, Codes, without_vector
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class Search:
     config: RetrieverConfig
     depth: int
     chunks: ChunkTable
-    among: "models.Filter | None" = None
-    limits: Limits = NO_LIMITS
+    among: "models.Filter | None"
+    limits: Limits
 
     def find(self, queries: Sequence[Encoded]) -> Candidates:
         """Find candidates for each query: one request for all sides, and one for the scores that only some have.

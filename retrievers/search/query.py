@@ -13,7 +13,7 @@ from retrievers.config import (
 from retrievers.config.filters import conditions, is_qdrants, to_filter
 from retrievers.errors import ConfigError, QueryError, nearest
 from retrievers.records import ALIASES, METADATA_FIELDS
-from retrievers.store import NO_LIMITS, Limits, store_errors
+from retrievers.store import Limits, store_errors
 from retrievers.store.chunks import filter_path, records
 from retrievers.store.chunks import payload_keys as keys_of
 from retrievers.store.inspection import payload_keys, sample
@@ -63,7 +63,7 @@ def encode(vector: Sequence[float], terms: "SparseVector | None") -> Encoded:
     return semantic | {"keyword": terms} if terms and terms.indices else semantic
 
 
-def compile_filters(client: "QdrantClient", config: RetrieverConfig, limits: Limits = NO_LIMITS) -> "Filter | None":
+def compile_filters(client: "QdrantClient", config: RetrieverConfig, limits: Limits) -> "Filter | None":
     """Return the filter of the settings, on the payload's keys; None when there is none.
 
     Qdrant itself says where a collection in strict mode needs an index.

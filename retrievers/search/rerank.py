@@ -14,15 +14,16 @@ import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
 from numpy.typing import NDArray
 
-from retrievers.config import CrossEncoderConfig, RetrieverConfig
+from retrievers.config import RetrieverConfig
 from retrievers.config.factory import build
+from retrievers.config.models import CrossEncoderConfig
 from retrievers.embedding.models import TIMEOUT_S, cohere_client, marked, once, provider_key
 from retrievers.errors import ConfigError, RerankError
 from retrievers.net import retry
 from retrievers.net.faults import cause
 from retrievers.search.candidates import Candidates, Floats, Hits, laid_out
 from retrievers.search.find import in_order
-from retrievers.store.chunks import ChunkTable, vectors_of
+from retrievers.store.chunks import ChunkTable, unit, vectors_of
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -129,7 +130,7 @@ class Reranking:
         stored, cosines = np.empty((0, 0)), hits.column("semantic") if is_cosine else np.empty(0)
         if declared.needs_vectors:
             stored = vectors_of(self.client, self.settings, self.chunks.given(hits.codes.astype(np.int32)))
-            cosines = cosines if is_cosine else _unit(stored) @ _unit(np.asarray([vector]))[0]
+            cosines = cosines if is_cosine else unit(stored) @ unit([vector])[0]
         texts = [chunk.indexed_text for chunk in hits.chunks] if declared.needs_texts else ()
         return RerankInput(query=query, cosines=np.clip(cosines, 0, 1), texts=texts, vectors=stored)
 
@@ -174,7 +175,9 @@ def mmr_order(relevance: Floats, vectors: NDArray[Any], lambda_: float) -> tuple
     Returns:
         The picks, and of each how unlike the earlier ones it is: 1 − its highest cosine to them.
     """
-    unit, left, order, diversity = _unit(vectors), np.ones(len(vectors), dtype=bool), [], []
+    directions = unit(vectors)
+    left = np.ones(len(vectors), dtype=bool)
+    order, diversity = list[int](), list[float]()
     closest = np.full(len(vectors), -np.inf)
     for turn in range(len(vectors)):
         gain = lambda_ * relevance - (1 - lambda_) * (closest if turn else 0)
@@ -182,13 +185,8 @@ def mmr_order(relevance: Floats, vectors: NDArray[Any], lambda_: float) -> tuple
         order.append(pick)
         diversity.append(max(0.0, 1.0 - float(closest[pick])) if turn else 1.0)
         left[pick] = False
-        closest = np.maximum(closest, unit @ unit[pick])
+        closest = np.maximum(closest, directions @ directions[pick])
     return order, diversity
-
-
-def _unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float64)
 
 
 def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
@@ -199,7 +197,7 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
         ConfigError: The package is not installed, or the user's class cannot be loaded.
     """
     config = settings.cross_encoder
-    key = provider_key(config, env, "rerank by mmr, or not at all (--rerank none)")
+    key = provider_key(config, env, "rerank by mmr, or not at all (rerank: none)")
     model, hosted = MAKERS[config.provider](config, key), config.declared.hosted is True
     call: Any = getattr(model, "score", None) or getattr(model, "predict", None)
     if isinstance(model, BaseDocumentCompressor):

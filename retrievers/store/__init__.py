@@ -1,10 +1,7 @@
 """Settings to a Qdrant client, what it holds, and the checks before a collection may be queried. Never falls back."""
 
-from retrievers.store.checks import check_collection, check_index, with_distance
-from retrievers.store.chunks import ChunkTable
+from retrievers.store.checks import check_index, with_distance
 from retrievers.store.collection import (
-    MANIFEST_KEY,
-    NO_LIMITS,
     CollectionInfo,
     Limits,
     describe,
@@ -12,19 +9,14 @@ from retrievers.store.collection import (
     parts,
     read_info,
 )
-from retrievers.store.opening import client_errors, embedded_folder, location, open_client, store_errors
+from retrievers.store.opening import client_errors, location, open_client, store_errors
 
 __all__ = [
-    "MANIFEST_KEY",
-    "NO_LIMITS",
-    "ChunkTable",
     "CollectionInfo",
     "Limits",
-    "check_collection",
     "check_index",
     "client_errors",
     "describe",
-    "embedded_folder",
     "least",
     "location",
     "open_client",

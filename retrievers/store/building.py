@@ -163,7 +163,7 @@ def check_room(store: Path, name: str, size: int) -> None:
     need, free = ROOM * size + SPARE_BYTES, shutil.disk_usage(store).free
     if free < need:
         message = f"{store} has {free / 1e6:,.0f} MB free, and collection {name!r} may take {need / 1e6:,.0f} MB"
-        raise StoreError(f"{message}; make room, or write to another folder (--store.path); nothing was changed")
+        raise StoreError(f"{message}; make room, or write to another folder (store.path); nothing was changed")
 
 
 @contextmanager
@@ -200,7 +200,7 @@ def _lock(store: Path) -> portalocker.Lock:
         return file_lock(store / "writer.lock", wait=False)
     except (OSError, portalocker.LockException) as error:
         message = f"the embedded store at {store} is being written to by another process, or cannot be ({error})"
-        raise StoreError(f"{message}; wait, or write to another folder (--store.path)") from error
+        raise StoreError(f"{message}; wait, or write to another folder (store.path)") from error
 
 
 def _engine_config(vectors: Any, sparse: Mapping[str, models.SparseVectorParams]) -> edge.EdgeConfig:

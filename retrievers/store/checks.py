@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-import numpy as np
 from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
 
 from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig, faults_of
 from retrievers.errors import ConfigError, StoreError
 from retrievers.records import Distance
-from retrievers.store.chunks import to_chunk
+from retrievers.store.chunks import to_chunk, unit
 from retrievers.store.collection import CollectionInfo, by_name
 from retrievers.store.opening import store_errors
 
@@ -59,7 +58,7 @@ def model_fault(
     Args:
         config: Settings of the retriever.
         info: Properties of the collection.
-        model: Makes the model; called only where the record does not tell another one, so that it gets no text.
+        model: Makes the model. It is not called, and gets no text, where the record tells another one.
         records: Stored points with their payloads and vectors.
 
     Raises:
@@ -137,9 +136,7 @@ def other_model(config: EmbeddingConfig, recorded: Mapping[str, Any]) -> tuple[s
 
 def _least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence[float]]) -> float:
     """Return the least cosine of vectors with their counterparts: 0, not NaN, for a zero vector."""
-    a, b = np.asarray(embedded), np.asarray(stored, dtype=float)
-    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    return float(((a * b).sum(axis=1) / np.where(lengths > 0, lengths, 1)).min())
+    return float((unit(embedded) * unit(stored)).sum(axis=1).min())
 
 
 def _faults(config: RetrieverConfig, info: CollectionInfo) -> Iterator[str]:

@@ -215,6 +215,13 @@ def vectors_of(client: "QdrantClient", config: RetrieverConfig, points: Sequence
     return np.asarray([stored[str(point)] for point in points], dtype=float)
 
 
+def unit(vectors: Any) -> NDArray[np.float64]:
+    """Return vectors at length 1, one row each, shape (vectors, dimension); one of length 0 stays."""
+    rows = np.asarray(vectors, dtype=np.float64)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths > 0, lengths, 1)
+
+
 def without_vector(client: "QdrantClient", config: RetrieverConfig, points: Sequence[str]) -> NoReturn:
     """Say why points have no cosine.
 
@@ -237,7 +244,7 @@ def _changed(config: RetrieverConfig, point: str) -> CollectionChangedError:
 def records(
     client: "QdrantClient",
     config: RetrieverConfig,
-    limits: Limits = NO_LIMITS,
+    limits: Limits,
     *,
     among: "models.Filter | None" = None,
     count: int | None = None,

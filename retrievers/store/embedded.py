@@ -42,12 +42,12 @@ class EmbeddedClient:
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = Path(path)
         collections = self.path / "collections"
-        with building.engine_errors(f"the embedded store at {path} cannot be opened; name another with --store.path"):
+        with building.engine_errors(f"the embedded store at {path} cannot be opened; name another with store.path"):
             if create:
                 collections.mkdir(parents=True, exist_ok=True)
         if not collections.is_dir():
             remedy = "index pages into it first (python -m retrievers index DIR), or name another place with"
-            raise StoreError(f"no embedded store at {path}: {remedy} --store.path or --store.url")
+            raise StoreError(f"no embedded store at {path}: {remedy} store.path or store.url")
         self._lock = Lock()
         self._opened: dict[str, _Opened] = {}
 

@@ -12,7 +12,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.config.layers import flatten
 from retrievers.records import ALIASES, METADATA_FIELDS
 from retrievers.store.chunks import records
-from retrievers.store.collection import NO_LIMITS, Limits
+from retrievers.store.collection import Limits
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -42,7 +42,7 @@ class Proposal:
     missing: tuple[str, ...]
 
 
-def sample(client: "QdrantClient", config: RetrieverConfig, limits: Limits = NO_LIMITS) -> list[Mapping[str, Any]]:
+def sample(client: "QdrantClient", config: RetrieverConfig, limits: Limits) -> list[Mapping[str, Any]]:
     """Return the payloads of the first points of the collection, at most 256.
 
     Raises:

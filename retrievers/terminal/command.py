@@ -29,8 +29,6 @@ EXIT_TERMINATED = 143
 # What a command's name begins with, however it was started: `python -m evals.golden` is `retrieval-evals golden`.
 MODULE = re.compile(r"^python -m (evals\.|evals$|retrievers) ?")
 INVALID_CHOICE = re.compile(r"(?:invalid choice:|unknown command) '([^']*)'")
-# Flags of the retriever's settings that errors name as a remedy.
-FLAG = re.compile(r"(?<![\w.-])--(?=(?:store\.(?:url|path)|embedding\.provider|collection|rerank|top-k)(?![\w-]|\.\w))")
 LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
 # Loggers whose errors the user sees as the last message of the command.
 SEARCHES = "retrievers.retriever."
@@ -98,31 +96,26 @@ def whole_number(least: int) -> Callable[[str], int]:
 # Exit codes
 
 
-def run(main: Callable[[], int], *, prefix: str = "") -> int:
-    """Call a command and turn its errors into an exit code: 2 for a user's fault, 130 at Ctrl-C, 143 at SIGTERM.
-
-    Args:
-        main: The command.
-        prefix: Start of its flags for the retriever's settings; errors name settings without it.
-    """
+def run(main: Callable[[], int]) -> int:
+    """Call a command and turn its errors into an exit code: 2 for a user's fault, 130 at Ctrl-C, 143 at SIGTERM."""
     received: list[int] = []
     try:
         with _handled(received):
             return main()
     except (Exception, KeyboardInterrupt) as error:
-        code, message = _ending(error, prefix, terminated=bool(received))
+        code, message = _ending(error, terminated=bool(received))
         log.log(logging.ERROR if code == EXIT_INCOMPLETE else logging.DEBUG, "stopped", exc_info=True)
         print_error(message)
         return code
 
 
-def _ending(error: BaseException, prefix: str, *, terminated: bool) -> tuple[int, str]:
+def _ending(error: BaseException, *, terminated: bool) -> tuple[int, str]:
     """Return exit code and last line of a command that an error ended."""
     match error:
         case KeyboardInterrupt():
             return (EXIT_TERMINATED, "terminated") if terminated else (EXIT_INTERRUPTED, "interrupted")
         case RetrievalError():
-            return EXIT_USER_ERROR, f"error: {FLAG.sub(f'--{prefix}', str(error))}"
+            return EXIT_USER_ERROR, f"error: {error}"
         case MemoryError():
             return EXIT_USER_ERROR, "error: this process may take no more memory; raise its limit (ulimit -v)"
         case ImportError():

@@ -115,7 +115,7 @@ def test_embeddings_that_fail_change_nothing(index: Command) -> None:
     assert index("--quiet").code == 0
     before = stored()
     refused = index(model="make_other_length")
-    assert refused.code == 2 and "name another by --collection" in refused.err
+    assert refused.code == 2 and "name another collection" in refused.err
     assert stored() == before
 
 

@@ -119,4 +119,4 @@ def test_a_cache_folder_that_cannot_be_written_is_named(installed: Installed) ->
     assert (done.returncode, done.stdout) == (2, "")
     store = installed.folder / "taken" / ".cache" / "retrieval-evals" / ".qdrant"
     assert f"the embedded store at {store} cannot be opened; " in done.stderr
-    assert "name another with --retriever.store.path" in done.stderr
+    assert "name another with store.path" in done.stderr

@@ -15,8 +15,10 @@ from retrievers.embedding.models import make_embeddings
 from retrievers.errors import CollectionNotFoundError
 from retrievers.indexing.index import IndexOptions, index_corpus
 from retrievers.indexing.pages import read_corpus
-from retrievers.store import CollectionInfo, check_collection, describe, embedded_folder, open_client
+from retrievers.store import CollectionInfo, describe, open_client
+from retrievers.store.checks import check_collection
 from retrievers.store.embedded import EmbeddedClient
+from retrievers.store.opening import embedded_folder
 from tests.support.indexing import read_texts
 from tests.support.indexing import write_pages as write_texts
 from tests.support.loopback import LoopbackServer

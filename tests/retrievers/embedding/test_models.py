@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from langchain_core.embeddings import Embeddings
 
-from retrievers.config import EMBEDDING_PROVIDERS, EmbeddingConfig
+from retrievers.config import EmbeddingConfig
+from retrievers.config.models import EMBEDDING_PROVIDERS
 from retrievers.embedding import models, tokens
 from retrievers.embedding.models import CheckedEmbeddings, StaticEmbeddings, checked
 from retrievers.embedding.tokens import count_tokens, token_parts, tokenizer
@@ -149,7 +150,7 @@ def test_texts_and_queries_go_in_batches_of_96_with_prefixes_and_keep_their_orde
 def test_the_key_stands_in_the_variable_of_the_provider(provider: str) -> None:
     name = f"{provider.upper()}_API_KEY"
     for env in ({}, {"CO_API_KEY": "x"}, {name: " "}):
-        with pytest.raises(MissingKeyError, match=rf"expected it in {name}, which is not set.*provider wordllama\)"):
+        with pytest.raises(MissingKeyError, match=rf"expected it in {name}, which is not set.*provider: wordllama\)"):
             make(env, provider=provider)
     for key in ("SECRET\nKEY", "SECRETé"):
         with pytest.raises(ConfigError) as caught:

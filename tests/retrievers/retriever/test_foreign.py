@@ -20,8 +20,9 @@ from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError, ForeignRetrieverError, QueryError, RetrievalError, StoreError
 from retrievers.retriever.foreign import ForeignRetriever
-from retrievers.retriever.opened import adopt_given, open_retriever, variants
+from retrievers.retriever.opened import adopt_given, open_retriever
 from retrievers.retriever.protocol import Retriever
+from retrievers.store.embedded import EmbeddedClient
 from tests.support import foreign
 from tests.support.collections import embedded, fill
 from tests.support.embeddings import Counting
@@ -96,7 +97,7 @@ def test_a_session_says_what_it_ran_with_and_variants_have_settings_of_their_own
         }  # fmt: skip
         assert (retriever.label, retriever.embedding_label, len(retriever.notes)) == ("Overlap", None, 1)
         assert session.timings.embed_ms is None and session.timings.total_ms > 0
-        shallow, deep = variants(retriever, [settings("plain", candidates=n, top_k=1) for n in (1, 5)])
+        shallow, deep = (retriever.with_settings(settings("plain", candidates=n, top_k=1)) for n in (1, 5))
         assert [len(each.candidates([QUERIES[0]])[0]) for each in (shallow, deep)] == [1, 4]
 
 
@@ -234,6 +235,17 @@ def test_what_the_named_collection_does_not_hold_is_a_fault(named: dict[str, Any
         open_named("plain", **{**named, "collection": "robot"})
     with pytest.raises(StoreError, match="no embedded store"):
         open_named("plain", store={"path": tmp_path / "gone"}, collection="robots")
+
+
+def test_the_collection_named_beside_an_object_is_closed_and_the_object_left_open(
+    named: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[object] = []
+    monkeypatch.setattr(EmbeddedClient, "close", lambda client: closed.extend([client]))
+    monkeypatch.setattr(foreign.Overlap, "close", lambda made: closed.extend([made]), raising=False)
+    with of_function(foreign.Overlap(docs=DOCS), **named) as retriever:
+        assert retriever.info is not None
+    assert [type(each) for each in closed] == [EmbeddedClient]
 
 
 def test_whatever_a_users_client_raises_is_typed() -> None:

@@ -13,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from retrievers import QdrantRetriever
 from retrievers.errors import ConfigError, StoreError
 from retrievers.search.query import compile_filters
+from retrievers.store.collection import NO_LIMITS
 from retrievers.store.inspection import SAMPLE
 from tests.support.collections import embedded, fill, index_pages, settings, write_pages
 from tests.support.expressions import Tree, as_text, holds, trees
@@ -48,7 +49,7 @@ class Collection:
 
     def matches(self, filters: Any) -> list[int]:
         """Return the places of the payloads that meet the filters."""
-        compiled = compile_filters(self.client, settings(collection="c", filters=filters, **self.values))
+        compiled = compile_filters(self.client, settings(collection="c", filters=filters, **self.values), NO_LIMITS)
         found, _ = self.client.scroll("c", compiled, limit=1_000)
         return sorted(int(point.id) for point in found)
 
@@ -82,7 +83,7 @@ def test_a_filter_by_hand(collection: Collection) -> None:
 def test_a_filter_of_qdrant_is_taken_as_it_is(memory: QdrantClient) -> None:
     own = {"must": [{"key": "metadata.module", "match": {"value": "imu"}}]}
     assert Collection(memory).matches(own) == [2, 3]
-    assert compile_filters(memory, settings(collection="none")) is None
+    assert compile_filters(memory, settings(collection="none"), NO_LIMITS) is None
 
 
 UNKNOWN = ["not (modul = x)", "not (point_id = x)", 'not ("a\\"b" = x)', 'not (".." = x)']

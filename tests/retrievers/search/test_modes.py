@@ -14,7 +14,8 @@ from qdrant_client.hybrid.fusion import distribution_based_score_fusion
 from qdrant_client.models import ScoredPoint
 
 from retrievers import QdrantRetriever
-from retrievers.config import RERANKERS, Reranker
+from retrievers.config import RERANKERS
+from retrievers.config.retriever import Reranker
 from retrievers.errors import RerankError
 from retrievers.records import RetrievedChunk
 from tests.support.collections import index_pages, settings

@@ -12,7 +12,8 @@ from retrievers import QdrantRetriever
 from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.config.indexing import recorded_settings
 from retrievers.errors import StoreError
-from retrievers.store import MANIFEST_KEY, CollectionInfo, check_index, open_client, read_info
+from retrievers.store import CollectionInfo, check_index, open_client, read_info
+from retrievers.store.collection import MANIFEST_KEY
 from tests.support.collections import (
     OTHER,
     TABLE,

@@ -21,8 +21,8 @@ from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.embedding.models import StaticEmbeddings
 from retrievers.errors import ConfigError, EmbeddingError, RerankError, StoreError
-from retrievers.store import describe, embedded_folder, location, open_client
-from retrievers.store.opening import portable_settings
+from retrievers.store import describe, location, open_client
+from retrievers.store.opening import embedded_folder, portable_settings
 from tests.support import cohere_server, qdrant_server
 from tests.support.clock import ATTEMPTS, Clock
 from tests.support.cohere_server import reranked

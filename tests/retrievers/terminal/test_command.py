@@ -56,16 +56,6 @@ def test_an_error_is_a_code_and_a_line(
     assert out == "" and err.replace(sys.executable, "PYTHON") == snapshot
 
 
-def test_flags_in_errors_are_those_of_the_command(capsys: Captured) -> None:
-    said = "with --store.path or --store.url (--rerank none), raise --top-k: it is 1"
-    others = "; --retriever.rerank none; --tracking.uri, --ids, --store, --rerank-all, --mode.x, a--mode"
-    assert run(raising(ConfigError(said + others)), prefix="retriever.") == 2
-    shown = "with --retriever.store.path or --retriever.store.url (--retriever.rerank none), raise --retriever.top-k"
-    assert capsys.readouterr().err == f"error: {shown}: it is 1{others}\n"
-    assert run(raising(ConfigError(said))) == 2
-    assert capsys.readouterr().err == f"error: {said}\n"
-
-
 @SIGNALS
 def test_a_signal_interrupts(what: signal.Signals, capsys: Captured) -> None:
     before = signal.getsignal(what)
